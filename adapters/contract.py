@@ -1,0 +1,169 @@
+"""The adapter contract: five pure verbs, the values they exchange, the two exceptions they may raise.
+
+Rule of this file: contracts only, no behaviour. Nothing here awaits, logs, reads a clock or knows a setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Reason(StrEnum):
+    """Why a classified search is deliberately left alone. A closed set: every member is a metric label."""
+
+    NOT_JSON = "not_json"  # content type or body is not the JSON object the operation takes
+    ORDERING_CHOSEN = "ordering_chosen"  # the client asked for MMR, a sample, order_by or no ranking at all
+    SINGLE_RESULT = "single_result"  # top_k + offset == 1: the first result is its own representative
+    AMBIGUOUS_FIELD = "ambiguous_field"  # both spellings of a field, a duplicate key, a number that is no plain integer
+    UNSUPPORTED_FIELD = "unsupported_field"  # a member whose meaning this adapter does not know exactly
+    PAYLOAD_SELECTOR = "payload_selector"  # the payload selection could not be widened and restored exactly
+    NOTHING_TO_DO = "nothing_to_do"  # a batch in which no item is ours
+
+
+class Unsupported(Exception):  # noqa: N818 - it is a verdict on the request, not an error of anybody's
+    """A classified request that must go through untouched."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+class Malformed(Exception):  # noqa: N818 - names the reply, as the contract does
+    """A successful reply whose bytes cannot be read with certainty. The message says what was seen and where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHead:
+    """What is known of a request before its body is read."""
+
+    method: str
+    path: str  # raw, percent-encoding kept, without the query string
+    content_type: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One endpoint of a backend that ranks results."""
+
+    backend: str
+    name: str  # from a closed set per adapter: a metric label
+    collection: str  # decoded; used to find the policy, never logged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What selection wants of each candidate beside its score.
+
+    ``vector_name``: the vector to compare by, when a policy or an earlier reply named it; None lets the adapter choose.
+    ``payload_fields``: top-level payload keys whose values are wanted per candidate, in this order.
+    """
+
+    vector_name: str | None = None
+    payload_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """One ranked list a client asked for."""
+
+    top_k: int
+    offset: int
+    pages: bool  # the client named an offset, even zero: it reads one list page by page
+    query: npt.NDArray[np.float32] | None  # (d,) the dense query vector, when the request carries one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchCall:
+    """One request: the searches in it that are ours, and the adapter's own parsed document."""
+
+    operation: Operation
+    searches: tuple[Search, ...]
+    needs: Needs
+    document: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """All candidates of one search, in the backend's order.
+
+    ``scores``: (n,) float64, the backend's numbers; NaN where a score is missing.
+    ``vectors``: (n, d) float32; a row of NaN where a candidate has no usable vector; d may be 0.
+    ``magnitude``: whether a vector's length carries meaning (true for dot and euclidean collections).
+    ``fields``: per candidate, the raw JSON bytes of each needed payload field, None where absent.
+    ``vector_name``: the vector that was compared, to be remembered as the hint for later calls; None when unnamed choice.
+    ``unusable``: how many candidates came without a usable vector.
+    """
+
+    scores: npt.NDArray[np.float64]
+    vectors: npt.NDArray[np.float32]
+    magnitude: bool
+    fields: tuple[tuple[bytes | None, ...], ...] = ()
+    vector_name: str | None = None
+    unusable: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many candidates upstream returned."""
+        return len(self.scores)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A parsed reply: one pool per search of the call, and the adapter's own spans."""
+
+    pools: tuple[Pool, ...]
+    document: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeAnswer:
+    """An answer the proxy invents, in the backend's own shape."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Adapter(Protocol):
+    """One backend's dialect. All five verbs are pure."""
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """Name the operation, or None for everything that is not a ranked search. Total: never raises."""
+        ...
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        """Read what the client wants. Raises Unsupported, nothing else."""
+        ...
+
+    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
+        """The request that fetches ``fetch_k[i]`` candidates from rank 0 for search i, with what the needs name.
+
+        Only the fields that must change differ from the client's bytes.
+        """
+        ...
+
+    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
+        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        ...
+
+    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+        """The native answer: kept results are upstream's own bytes, in ``keep`` order; what we forced is gone."""
+        ...
+
+
+class Dialect(Protocol):
+    """How a backend words what is not a search: its errors, and its refusal of a large limit."""
+
+    def error(self, status: int, message: str) -> NativeAnswer:
+        """An error in the backend's own shape."""
+        ...
+
+    def refused_limit(self, status: int, body: bytes) -> int | None:
+        """The largest limit the backend says it takes, when this error says so; else None."""
+        ...

@@ -1,0 +1,8 @@
+"""Everything that runs: the only place with sockets, clocks and tasks.
+
+server     composition root: settings in, running listeners out
+search     one search's life, free of transport: widen, fetch, select, trim
+http       the HTTP/1.1 data plane; selection: numpy kernels
+admin      our own listener: health, metrics, status
+embedded   a Qdrant-compatible server over the embedded engine; demo: real text, both answers side by side
+"""

@@ -1,0 +1,204 @@
+"""The house rules that a machine can check: who imports whom, what the wheel holds, where exceptions are fenced."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("config", "adapters", "proxy")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+NUMERIC = {"numpy"}
+ALLOWED = {
+    "config": {"pydantic", "pydantic_core", "yaml", "vecsieve.config"},
+    "adapters": NUMERIC | {"orjson", "msgspec", "simdjson", "google", "vecsieve.adapters"},
+    "proxy/selection": NUMERIC | {"fastcluster", "scipy", "rapidfuzz", "xxhash", "vecsieve.proxy.selection"},
+}
+# The shell may use everything of ours and the libraries of the data plane; jobs, demo and the embedded
+# server load the official client and the engine inside functions, so that `serve` starts without them.
+SHELL = NUMERIC | {
+    "aiohttp",
+    "multidict",
+    "msgspec",
+    "orjson",
+    "prometheus_client",
+    "pydantic",
+    "rich",
+    "typer",
+    "uvloop",
+    "vecsieve",
+    "yarl",
+}
+LAZY = {"qdrant_client", "qdrant_edge"}
+IMPURE_MODULES = {"asyncio", "time", "logging", "socket", "threading", "random", "os", "prometheus_client", "aiohttp"}
+FENCES = {"proxy/http/fence.py", "proxy/cli.py"}
+
+
+def layer(path: Path) -> str:
+    relative = path.relative_to(ROOT).as_posix()
+    if relative.startswith("proxy/selection/"):
+        return "proxy/selection"
+    return relative.split("/", 1)[0]
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    if parts[-1] == "__init__":
+        parts = parts[:-1]
+    return ".".join(("vecsieve", *parts))
+
+
+def imported(path: Path, *, top_level_only: bool) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes: list[ast.AST] = list(ast.walk(tree))
+    if top_level_only:
+        inside = {
+            child
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            for child in ast.walk(node)
+        }
+        nodes = [node for node in nodes if node not in inside]
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; say the whole name"
+            found.add(node.module or "")
+            found.update(f"{node.module}.{alias.name}" for alias in node.names if node.module == "vecsieve.proxy")
+    return found
+
+
+def is_standard(name: str) -> bool:
+    return name.split(".", 1)[0] in sys.stdlib_module_names
+
+
+def fits(name: str, allowed: set[str]) -> bool:
+    return any(name == prefix or name.startswith(prefix + ".") for prefix in allowed)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_imports_go_one_way(path: Path) -> None:
+    names = {name for name in imported(path, top_level_only=False) if not is_standard(name)}
+    allowed = ALLOWED.get(layer(path), SHELL | LAZY)
+    assert not sorted(name for name in names if not fits(name, allowed))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_optional_libraries_are_loaded_only_inside_functions(path: Path) -> None:
+    names = imported(path, top_level_only=True)
+    assert not sorted(name for name in names if fits(name, LAZY))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in SOURCES if layer(path) in {"adapters", "proxy/selection"}],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_the_pure_layers_neither_await_nor_look_at_the_world(path: Path) -> None:
+    names = {name.split(".", 1)[0] for name in imported(path, top_level_only=False)}
+    assert not sorted(names & IMPURE_MODULES)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert not [
+        node.lineno for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.Global)
+    ]
+    assert not [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"print", "open", "input"}
+    ]
+
+
+def broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    return bool(names & {"Exception", "BaseException"})
+
+
+def test_exactly_two_places_catch_every_exception() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler) and broad(node)
+    }
+    assert found <= FENCES
+
+
+def project() -> dict[str, object]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        loaded: dict[str, object] = tomllib.load(file)
+    return loaded
+
+
+def test_every_package_directory_is_in_the_wheel() -> None:
+    tool = project()["tool"]
+    assert isinstance(tool, dict)
+    listed = set(tool["setuptools"]["packages"])
+    present = {module_name(path) for path in SOURCES if path.name == "__init__.py"}
+    assert listed == present
+    directories = {path.parent for path in SOURCES}
+    assert not [directory for directory in directories if not (directory / "__init__.py").exists()]
+
+
+def test_every_package_carries_its_type_marker() -> None:
+    assert all((ROOT / package / "py.typed").exists() for package in PACKAGES)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_file_grows_past_four_hundred_lines(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").count("\n") <= 400
+
+
+def test_the_95th_percentile_of_function_length_stays_below_forty_lines() -> None:
+    lengths = sorted(
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    assert lengths, "no functions found: the sources moved and this test looks at nothing"
+    assert lengths[int(len(lengths) * 0.95)] <= 40
+
+
+def test_every_module_imports_alone() -> None:
+    names = [module_name(path) for path in SOURCES if path.name != "__main__.py" and "/data/" not in path.as_posix()]
+    program = (
+        "import importlib, subprocess, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    for loaded in [key for key in sys.modules if key.startswith('vecsieve')]:\n"
+        "        del sys.modules[loaded]\n"
+        "    importlib.import_module(name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_serving_starts_without_the_official_clients_and_the_engine() -> None:
+    program = "import sys, vecsieve.proxy.cli; print([m for m in ('qdrant_client', 'qdrant_edge') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_bare_names_of_other_projects_are_never_imported() -> None:
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    for path in [*SOURCES, *tests]:
+        assert not {name for name in imported(path, top_level_only=False) if fits(name, set(PACKAGES))}, path
+
+
+def test_lint_and_type_ignores_carry_a_reason() -> None:
+    bare: list[str] = []
+    for path in [*SOURCES, *sorted((ROOT / "tests").rglob("*.py"))]:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for marker in ("# noqa", "# type: ignore"):
+                if marker in line and f'"{marker}' not in line and " - " not in line.split(marker, 1)[1]:
+                    bare.append(f"{path.relative_to(ROOT)}:{number}")
+    assert not bare
