@@ -1,4 +1,7 @@
-"""What selection takes and gives: frozen values, no behaviour. Shapes: n candidates in backend order, d dimensions."""
+"""What selection takes and gives: frozen values, no behaviour but a check of shapes at the door.
+
+Shapes: n candidates in backend order, d dimensions.
+"""
 
 from __future__ import annotations
 
@@ -131,6 +134,20 @@ class Candidates:
     tenants: npt.NDArray[np.int64] | None = None
     text_lengths: npt.NDArray[np.int64] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what no kernel could read. Raises ValueError that says what was seen and what was wanted."""
+        n = len(self.scores)
+        if self.vectors.ndim != 2 or self.vectors.dtype != np.float32:
+            raise ValueError(f"vectors: saw {self.vectors.dtype} {self.vectors.shape}, wanted float32 (n, d)")
+        for name, rows in (("vectors", self.vectors), ("tenants", self.tenants), ("text_lengths", self.text_lengths)):
+            if rows is not None and len(rows) != n:
+                raise ValueError(f"{name}: saw {len(rows)} rows, wanted one for each of the {n} scores")
+
+    @property
+    def size(self) -> int:
+        """How many candidates there are (n)."""
+        return len(self.scores)
+
 
 class Fate(IntEnum):
     """What became of a candidate."""
@@ -138,7 +155,7 @@ class Fate(IntEnum):
     KEPT = 0  # in the answer, as the representative of its cluster
     FILLED = 1  # in the answer, although its cluster is already represented: there were too few representatives
     COLLAPSED = 2  # left out, because its cluster is represented by another candidate of the pool
-    NOT_CHOSEN = 3  # a representative beyond what was asked for, or one that MMR passed over
+    NOT_CHOSEN = 3  # beyond what was asked for, or passed over by MMR; nothing stands in its place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +164,8 @@ class Selection:
 
     ``labels``: (n,) cluster numbers, in order of each cluster's best rank. ``representative``: (n,) index of the
     candidate that stands for i's cluster (i itself for a representative). ``distinct``: number of clusters.
-    ``wanting``: how many representatives were missing for the page (0 when there were enough).
+    ``wanting``: how many representatives were missing for the page (0 when there were enough); it says nothing of
+    whether the backend has more candidates to give.
     ``acted``: False when the gate left the backend's own answer alone. ``threshold``: the cut that was used.
     """
 

@@ -1,0 +1,83 @@
+"""Agglomerative clustering up to a threshold: merge the two nearest clusters while they are at most that far apart.
+
+Only candidates with some other candidate within the threshold are handed to the linkage; all others are singletons.
+That is exact for all three linkages. The distance of two clusters is the smallest (single), largest (complete) or mean
+(average) distance of their cross pairs, so it is at most the threshold only if some cross pair is. A candidate
+without a neighbour is therefore never merged, and, because the distance of two clusters is read from their own
+members alone, leaving it out changes no other merge. On a clean pool nothing is left and the linkage is not run.
+
+Infinite distances (unusable vectors, other tenants) cannot merge under any linkage, for the same reason: as long as
+every cluster lies within one tenant, all cross pairs of two tenants' clusters are infinite, and so are their smallest,
+largest and mean; no finite threshold admits the merge, so every cluster stays within one tenant.
+"""
+
+from __future__ import annotations
+
+import fastcluster
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.geometry import NOISE
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Linkage
+
+
+def cluster(distance: FloatMatrix, threshold: float, linkage: Linkage) -> Indices:
+    """Labels (n,) of the clusters of ``distance`` (n, n), numbered in order of each cluster's best rank.
+
+    Clusters at a distance equal to the threshold merge, where equal means: as far as float32 can tell (NOISE).
+    Where several merges are equally near, the linkage's own scan in rank order decides: same input, same labels.
+    """
+    n = len(distance)
+    cut = threshold + NOISE
+    near = distance <= cut
+    np.fill_diagonal(near, val=False)
+    crowd = np.flatnonzero(near.any(axis=1))
+    if not len(crowd):
+        return np.arange(n, dtype=np.intp)
+    heads = np.arange(n, dtype=np.intp)
+    heads[crowd] = crowd[_heads(_condensed(distance, crowd), len(crowd), cut, linkage)]
+    return _numbered(heads)
+
+
+def separate(distance: FloatMatrix, tenants: npt.NDArray[np.int64] | None) -> FloatMatrix:
+    """``distance`` with candidates of different tenants infinitely far apart: never merged, never compared."""
+    if tenants is None:
+        return distance
+    apart: FloatMatrix = np.where(tenants[:, None] == tenants[None, :], distance, np.float32(np.inf))
+    return apart
+
+
+def best_ranked(labels: Indices) -> Indices:
+    """The best-ranked member of each cluster (distinct,), for labels numbered in order of best rank."""
+    # A label one above all before it can only be met at its cluster's first member.
+    return np.flatnonzero(np.diff(np.maximum.accumulate(labels), prepend=-1))
+
+
+def _condensed(distance: FloatMatrix, crowd: Indices) -> FloatVector:
+    """The upper triangle over the crowd, row by row, as float64: what the linkage takes."""
+    m = len(crowd)
+    square = distance if m == len(distance) else distance[np.ix_(crowd, crowd)]
+    return square[~np.tri(m, dtype=np.bool_)].astype(np.float64)
+
+
+def _heads(condensed: FloatVector, m: int, cut: float, linkage: Linkage) -> Indices:
+    """For each of m candidates the best-ranked member of its cluster."""
+    steps = fastcluster.linkage(condensed, method=linkage.value, preserve_input=False)
+    merges = int(np.searchsorted(steps[:, 2], cut, side="right"))
+    # Step i joins two earlier clusters into number m + i. Walking back from the last one, each cluster hands its
+    # own top down to its two parts, so that every candidate ends up with the top of the last cluster it is in.
+    pairs = steps[:merges, :2].astype(np.intp).tolist()
+    best = list(range(m))
+    for left, right in pairs:
+        best.append(min(best[left], best[right]))
+    for number in range(m + merges - 1, m - 1, -1):
+        left, right = pairs[number - m]
+        best[left] = best[right] = best[number]
+    return np.array(best[:m], dtype=np.intp)
+
+
+def _numbered(heads: Indices) -> Indices:
+    """Labels from heads: the k-th candidate that is its own head leads cluster k."""
+    leads = heads == np.arange(len(heads))
+    return (np.cumsum(leads) - 1)[heads]
+

@@ -1,0 +1,137 @@
+"""How far apart candidates are: one Gram matrix, read as distances.
+
+Lengths are read off the Gram matrix's own diagonal instead of normalising the rows first. That saves two passes over
+the vectors (they are the bulk of the data), and it is more exact: whatever the product of a row with itself loses to
+rounding, the product with its exact copy loses too, so copies come out at distance 0.
+
+Two candidates that cannot be compared (one has no usable vector) are infinitely far apart; the reader of a distance
+matrix needs no mask to stay clear of them, because no finite threshold reaches infinity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector
+
+# What a cosine distance computed in float32 may be off by. Measured between exact and scaled copies: below 1e-6 for
+# embedding-like rows of 1 to 65,536 dimensions, up to 1e-5 for rows whose components are all equal (people do test with
+# [0.1] * 1536), where every rounding goes the same way. So a distance below this number is zero, and two distances
+# this close are the same. It costs nothing: an edit that a model notices moves a distance by far more than 1e-5, and
+# rounding a vector to float16 by less than 1e-6.
+NOISE = 1e-5
+
+# Squared lengths between these bounds: neither the products of two such rows nor any partial sum leaves float32's range
+# (Cauchy and Schwarz), and squares that underflow are too small to be seen in the sum. Others are rescaled first.
+SMALLEST_SQUARE = 1e-20
+LARGEST_SQUARE = 1e30
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows whose products are safe: the true row i is ``values[i] * 2**exponents[i]``.
+
+    ``values``: (n, d) float32, unusable rows are zero. ``exponents``: (n,) int32. ``usable``: (n,) bool.
+    """
+
+    values: FloatMatrix
+    exponents: npt.NDArray[np.int32]
+    usable: Mask
+
+    def at(self, which: slice | npt.NDArray[np.intp]) -> Rows:
+        """The rows at these positions."""
+        return Rows(self.values[which], self.exponents[which], self.usable[which])
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The pool's distances.
+
+    ``distance``: (n, n) float32 in [0, 2], symmetric, zero on the diagonal, infinite where one side is not usable.
+    ``usable``: (n,) bool, whether the candidate has a finite vector that is not zero.
+    """
+
+    distance: FloatMatrix
+    usable: Mask
+
+
+def measure(vectors: FloatMatrix, *, magnitude: bool) -> Geometry:
+    """Distances of all pairs of ``vectors`` (n, d) float32; with ``magnitude``, length counts as well as direction."""
+    # A row of NaN, or one whose square overflows, spoils only its own products; it is looked at below.
+    with np.errstate(all="ignore"):
+        products = vectors @ vectors.T
+    squares = products.diagonal()
+    if _are_safe(squares):
+        rows = Rows(vectors, np.zeros(len(vectors), np.int32), np.ones(len(vectors), np.bool_))
+    else:
+        rows = rescaled(vectors)
+        products = rows.values @ rows.values.T
+    squares = products.diagonal().copy()
+    distance = _read(products, rows, rows, squares=(squares, squares), magnitude=magnitude)
+    np.fill_diagonal(distance, 0.0)
+    return Geometry(distance, rows.usable)
+
+
+def rows_of(vectors: FloatMatrix) -> Rows:
+    """``vectors`` (n, d) float32 as safe rows. Each row's outcome depends on that row alone."""
+    with np.errstate(all="ignore"):
+        squares = np.einsum("ij,ij->i", vectors, vectors)
+    if _are_safe(squares):
+        return Rows(vectors, np.zeros(len(vectors), np.int32), np.ones(len(vectors), np.bool_))
+    return rescaled(vectors)
+
+
+def rescaled(vectors: FloatMatrix) -> Rows:
+    """Divide each row by the power of two at its largest component, which changes no bit of a direction."""
+    with np.errstate(all="ignore"):
+        peaks = np.abs(vectors).max(axis=1, initial=0.0)
+    usable = np.isfinite(peaks) & (peaks > 0.0)  # NaN and infinity are carried through by abs and max
+    exponents = np.where(usable, np.frexp(np.where(usable, peaks, 1.0))[1], 0).astype(np.int32)
+    values = np.ldexp(np.where(usable[:, None], vectors, np.float32(0.0)), -exponents[:, None])
+    return Rows(values, exponents, usable)
+
+
+def across(left: Rows, right: Rows, *, magnitude: bool) -> FloatMatrix:
+    """Distances (n, m) float32 of every left row to every right row, on the same scale as ``measure``."""
+    products = left.values @ right.values.T
+    squares = tuple(np.einsum("ij,ij->i", rows.values, rows.values) for rows in (left, right))
+    return _read(products, left, right, squares=(squares[0], squares[1]), magnitude=magnitude)
+
+
+def _are_safe(squares: FloatMatrix) -> bool:
+    return bool(((squares > SMALLEST_SQUARE) & (squares < LARGEST_SQUARE)).all())
+
+
+def _read(
+    products: FloatMatrix, left: Rows, right: Rows, *, squares: tuple[FloatMatrix, FloatMatrix], magnitude: bool
+) -> FloatMatrix:
+    """Turn inner products into distances, in place.
+
+    Plain: cosine distance, 1 - x.y / (|x||y|). With ``magnitude``: |x - y|^2 / (|x|^2 + |y|^2), which is
+    1 - 2 x.y / (|x|^2 + |y|^2): the same with the arithmetic mean of the squared lengths in place of the geometric one.
+    For equal lengths the two agree, so one threshold serves both; the more the lengths differ, the nearer to 1
+    it comes. Twice the length is 0.2, three times is 0.4.
+    """
+    with np.errstate(all="ignore"):  # an unusable row has length zero; its distances are overwritten below
+        products *= (1.0 / np.sqrt(squares[0]))[:, None]
+        products *= (1.0 / np.sqrt(squares[1]))[None, :]
+        if magnitude:
+            ratio = _lengths(left, squares[0])[:, None] / _lengths(right, squares[1])[None, :]
+            products *= (2.0 / (ratio + 1.0 / ratio)).astype(np.float32)
+        distance = np.subtract(np.float32(1.0), products, out=products)
+        distance[distance < NOISE] = 0.0
+        np.minimum(distance, np.float32(2.0), out=distance)
+    if not (left.usable.all() and right.usable.all()):
+        distance[~left.usable] = np.inf
+        distance[:, ~right.usable] = np.inf
+    return distance
+
+
+def _lengths(rows: Rows, squares: FloatMatrix) -> FloatVector:
+    """True lengths (n,) in float64, which holds every ratio of two float32 lengths."""
+    return np.ldexp(np.sqrt(squares.astype(np.float64)), rows.exponents)

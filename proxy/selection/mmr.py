@@ -1,0 +1,43 @@
+"""Maximal marginal relevance (Carbonell and Goldstein 1998): pick what is relevant and unlike what was picked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vecsieve.proxy.selection.geometry import NOISE
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+
+
+def mmr(
+    relevance: FloatVector, distance: FloatMatrix, *, weight: float, count: int, scale: float | None = None
+) -> Indices:
+    """Indices of ``count`` picks (all, when there are fewer), in pick order.
+
+    Each pick has the largest ``weight * relevance - (1 - weight) * (largest similarity to the picks before it)``; the
+    first has nothing before it, so it is the most relevant, and index 0 at weight 0. Ties go to the lower index.
+
+    ``relevance``: (m,) finite. ``distance``: (m, m); infinite means unknown, and counts as similarity 0.
+    ``scale``: None reads similarity as 1 - distance, a number as max(0, 1 - distance / scale): inside a pool raw
+    cosines to the query span less than those among candidates, so that raw MMR drifts to the far end of the pool.
+    A scale of 0 (a pool of copies) leaves similarity 1 to copies and 0 to all else.
+    """
+    count = min(count, len(relevance))
+    picks = np.empty(count, dtype=np.intp)
+    if not count:
+        return picks
+    gain = weight * relevance
+    pick = picks[0] = gain.argmax()
+    penalty = _penalties(distance[pick], weight, scale)
+    for place in range(1, count):
+        gain[pick] = -np.inf
+        pick = picks[place] = (gain - penalty).argmax()
+        np.maximum(penalty, _penalties(distance[pick], weight, scale), out=penalty)
+    return picks
+
+
+def _penalties(distance: FloatMatrix, weight: float, scale: float | None) -> FloatVector:
+    """(1 - weight) * similarity of every candidate to one pick (m,)."""
+    if scale is not None:
+        return (1.0 - weight) * np.maximum(1.0 - distance / max(scale, NOISE), 0.0, dtype=np.float64)
+    known = np.isfinite(distance)
+    return (1.0 - weight) * np.where(known, 1.0 - np.where(known, distance, 1.0).astype(np.float64), 0.0)

@@ -1,0 +1,72 @@
+"""Relevance: the backend's scores, made higher-is-better and comparable, in the form MMR reads.
+
+Whether a high score is good is never assumed. It is read off the ranking: on cosine and dot collections the scores
+fall, on Euclid and Manhattan they rise, and after fusion or a backend's own MMR they may do neither; then, or when a
+score is missing, the rank is all there is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vecsieve.proxy.selection.geometry import across, rows_of
+from vecsieve.proxy.selection.values import Candidates, FloatVector, Mmr, Relevance
+
+
+def by_rank(n: int) -> FloatVector:
+    """From 1 for the first candidate down to 0 for the last, in equal steps (n,)."""
+    return np.linspace(1.0, 0.0, n)
+
+
+def oriented(scores: FloatVector) -> FloatVector:
+    """The scores (n,) if they never rise, their negatives if they never fall, else (or if one is not finite) by rank."""
+    if not np.isfinite(scores).all():
+        return by_rank(len(scores))
+    if (scores[1:] <= scores[:-1]).all():
+        return scores
+    if (scores[1:] >= scores[:-1]).all():
+        return -scores
+    return by_rank(len(scores))
+
+
+def scaled(values: FloatVector) -> FloatVector:
+    """Min-max over all values (n,): [0, 1]; all ones when they are equal, or too far apart for a float64 span."""
+    if not len(values):
+        return values
+    low, high = float(values.min()), float(values.max())
+    span = high - low
+    if not 0.0 < span < np.inf:
+        return np.ones(len(values))
+    return (values - low) / span
+
+
+def relevance(candidates: Candidates, mmr: Mmr) -> FloatVector:
+    """Relevance (n,) as the policy reads it, over the whole pool.
+
+    At weight 1.0 it is the rank, whatever the scores: relevance only means the backend's own order, and a cosine
+    computed here may differ from the backend's in the last digit and swap two neighbours.
+    """
+    if mmr.weight == 1.0:
+        return by_rank(candidates.size)
+    if mmr.relevance is Relevance.MINMAX:
+        return scaled(oriented(candidates.scores))
+    similarity = _to_query(candidates)
+    return oriented(candidates.scores) if similarity is None else similarity
+
+
+def query_distance(candidates: Candidates, *, magnitude: bool) -> FloatVector | None:
+    """Distance of each candidate to the query (n,); None when there is no usable query of the same dimension."""
+    if candidates.query is None or candidates.query.shape != (candidates.vectors.shape[1],):
+        return None
+    query = rows_of(np.ascontiguousarray(candidates.query[None, :], dtype=np.float32))
+    if not query.usable[0]:
+        return None
+    return across(rows_of(candidates.vectors), query, magnitude=magnitude)[:, 0].astype(np.float64)
+
+
+def _to_query(candidates: Candidates) -> FloatVector | None:
+    """Cosine to the query (n,), or None where any candidate has none: two scales in one list cannot be compared."""
+    distance = query_distance(candidates, magnitude=False)
+    if distance is None or not np.isfinite(distance).all():
+        return None
+    return 1.0 - distance
