@@ -1,0 +1,8 @@
+"""`python -m vecsieve.proxy` is the command line."""
+
+from __future__ import annotations
+
+from vecsieve.proxy.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""One search's life, free of transport: plan, widen, fetch, select, grow, trim.
+
+The transport hands in ``fetch`` and holds the ``Attempt``: whatever has been fetched stays there, so that a lower rung
+of the failure ladder can still answer from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import Adapter, Malformed, Needs, Operation, Pool, Reply, Search, SearchCall
+from vecsieve.proxy.candidates import from_pool
+from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
+from vecsieve.proxy.labels import FailOpen, Stage
+from vecsieve.proxy.policies import ResolvedPolicy
+from vecsieve.proxy.selection.paged import page
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Fate, Selection, Short
+from vecsieve.proxy.stopwatch import Stopwatch
+
+PAGE_ROUNDS = 4  # 50 -> 200 -> 800 -> 1000: the steps from the smallest paged pool to the default page_cap
+SINGLE_ROUNDS = 1  # one page grows once: a second wait would cost more than the fill it replaces
+
+
+class Rejected(Exception):  # noqa: N818 - it is the verdict on an attempt; whose fault it was is the reason's business
+    """The widened request brought nothing to select from."""
+
+    def __init__(self, reason: FailOpen) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+Fetch = Callable[[bytes], Awaitable[bytes]]
+"""Sends a widened request and returns the body of a 2xx answer; raises Rejected for everything else."""
+
+
+Plan = tuple[int | None, ...]
+"""Per search the first pool's size; None for a search that cannot be widened and keeps the backend's own page."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """What one call has come to so far. Mutable on purpose: it is the memory of the failure ladder."""
+
+    call: SearchCall
+    policy: ResolvedPolicy
+    plan: Plan
+    watch: Stopwatch
+    sizes: tuple[int, ...] = ()
+    reply: Reply | None = None
+    selections: tuple[Selection, ...] = ()
+    exhausted: tuple[bool, ...] = ()
+    rounds: int = 0
+    fetched_bytes: int = 0
+
+
+def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
+    """What the adapter must fetch for this policy; a vector named by the policy beats one learned from replies."""
+    return Needs(vector_name=policy.vector if policy.vector is not None else hint, payload_fields=policy.payload_fields)
+
+
+def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | None:
+    """How many candidates to fetch per search, or None when no search of the call can be widened.
+
+    ``cap``: the largest limit the backend is known to take for this collection.
+    """
+    sizes = tuple(_size(search, policy, cap) for search in call.searches)
+    return None if all(size is None for size in sizes) else sizes
+
+
+def _size(search: Search, policy: ResolvedPolicy, cap: int | None) -> int | None:
+    window = search.offset + search.top_k
+    if search.pages:
+        size = page_fetch_k(search.top_k, search.offset, policy=policy, cap=cap)
+        return None if size is None or size < window else size
+    size = fetch_k(search.top_k, policy=policy, cap=cap)
+    return None if size is None or size <= window else size
+
+
+class Searcher:
+    """Runs calls of one adapter. ``clock``: monotonic seconds."""
+
+    __slots__ = ("_adapter",)
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+
+    def read(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        """Parse the client's request. Raises Unsupported."""
+        return self._adapter.parse_request(operation, body, needs)
+
+    async def improve(self, attempt: Attempt, fetch: Fetch, *, cap: int | None) -> bytes:
+        """The distinct answer in the backend's own bytes. Raises Rejected or Malformed when there is none to be had."""
+        await self._round(attempt, fetch, _first_sizes(attempt))
+        await self._grow(attempt, fetch, cap)
+        with attempt.watch.stage(Stage.ENCODE):
+            return self._trim(attempt, [selection.keep for selection in attempt.selections])
+
+    def plain(self, attempt: Attempt) -> bytes:
+        """The backend's own first top_k out of the fetched pool. Raises Rejected when nothing usable was fetched."""
+        if attempt.reply is None:
+            raise Rejected(FailOpen.INTERNAL)
+        keep = [_window(search, pool) for search, pool in zip(attempt.call.searches, attempt.reply.pools, strict=True)]
+        return self._trim(attempt, keep)
+
+    def _trim(self, attempt: Attempt, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+        assert attempt.reply is not None  # noqa: S101 - a round has set it, or plain() has looked
+        return self._adapter.trim(attempt.call, attempt.reply, keep)
+
+    async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
+        watch = attempt.watch
+        with watch.stage(Stage.REWRITE):
+            body = self._adapter.widen(attempt.call, sizes)
+        with watch.stage(Stage.UPSTREAM):
+            fetched = await fetch(body)
+        attempt.rounds += 1
+        attempt.fetched_bytes += len(fetched)
+        with watch.stage(Stage.DECODE):
+            reply = self._adapter.parse_reply(attempt.call, fetched)
+        if len(reply.pools) != len(attempt.call.searches):
+            raise Malformed(f"{len(reply.pools)} result lists for {len(attempt.call.searches)} searches")
+        attempt.reply, attempt.sizes = reply, sizes
+        attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
+        attempt.selections = self._select(attempt, final=False)
+
+    async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None) -> None:
+        """Fetch more while a page is wanting; when that is impossible, settle with what there is."""
+        limit = PAGE_ROUNDS if any(search.pages for search in attempt.call.searches) else SINGLE_ROUNDS
+        for _ in range(limit):
+            sizes = self._grown(attempt, cap)
+            if sizes == attempt.sizes:
+                break
+            try:
+                await self._round(attempt, fetch, sizes)
+            except (Rejected, Malformed):
+                break  # the smaller pool is whole and selected: growing was only an attempt to do better
+        if any(selection.wanting for selection in attempt.selections):
+            attempt.selections = self._select(attempt, final=True)
+
+    def _grown(self, attempt: Attempt, cap: int | None) -> tuple[int, ...]:
+        rows = zip(attempt.call.searches, attempt.selections, attempt.sizes, attempt.exhausted, strict=True)
+        return tuple(
+            _next_size(search, size, attempt.policy, cap)
+            if selection.wanting and not exhausted and _may_grow(search, attempt.policy)
+            else size
+            for search, selection, size, exhausted in rows
+        )
+
+    def _select(self, attempt: Attempt, *, final: bool) -> tuple[Selection, ...]:
+        assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
+        rows = zip(attempt.call.searches, attempt.reply.pools, attempt.exhausted, attempt.plan, strict=True)
+        return tuple(
+            untouched(search, pool)
+            if planned is None
+            else self._select_one(attempt, search, pool, exhausted=exhausted or final)
+            for search, pool, exhausted, planned in rows
+        )
+
+    def _select_one(self, attempt: Attempt, search: Search, pool: Pool, *, exhausted: bool) -> Selection:
+        policy = attempt.policy
+        candidates = from_pool(pool, search, tenant_keys=len(policy.tenant_keys))
+        if search.pages:
+            with attempt.watch.stage(Stage.CLUSTER):
+                return page(
+                    candidates, top_k=search.top_k, offset=search.offset, policy=policy.selection, exhausted=exhausted
+                )
+        with attempt.watch.laps() as lap:
+            return select(candidates, top_k=search.top_k, policy=policy.selection, lap=lap)
+
+
+def untouched(search: Search, pool: Pool) -> Selection:
+    """The backend's own page, as a selection that did nothing."""
+    each = np.arange(pool.size, dtype=np.intp)
+    keep = _window(search, pool)
+    fates = np.full(pool.size, Fate.NOT_CHOSEN, dtype=np.int8)
+    fates[keep] = Fate.KEPT
+    return Selection(
+        keep=keep,
+        labels=each,
+        representative=each,
+        fates=fates,
+        distinct=pool.size,
+        wanting=0,
+        acted=False,
+        threshold=0.0,
+    )
+
+
+def _window(search: Search, pool: Pool) -> npt.NDArray[np.intp]:
+    return np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size), dtype=np.intp)
+
+
+def _first_sizes(attempt: Attempt) -> tuple[int, ...]:
+    return tuple(
+        search.offset + search.top_k if planned is None else planned
+        for search, planned in zip(attempt.call.searches, attempt.plan, strict=True)
+    )
+
+
+def _may_grow(search: Search, policy: ResolvedPolicy) -> bool:
+    # A page beyond the first needs every representative before it: without growing, pages would repeat.
+    return search.pages or policy.selection.short is Short.GROW_THEN_FILL
+
+
+def _next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None) -> int:
+    if search.pages:
+        return grown_page_fetch_k(size, policy=policy, cap=cap)
+    return grown_fetch_k(size, policy=policy, cap=cap)

@@ -1,0 +1,157 @@
+"""Every interceptable call, over collections of the real engine, through the proxy's own process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support import planted
+from support.planted import Asked
+from support.stack import Answer, exchange
+
+METRICS = sorted(planted.METRICS)
+
+
+def everything(prefix: str) -> list[Asked]:
+    return [asked for metric in METRICS for asked in both(f"{prefix}_{metric}")]
+
+
+def both(collection: str) -> Iterator[Asked]:
+    yield from planted.requests(collection)
+    yield from planted.batches(collection)
+
+
+def identify(asked: Asked) -> str:
+    return f"{asked.path.split('/')[2]}-{asked.name}"
+
+
+def ask(url: str, asked: Asked) -> Answer:
+    return exchange(url, "POST", asked.path, asked.body)
+
+
+ALL = [*everything("clean"), *everything("copied"), *planted.named_requests("named")]
+CLEAN = everything("clean")
+COPIED = [asked for metric in METRICS for asked in planted.requests(f"copied_{metric}")]
+
+
+@pytest.mark.parametrize("asked", ALL, ids=identify)
+def test_in_off_the_answer_is_upstreams_own_bytes(engine: str, off: str, asked: Asked) -> None:
+    assert ask(off, asked).timeless == ask(engine, asked).timeless
+
+
+@pytest.mark.parametrize("asked", ALL, ids=identify)
+def test_in_shadow_the_answer_is_upstreams_own_bytes(engine: str, shadow: str, asked: Asked) -> None:
+    assert ask(shadow, asked).timeless == ask(engine, asked).timeless
+
+
+@pytest.mark.parametrize("asked", CLEAN, ids=identify)
+def test_in_on_an_answer_without_duplicates_is_upstreams_own_bytes(engine: str, on: str, asked: Asked) -> None:
+    direct, through = ask(engine, asked), ask(on, asked)
+    assert direct.status == 200
+    assert through.timeless == direct.timeless
+
+
+def results(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
+    found = json.loads(answer.body)["result"]
+    return found["points"] if asked.results == "points" else found  # type: ignore[no-any-return] - parsed JSON
+
+
+def widened(asked: Asked, limit: int = 240) -> Asked:
+    body = json.loads(asked.body)
+    body.pop("top", None)
+    body["limit"] = limit
+    return Asked(asked.name, asked.path, json.dumps(body).encode(), limit, asked.results)
+
+
+@pytest.mark.parametrize("asked", COPIED, ids=identify)
+def test_in_on_with_planted_copies_the_results_are_distinct_and_upstreams_own(
+    engine: str, on: str, asked: Asked
+) -> None:
+    everyone = ask(engine, widened(asked))
+    ranking = [point["id"] for point in results(everyone, asked)]
+    points = results(ask(on, asked), asked)
+    found = [point["id"] for point in points]
+    families = {planted.family(identifier) for identifier in ranking}
+    assert len(found) == min(asked.top_k, len(ranking))
+    assert len({planted.family(identifier) for identifier in found}) == min(asked.top_k, len(families))
+    assert found == sorted(found, key=ranking.index), "a subsequence of upstream's order"
+    assert found[0] == ranking[0], "the first result is upstream's first"
+
+
+@pytest.mark.parametrize("asked", COPIED, ids=identify)
+def test_each_kept_points_bytes_are_a_substring_of_upstreams_body(engine: str, on: str, asked: Asked) -> None:
+    everyone = ask(engine, widened(asked)).body
+    through = ask(on, asked).body
+    inside = through[through.index(b"[") + 1 : through.rindex(b"]")]
+    pieces = inside.replace(b'},{"id":', b'}\n{"id":').split(b"\n")
+    assert len(pieces) == len(results(Answer(200, (), through), asked))
+    assert all(piece in everyone for piece in pieces)
+
+
+@pytest.mark.parametrize("asked", list(planted.named_requests("named")), ids=identify)
+def test_named_sparse_and_multi_vectors_come_back_in_the_shape_the_client_asked_for(
+    engine: str, on: str, asked: Asked
+) -> None:
+    direct = {point["id"]: point for point in results(ask(engine, widened(asked, 90)), asked)}
+    through = results(ask(on, asked), asked)
+    assert through
+    assert [direct[point["id"]] for point in through] == through
+    assert list(direct).index(through[0]["id"]) == 0
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("asked", [0, 1, 2])
+def test_batches_keep_their_count_and_order_and_leave_alone_what_is_not_ours(
+    engine: str, on: str, metric: str, asked: int
+) -> None:
+    batch = list(planted.batches(f"copied_{metric}"))[asked]
+    direct = json.loads(ask(engine, batch).body)["result"]
+    through = json.loads(ask(on, batch).body)["result"]
+    assert len(through) == len(direct)
+    assert [len(_points(item)) for item in through] == [len(_points(item)) for item in direct]
+    first = [planted.family(point["id"]) for point in _points(through[0])]
+    assert len(set(first)) == len(first)
+    if batch.name == "query-batch":
+        assert through[1] == direct[1]
+        assert through[3:] == direct[3:]
+
+
+def _points(item: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = item["points"] if isinstance(item, dict) else item
+    return found
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_paging_in_steps_of_every_size_gives_one_sequence_without_repeats_or_gaps(
+    engine: str, on: str, metric: str
+) -> None:
+    collection = f"copied_{metric}"
+    sequences = {step: paged(on, collection, step, planted.BASES) for step in (1, 2, 3, 5, 7, 8, 20, planted.BASES)}
+    reference = sequences[planted.BASES]
+    ranking = paged(engine, collection, 240, 240)
+    assert len(reference) == planted.BASES
+    assert len({planted.family(identifier) for identifier in reference}) == planted.BASES, (
+        "no gaps: every base is there"
+    )
+    assert reference == sorted(reference, key=ranking.index)
+    for step, sequence in sequences.items():
+        assert sequence == reference, f"in steps of {step}"
+
+
+def paged(url: str, collection: str, step: int, total: int) -> list[int]:
+    found: list[int] = []
+    for offset in range(0, total, step):
+        body = {"query": {"nearest": planted.query_vector(9)}, "limit": min(step, total - offset), "offset": offset}
+        answer = exchange(url, "POST", f"/collections/{collection}/points/query", json.dumps(body).encode())
+        found += [point["id"] for point in json.loads(answer.body)["result"]["points"]]
+    return found
+
+
+def test_paging_to_the_end_repeats_nothing_and_skips_nothing(engine: str, on: str) -> None:
+    for step in (7, 50):
+        sequence = paged(on, "copied_cosine", step, 250)
+        assert len(sequence) == planted.BASES * planted.COPIES
+        assert len(set(sequence)) == len(sequence)
