@@ -1,0 +1,194 @@
+"""The closed sets behind every metric label, log field and report: nothing else may become a label value.
+
+Rule of this file: enumerations only. A value that comes from outside is looked up here and is `other` when unknown, so
+that no client, collection or upstream can add a time series.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from vecsieve.adapters.contract import Reason
+
+
+class Outcome(StrEnum):
+    """What became of a request."""
+
+    DEDUP = "dedup"  # selection answered, also when it had nothing to change
+    SHADOW = "shadow"  # upstream's own bytes; the pipeline ran beside them
+    BYPASS = "bypass"  # a classified search deliberately left alone
+    PASSTHROUGH = "passthrough"  # nothing an adapter classifies
+    FAIL_OPEN = "fail_open"  # our part failed; the client got the plain answer
+
+
+class OperationName(StrEnum):
+    """The operations of all adapters together."""
+
+    QUERY = "query"
+    QUERY_BATCH = "query_batch"
+    SEARCH = "search"
+    SEARCH_BATCH = "search_batch"
+    RECOMMEND = "recommend"
+    RECOMMEND_BATCH = "recommend_batch"
+    DISCOVER = "discover"
+    DISCOVER_BATCH = "discover_batch"
+    OTHER = "other"
+
+    @classmethod
+    def of(cls, name: str | None) -> OperationName:
+        """The member called ``name``; OTHER for None and for every name that is not in the set."""
+        return _OPERATIONS.get(name, cls.OTHER)
+
+
+_OPERATIONS: dict[str | None, OperationName] = {member.value: member for member in OperationName}
+
+
+class FailOpen(StrEnum):
+    """Why a search that should have been improved was answered plainly."""
+
+    OVERFETCH_STATUS = "overfetch_status"  # the widened request was refused
+    OVERFETCH_TIMEOUT = "overfetch_timeout"
+    OVERFETCH_RESET = "overfetch_reset"  # connect failure, reset or cut before the whole reply was in
+    TOO_LARGE = "too_large"  # the reply passed its byte cap
+    MALFORMED = "malformed"  # a 2xx reply that could not be read with certainty
+    NO_VECTORS = "no_vectors"  # no candidate came with a vector
+    NOT_FOUND_VECTOR = "not_found_vector"  # the vector to compare by is not in this collection
+    NON_FINITE = "non_finite"
+    BUDGET = "budget"  # the time for the attempt was used up before selection
+    OVERLOAD = "overload"  # more searches in flight than selection takes on
+    MEMORY = "memory"
+    BREAKER = "breaker"
+    INTERNAL = "internal"
+
+
+class Bypass(StrEnum):
+    """Why the proxy itself leaves a classified search alone; adapters add their own ``Reason``."""
+
+    DISABLED = "disabled"  # mode off, by policy or by the request
+    NOT_MATCHED = "not_matched"
+    ENCODING = "encoding"  # a content encoding or charset that is not read
+    TOO_LARGE = "too_large"  # the request body passed its cap
+    WINDOW_TOO_LARGE = "window_too_large"  # offset + top_k leaves no room to widen
+    SHADOW_NOT_SAMPLED = "shadow_not_sampled"
+
+
+BypassReason = Bypass | Reason
+
+
+class Stage(StrEnum):
+    """The parts of one search's life."""
+
+    PARSE = "parse"
+    REWRITE = "rewrite"
+    UPSTREAM = "upstream"
+    DECODE = "decode"
+    CLUSTER = "cluster"
+    SELECT = "select"
+    MMR = "mmr"
+    ENCODE = "encode"
+
+
+class CodeClass(StrEnum):
+    """The first digit of a status; NONE when the client got no status at all."""
+
+    INFORMATIONAL = "1xx"
+    SUCCESS = "2xx"
+    REDIRECT = "3xx"
+    CLIENT_ERROR = "4xx"
+    SERVER_ERROR = "5xx"
+    NONE = "none"
+
+    @classmethod
+    def of(cls, status: int | None) -> CodeClass:
+        """The class of a status; NONE for None and for numbers that are no status."""
+        return _CODE_CLASSES.get(status // 100, cls.NONE) if status is not None else cls.NONE
+
+
+_CODE_CLASSES = dict(enumerate(list(CodeClass)[:5], start=1))
+
+
+class Origin(StrEnum):
+    """Who spoke: the database or the proxy."""
+
+    UPSTREAM = "upstream"
+    PROXY = "proxy"
+
+
+class AttemptKind(StrEnum):
+    """Which request went upstream."""
+
+    ORIGINAL = "original"
+    OVERFETCH = "overfetch"
+    REPLAY = "replay"
+
+
+class UpstreamError(StrEnum):
+    """How upstream failed."""
+
+    CONNECT = "connect"
+    DNS = "dns"
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    RESET = "reset"
+    TRUNCATED = "truncated"
+    PROTOCOL = "protocol"
+    SERVER_ERROR = "5xx"
+
+
+class LocalError(StrEnum):
+    """Errors the database would not have given: the numerator of the objective."""
+
+    BAD_REQUEST = "bad_request"
+    INTERNAL = "internal"
+    SHED = "shed"
+    NO_UPSTREAM = "no_upstream"
+
+
+class Shed(StrEnum):
+    """Why a request was refused for want of room."""
+
+    IN_FLIGHT = "in_flight"
+    MEMORY = "memory"
+
+
+class ConnectionRejected(StrEnum):
+    """Why a connection was closed before it was served."""
+
+    LIMIT = "limit"
+    HEAD_TIMEOUT = "head_timeout"
+
+
+class Divergence(StrEnum):
+    """How shadow's answer would have differed from upstream's."""
+
+    IDS = "ids"
+    ORDER = "order"
+    COUNT = "count"
+
+
+class BreakerState(StrEnum):
+    """Whether searches are widened."""
+
+    CLOSED = "closed"  # yes
+    OPEN = "open"  # no: upstream failed too often
+    PROBING = "probing"  # one is, to find out
+
+
+class Side(StrEnum):
+    """The two sides of the proxy."""
+
+    CLIENT = "client"
+    UPSTREAM = "upstream"
+
+
+class OverrideName(StrEnum):
+    """The per-request overrides, as their settings are called."""
+
+    MODE = "mode"
+    DISTANCE_THRESHOLD = "distance_threshold"
+    RELATIVE_THRESHOLD = "relative_threshold"
+    LINKAGE = "linkage"
+    MMR_LAMBDA = "mmr_lambda"
+    REPRESENTATIVE = "representative"
+    ORDER = "order"
+    FETCH_K = "fetch_k"
