@@ -1,4 +1,4 @@
-"""The settings: frozen models, every default once, with its reason.
+"""The settings: frozen models, every default once, with its reason (which docs/settings.md repeats).
 
 Units are in names. Absent and zero differ: an optional field is None when it was not given.
 """
@@ -7,16 +7,26 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-Mode = Literal["on", "shadow", "off"]
-Backend = Literal["qdrant"]
-Linkage = Literal["single", "complete", "average"]
-Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto"]
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-CosineDistance = Annotated[float, Field(ge=0.0, le=2.0)]
-Seconds = Annotated[float, Field(gt=0.0)]
-Count = Annotated[int, Field(ge=1)]
+from vecsieve.config.values import (
+    Backend,
+    CosineDistance,
+    Count,
+    HostPort,
+    Linkage,
+    Mode,
+    Names,
+    PathPrefix,
+    Pattern,
+    PresetName,
+    Representative,
+    Seconds,
+    SecondsOrZero,
+    Share,
+    UpstreamUrl,
+    Wanted,
+)
 
 
 class Model(BaseModel):
@@ -28,135 +38,220 @@ class Model(BaseModel):
 class FetchSettings(Model):
     """How many candidates are fetched for a page of top_k."""
 
-    factor: Annotated[float, Field(ge=1.0, le=50.0)] = 5.0  # 3 to 5 x top_k is enough; more adds cost, not quality
-    floor: Count = 24  # for top_k = 8 nothing changes beyond 24 to 40 candidates
-    cap: Count = 200  # 200 x 1536 dimensions decode in about 25 ms, which blocks the loop: the most one search may cost
-    page_cap: Count = 1000  # deepest raw rank a paged request may need; deeper pages pass through
+    factor: Annotated[float, Field(ge=1.0, le=50.0)] = Field(
+        default=5.0, description="3 to 5 × top_k is enough: more adds cost, not quality"
+    )
+    floor: Count = Field(default=24, description="for top_k = 8 nothing changes beyond 24 to 40 candidates")
+    cap: Count = Field(
+        default=200,
+        description="200 × 1536 dimensions decode in about 25 ms, which blocks the loop: the most a search may cost",
+    )
+    page_cap: Count = Field(
+        default=1000, description="deepest raw rank a paged search may need; deeper pages pass through"
+    )
 
 
 class FixedThreshold(Model):
-    """Merge at cosine distance <= fixed."""
+    """One number for every pool: candidates at cosine distance ≤ fixed merge."""
 
-    fixed: CosineDistance
+    fixed: CosineDistance = Field(description="0.15 is the usual cut; no number fits all embedding models")
 
 
 class RelativeThreshold(Model):
-    """Merge at distance <= relative x the pool's median pairwise distance, clipped."""
+    """Candidates at distance ≤ relative × the pool's median pairwise distance merge, clipped to [min, max]."""
 
-    relative: Annotated[float, Field(ge=0.0, le=1.0)] = (
-        0.20  # keeps the answer in >= 98 % of queries on every labelled set
+    relative: Share = Field(default=0.20, description="keeps the answer in ≥ 98 % of queries on eleven labelled sets")
+    min: CosineDistance = Field(
+        default=0.02, description="copies that differ by rounding still merge in a pool of copies"
     )
-    min: CosineDistance = 0.02
-    max: CosineDistance = 0.30
+    max: CosineDistance = Field(
+        default=0.30, description="nothing farther apart than this is a copy, however wide the pool"
+    )
+
+
+def _threshold_kind(value: object) -> str | None:
+    """Which of the two a mapping means; None for what is neither."""
+    if isinstance(value, FixedThreshold) or (isinstance(value, dict) and "fixed" in value):
+        return "fixed"
+    return "relative" if isinstance(value, RelativeThreshold | dict) else None
+
+
+Threshold = Annotated[
+    Annotated[FixedThreshold, Tag("fixed")] | Annotated[RelativeThreshold, Tag("relative")],
+    Discriminator(_threshold_kind),
+    Wanted("{fixed: …}, or {relative: …, min: …, max: …}"),
+]
 
 
 class MmrSettings(Model):
     """Maximal marginal relevance over the representatives."""
 
-    lambda_: Annotated[Share, Field(alias="lambda")] = 0.7  # 1.0 = relevance only; 0.7 scaled keeps >= 98 % of answers
-    relevance: Literal["raw", "minmax"] = "minmax"  # with raw cosine MMR prefers the irrelevant
-    similarity: Literal["raw", "scaled"] = "scaled"
+    lambda_: Share = Field(
+        default=0.7, alias="lambda", description="1.0 = relevance only; 0.7 scaled keeps ≥ 98 % of answers"
+    )
+    relevance: Literal["raw", "minmax"] = Field(
+        default="minmax", description="scaled over the pool: with raw cosine MMR prefers the irrelevant"
+    )
+    similarity: Literal["raw", "scaled"] = Field(
+        default="scaled", description="max(0, 1 − distance / median pool distance): models differ by a factor of three"
+    )
+
+
+def _none_word(value: object) -> object:
+    """YAML's null is easy to overlook; the word says it."""
+    return None if value == "none" else value
 
 
 class PolicySettings(Model):
     """How results are chosen. The defaults were chosen by measurement on eleven labelled sets."""
 
-    mode: Mode = "on"
+    mode: Mode = Field(default="on", description="shadow measures beside the untouched answer; off only relays")
     fetch: FetchSettings = FetchSettings()
-    linkage: Linkage = "average"
-    threshold: FixedThreshold | RelativeThreshold = RelativeThreshold()
-    when: Literal["redundant", "always"] = "redundant"  # clean pools come back byte for byte
-    representative: Representative = "rank"  # centroid and longest lose the answer more often
-    mmr: MmrSettings | None = MmrSettings()
-    order: Literal["backend", "mmr"] = "backend"  # clients take the first result for the best and scores for monotone
-    short: Literal["grow_then_fill", "fill", "allow"] = "grow_then_fill"  # callers index [limit - 1]
-    distance: Literal["auto", "cosine"] = (
-        "auto"  # auto adds a length term where the backend says length carries meaning
+    linkage: Linkage = Field(
+        default="average", description="single chains neighbours into one; complete splits copies apart"
     )
-    tenant_keys: tuple[str, ...] = ()  # payload keys whose values must be equal within a cluster
-    text_fields: tuple[str, ...] = ("text", "page_content", "content", "document", "chunk", "body")
-    vector: str | None = None  # the named vector to compare by; None lets the request decide
+    threshold: Threshold = RelativeThreshold()
+    when: Literal["redundant", "always"] = Field(
+        default="redundant",
+        description="act only when two of the first top_k share a cluster: clean pools come back unchanged",
+    )
+    representative: Representative = Field(
+        default="rank", description="centroid and longest lose the answer more often"
+    )
+    mmr: Annotated[MmrSettings | None, BeforeValidator(_none_word), Wanted("{lambda: …} or none")] = MmrSettings()
+    order: Literal["backend", "mmr"] = Field(
+        default="backend", description="clients take the first result for the best and scores for monotone"
+    )
+    short: Literal["grow_then_fill", "fill", "allow"] = Field(
+        default="grow_then_fill", description="callers index [limit - 1]: a page is never silently short"
+    )
+    distance: Literal["auto", "cosine"] = Field(
+        default="auto", description="adds a length term where the backend says that length carries meaning"
+    )
+    tenant_keys: Names = Field(default=(), description="payload keys whose values must be equal within a cluster")
+    text_fields: Names = Field(
+        default=("text", "page_content", "content", "document", "chunk", "body"),
+        description="where client libraries keep the text; read only for the representative `longest`",
+    )
+    vector: str | None = Field(default=None, description="the named vector to compare by; none: the request decides")
 
 
 class UpstreamSettings(Model):
     """The database, and how it is spoken to."""
 
-    url: str = "http://127.0.0.1:6333"
-    path_prefix: str = ""  # a deployment prefix before /collections, such as "/qdrant"
-    connect_timeout_seconds: Seconds = 2.0  # in-cluster; linkerd 1 s, Envoy 5 s
-    stream_idle_timeout_seconds: Seconds = (
-        300.0  # Envoy's 5 min between two reads; no total: that is the client's business
+    url: UpstreamUrl = Field(default="http://127.0.0.1:6333", description="Qdrant's own port on this machine")
+    path_prefix: PathPrefix = Field(
+        default="", description="what stands before /collections in the paths that clients send"
     )
-    pool_connections: Count = 256
-    pool_idle_seconds: Annotated[float, Field(gt=0.0, lt=5.0)] = (
-        3.0  # Qdrant closes idle connections at 5 s; linkerd 3 s
+    connect_timeout_seconds: Seconds = Field(
+        default=2.0, description="TLS included; in-cluster. linkerd 1 s, Envoy 5 s"
     )
-    dns_ttl_seconds: Seconds = 10.0
+    stream_idle_timeout_seconds: Seconds = Field(
+        default=300.0, description="between two reads, as Envoy's 5 min; no total: that is the client's business"
+    )
+    pool_connections: Count = Field(default=256, description="open connections to the database per process")
+    pool_idle_seconds: Annotated[float, Field(gt=0.0, lt=5.0)] = Field(
+        default=3.0,
+        description="Qdrant closes idle connections at 5 s, and a write on a dying one is lost; linkerd 3 s",
+    )
+    dns_ttl_seconds: Seconds = Field(
+        default=10.0, description="a moved Service is found within that time; PgBouncer 15 s"
+    )
 
 
 class LimitSettings(Model):
     """What one process takes on before it sheds: first features, then requests."""
 
-    head_timeout_seconds: Seconds = (
-        10.0  # whole request head, first and later requests; HAProxy's http-request rationale
+    head_timeout_seconds: Seconds = Field(
+        default=10.0,
+        description="the whole request head at whatever speed, first and later requests, as HAProxy counts it",
     )
-    body_timeout_seconds: Seconds = 30.0  # whole body of an intercepted request
-    stream_idle_timeout_seconds: Seconds = 60.0  # between two reads of a passed-through request body
-    keep_alive_seconds: Seconds = 620.0  # longer than any client pool, so that the proxy never closes first
-    head_line_bytes: Count = 16_384
-    head_field_bytes: Count = 16_384
-    head_fields: Count = 128
-    connections: Count = 4096
-    in_flight: Count = 1024
-    in_flight_queue_seconds: Seconds = 1.0  # waiting longer than this for a place is answered 503 with Retry-After
-    searches_in_flight: Count = 64  # above: searches pass through without selection
-    request_body_bytes: Count = 4 * 1024 * 1024  # larger bodies pass through un-intercepted, never 413
-    reply_body_bytes: Count = 16 * 1024 * 1024  # a larger over-fetched reply is dropped and the original request sent
-    attempt_timeout_seconds: Seconds = 5.0  # the widened request; the original must still fit into the client's timeout
-    drain_seconds: Annotated[float, Field(ge=0.0)] = 25.0  # in-flight requests after SIGTERM
-    drain_accept_seconds: Annotated[float, Field(ge=0.0)] = (
-        0.0  # keep accepting that long while draining: 0 in a sidecar, 5 behind a Service
+    body_timeout_seconds: Seconds = Field(default=30.0, description="the whole body of an intercepted request")
+    stream_idle_timeout_seconds: Seconds = Field(
+        default=60.0, description="between two reads of a passed-through request body"
+    )
+    keep_alive_seconds: Seconds = Field(
+        default=620.0,
+        description="longer than any client's pool or load balancer (600 s): the proxy never closes first",
+    )
+    head_line_bytes: Count = Field(
+        default=16_384, description="HAProxy's size: not stricter than the database's clients need"
+    )
+    head_field_bytes: Count = Field(default=16_384, description="the same for one header field")
+    head_fields: Count = Field(default=128, description="header fields of one request; HAProxy 101, Envoy 100")
+    connections: Count = Field(
+        default=4096, description="client connections per process; above: accepted, counted and closed"
+    )
+    in_flight: Count = Field(default=1024, description="requests at once, as Envoy's circuit breaker")
+    in_flight_queue_seconds: Seconds = Field(
+        default=1.0, description="waiting longer for a place is answered 503 with Retry-After"
+    )
+    searches_in_flight: Count = Field(default=64, description="above: searches pass through without selection")
+    request_body_bytes: Count = Field(
+        default=4 * 1024 * 1024, description="larger bodies pass through un-intercepted, never 413"
+    )
+    reply_body_bytes: Count = Field(
+        default=16 * 1024 * 1024, description="a larger over-fetched reply is dropped and the original request sent"
+    )
+    attempt_timeout_seconds: Seconds = Field(
+        default=5.0, description="the widened request: the original must still fit into the client's own timeout"
+    )
+    drain_seconds: SecondsOrZero = Field(
+        default=25.0, description="for requests in flight after SIGTERM, below Kubernetes' 30 s"
+    )
+    drain_accept_seconds: SecondsOrZero = Field(
+        default=0.0, description="keep accepting that long while draining: 0 in a sidecar, 5 behind a Service"
     )
 
 
 class ShadowSettings(Model):
     """Mode shadow: the pipeline beside the untouched answer."""
 
-    sample: Share = 1.0
-    in_flight: Count = 16  # more than this at once are not measured, and counted as such
+    sample: Share = Field(
+        default=1.0, description="share of searches that are measured: each costs a second upstream request"
+    )
+    in_flight: Count = Field(default=16, description="more than this at once are not measured, and counted as such")
 
 
 class OverrideSettings(Model):
     """Which per-request headers are obeyed. A forbidden one is refused with 400: silence would look like obedience."""
 
-    mode: bool = True
-    distance_threshold: bool = True
-    relative_threshold: bool = True
-    linkage: bool = True
-    mmr_lambda: bool = True
-    representative: bool = True
-    order: bool = True
-    fetch_k: bool = True
+    mode: bool = Field(default=True, description="x-vecsieve-mode")
+    distance_threshold: bool = Field(default=True, description="x-vecsieve-distance-threshold")
+    relative_threshold: bool = Field(default=True, description="x-vecsieve-relative-threshold")
+    linkage: bool = Field(default=True, description="x-vecsieve-linkage")
+    mmr_lambda: bool = Field(default=True, description="x-vecsieve-mmr-lambda")
+    representative: bool = Field(default=True, description="x-vecsieve-representative")
+    order: bool = Field(default=True, description="x-vecsieve-order")
+    fetch_k: bool = Field(default=True, description="x-vecsieve-fetch-k")
 
 
 class RuleSettings(Model):
-    """One rule: the first whose patterns match gives the policy. Members left out come from `policy`."""
+    """One rule: the first whose patterns match gives the policy. Members left out come from the preset, then `policy`."""
 
-    backend: str = "*"
-    collection: str = "*"
-    preset: str | None = None
-    policy: dict[str, object] = {}
+    backend: Pattern = Field(default="*", description="`*`, `?` and `[…]` as in a shell, upper and lower case apart")
+    collection: Pattern = Field(default="*", description="the same, matched against the whole decoded name")
+    preset: PresetName | None = Field(default=None, description="a whole recipe by name")
+    policy: dict[str, object] = Field(default={}, description="members of `policy`, only those that differ")
 
 
 class Settings(Model):
     """Everything a user may set."""
 
-    backend: Backend = "qdrant"
-    listen: str = "127.0.0.1:6343"
-    admin: str = "127.0.0.1:9464"
-    workers: Count = 1  # one event loop per process; Kubernetes scales, this is for one large machine
-    mode: Mode | None = None  # overrides every policy's mode when given
-    report_header: bool = True  # one response header on intercepted answers
+    backend: Backend = Field(default="qdrant", description="the dialect spoken on both sides")
+    listen: HostPort = Field(
+        default="127.0.0.1:6343", description="for clients; loopback, so that nothing is open by accident"
+    )
+    admin: HostPort = Field(
+        default="127.0.0.1:9464", description="health and metrics on a port of their own, on loopback"
+    )
+    workers: Count = Field(
+        default=1, description="one event loop per process; Kubernetes scales, this is for one large machine"
+    )
+    mode: Mode | None = Field(default=None, description="overrides every policy's mode when given")
+    report_header: bool = Field(
+        default=True, description="one response header on intercepted answers says what was done"
+    )
     upstream: UpstreamSettings = UpstreamSettings()
     limits: LimitSettings = LimitSettings()
     shadow: ShadowSettings = ShadowSettings()

@@ -1,0 +1,93 @@
+"""Settings that are each right and together wrong. Every check names all the places it looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import get_args
+
+from vecsieve.config.addresses import parse_address, parse_upstream
+from vecsieve.config.fields import alternatives
+from vecsieve.config.problems import Finding, Path, shown
+from vecsieve.config.schema import PolicySettings, RelativeThreshold, RuleSettings, Settings
+from vecsieve.config.values import Backend
+
+_WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A finding, and all the places it depends on: when one of those is wrong itself, the finding proves nothing."""
+
+    finding: Finding
+    places: tuple[Path, ...]
+
+    def within(self, at: Path, *, inherited: Path | None = None) -> Contradiction:
+        """The same one level down. ``inherited``: where members come from that are not given here."""
+        finding = Finding((*at, *self.finding.path), self.finding.seen, self.finding.wanted)
+        roots = (at,) if inherited is None else (at, inherited)
+        return Contradiction(finding, tuple((*root, *place) for root in roots for place in self.places))
+
+
+def _contradiction(path: Path, seen: str, wanted: str, *others: Path) -> Contradiction:
+    return Contradiction(Finding(path, seen, wanted), (path, *others))
+
+
+def of_settings(settings: Settings) -> Iterator[Contradiction]:
+    """Contradictions outside policies and rules."""
+    listen, admin = parse_address(settings.listen), parse_address(settings.admin)
+    if admin.collides(listen):
+        wanted = f"another port than listen ({settings.listen})"
+        yield _contradiction(("admin",), shown(settings.admin), wanted, ("listen",))
+    url = settings.upstream.url
+    for name, address, text in (("listen", listen, settings.listen), ("admin", admin, settings.admin)):
+        if parse_upstream(url).leads_to(address):
+            wanted = f"the database: {name} ({text}) is VecSieve itself"
+            yield _contradiction(("upstream", "url"), shown(url), wanted, (name,))
+
+
+def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
+    """Contradictions within one policy; paths begin at the policy."""
+    fetch, threshold = policy.fetch, policy.threshold
+    floor, cap, page_cap = ("fetch", "floor"), ("fetch", "cap"), ("fetch", "page_cap")
+    if fetch.floor > fetch.cap:
+        yield _contradiction(floor, shown(fetch.floor), f"at most fetch.cap ({fetch.cap})", cap)
+    if fetch.page_cap < fetch.cap:
+        yield _contradiction(page_cap, shown(fetch.page_cap), f"at least fetch.cap ({fetch.cap})", cap)
+    if isinstance(threshold, RelativeThreshold) and threshold.min > threshold.max:
+        wanted = f"at most max ({threshold.max:g})"
+        yield _contradiction(("threshold", "min"), shown(threshold.min), wanted, ("threshold", "max"))
+    if policy.order == "mmr" and policy.mmr is None:
+        yield _contradiction(("order",), shown(policy.order), "backend, because mmr is none", ("mmr",))
+    if policy.representative == "longest" and not policy.text_fields:
+        wanted = "at least one name, because representative is longest"
+        yield _contradiction(("text_fields",), shown(policy.text_fields), wanted, ("representative",))
+
+
+def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
+    """Rules that can never decide anything, as far as looking at the patterns proves it."""
+    for index, rule in enumerate(rules):
+        at: Path = ("rules", index)
+        backends = get_args(Backend)
+        if not any(fnmatchcase(backend, rule.backend) for backend in backends):
+            wanted = f"a pattern that matches {alternatives(backends)}"
+            yield _contradiction((*at, "backend"), shown(rule.backend), wanted)
+        earlier = next((place for place, other in enumerate(rules[:index]) if _hides(other, rule)), None)
+        if earlier is not None:
+            wanted = f"a rule that can be reached: rules[{earlier}] matches all that it matches"
+            seen = f"backend {shown(rule.backend)}, collection {shown(rule.collection)}"
+            patterns = [("rules", place, name) for place in (index, earlier) for name in ("backend", "collection")]
+            yield Contradiction(Finding(at, seen, wanted), tuple(patterns))
+
+
+def _hides(earlier: RuleSettings, later: RuleSettings) -> bool:
+    return _covers(earlier.backend, later.backend) and _covers(earlier.collection, later.collection)
+
+
+def _covers(wider: str, narrower: str) -> bool:
+    """Whether everything that ``narrower`` matches is certainly matched by ``wider``."""
+    if wider in {"*", narrower}:
+        return True
+    return _WILD.search(narrower) is None and fnmatchcase(narrower, wider)

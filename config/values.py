@@ -1,0 +1,53 @@
+"""The kinds of value a setting takes. A kind that a number range or a list of words cannot say carries its phrase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from vecsieve.config.addresses import listen_address, path_prefix, upstream_url
+
+Mode = Literal["on", "shadow", "off"]
+Backend = Literal["qdrant"]
+Linkage = Literal["single", "complete", "average"]
+Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto"]
+PresetName = Literal["conservative", "balanced", "aggressive", "heavy", "classical"]
+
+LARGEST_COUNT = 2_147_483_647  # a signed 32-bit number: what sockets and C parsers below us can hold
+LONGEST_SECONDS = 86_400.0  # a day: longer waits are a slip of units
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a user is told to write, for kinds whose type does not say it."""
+
+    phrase: str
+
+
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError("a name twice")
+    return names
+
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+CosineDistance = Annotated[float, Field(ge=0.0, le=2.0)]
+Seconds = Annotated[float, Field(gt=0.0, le=LONGEST_SECONDS)]
+SecondsOrZero = Annotated[float, Field(ge=0.0, le=LONGEST_SECONDS)]
+Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
+Name = Annotated[str, Field(min_length=1)]
+Names = Annotated[tuple[Name, ...], AfterValidator(_distinct), Wanted("a list of names, each once")]
+Pattern = Annotated[str, Field(min_length=1), Wanted("a pattern such as docs-*")]
+HostPort = Annotated[
+    str, AfterValidator(listen_address), Wanted("host:port such as 127.0.0.1:6343, an IPv6 host in brackets")
+]
+UpstreamUrl = Annotated[
+    str,
+    AfterValidator(upstream_url),
+    Wanted("http or https, host and port such as http://127.0.0.1:6333, without credentials, path or query"),
+]
+PathPrefix = Annotated[
+    str, AfterValidator(path_prefix), Wanted("a path such as /qdrant, without a closing slash, or nothing")
+]

@@ -1,0 +1,207 @@
+"""YAML as its version 1.2 core schema reads it: `on` and `off` are words, booleans are only true and false.
+
+PyYAML's own loaders read YAML 1.1, where `mode: off` is a boolean, `22:22` a number and `1:30` ninety. Here text becomes
+a graph of nodes with the core schema's scalars, and the graph becomes dicts, tuples and scalars, with bounds on depth
+and size (aliases may multiply), every duplicate key reported, and no tag that could build anything else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import yaml
+
+from vecsieve.config.problems import Finding, Path, shown
+
+DEEPEST = 32  # levels; the settings need six
+MOST_NODES = 20_000  # after aliases are followed: some 2,000 rules
+LONGEST_NUMBER = 40  # characters: Python refuses to print integers of 4,300 digits
+
+_NULL, _BOOL, _INT, _FLOAT, _TEXT = (f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str"))
+_CORE = (
+    (_NULL, re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""]),
+    (_BOOL, re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), list("tTfF")),
+    (_INT, re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z"), list("-+0123456789")),
+    (
+        _FLOAT,
+        re.compile(r"(?:[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z"),
+        list("-+0123456789."),
+    ),
+)
+_PATTERNS = {tag: pattern for tag, pattern, _ in _CORE}
+_SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
+
+
+class NotYaml(ValueError):  # noqa: N818 - says what the text is
+    """Text that is not one YAML document. ``place``: line and column where known."""
+
+    def __init__(self, place: str, seen: str) -> None:
+        super().__init__(f"{place}: {seen}")
+        self.place = place
+        self.seen = seen
+
+
+class CoreDumper(yaml.SafeDumper):
+    """Writes what this file's reader reads back the same: quotes follow the core schema, nothing is aliased."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Never alias: the output is for people."""
+        return True
+
+
+class _CoreLoader(yaml.SafeLoader):
+    """Composes nodes with core scalars, and stops at a depth the settings never need."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose one node, counting levels: the library recurses until the interpreter's stack ends."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            mark = self.peek_event().start_mark
+            raise NotYaml(f"line {mark.line + 1}", f"more than {DEEPEST} levels")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+for _tag, _pattern, _first in _CORE:
+    for _class in (_CoreLoader, CoreDumper):
+        _class.add_implicit_resolver(_tag, _pattern, _first)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a text holds, as dicts, tuples and scalars. Where a value cannot be used stands None, and a finding says why."""
+
+    value: object
+    findings: tuple[Finding, ...]
+
+
+def read(text: str) -> Document:
+    """The one document in the text; an empty text holds None. Raises NotYaml when the text cannot be read at all."""
+    node = _composed(text)
+    if node is None:
+        return Document(None, ())
+    _measure(node, {}, set())
+    builder = _Builder()
+    value = builder.value(node, ())
+    return Document(value, tuple(builder.findings))
+
+
+def _composed(text: str) -> yaml.Node | None:
+    try:
+        return _CoreLoader(text).get_single_node()
+    except yaml.reader.ReaderError as error:
+        raise NotYaml(f"line {text.count(chr(10), 0, error.position) + 1}", "a control character") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
+        raise NotYaml(place, error.problem or error.context or "no YAML") from error
+    except NotYaml:
+        raise
+    except (ValueError, OverflowError) as error:
+        # PyYAML 6.0.3 lets chr() and int() fail on escapes such as "\\U00110000" and on %YAML versions.
+        raise NotYaml("", "an escape or a directive out of range") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    nodes: int
+    levels: int
+
+
+def _measure(node: yaml.Node, known: dict[int, _Measure], above: set[int]) -> _Measure:
+    """Size and depth once every alias is followed. Raises NotYaml when they are too large or endless."""
+    key = id(node)
+    if key in known:
+        return known[key]
+    line = f"line {node.start_mark.line + 1}"
+    if key in above:
+        raise NotYaml(line, "an alias inside what it stands for")
+    above.add(key)
+    below = [_measure(child, known, above) for child in _children(node)]
+    above.discard(key)
+    found = _Measure(1 + sum(each.nodes for each in below), 1 + max((each.levels for each in below), default=0))
+    if found.nodes > MOST_NODES:
+        raise NotYaml(line, f"more than {MOST_NODES} values once aliases are followed")
+    if found.levels > DEEPEST:
+        raise NotYaml(line, f"more than {DEEPEST} levels once aliases are followed")
+    known[key] = found
+    return found
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [child for pair in node.value for child in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+class _Builder:
+    """Turns nodes into values and collects what it must leave out."""
+
+    __slots__ = ("findings",)
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def value(self, node: yaml.Node, path: Path) -> object:
+        """The node's value; None in place of one that cannot be used."""
+        if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
+            return tuple(self.value(child, (*path, index)) for index, child in enumerate(node.value))
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        return self._refuse(path, node, seen=f"the tag {node.tag}", wanted="a plain mapping, list or value")
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
+        built: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != _TEXT or not key_node.value.isprintable():
+                self._refuse(path, key_node, seen="something else", wanted="keys that are plain words")
+                continue
+            key = key_node.value
+            if key in built:
+                self._refuse((*path, key), key_node, seen="it again", wanted="the key once")
+                continue
+            built[key] = self.value(value_node, (*path, key))
+        return built
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
+        text: str = node.value
+        pattern = _PATTERNS.get(node.tag)
+        if node.tag == _TEXT:
+            if any("\ud800" <= character <= "\udfff" for character in text):
+                return self._refuse(path, node, seen="half of a surrogate pair", wanted="text")
+            return text
+        if pattern is None or pattern.fullmatch(text) is None:
+            return self._refuse(path, node, seen=f"the tag {node.tag}", wanted="a plain mapping, list or value")
+        if node.tag in {_NULL, _BOOL}:
+            return None if node.tag == _NULL else text.lower() == "true"
+        if len(text) > LONGEST_NUMBER:
+            return self._refuse(path, node, seen=shown(text), wanted=f"a number of at most {LONGEST_NUMBER} characters")
+        return _integer(text) if node.tag == _INT else _floating(text)
+
+    def _refuse(self, path: Path, node: yaml.Node, *, seen: str, wanted: str) -> None:
+        line = node.start_mark.line + 1
+        self.findings.append(Finding(path, f"{seen} on line {line}", wanted))
+
+
+def _integer(text: str) -> int:
+    return int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
+
+
+def _floating(text: str) -> float:
+    special = _SPECIAL_FLOATS.get(text.lstrip("+-").lstrip(".").lower())
+    if special is None:
+        return float(text)
+    return -special if text.startswith("-") else special
