@@ -20,6 +20,8 @@ import numpy.typing as npt
 from vecsieve.proxy.selection.geometry import NOISE
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Linkage
 
+Tenants = npt.NDArray[np.int64]
+
 
 def cluster(distance: FloatMatrix, threshold: float, linkage: Linkage) -> Indices:
     """Labels (n,) of the clusters of ``distance`` (n, n), numbered in order of each cluster's best rank.
@@ -39,11 +41,12 @@ def cluster(distance: FloatMatrix, threshold: float, linkage: Linkage) -> Indice
     return _numbered(heads)
 
 
-def separate(distance: FloatMatrix, tenants: npt.NDArray[np.int64] | None) -> FloatMatrix:
-    """``distance`` with candidates of different tenants infinitely far apart: never merged, never compared."""
-    if tenants is None:
-        return distance
-    apart: FloatMatrix = np.where(tenants[:, None] == tenants[None, :], distance, np.float32(np.inf))
+def separate(distance: FloatMatrix, rows: Tenants, columns: Tenants) -> FloatMatrix:
+    """``distance`` (n, m) with different tenants infinitely far apart: never merged, never compared.
+
+    ``rows`` (n,) and ``columns`` (m,): each side's tenant numbers.
+    """
+    apart: FloatMatrix = np.where(rows[:, None] == columns[None, :], distance, np.float32(np.inf))
     return apart
 
 
@@ -80,4 +83,3 @@ def _numbered(heads: Indices) -> Indices:
     """Labels from heads: the k-th candidate that is its own head leads cluster k."""
     leads = heads == np.arange(len(heads))
     return (np.cumsum(leads) - 1)[heads]
-

@@ -37,7 +37,10 @@ def mmr(
 
 def _penalties(distance: FloatMatrix, weight: float, scale: float | None) -> FloatVector:
     """(1 - weight) * similarity of every candidate to one pick (m,)."""
-    if scale is not None:
-        return (1.0 - weight) * np.maximum(1.0 - distance / max(scale, NOISE), 0.0, dtype=np.float64)
-    known = np.isfinite(distance)
-    return (1.0 - weight) * np.where(known, 1.0 - np.where(known, distance, 1.0).astype(np.float64), 0.0)
+    known = distance.astype(np.float64)
+    if scale is None:
+        known[np.isinf(known)] = 1.0
+        similarity = 1.0 - known
+    else:
+        similarity = np.maximum(1.0 - known / max(scale, NOISE), 0.0)
+    return similarity * (1.0 - weight)

@@ -67,4 +67,5 @@ def _closeness(members: Indices, distance: FloatMatrix) -> FloatVector:
     The cosine to the mean of unit rows grows with the sum of the cosines to all members, so the mean distance to
     the members says the same without touching the vectors; and it has a meaning for the distance with length, too.
     """
-    return -distance[np.ix_(members, members)].mean(axis=1, dtype=np.float64)
+    centrality: FloatVector = -distance[np.ix_(members, members)].mean(axis=1, dtype=np.float64)
+    return centrality

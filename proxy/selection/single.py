@@ -45,9 +45,7 @@ def silent(_stage: str) -> None:
     """A lap that nobody times."""
 
 
-def select(
-    candidates: Candidates, *, top_k: int, policy: Policy, lap: Callable[[str], None] = silent
-) -> Selection:
+def select(candidates: Candidates, *, top_k: int, policy: Policy, lap: Callable[[str], None] = silent) -> Selection:
     """Choose ``top_k`` of the candidates.
 
     ``lap`` is called with "cluster", "select" and "mmr" when that stage is over, always in this order, so that the caller
@@ -87,7 +85,9 @@ def _cluster(candidates: Candidates, policy: Policy) -> _Clustered:
     # The scale belongs to the embedding model, not to a tenant: it is read before tenants are set apart.
     median = median_distance(geometry)
     threshold = resolve(policy.threshold, median)
-    distance = separate(geometry.distance, candidates.tenants)
+    distance = geometry.distance
+    if candidates.tenants is not None:
+        distance = separate(distance, candidates.tenants, candidates.tenants)
     labels = cluster(distance, threshold, policy.linkage)
     return _Clustered(distance, median, threshold, labels, int(labels.max(initial=-1)) + 1)
 
@@ -101,9 +101,7 @@ def _leaves_alone(labels: Indices, top_k: int, policy: Policy) -> bool:
     return policy.when is When.REDUNDANT and bool((first == np.arange(len(first))).all())
 
 
-def _pick(
-    candidates: Candidates, clustered: _Clustered, standing: Indices, *, top_k: int, policy: Policy
-) -> Indices:
+def _pick(candidates: Candidates, clustered: _Clustered, standing: Indices, *, top_k: int, policy: Policy) -> Indices:
     """The representatives of the page, as indices into the pool, in pick order.
 
     MMR has a say only where there is a choice: with no more representatives than top_k all of them are kept, and
