@@ -32,9 +32,9 @@ from vecsieve.proxy.demo.question_texts import QUESTIONS
 
 # Everyday modules whose reference page and docstrings tell the same things, partly in the same words.
 MODULES = (
-    *("io", "pathlib", "collections", "random", "queue", "calendar", "shelve", "tempfile", "threading"),
+    *("io", "pathlib", "collections", "random", "queue", "shelve", "tempfile", "threading"),
     *("concurrent.futures", "gzip", "bz2", "lzma", "functools", "itertools", "heapq", "bisect", "copy", "textwrap"),
-    *("statistics", "shutil", "os.path", "glob", "fnmatch", "csv", "json", "subprocess", "contextlib", "difflib"),
+    *("statistics", "shutil", "os.path", "glob", "fnmatch", "json", "subprocess", "contextlib", "difflib"),
 )
 PAGES = (
     *(f"library/{name}.html" for name in MODULES),
@@ -61,10 +61,10 @@ def docs_chunks(directory: Path) -> Iterator[Chunk]:
 
 
 def docstring_chunks(modules: Sequence[str]) -> Iterator[Chunk]:
-    """The chunks of every docstring of the modules. Each starts with the qualified name, as help viewers print it."""
+    """The chunks of every docstring of the modules: its words alone, the qualified name goes beside them."""
     for module in modules:
         for name, text in module_docstrings(module).items():
-            words = [Word(word, name) for word in (name, *text.split())]
+            words = [Word(word, name) for word in text.split()]
             yield from _chunks(words, source="docstring", document=name)
 
 

@@ -38,6 +38,10 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     title: str
     position: int
 
+    def payload(self) -> dict[str, object]:
+        """What a point carries in the collection."""
+        return msgspec.structs.asdict(self)
+
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a developer asks; its number is its line, from 1."""

@@ -39,7 +39,7 @@ QUESTIONS = (
     "How do I draw a random number from a normal distribution?",
     "How do I shuffle a list in place?",
     "How do I keep a list sorted while inserting into it?",
-    "How do I print the calendar of a month?",
+    "How do I compute the median of a list of numbers?",
     "What is the difference between a shallow copy and a deep copy?",
     "How do I compare two texts and show the differences?",
     "How do I cache the results of a function?",

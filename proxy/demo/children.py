@@ -1,0 +1,113 @@
+"""The demo's own processes: the embedded engine and the proxy, started through the command line and always ended.
+
+A child says where it listens in lines such as ``vecsieve serve listening on http://127.0.0.1:40123``.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import IO
+
+START_TIMEOUT_SECONDS = 30.0  # a cold start on a busy two-core machine took 4 s
+STOP_TIMEOUT_SECONDS = 5.0  # nothing is in flight when the demo ends: a longer drain means that the child hangs
+_LAST_LINES = 20
+_URL = re.compile(r"http://\S+$")
+
+
+class ChildFailed(Exception):  # noqa: N818 - names what happened
+    """A process ended or kept silent before it was ready. The message carries its last lines."""
+
+
+@contextmanager
+def child(arguments: Sequence[str], *, announces: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    """Run ``vecsieve <arguments>`` for the time of the block; gives the URL that each line start announced.
+
+    The process is ended on every way out of the block. It gets a session of its own, so that Ctrl-C reaches the demo
+    alone and the children end in order. Raises ChildFailed.
+    """
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, arguments are ours
+        [sys.executable, "-m", "vecsieve.proxy", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_environment(os.environ),
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    )
+    assert process.stdout is not None  # noqa: S101 - it was asked for in the line above
+    reader = _Lines(process.stdout, name=f"output of vecsieve {arguments[0]}")
+    try:
+        yield _announced(reader, name=arguments[0], announces=announces)
+    finally:
+        _end(process)
+        reader.join()
+
+
+def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The demo shows the defaults: settings the user has for their own proxy must not reach this one."""
+    kept = {name: value for name, value in inherited.items() if not name.startswith("VECSIEVE_")}
+    return {**kept, "PYTHONUNBUFFERED": "1"}
+
+
+def _announced(reader: _Lines, *, name: str, announces: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while len(found) < len(announces):
+        line = reader.next_line(timeout_seconds=deadline - time.monotonic())
+        if line is None:
+            said = "".join(f"\n  {said}" for said in reader.last)
+            raise ChildFailed(f"vecsieve {name} did not come up within {START_TIMEOUT_SECONDS:.0f} s; it said:{said}")
+        start = next((start for start in announces if line.startswith(start)), None)
+        url = _URL.search(line)
+        if start is not None and url is not None:
+            found[start] = url.group()
+    return found
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=STOP_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class _Lines:
+    """Reads a child's output to its end, so that the child never blocks on a full pipe; remembers the last lines."""
+
+    def __init__(self, stream: IO[str], *, name: str) -> None:
+        self.last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._stream = stream
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._read, name=name, daemon=True)
+        self._thread.start()
+
+    def next_line(self, *, timeout_seconds: float) -> str | None:
+        """The next line, or None at the end of the output or of the time."""
+        try:
+            return self._waiting.get(timeout=max(0.0, timeout_seconds))
+        except queue.Empty:
+            return None
+
+    def join(self) -> None:
+        """Wait for the end of the output and release the pipe."""
+        self._thread.join(timeout=STOP_TIMEOUT_SECONDS)
+        self._stream.close()
+
+    def _read(self) -> None:
+        for line in self._stream:
+            self.last.append(line.rstrip())
+            self._waiting.put(line.rstrip())
+        self._waiting.put(None)

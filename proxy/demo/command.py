@@ -1,0 +1,119 @@
+"""``vecsieve demo``: checks the arguments, starts the engine and the proxy, tells the story, ends both."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+
+from rich.console import Console
+
+from vecsieve.proxy.demo.children import ChildFailed, child
+from vecsieve.proxy.demo.choosing import Choice, UnknownQuestion, choose
+from vecsieve.proxy.demo.collection import Collection
+from vecsieve.proxy.demo.corpus import Corpus, CorpusDamaged
+from vecsieve.proxy.demo.corpus import load as load_corpus
+from vecsieve.proxy.demo.keeping import instructions
+from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
+
+DEFAULT_QUESTION = "24"  # an everyday question whose answer stands in several classes in the same words
+PLAIN_WIDTH = 120  # where the output is not a terminal there is no width to ask for
+_ENGINE = "vecsieve embedded listening on"
+_PROXY = "vecsieve serve listening on"
+_ADMIN = "vecsieve serve admin on"
+_ANY_PORT = "127.0.0.1:0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Addresses:
+    engine: str
+    proxy: str
+    admin: str
+
+
+def run(*, query: str | None, keep: bool) -> int:
+    """Run the demo; the exit code: 0, 2 for a question that does not exist, 1 when it could not run, 130 on Ctrl-C.
+
+    ``query``: a question's number or text, None for the default one. ``keep``: leave everything running until Ctrl-C.
+    """
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    try:
+        corpus = load_corpus()
+        choice = choose(
+            [question.text for question in corpus.questions], DEFAULT_QUESTION if query is None else query
+        )
+        with _ended_by_signals(), _servers() as addresses:
+            _play(corpus, choice, addresses, console)
+            if keep:
+                _keep(choice, addresses, console)
+    except UnknownQuestion as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except (CorpusDamaged, ChildFailed) as error:
+        sys.stderr.write(f"vecsieve demo: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped\n")
+        return 130
+    return 0
+
+
+def _play(corpus: Corpus, choice: Choice, addresses: _Addresses, console: Console) -> None:
+    policy = default_policy()
+    with Collection(addresses.engine) as direct, Collection(addresses.proxy) as proxied:
+        stage = Stage(
+            corpus=corpus,
+            direct=direct,
+            proxied=proxied,
+            policy=policy.selection,
+            pool_size=fetch_k(LIMIT, policy=policy, cap=None),
+        )
+        load(stage, console)
+        tell(stage, choice, console)
+
+
+def _keep(choice: Choice, addresses: _Addresses, console: Console) -> None:
+    lines = instructions(
+        direct=addresses.engine, proxied=addresses.proxy, admin=addresses.admin, question=choice.index, limit=LIMIT
+    )
+    console.print(lines, soft_wrap=True)  # a wrapped line could not be pasted
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+    console.print("stopped")
+
+
+@contextmanager
+def _servers() -> Iterator[_Addresses]:
+    """The engine, and the proxy in front of it."""
+    with child(("embedded", "--listen", _ANY_PORT), announces=(_ENGINE,)) as engine:
+        upstream = engine[_ENGINE]
+        listen = ("--listen", _ANY_PORT, "--admin", _ANY_PORT)
+        proxy_arguments = ("serve", "--backend", "qdrant", "--upstream", upstream, *listen)
+        with child(proxy_arguments, announces=(_PROXY, _ADMIN)) as proxy:
+            yield _Addresses(engine=upstream, proxy=proxy[_PROXY], admin=proxy[_ADMIN])
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end the demo as Ctrl-C does, so that they leave no process behind either.
+
+    Signals are the main thread's business: elsewhere nothing is installed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    wanted = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, _interrupt) for number in wanted]
+    try:
+        yield
+    finally:
+        for number, handler in zip(wanted, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,139 @@
+"""Two answers to one question, laid side by side: what repeats what, what went out, what came in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vecsieve.proxy.demo.collection import Answer
+from vecsieve.proxy.demo.corpus import Corpus
+from vecsieve.proxy.demo.repeats import nearest_earlier, vector_repeats, wording_repeats
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """The result tells what the result at ``place`` (from 0, in the same list) tells; ``distance``: cosine, of the two."""
+
+    place: int
+    distance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedOver:
+    """No copy, and yet not in the other answer: maximal marginal relevance preferred something more different."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CameIn:
+    """Not among the direct results. ``rank``: its direct rank, from 1; None when it lies beyond the pool looked at."""
+
+    rank: int | None
+
+
+Note = Repeat | PassedOver | CameIn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many results of one list repeat an earlier one of the same list, by vector and by wording."""
+
+    results: int
+    by_vector: int
+    by_wording: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two lists: corpus rows in order, a note where there is something to say, and its counts."""
+
+    rows: tuple[int, ...]
+    notes: tuple[Note | None, ...]
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """``threshold``: the cosine distance up to which two of this question's candidates count as copies."""
+
+    direct: Side
+    proxied: Side
+    threshold: float
+
+    @property
+    def changed(self) -> bool:
+        """Whether the answers differ at all."""
+        return self.direct.rows != self.proxied.rows
+
+    @property
+    def first_kept(self) -> bool:
+        """Whether both answers begin with the same result."""
+        return self.direct.rows[:1] == self.proxied.rows[:1]
+
+
+def compare(corpus: Corpus, pool: Answer, *, direct: Answer, proxied: Answer, policy: Policy) -> Comparison:
+    """Judge both answers by the corpus's own vectors and texts.
+
+    ``pool``: the direct candidates that the proxy had to choose from; the threshold and the clusters are computed from
+    it as the proxy does, so that the notes say what happened there.
+    """
+    candidates = Candidates(
+        scores=np.asarray(pool.scores, dtype=np.float64), vectors=corpus.vectors[list(pool.rows)], magnitude=False
+    )
+    chosen = select(candidates, top_k=len(direct.rows), policy=policy)
+    clusters = {row: int(label) for row, label in zip(pool.rows, chosen.labels, strict=True)}
+    repeats = _direct_notes(corpus, direct.rows, proxied.rows, clusters=clusters, threshold=chosen.threshold)
+    arrivals = _proxied_notes(corpus, proxied.rows, direct.rows, pool=pool.rows, threshold=chosen.threshold)
+    return Comparison(
+        direct=Side(rows=direct.rows, notes=repeats, counts=_counts(corpus, direct.rows, chosen.threshold)),
+        proxied=Side(rows=proxied.rows, notes=arrivals, counts=_counts(corpus, proxied.rows, chosen.threshold)),
+        threshold=chosen.threshold,
+    )
+
+
+def _direct_notes(
+    corpus: Corpus, rows: tuple[int, ...], others: tuple[int, ...], *, clusters: Mapping[int, int], threshold: float
+) -> tuple[Note | None, ...]:
+    notes: list[Note | None] = list(_repeats(corpus, rows, threshold))
+    for place, row in enumerate(rows):
+        if notes[place] is None and row not in others:
+            notes[place] = _clustered(corpus, rows, place, clusters=clusters)
+    return tuple(notes)
+
+
+def _clustered(corpus: Corpus, rows: tuple[int, ...], place: int, *, clusters: Mapping[int, int]) -> Note:
+    """Why a result went out that is within the threshold of none above it: its cluster reaches it through a third."""
+    label = clusters.get(rows[place])
+    for above in range(place):
+        if label is not None and clusters.get(rows[above]) == label:
+            distance = 1.0 - float(corpus.vectors[rows[place]] @ corpus.vectors[rows[above]])
+            return Repeat(place=above, distance=distance)
+    return PassedOver()
+
+
+def _proxied_notes(
+    corpus: Corpus, rows: tuple[int, ...], others: tuple[int, ...], *, pool: tuple[int, ...], threshold: float
+) -> tuple[Note | None, ...]:
+    notes: list[Note | None] = list(_repeats(corpus, rows, threshold))
+    for place, row in enumerate(rows):
+        if notes[place] is None and row not in others:
+            notes[place] = CameIn(rank=pool.index(row) + 1 if row in pool else None)
+    return tuple(notes)
+
+
+def _repeats(corpus: Corpus, rows: tuple[int, ...], threshold: float) -> tuple[Repeat | None, ...]:
+    return tuple(
+        None if near is None or near.distance > threshold else Repeat(place=near.place, distance=near.distance)
+        for near in nearest_earlier(corpus.vectors[list(rows)])
+    )
+
+
+def _counts(corpus: Corpus, rows: tuple[int, ...], threshold: float) -> Counts:
+    return Counts(
+        results=len(rows),
+        by_vector=vector_repeats(corpus.vectors[list(rows)], threshold),
+        by_wording=wording_repeats([corpus.chunks[row].text for row in rows]),
+    )
