@@ -81,7 +81,8 @@ def _wanted(path: Path, info: FieldInfo | None) -> str:
 def pruned(tree: Mapping[str, object], findings: tuple[Finding, ...]) -> dict[str, object]:
     """The tree without the members that were found wrong, so that what remains can be judged as a whole."""
     for finding in findings:
-        tree = _without(tree, finding.path)
+        if not finding.stands:
+            tree = _without(tree, finding.path)
     return dict(tree)
 
 

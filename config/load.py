@@ -30,7 +30,9 @@ def load(*, file: File | None, environment: Mapping[str, str], flags: Mapping[st
     given: dict[Path, object] = {tuple(path.split(".")): value for path, value in flags.items()}
     tree = _overlaid(_overlaid(document.value, variables), given)
     settings, wrong = judged(tree, (*document.findings, *misread))
-    sources = {leaf.path: variable(leaf.path) for leaf in leaves() if variable(leaf.path) in environment}
+    sources: dict[Path, str] = {
+        leaf.path: variable(leaf.path) for leaf in leaves() if variable(leaf.path) in environment
+    }
     sources |= dict.fromkeys(given, "command line")
     problems = (*unread, *(_problem(finding, sources) for finding in wrong))
     if problems:

@@ -36,11 +36,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem while its place is still a path that other findings can be compared with."""
+    """A problem while its place is still a path that other findings can be compared with.
+
+    ``stands``: there is a value all the same, and it can be judged.
+    """
 
     path: Path
     seen: str
     wanted: str
+    stands: bool = False
 
     def touches(self, path: Path) -> bool:
         """Whether one of the two places lies within the other."""

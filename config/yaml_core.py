@@ -66,8 +66,7 @@ class _CoreLoader(yaml.SafeLoader):
         """Compose one node, counting levels: the library recurses until the interpreter's stack ends."""
         self._depth += 1
         if self._depth > DEEPEST:
-            mark = self.peek_event().start_mark
-            raise NotYaml(f"line {mark.line + 1}", f"more than {DEEPEST} levels")
+            raise NotYaml(f"line {self.line + 1}", f"more than {DEEPEST} levels")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -159,41 +158,46 @@ class _Builder:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
             return tuple(self.value(child, (*path, index)) for index, child in enumerate(node.value))
-        if isinstance(node, yaml.ScalarNode):
+        if isinstance(node, yaml.ScalarNode) and (node.tag == _TEXT or _is_core(node)):
             return self._scalar(node, path)
-        return self._refuse(path, node, seen=f"the tag {node.tag}", wanted="a plain mapping, list or value")
+        self._refuse(node, path, seen=f"the tag {node.tag}", wanted="a plain mapping, list or value")
+        return None
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
         built: dict[str, object] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != _TEXT or not key_node.value.isprintable():
-                self._refuse(path, key_node, seen="something else", wanted="keys that are plain words")
+                self._refuse(key_node, path, seen="another key", wanted="keys that are plain words")
                 continue
             key = key_node.value
             if key in built:
-                self._refuse((*path, key), key_node, seen="it again", wanted="the key once")
+                self._refuse(key_node, (*path, key), seen="it again", wanted="the key once", stands=True)
                 continue
             built[key] = self.value(value_node, (*path, key))
         return built
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
         text: str = node.value
-        pattern = _PATTERNS.get(node.tag)
         if node.tag == _TEXT:
-            if any("\ud800" <= character <= "\udfff" for character in text):
-                return self._refuse(path, node, seen="half of a surrogate pair", wanted="text")
-            return text
-        if pattern is None or pattern.fullmatch(text) is None:
-            return self._refuse(path, node, seen=f"the tag {node.tag}", wanted="a plain mapping, list or value")
-        if node.tag in {_NULL, _BOOL}:
-            return None if node.tag == _NULL else text.lower() == "true"
-        if len(text) > LONGEST_NUMBER:
-            return self._refuse(path, node, seen=shown(text), wanted=f"a number of at most {LONGEST_NUMBER} characters")
-        return _integer(text) if node.tag == _INT else _floating(text)
+            if not any("\ud800" <= character <= "\udfff" for character in text):
+                return text
+            self._refuse(node, path, seen="half of a surrogate pair", wanted="text")
+        elif node.tag == _BOOL:
+            return text.lower() == "true"
+        elif node.tag in {_INT, _FLOAT}:
+            if len(text) <= LONGEST_NUMBER:
+                return _integer(text) if node.tag == _INT else _floating(text)
+            self._refuse(node, path, seen=shown(text), wanted=f"a number of at most {LONGEST_NUMBER} characters")
+        return None
 
-    def _refuse(self, path: Path, node: yaml.Node, *, seen: str, wanted: str) -> None:
-        line = node.start_mark.line + 1
-        self.findings.append(Finding(path, f"{seen} on line {line}", wanted))
+    def _refuse(self, node: yaml.Node, path: Path, *, seen: str, wanted: str, stands: bool = False) -> None:
+        self.findings.append(Finding(path, f"{seen} on line {node.start_mark.line + 1}", wanted, stands))
+
+
+def _is_core(node: yaml.ScalarNode) -> bool:
+    """Whether the text is what its tag says: an explicit tag such as !!int may stand before anything."""
+    pattern = _PATTERNS.get(node.tag)
+    return pattern is not None and pattern.match(node.value) is not None
 
 
 def _integer(text: str) -> int:
