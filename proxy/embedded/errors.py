@@ -1,0 +1,73 @@
+"""Qdrant's refusals: the status, the text and the prefix its REST interface gives each kind of mistake."""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):  # noqa: N818 - named for what it is on the wire: an answer, not a failure of ours
+    """An answer that is not a result. `is_timed` is False for what Qdrant refuses before it starts its clock."""
+
+    def __init__(self, status: int, message: str, *, is_timed: bool = True) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.is_timed = is_timed
+
+
+def bad_input(text: str) -> Refusal:
+    """400, the request is well formed and wrong."""
+    return Refusal(400, f"Wrong input: {text}")
+
+
+def bad_request(text: str) -> Refusal:
+    """400, the request asks for what cannot be asked; strict mode speaks with this prefix too."""
+    return Refusal(400, f"Bad request: {text}")
+
+
+def not_found(text: str) -> Refusal:
+    """404; `text` is the whole sentence after the prefix."""
+    return Refusal(404, f"Not found: {text}")
+
+
+def no_collection(name: str) -> Refusal:
+    """404, the sentence clients look for."""
+    return not_found(f"Collection `{name}` doesn't exist!")
+
+
+def conflict(text: str) -> Refusal:
+    """409, the name is taken."""
+    return Refusal(409, f"Wrong input: {text}")
+
+
+def service_error(text: str) -> Refusal:
+    """500, the engine failed."""
+    return Refusal(500, f"Service internal error: {text}")
+
+
+def not_served(text: str) -> Refusal:
+    """501 in Qdrant's shape: the real server has this, the embedded one does not."""
+    return Refusal(501, f"Not implemented by the embedded server: {text}")
+
+
+def bad_format(text: str) -> Refusal:
+    """400 of the JSON parser, before the clock starts."""
+    return Refusal(400, f"Format error in JSON body: {text}", is_timed=False)
+
+
+def bad_value(field: str, text: str, *, where: str = "JSON body") -> Refusal:
+    """422 of the validator, before the clock starts."""
+    return Refusal(422, f"Validation error in {where}: [{field}: {text}]", is_timed=False)
+
+
+def from_engine(text: str) -> Refusal:
+    """What Qdrant 1.19 answers for an engine error of this text (`From<OperationError> for CollectionError`)."""
+    if text.startswith("No point with id"):
+        return not_found(f"{text} found")
+    if text.startswith("Service runtime error: "):
+        return service_error(text.removeprefix("Service runtime error: "))
+    if text.startswith(("Inconsistent storage", "Storage file not found", "Out of memory", "Operation cancelled")):
+        return service_error(text)
+    if text == "Wrong usage of sparse vectors":
+        return bad_input("Conversion between sparse and regular vectors failed")
+    if text == "Wrong usage of multi vectors":
+        return bad_input("Conversion between multi and regular vectors failed")
+    return bad_input(text)

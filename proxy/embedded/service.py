@@ -1,0 +1,35 @@
+"""What the server says about itself: name and version, health, telemetry, a few metrics."""
+
+from __future__ import annotations
+
+from vecsieve.proxy.embedded.fields import Json
+from vecsieve.proxy.embedded.registry import Registry
+
+QDRANT_VERSION = "1.19.0"
+"""The server whose wire format this is; clients compare it with their own."""
+_TITLE = "VecSieve embedded server over qdrant-edge"
+
+
+def answer(registry: Registry, method: str, path: str) -> Json:
+    """Plain text, a JSON value, or None for a path that is not ours."""
+    if method != "GET":
+        return None
+    count = len(registry.names())
+    match path:
+        case "/":
+            return {"title": _TITLE, "version": QDRANT_VERSION}
+        case "/healthz" | "/livez":
+            return "healthz check passed"
+        case "/readyz":
+            return "all shards are ready"
+        case "/metrics":
+            return f"# TYPE collections_total gauge\ncollections_total {count}\n"
+        case "/telemetry":
+            app = {"name": _TITLE, "version": QDRANT_VERSION}
+            return {
+                "result": {"id": "embedded", "app": app, "collections": {"number_of_collections": count}},
+                "status": "ok",
+                "time": 0.0,
+            }
+        case _:
+            return None
