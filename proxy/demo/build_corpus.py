@@ -79,9 +79,7 @@ def write_data(directory: Path, chunks: Sequence[Chunk], questions: Sequence[Que
 
 def _chunks(words: Sequence[Word], *, source: Literal["docs", "docstring"], document: str) -> Iterator[Chunk]:
     for window in windows(words):
-        yield Chunk(
-            text=window.text, source=source, document=document, title=window.title, position=window.position
-        )
+        yield Chunk(text=window.text, source=source, document=document, title=window.title, position=window.position)
 
 
 def _lines(rows: Sequence[msgspec.Struct]) -> bytes:

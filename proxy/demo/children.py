@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import IO
 
 START_TIMEOUT_SECONDS = 30.0  # a cold start on a busy two-core machine took 4 s
@@ -45,13 +45,15 @@ def child(arguments: Sequence[str], *, announces: Sequence[str]) -> Iterator[Map
         errors="replace",
         start_new_session=True,
     )
-    assert process.stdout is not None  # noqa: S101 - it was asked for in the line above
-    reader = _Lines(process.stdout, name=f"output of vecsieve {arguments[0]}")
     try:
-        yield _announced(reader, name=arguments[0], announces=announces)
+        assert process.stdout is not None  # noqa: S101 - a pipe was asked for just above
+        with closing(_Lines(process.stdout, name=f"output of vecsieve {arguments[0]}")) as lines:
+            try:
+                yield _announced(lines, name=arguments[0], announces=announces)
+            finally:
+                _end(process)  # before the reader is closed: it reads until the process is gone
     finally:
         _end(process)
-        reader.join()
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -60,13 +62,13 @@ def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
-def _announced(reader: _Lines, *, name: str, announces: Sequence[str]) -> dict[str, str]:
+def _announced(lines: _Lines, *, name: str, announces: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while len(found) < len(announces):
-        line = reader.next_line(timeout_seconds=deadline - time.monotonic())
+        line = lines.next_line(timeout_seconds=deadline - time.monotonic())
         if line is None:
-            said = "".join(f"\n  {said}" for said in reader.last)
+            said = "".join(f"\n  {said}" for said in lines.last)
             raise ChildFailed(f"vecsieve {name} did not come up within {START_TIMEOUT_SECONDS:.0f} s; it said:{said}")
         start = next((start for start in announces if line.startswith(start)), None)
         url = _URL.search(line)
@@ -76,12 +78,16 @@ def _announced(reader: _Lines, *, name: str, announces: Sequence[str]) -> dict[s
 
 
 def _end(process: subprocess.Popen[str]) -> None:
+    """Ask, wait, then insist; also when a second Ctrl-C cuts the waiting short. Of an ended process: nothing."""
     process.terminate()
     try:
         process.wait(timeout=STOP_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        pass
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 class _Lines:
@@ -101,7 +107,7 @@ class _Lines:
         except queue.Empty:
             return None
 
-    def join(self) -> None:
+    def close(self) -> None:
         """Wait for the end of the output and release the pipe."""
         self._thread.join(timeout=STOP_TIMEOUT_SECONDS)
         self._stream.close()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Self
 
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 
@@ -56,7 +57,7 @@ class Collection:
         rows = tuple(int(point.id) for point in points)
         return Answer(rows=rows, scores=tuple(point.score for point in points), milliseconds=milliseconds)
 
-    def __enter__(self) -> Collection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -11,7 +11,7 @@ from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.corpus import Corpus
 from vecsieve.proxy.demo.repeats import nearest_earlier, vector_repeats, wording_repeats
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Policy
+from vecsieve.proxy.selection.values import Candidates, Policy, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,24 +74,43 @@ class Comparison:
         return self.direct.rows[:1] == self.proxied.rows[:1]
 
 
-def compare(corpus: Corpus, pool: Answer, *, direct: Answer, proxied: Answer, policy: Policy) -> Comparison:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """What the proxy had to choose from: the first ``first`` candidates of ``answer``, all of them where those lacked
+    distinct results; and the policy it chose by.
+    """
+
+    answer: Answer
+    first: int
+    policy: Policy
+
+
+def compare(corpus: Corpus, pool: Pool, *, direct: Answer, proxied: Answer) -> Comparison:
     """Judge both answers by the corpus's own vectors and texts.
 
-    ``pool``: the direct candidates that the proxy had to choose from; the threshold and the clusters are computed from
-    it as the proxy does, so that the notes say what happened there.
+    The threshold and the clusters are computed as the proxy does, so that the notes say what happened there.
     """
-    candidates = Candidates(
-        scores=np.asarray(pool.scores, dtype=np.float64), vectors=corpus.vectors[list(pool.rows)], magnitude=False
-    )
-    chosen = select(candidates, top_k=len(direct.rows), policy=policy)
-    clusters = {row: int(label) for row, label in zip(pool.rows, chosen.labels, strict=True)}
+    chosen = _select(corpus, pool, size=pool.first, top_k=len(direct.rows))
+    if chosen.wanting:
+        chosen = _select(corpus, pool, size=len(pool.answer.rows), top_k=len(direct.rows))
+    ranks = {row: rank for rank, row in enumerate(pool.answer.rows, 1)}
+    clusters = {row: int(label) for row, label in zip(pool.answer.rows, chosen.labels, strict=False)}
     repeats = _direct_notes(corpus, direct.rows, proxied.rows, clusters=clusters, threshold=chosen.threshold)
-    arrivals = _proxied_notes(corpus, proxied.rows, direct.rows, pool=pool.rows, threshold=chosen.threshold)
+    arrivals = _proxied_notes(corpus, proxied.rows, direct.rows, ranks=ranks, threshold=chosen.threshold)
     return Comparison(
         direct=Side(rows=direct.rows, notes=repeats, counts=_counts(corpus, direct.rows, chosen.threshold)),
         proxied=Side(rows=proxied.rows, notes=arrivals, counts=_counts(corpus, proxied.rows, chosen.threshold)),
         threshold=chosen.threshold,
     )
+
+
+def _select(corpus: Corpus, pool: Pool, *, size: int, top_k: int) -> Selection:
+    candidates = Candidates(
+        scores=np.asarray(pool.answer.scores[:size], dtype=np.float64),
+        vectors=corpus.vectors[list(pool.answer.rows[:size])],
+        magnitude=False,
+    )
+    return select(candidates, top_k=top_k, policy=pool.policy)
 
 
 def _direct_notes(
@@ -115,12 +134,12 @@ def _clustered(corpus: Corpus, rows: tuple[int, ...], place: int, *, clusters: M
 
 
 def _proxied_notes(
-    corpus: Corpus, rows: tuple[int, ...], others: tuple[int, ...], *, pool: tuple[int, ...], threshold: float
+    corpus: Corpus, rows: tuple[int, ...], others: tuple[int, ...], *, ranks: Mapping[int, int], threshold: float
 ) -> tuple[Note | None, ...]:
     notes: list[Note | None] = list(_repeats(corpus, rows, threshold))
     for place, row in enumerate(rows):
         if notes[place] is None and row not in others:
-            notes[place] = CameIn(rank=pool.index(row) + 1 if row in pool else None)
+            notes[place] = CameIn(rank=ranks.get(row))
     return tuple(notes)
 
 

@@ -87,4 +87,5 @@ def _checked(stored: npt.NDArray[np.generic], name: str, *, rows: int) -> Vector
     lengths = np.linalg.norm(vectors, axis=1)
     if not np.all(np.abs(lengths - 1.0) < _UNIT_TOLERANCE):  # also false for NaN
         raise CorpusDamaged(f"{name}: want vectors of length 1, found {lengths.min():.3f} to {lengths.max():.3f}")
-    return vectors / lengths[:, None]
+    vectors /= lengths[:, None]
+    return vectors

@@ -48,4 +48,5 @@ def _is_at_home(thing: object, module_name: str) -> bool:
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         return False
     defined_in = getattr(thing, "__module__", None) or module_name
-    return defined_in.lstrip("_").split(".")[0] == module_name.split(".")[0] or module_name == "os.path"
+    home, _, _ = module_name.partition(".")
+    return defined_in.lstrip("_").partition(".")[0] == home or module_name == "os.path"

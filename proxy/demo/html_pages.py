@@ -7,8 +7,26 @@ from html.parser import HTMLParser
 from vecsieve.proxy.demo.chunking import Word
 
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4"})
-_BLOCKS = _HEADINGS | {"p", "pre", "dt", "dd", "dl", "li", "ul", "ol", "div", "section", "table", "tr", "td", "th", "br"}
-_VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"})
+_BLOCKS = _HEADINGS | {
+    "p",
+    "pre",
+    "dt",
+    "dd",
+    "dl",
+    "li",
+    "ul",
+    "ol",
+    "div",
+    "section",
+    "table",
+    "tr",
+    "td",
+    "th",
+    "br",
+}
+_VOID = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+)
 _SILENT_TAGS = frozenset({"script", "style", "nav"})
 _SILENT_CLASSES = frozenset({"headerlink", "copybutton", "contents", "topic"})
 

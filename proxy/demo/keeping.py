@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from vecsieve.proxy.demo.collection import NAME
 
 
-def instructions(*, direct: str, proxied: str, admin: str, row: int, question: int, limit: int) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where the demo's processes listen, as URLs. ``proxy``: the data port; ``admin``: health and metrics."""
+
+    engine: str
+    proxy: str
+    admin: str
+
+
+def instructions(at: Addresses, *, row: int, question: int, limit: int) -> str:
     """How to query what was left running. ``row``: a point whose neighbours are asked for; ``question``: from 0."""
     body = f'{{"query": {row}, "limit": {limit}, "with_payload": ["document", "title"]}}'
     return f"""\
 Still running until Ctrl-C:
 
-  the engine   {direct}
-  VecSieve     {proxied}   point any Qdrant client here
-  its metrics  {admin}/metrics
+  the engine   {at.engine}
+  VecSieve     {at.proxy}   point any Qdrant client here
+  its metrics  {at.admin}/metrics
 
 The same search both ways, the neighbours of chunk {row}:
 
-  curl -s {direct}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
-  curl -s {proxied}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
+  curl -s {at.engine}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
+  curl -s {at.proxy}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
 
 The same in Python, with the vector of question {question + 1}:
 
   from qdrant_client import QdrantClient
   from vecsieve.proxy.demo.corpus import load
   vector = load().question_vectors[{question}].tolist()
-  for url in ("{direct}", "{proxied}"):
+  for url in ("{at.engine}", "{at.proxy}"):
       points = QdrantClient(url=url).query_points("{NAME}", query=vector, limit={limit}).points
       print(url, *(point.payload["document"] for point in points), sep="\\n  ")
 """

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import zip_longest
+from pathlib import PurePosixPath
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,11 +15,16 @@ from vecsieve.proxy.demo.corpus import Chunk, Corpus
 from vecsieve.proxy.demo.summary import Summary, Timing
 
 _SNIPPET_CHARACTERS = 160  # more than any cell shows: the table cuts it to its width
+_SHOWN_AS_ZERO = 0.0005  # what three decimals would show as 0.000; equal texts differ by rounding at most
+_CAUTION = (
+    "The embedded engine is here for trying things out, it is not built for speed: fetching more results with their "
+    "vectors costs it more than it costs a Qdrant server."
+)
 
 
 def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
     """Both lists side by side, one result a row."""
-    table = Table(show_lines=False, expand=True, pad_edge=False, padding=(0, 1), title_justify="left")
+    table = Table(box=box.ROUNDED, expand=True)
     table.add_column("#", justify="right", width=2)
     table.add_column(_heading("Asked directly", comparison.direct), ratio=1)
     table.add_column(_heading("Asked through VecSieve", comparison.proxied), ratio=1)
@@ -30,29 +37,26 @@ def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
 def legend(comparison: Comparison) -> Text:
     """How the notes of the table come about."""
     return Text(
-        f"A result repeats another when the cosine distance of their vectors is at most {comparison.threshold:.2f}: "
-        "the cut VecSieve derives from this question's candidates (0.20 x their median distance).",
+        f"A result repeats another when the cosine distance of their vectors is at most {comparison.threshold:.3f}: "
+        "the cut that VecSieve derives from how far apart this question's candidates lie.",
         style="dim",
     )
 
 
 def timing_lines(timing: Timing) -> Text:
     """What it cost, and what the number is worth."""
-    return Text.assemble(
-        ("Added time: ", "bold"),
+    measured = (
         f"{timing.added_milliseconds:+.1f} ms a search (medians of {timing.rounds}: {timing.direct_milliseconds:.1f} ms "
-        f"directly, {timing.proxied_milliseconds:.1f} ms through VecSieve, both as the client waits).\n",
-        (
-            "The embedded engine is here for trying things out, it is not built for speed: "
-            "fetching more results with their vectors costs it more than it costs a Qdrant server.",
-            "dim",
-        ),
+        f"directly, {timing.proxied_milliseconds:.1f} ms through VecSieve, both as the client waits).\n"
     )
+    return Text.assemble(("Added time: ", "bold"), measured, (_CAUTION, "dim"))
 
 
 def summary_table(summary: Summary) -> RenderableType:
     """All questions in a few lines."""
-    table = Table(title=f"All {summary.questions} questions, {summary.results} results", title_justify="left")
+    table = Table(
+        box=box.ROUNDED, title=f"All {summary.questions} questions, {summary.results} results", title_justify="left"
+    )
     table.add_column("")
     table.add_column("directly", justify="right")
     table.add_column("through VecSieve", justify="right")
@@ -89,15 +93,18 @@ def _cell(chunk: Chunk, note: Note | None) -> Text:
 
 
 def _name(chunk: Chunk) -> str:
-    """A docstring is named by its object; a page excerpt by its page and what most of it describes."""
-    return f"{chunk.document} (docstring)" if chunk.source == "docstring" else f"{chunk.document}: {chunk.title}"
+    """A docstring is named by its object; an excerpt of a page by the page's file and what most of it describes."""
+    if chunk.source == "docstring":
+        return f"{chunk.document} (docstring)"
+    return f"{PurePosixPath(chunk.document).name}: {chunk.title}"
 
 
 def _note(note: Note) -> Text:
     match note:
+        case Repeat(place=place, distance=distance) if distance < _SHOWN_AS_ZERO:
+            return Text(f"= same text as {place + 1} (distance 0)", style="red")
         case Repeat(place=place, distance=distance):
-            same = "the same text as" if distance < 0.0005 else "repeats"  # what rounds to 0.000
-            return Text(f"= {same} {place + 1} (distance {distance:.3f})", style="red")
+            return Text(f"= repeats {place + 1} (distance {distance:.3f})", style="red")
         case PassedOver():
             return Text("- left out for variety", style="yellow")
         case CameIn(rank=None):

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vecsieve.proxy.demo.choosing import Choice
 from vecsieve.proxy.demo.collection import Answer, Collection
-from vecsieve.proxy.demo.comparison import Comparison, compare
+from vecsieve.proxy.demo.comparison import Comparison, Pool, compare
 from vecsieve.proxy.demo.corpus import Corpus
 from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
 from vecsieve.proxy.demo.summary import summarise, timing
@@ -23,13 +23,13 @@ _ROUNDS = 25  # the medians move by less than 0.1 ms beyond that, and the demo s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Where the story plays. ``pool_size``: how many candidates the proxy fetches for a page of LIMIT."""
+    """Where the story plays. ``pools``: how many candidates the proxy fetches for a page of LIMIT, and after growing."""
 
     corpus: Corpus
     direct: Collection
     proxied: Collection
     policy: Policy
-    pool_size: int
+    pools: tuple[int, int]
 
 
 def load(stage: Stage, console: Console) -> None:
@@ -59,8 +59,9 @@ def tell(stage: Stage, choice: Choice, console: Console) -> None:
 
 def _compare(stage: Stage, index: int) -> Comparison:
     direct, proxied = _ask_both(stage, index)
-    pool = stage.direct.ask(stage.corpus.question_vectors[index], limit=stage.pool_size)
-    return compare(stage.corpus, pool, direct=direct, proxied=proxied, policy=stage.policy)
+    fetched = stage.direct.ask(stage.corpus.question_vectors[index], limit=stage.pools[1])
+    pool = Pool(answer=fetched, first=stage.pools[0], policy=stage.policy)
+    return compare(stage.corpus, pool, direct=direct, proxied=proxied)
 
 
 def _ask_both(stage: Stage, index: int) -> tuple[Answer, Answer]:
