@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NoReturn
 
 import orjson
 
@@ -14,21 +13,29 @@ from vecsieve.proxy.embedded.fields import Json
 MOST_BYTES = 32 * 1024 * 1024
 """`max_request_size_mb`, the server's default."""
 _CHECKED_BYTES = 64 * 1024
-"""Up to here a body is searched for duplicate keys: query bodies are. Larger ones are uploads, whose keys are payload."""
+"""Up to here a body is searched for fields written twice: queries are. Past it are uploads, and a second parse would cost."""
+_MAPS = frozenset({"payload", "payloads", "metadata", "defaults"})
+"""Members that are maps to the server, not fields: there the last of two equal keys wins."""
+
+
+class _Doubled(str):
+    """Stands where an object had this field twice."""
+
+    __slots__ = ()
 
 
 def read_json(raw: bytes, content_type: str) -> Json:
-    """The parsed body. Raises the 400 of a wrong content type, of text that is not JSON and of a key written twice."""
+    """The parsed body. Raises the 400 of a wrong content type, of text that is not JSON and of a field written twice."""
     if content_type != "application/json" and not content_type.endswith("+json"):
         raise Refusal(400, "Content type error", is_timed=False)
     if not raw:
         raise bad_format("EOF while parsing a value at line 1 column 0")
     try:
         value = orjson.loads(raw)
-        if len(raw) <= _CHECKED_BYTES:
-            json.loads(raw, object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    except (orjson.JSONDecodeError, UnicodeDecodeError) as error:
+    except orjson.JSONDecodeError as error:
         raise bad_format(f"{error}") from error
+    if len(raw) <= _CHECKED_BYTES:
+        _refuse_doubled(json.loads(raw, object_pairs_hook=_marked))
     return value
 
 
@@ -39,14 +46,19 @@ def too_large(length: int) -> Refusal:
     )
 
 
-def _unique(pairs: Sequence[tuple[str, Json]]) -> None:
-    """Refuse a field written twice. Payloads are maps, where the last one wins, but a small upload is not worth telling apart."""
-    seen: set[str] = set()
-    for name, _ in pairs:
-        if name in seen:
-            raise bad_format(f"duplicate field `{name}`")
-        seen.add(name)
+def _marked(pairs: Sequence[tuple[str, Json]]) -> Json:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    names = [name for name, _ in pairs]
+    return _Doubled(next(name for name in names if names.count(name) > 1))
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise bad_format(f"expected value, got {name}")
+def _refuse_doubled(value: Json) -> None:
+    if isinstance(value, _Doubled):
+        raise bad_format(f"duplicate field `{value}`")
+    inside = value if isinstance(value, list) else []
+    if isinstance(value, dict):
+        inside = [item for name, item in value.items() if name not in _MAPS]
+    for item in inside:
+        _refuse_doubled(item)

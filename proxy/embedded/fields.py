@@ -42,12 +42,18 @@ def unsigned(value: Json, *, expected: str = "usize") -> int:
     return value
 
 
-def limit_of(body: Body, name: str, *aliases: str, default: int | None) -> int:
-    """A count of at least 1; required when there is no default."""
-    value = required(body, name, *aliases) if default is None else read(body, name, *aliases)
-    if value is None:
-        assert default is not None
-        return default
+def limit_of(body: Body, name: str, *, default: int) -> int:
+    """A count of at least 1, the default when absent."""
+    value = read(body, name)
+    return default if value is None else _counted(value, name)
+
+
+def required_limit(body: Body, name: str, *aliases: str) -> int:
+    """A count of at least 1 that must be there."""
+    return _counted(required(body, name, *aliases), name)
+
+
+def _counted(value: Json, name: str) -> int:
     if unsigned(value) == 0:
         raise bad_value(name, "value 0 invalid, must be 1 or larger")
     return int(value)
@@ -137,18 +143,12 @@ def point_ids(value: Json) -> list[int | str]:
 
 def kind_of(value: Json) -> str:
     """How the deserialiser names a value it did not want."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return f"boolean `{str(value).lower()}`"
-        case int():
-            return f"integer `{value}`"
-        case float():
-            return f"floating point `{value}`"
-        case str():
-            return f'string "{value}"'
-        case list():
-            return "sequence"
-        case _:
-            return "map"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return f"boolean `{str(value).lower()}`"
+    if isinstance(value, str):
+        return f'string "{value}"'
+    if isinstance(value, int | float):
+        return f"{'integer' if isinstance(value, int) else 'floating point'} `{value}`"
+    return "sequence" if isinstance(value, list) else "map"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from vecsieve.proxy.embedded.engine import Translated, edge
@@ -75,22 +76,25 @@ def _min_should(value: Json) -> Any:
 
 def _condition(body: Body) -> Any:
     engine = edge()
-    if "key" in body:
-        return _field(body)
-    if "has_id" in body:
-        return engine.HasIdCondition(set(point_ids(body["has_id"])))
-    if "has_vector" in body:
-        return engine.HasVectorCondition(text(body["has_vector"]))
-    if "is_empty" in body:
-        return engine.IsEmptyCondition(_key(mapping(body["is_empty"])))
-    if "is_null" in body:
-        return engine.IsNullCondition(_key(mapping(body["is_null"])))
-    if "nested" in body:
-        nested = mapping(body["nested"])
-        return engine.NestedCondition(_key(nested), read_filter(required(nested, "filter")))
-    if any(clause in body for clause in _CLAUSES) or not body:
+    readers: dict[str, Callable[[Json], Any]] = {
+        "key": lambda _: _field(body),
+        "has_id": lambda value: engine.HasIdCondition(set(point_ids(value))),
+        "has_vector": lambda value: engine.HasVectorCondition(text(value)),
+        "is_empty": lambda value: engine.IsEmptyCondition(_key(mapping(value))),
+        "is_null": lambda value: engine.IsNullCondition(_key(mapping(value))),
+        "nested": lambda value: _nested(mapping(value)),
+        **{clause: lambda _: read_filter(body) for clause in _CLAUSES},
+    }
+    named = next((name for name in readers if name in body), None)
+    if named is not None:
+        return readers[named](body[named])
+    if not body:
         return read_filter(body)
     raise bad_format(_UNMATCHED)
+
+
+def _nested(body: Body) -> Any:
+    return edge().NestedCondition(_key(body), read_filter(required(body, "filter")))
 
 
 def _field(body: Body) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from vecsieve.proxy.embedded.configs import choose
 from vecsieve.proxy.embedded.engine import edge
-from vecsieve.proxy.embedded.errors import bad_format
 from vecsieve.proxy.embedded.fields import Body, Json, items, mapping, number, optional_number, read, required, text
 from vecsieve.proxy.embedded.filters import geo_point, read_condition
 
@@ -23,33 +23,38 @@ def read_formula(body: Body) -> Any:
 
 
 def _expression(value: Json) -> Any:
-    engine = edge()
+    make = edge().Expression
     if isinstance(value, str):
-        return engine.Expression.Variable(value)
+        return make.Variable(value)
     if not isinstance(value, dict):
-        return engine.Expression.Constant(number(value))
-    for name, kind in _UNARY.items():
+        return make.Constant(number(value))
+    for name, reader in _readers().items():
         if name in value:
-            return getattr(engine.Expression, kind)(_expression(value[name]))
-    for name, kind in _MANY.items():
-        if name in value:
-            return getattr(engine.Expression, kind)([_expression(item) for item in items(value[name])])
-    for name, kind in _DECAYS.items():
-        if name in value:
-            return _decay(kind, mapping(value[name]))
+            return reader(value[name])
+    return make.Condition(read_condition(value))
+
+
+def _readers() -> dict[str, Callable[[Json], Any]]:
+    make = edge().Expression
     readers: dict[str, Callable[[Json], Any]] = {
         "div": _div,
         "pow": _pow,
         "geo_distance": _geo_distance,
-        "datetime": lambda given: engine.Expression.Datetime(text(given)),
-        "datetime_key": lambda given: engine.Expression.DatetimeKey(text(given)),
+        "datetime": lambda value: make.Datetime(text(value)),
+        "datetime_key": lambda value: make.DatetimeKey(text(value)),
     }
-    for name, reader in readers.items():
-        if name in value:
-            return reader(value[name])
-    if not value:
-        raise bad_format("data did not match any variant of untagged enum Expression")
-    return engine.Expression.Condition(read_condition(value))
+    readers |= {name: partial(_unary, kind) for name, kind in _UNARY.items()}
+    readers |= {name: partial(_many, kind) for name, kind in _MANY.items()}
+    readers |= {name: partial(_decay, kind) for name, kind in _DECAYS.items()}
+    return readers
+
+
+def _unary(kind: str, value: Json) -> Any:
+    return getattr(edge().Expression, kind)(_expression(value))
+
+
+def _many(kind: str, value: Json) -> Any:
+    return getattr(edge().Expression, kind)([_expression(item) for item in items(value)])
 
 
 def _div(value: Json) -> Any:
@@ -68,7 +73,8 @@ def _geo_distance(value: Json) -> Any:
     return edge().Expression.GeoDistance(geo_point(required(body, "origin")), text(required(body, "to")))
 
 
-def _decay(kind: str, body: Body) -> Any:
+def _decay(kind: str, value: Json) -> Any:
+    body = mapping(value)
     target = read(body, "target")
     return edge().Expression.Decay(
         choose("DecayKind", kind),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from vecsieve.proxy.embedded.averages import average
@@ -59,31 +60,20 @@ def referenced_ids(query: Json) -> list[int | str]:
 
 def read_query(query: Json, source: Source, using: str, limit: int) -> Any:
     """The engine's query; ids are looked up in `source`. `limit` is the level's own, the default of MMR's candidates."""
-    engine = edge()
-    match tag_of(query):
-        case None:
-            return None
-        case "nearest":
-            return _nearest(query, source, using, limit)
-        case "recommend":
-            return _recommend(mapping(query["recommend"]), source, using)
-        case "discover":
-            body = mapping(query["discover"])
-            target = source.resolve(required(body, "target"))
-            pairs = _pairs(body.get("context"), source)
-            return engine.Query.Discover(engine.DiscoverQuery(target, pairs), using)
-        case "context":
-            return engine.Query.Context(engine.ContextQuery(_pairs(query["context"], source)), using)
-        case "relevance_feedback":
-            return _feedback(mapping(query["relevance_feedback"]), source, using)
-        case "order_by":
-            return read_order(query["order_by"])
-        case "formula":
-            return read_formula(query)
-        case "sample":
-            return choose("Sample", query["sample"])
-        case _:
-            return _fusion(query)
+    readers: dict[str, Callable[[], Any]] = {
+        "nearest": lambda: _nearest(query, source, using, limit),
+        "recommend": lambda: _recommend(mapping(query["recommend"]), source, using),
+        "discover": lambda: _discover(mapping(query["discover"]), source, using),
+        "context": lambda: edge().Query.Context(edge().ContextQuery(_pairs(query["context"], source)), using),
+        "relevance_feedback": lambda: _feedback(mapping(query["relevance_feedback"]), source, using),
+        "order_by": lambda: read_order(query["order_by"]),
+        "formula": lambda: read_formula(query),
+        "sample": lambda: choose("Sample", query["sample"]),
+        "fusion": lambda: _fusion(query),
+        "rrf": lambda: _fusion(query),
+    }
+    tag = tag_of(query)
+    return None if tag is None else readers[tag]()
 
 
 def read_order(value: Json) -> Any:
@@ -137,6 +127,12 @@ def _recommend(body: Body, source: Source, using: str) -> Any:
         case "sum_scores":
             return engine.Query.RecommendSumScores(engine.RecommendQuery(liked, disliked), using)
     raise bad_format(f"unknown variant `{strategy}`, expected one of `average_vector`, `best_score`, `sum_scores`")
+
+
+def _discover(body: Body, source: Source, using: str) -> Any:
+    target = source.resolve(required(body, "target"))
+    pairs = _pairs(body.get("context"), source)
+    return edge().Query.Discover(edge().DiscoverQuery(target, pairs), using)
 
 
 def _feedback(body: Body, source: Source, using: str) -> Any:

@@ -16,6 +16,7 @@ from vecsieve.proxy.embedded.fields import (
     one_or_many,
     optional_number,
     read,
+    required_limit,
     text,
 )
 from vecsieve.proxy.embedded.filters import excluding, read_filter
@@ -48,10 +49,7 @@ def read_search(
 
     A legacy body must have its `limit` and may call it `top`. Groups count their cap themselves: `is_capped` is False there.
     """
-    if is_legacy:
-        limit = limit_of(body, "limit", "top", default=None)
-    else:
-        limit = limit_of(body, "limit", default=DEFAULT_LIMIT)
+    limit = required_limit(body, "limit", "top") if is_legacy else limit_of(body, "limit", default=DEFAULT_LIMIT)
     if is_capped:
         check_limit(collection, limit)
     _check_level(body)

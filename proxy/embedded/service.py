@@ -14,22 +14,17 @@ def answer(registry: Registry, method: str, path: str) -> Json:
     """Plain text, a JSON value, or None for a path that is not ours."""
     if method != "GET":
         return None
-    count = len(registry.names())
-    match path:
-        case "/":
-            return {"title": _TITLE, "version": QDRANT_VERSION}
-        case "/healthz" | "/livez":
-            return "healthz check passed"
-        case "/readyz":
-            return "all shards are ready"
-        case "/metrics":
-            return f"# TYPE collections_total gauge\ncollections_total {count}\n"
-        case "/telemetry":
-            app = {"name": _TITLE, "version": QDRANT_VERSION}
-            return {
-                "result": {"id": "embedded", "app": app, "collections": {"number_of_collections": count}},
-                "status": "ok",
-                "time": 0.0,
-            }
-        case _:
-            return None
+    about, count = {"title": _TITLE, "version": QDRANT_VERSION}, len(registry.names())
+    known: dict[str, Json] = {
+        "/": about,
+        "/healthz": "healthz check passed",
+        "/livez": "healthz check passed",
+        "/readyz": "all shards are ready",
+        "/metrics": f"# TYPE collections_total gauge\ncollections_total {count}\n",
+        "/telemetry": {
+            "result": {"id": "embedded", "app": about, "collections": {"number_of_collections": count}},
+            "status": "ok",
+            "time": 0.0,
+        },
+    }
+    return known.get(path)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 from vecsieve.proxy.embedded.server import EmbeddedServer, start
 
@@ -47,3 +51,34 @@ async def embedded_server(path: Path | None = None, *, api_key: str | None = Non
         yield server
     finally:
         await server.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One raw answer: what a client library would not show."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def exchange(
+    url: str, method: str, path: str, body: object = None, *, headers: dict[str, str] | None = None
+) -> Exchange:
+    """Send one request on a connection of its own; `bytes` go out as they are, anything else as JSON."""
+    sent = {"Content-Type": "application/json"} if body is not None else {}
+    raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    connection = HTTPConnection(url.removeprefix("http://"), timeout=30)
+    try:
+        connection.putrequest(method, path, skip_accept_encoding=True)
+        for name, value in {**sent, "Content-Length": str(len(raw or b"")), **(headers or {})}.items():
+            connection.putheader(name, value)
+        connection.endheaders(raw)
+        answer = connection.getresponse()
+        return Exchange(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+    finally:
+        connection.close()
