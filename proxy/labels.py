@@ -6,6 +6,7 @@ that no client, collection or upstream can add a time series.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from vecsieve.adapters.contract import Reason
@@ -40,7 +41,7 @@ class OperationName(StrEnum):
         return _OPERATIONS.get(name, cls.OTHER)
 
 
-_OPERATIONS: dict[str | None, OperationName] = {member.value: member for member in OperationName}
+_OPERATIONS: Mapping[str | None, OperationName] = {member.value: member for member in OperationName}
 
 
 class FailOpen(StrEnum):
@@ -104,7 +105,7 @@ class CodeClass(StrEnum):
         return _CODE_CLASSES.get(status // 100, cls.NONE) if status is not None else cls.NONE
 
 
-_CODE_CLASSES = dict(enumerate(list(CodeClass)[:5], start=1))
+_CODE_CLASSES: Mapping[int, CodeClass] = dict(enumerate(list(CodeClass)[:5], start=1))
 
 
 class Origin(StrEnum):

@@ -1,0 +1,57 @@
+"""The text a scrape gets: one registry in the Prometheus text format 0.0.4.
+
+With several workers the registry reads their files; the process's own collectors exist only with one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from vecsieve.proxy.metrics_catalogue import PREFIX
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"  # what every Prometheus since 0.4 reads
+
+
+def own_registry() -> CollectorRegistry:
+    """A registry for a process that serves alone, with the process's memory, descriptors, CPU and collections."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+def shared_registry(directory: Path) -> CollectorRegistry:
+    """A registry that adds up the files of all workers in ``directory`` at every scrape."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(directory))  # type: ignore[no-untyped-call]  # - the library is half typed
+    return registry
+
+
+def exposition(registry: CollectorRegistry) -> bytes:
+    """One scrape."""
+    return generate_latest(_Visible(registry))
+
+
+def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    """One sample, by its name without the prefix; 0 where there is none."""
+    found = registry.get_sample_value(PREFIX + name, labels)
+    return 0.0 if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Visible:
+    """The registry without settings that are no longer in force."""
+
+    registry: CollectorRegistry
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self.registry.collect():
+            if metric.name == f"{PREFIX}config_info":
+                metric.samples = [sample for sample in metric.samples if sample.value]
+            yield metric

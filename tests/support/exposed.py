@@ -1,0 +1,74 @@
+"""Read a Prometheus exposition back: families, samples, and the rules a linter would check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+ABBREVIATED = ("_ms", "_us", "_sec", "_secs", "_milliseconds", "_kb", "_mb", "_mib", "_percent")
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """One scrape, parsed."""
+
+    text: str
+    families: tuple[Metric, ...]
+
+    @property
+    def series(self) -> int:
+        return sum(1 for line in self.text.splitlines() if line and not line.startswith("#"))
+
+    def value(self, name: str, labels: Mapping[str, str] | None = None) -> float | None:
+        wanted = dict(labels or {})
+        found = [
+            sample.value
+            for family in self.families
+            for sample in family.samples
+            if sample.name == name and sample.labels == wanted
+        ]
+        assert len(found) <= 1, f"{name}{wanted} is exposed {len(found)} times"
+        return found[0] if found else None
+
+    def total(self, name: str) -> float:
+        return sum(sample.value for family in self.families for sample in family.samples if sample.name == name)
+
+    def label_values(self, prefix: str) -> dict[str, set[str]]:
+        values: dict[str, set[str]] = {}
+        for family in self.families:
+            for sample in family.samples if family.name.startswith(prefix) else ():
+                for label, value in sample.labels.items():
+                    values.setdefault(label, set()).add(value)
+        return values
+
+
+def exposed(scrape: bytes) -> Exposed:
+    text = scrape.decode("utf-8")
+    return Exposed(text, tuple(text_string_to_metric_families(text)))
+
+
+def faults(scrape: bytes) -> list[str]:
+    """What `promtool check metrics` finds fault with, for where it is not installed."""
+    found: list[str] = []
+    lines = scrape.decode("utf-8").splitlines()
+    helped = {line.split(" ", 3)[2] for line in lines if line.startswith("# HELP ") and len(line.split(" ", 3)) == 4}
+    types = {parts[2]: parts[3] for parts in (line.split(" ") for line in lines if line.startswith("# TYPE "))}
+    for name, kind in types.items():
+        if name not in helped:
+            found.append(f"{name}: no help")
+        if (kind == "counter") != name.endswith("_total"):
+            found.append(f"{name}: a {kind} by this name")
+        if name.endswith(("_count", "_sum", "_bucket", *ABBREVIATED)):
+            found.append(f"{name}: ends like something else")
+    named = {line.split("{", 1)[0].split(" ", 1)[0] for line in lines if line and not line.startswith("#")}
+    suffixes = ("_bucket", "_sum", "_count")
+    for name in sorted(named):
+        bare = next((name.removesuffix(suffix) for suffix in suffixes if name.removesuffix(suffix) in types), name)
+        if bare not in types:
+            found.append(f"{name}: no type")
+        if name.endswith("_created"):
+            found.append(f"{name}: a creation time")
+    return found

@@ -1,0 +1,35 @@
+"""Reports with everything filled in, for what is written from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vecsieve.proxy.labels import OperationName, Outcome, Stage
+from vecsieve.proxy.report import Figures, Report
+
+FIGURES = Figures(
+    candidates=50,
+    clusters=31,
+    returned=8,
+    collapsed=12,
+    filled=1,
+    unusable=2,
+    exhausted=False,
+    mmr_swaps=3,
+    score_loss=0.02,
+)
+REPORT = Report(
+    backend="qdrant",
+    operation=OperationName.QUERY,
+    outcome=Outcome.DEDUP,
+    total_seconds=0.0114,
+    upstream_seconds=0.010,
+    figures=(FIGURES,),
+    grown=True,
+    overfetch_bytes=70_000,
+    stages=((Stage.UPSTREAM, 0.010), (Stage.DECODE, 0.0008), (Stage.MMR, 0.00003)),
+)
+
+
+def report_of(figures: Figures, *more: Figures) -> Report:
+    return replace(REPORT, figures=(figures, *more))

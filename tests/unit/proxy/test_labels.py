@@ -1,0 +1,60 @@
+"""Label values come from closed sets, and what is unknown becomes one of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.contract import Reason
+from vecsieve.proxy import labels
+from vecsieve.proxy.labels import Bypass, CodeClass, OperationName
+
+SETS = [value for value in vars(labels).values() if isinstance(value, type) and value.__module__ == labels.__name__]
+
+
+@given(st.text())
+def test_every_text_is_an_operation_of_the_closed_set(name: str) -> None:
+    """Invariant: of() is total, and the identity on the set's own values."""
+    found = OperationName.of(name)
+    assert found.value == name if name in set(OperationName) else found is OperationName.OTHER
+
+
+@pytest.mark.parametrize("operation", OperationName)
+def test_an_operation_is_found_by_its_own_name(operation: OperationName) -> None:
+    assert OperationName.of(operation.value) is operation
+
+
+def test_a_request_that_no_adapter_classifies_is_other() -> None:
+    assert OperationName.of(None) is OperationName.OTHER
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        (100, "1xx"),
+        (200, "2xx"),
+        (299, "2xx"),
+        (304, "3xx"),
+        (404, "4xx"),
+        (599, "5xx"),
+        (600, "none"),
+        (99, "none"),
+        (0, "none"),
+        (-200, "none"),
+        (None, "none"),
+    ],
+)
+def test_a_status_falls_into_its_class(status: int | None, wanted: str) -> None:
+    assert CodeClass.of(status).value == wanted
+
+
+def test_the_two_sources_of_bypass_reasons_never_mean_two_things_by_one_word() -> None:
+    assert not {member.value for member in Bypass} & {member.value for member in Reason}
+
+
+@pytest.mark.parametrize("members", SETS, ids=lambda members: members.__name__)
+def test_every_label_value_is_short_and_plain(members: type[labels.StrEnum]) -> None:
+    assert all(re.fullmatch(r"[a-z0-9_]{1,24}", member.value) for member in members)
