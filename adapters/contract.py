@@ -60,11 +60,17 @@ class Operation:
 class Needs:
     """What selection wants of each candidate beside its score.
 
-    ``vector_name``: the vector to compare by, when a policy or an earlier reply named it; None lets the adapter choose.
+    ``vector_name``: the vector to compare by, when a policy names it; None lets the adapter choose.
+    ``vector_hint``: what an earlier ``Pool.vector_name`` found for this collection. It is used only where the request
+    itself does not tell (a sparse or multivector query), so that a hint never overrules what a request says.
     ``payload_fields``: top-level payload keys whose values are wanted per candidate, in this order.
+    ``absent_as_null``: upstream is known to write absent members as null (Qdrant up to 1.9); False where unknown,
+    then the reply itself is the evidence.
     """
 
     vector_name: str | None = None
+    vector_hint: str | None = None
+    absent_as_null: bool = False
     payload_fields: tuple[str, ...] = ()
 
 
@@ -96,7 +102,8 @@ class Pool:
     ``vectors``: (n, d) float32; a row of NaN where a candidate has no usable vector; d may be 0.
     ``magnitude``: whether a vector's length carries meaning (true for dot and euclidean collections).
     ``fields``: per candidate, the raw JSON bytes of each needed payload field, None where absent.
-    ``vector_name``: the vector that was compared, to be remembered as the hint for later calls; None when unnamed choice.
+    ``vector_name``: the vector found by asking for all of them, to be remembered per collection as ``Needs.vector_hint``
+    ("" is the unnamed one); None when the request named the vector and nothing was found out.
     ``unusable``: how many candidates came without a usable vector.
     """
 

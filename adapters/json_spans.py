@@ -1,0 +1,180 @@
+"""Exact byte spans of the members of a JSON object and of the elements of a JSON array.
+
+The idea: msgspec checks the grammar in C and hands out each value as raw bytes; a walk over the text then finds where
+each of them stands. No value is decoded, so nothing is rounded, reordered or re-escaped. Spans are half-open byte
+offsets into the text that was given. Everything that is not certain raises ValueError, whatever the bytes are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+Span = tuple[int, int]
+
+
+class Member(NamedTuple):
+    """Where one member stands: its key's opening quote, its value's first byte, the byte past its value.
+
+    A NamedTuple because a reply has hundreds and a frozen dataclass costs three times as much to make.
+    """
+
+    key: int
+    value: int
+    end: int
+
+
+Members = dict[str, Member]
+
+
+class RepeatedKey(ValueError):  # noqa: N818 - names what was met in the text
+    """An object names one key twice; which value counts is each reader's own choice, so there is none."""
+
+
+_KEY = re.compile(rb'[ \t\n\r]*+"((?:[^"\\]++|\\.)*+)"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL)
+_SPACE = re.compile(rb"[ \t\n\r]*+")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_DELIMITERS = b",}]"
+_CLOSE_OBJECT = ord("}")
+
+_Decoded = TypeVar("_Decoded")
+
+
+def without_surrogates(text: bytes) -> bytes:
+    r"""The same structure at the same offsets, with every ``\uD800``-``\uDFFF`` escape replaced by another escape.
+
+    msgspec refuses a lone surrogate even inside a value it only skips, so the walk reads this text and the output is cut
+    from the original. Four hex digits inside a string change; a ``\\ud800`` that is no escape changes as harmlessly.
+    """
+    return _SURROGATE.sub(rb"\\u0041", text) if b"\\u" in text else text
+
+
+def members(text: bytes, span: Span) -> Members:
+    """The members of the object that fills ``span``, in document order. Raises RepeatedKey.
+
+    Why the walk is exact although a dict forgets earlier values of a repeated key: JSON values are prefix-free (a number
+    ends at the delimiter that is checked), so a value whose bytes stand at the expected place is the value that stands
+    there; by induction each key is read where it stands, and a repetition is met as such.
+    """
+    start, end = span
+    raws = _parse(_OBJECT, text[start:end])
+    found: Members = {}
+    position = start + 1
+    if not raws:
+        return found
+    while True:
+        match = _KEY.match(text, position, end)
+        if match is None:
+            raise ValueError(f"no key at byte {position}")
+        key, value = _text(match[1]), match.end()
+        raw = raws.get(key)
+        if key in found or raw is None:
+            raise RepeatedKey(f"repeated key at byte {position}")
+        finish = value + len(raw)
+        if text[value:finish] != bytes(raw):
+            raise RepeatedKey(f"repeated key at byte {position}")
+        found[key] = Member(match.start(1) - 1, value, finish)
+        position = _delimiter(text, finish)
+        if text[position] == _CLOSE_OBJECT:
+            break
+        position += 1
+    if position != end - 1:
+        raise ValueError(f"object ends at byte {position}, wanted {end - 1}")
+    return found
+
+
+def elements(text: bytes, span: Span) -> list[Span]:
+    """The spans of the elements of the array that fills ``span``, in order.
+
+    The lengths alone decide: elements follow each other with nothing but a comma and white space between.
+    """
+    start, end = span
+    found: list[Span] = []
+    position = start + 1
+    for raw in _parse(_ARRAY, text[start:end]):
+        value = position if text[position] > 32 else _skip(text, position)
+        finish = value + len(raw)
+        found.append((value, finish))
+        position = _delimiter(text, finish) + 1
+    return found
+
+
+def cuts(found: Members, dropped: Collection[str]) -> list[Span]:
+    """What to remove from an object so that the members named in ``dropped`` are gone and it is still an object.
+
+    A member goes with the comma before it; where nothing before it stays, with the comma after it. The spans are
+    disjoint and ascending.
+    """
+    removed: list[Span] = []
+    entries = list(found.items())
+    kept_before = False
+    for index, (name, member) in enumerate(entries):
+        if name not in dropped:
+            kept_before = True
+        elif kept_before:
+            removed.append((entries[index - 1][1].end, member.end))
+        else:
+            following = entries[index + 1][1].key if index + 1 < len(entries) else member.end
+            removed.append((member.key, following))
+    return removed
+
+
+def splice(text: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """``text`` with each span ``(start, end)`` replaced by its bytes. Edits are disjoint; their order is free.
+
+    Insertions at one place (start == end) keep the order in which they were given.
+    """
+    pieces: list[bytes] = []
+    position = 0
+    for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
+        pieces += (text[position:start], replacement)
+        position = end
+    pieces.append(text[position:])
+    return b"".join(pieces)
+
+
+def whole(text: bytes) -> Span:
+    """The span of a document without the white space around it."""
+    start = _skip(text, 0)
+    return start, start + len(text[start:].rstrip(b" \t\n\r"))
+
+
+def string(text: bytes) -> str:
+    """The value of one JSON string. Raises ValueError for any other value and for a lone surrogate."""
+    value = json.loads(text)
+    if not isinstance(value, str):
+        raise ValueError("not a string")  # noqa: TRY004 - bytes of a wrong kind are a wrong value, not a caller's slip
+    value.encode()
+    return value
+
+
+def _parse(decoder: msgspec.json.Decoder[_Decoded], text: bytes) -> _Decoded:
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        # RecursionError: msgspec counts its own depth against the interpreter's limit and stops there, in
+        # microseconds, whatever the input's depth. Qdrant's own reader stops at 128 levels.
+        raise ValueError(f"no JSON of the wanted kind: {error}") from None
+
+
+def _text(key: bytes) -> str:
+    return string(b'"' + key + b'"') if b"\\" in key else key.decode()
+
+
+def _skip(text: bytes, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match is not None else position
+
+
+def _delimiter(text: bytes, position: int) -> int:
+    if text[position] not in _DELIMITERS:
+        position = _skip(text, position)
+    if text[position] not in _DELIMITERS:
+        raise ValueError(f"no delimiter at byte {position}")
+    return position

@@ -1,0 +1,96 @@
+"""Setting a reply's dense vectors aside before its structure is read.
+
+The idea: a megabyte of digits says nothing about structure. The vectors' spans are guessed with ``bytes.find``, each is
+replaced by ``[]``, and the exact reader walks over the few kilobytes that remain (0.12 ms for 50 x 1536 against 1.2 ms
+a level for the whole text). A guess may be wrong: a payload may hold a key named like the vector member. So whoever
+uses the shortened text must find each placeholder again as the value of a vector, and decode each span that was set
+aside as an array of numbers. JSON's grammar is context-free: if both hold, putting the arrays back gives a text with
+the same structure, and the guess is proven. If not, ``untouched`` reads the whole text.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from vecsieve.adapters.json_spans import Span
+
+_MEMBER = b'"vector":'
+_PLACEHOLDER = b"[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """A text with some spans replaced by placeholders, and how its offsets map back.
+
+    ``spans`` are in the original, ``starts`` and ``ends`` are where their placeholders stand in ``text``;
+    ``shifts[k]`` is what the first k replacements took away.
+    """
+
+    original: bytes
+    text: bytes
+    spans: tuple[Span, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    shifts: tuple[int, ...]
+
+    def cut(self, start: int, end: int) -> bytes:
+        """The original's bytes of a span of ``text``. Neither offset may lie inside a placeholder."""
+        return self.original[self._back(start) : self._back(end)]
+
+    def is_aside(self, span: Span) -> bool:
+        """Whether a placeholder fills ``span`` of ``text`` exactly."""
+        index = bisect_left(self.starts, span[0])
+        return index < len(self.starts) and (self.starts[index], self.ends[index]) == span
+
+    def _back(self, offset: int) -> int:
+        return offset + self.shifts[bisect_right(self.ends, offset)]
+
+
+def untouched(body: bytes) -> Shortened:
+    """Nothing set aside."""
+    return Shortened(body, body, (), (), (), (0,))
+
+
+def shorten(body: bytes, names: Collection[str]) -> Shortened:
+    """Set aside what looks like a flat array under a ``vector`` member: bare, or under one of ``names`` in an object.
+
+    With more than one name only bare arrays are looked for, so that the guess stays one pass over the text.
+    """
+    spans = _guess(body, next(iter(names)) if len(names) == 1 else "")
+    pieces: list[bytes] = []
+    starts: list[int] = []
+    shifts = [0]
+    position = 0
+    for start, end in spans:
+        pieces += (body[position:start], _PLACEHOLDER)
+        starts.append(start - shifts[-1])
+        shifts.append(shifts[-1] + (end - start) - len(_PLACEHOLDER))
+        position = end
+    pieces.append(body[position:])
+    ends = tuple(start + len(_PLACEHOLDER) for start in starts)
+    return Shortened(body, b"".join(pieces), tuple(spans), tuple(starts), ends, tuple(shifts))
+
+
+def _guess(body: bytes, name: str) -> list[Span]:
+    # ensure_ascii off: the server writes names as plain UTF-8
+    needle = json.dumps(name, ensure_ascii=False).encode(errors="replace") + b":["
+    is_named = True
+    found: list[Span] = []
+    position = body.find(_MEMBER)
+    while position >= 0:
+        start = position + len(_MEMBER)
+        if is_named and body[start : start + 1] == b"{":
+            inside = body.find(needle, start)
+            is_named = inside >= 0  # nor in any later vector: searching on would read the rest once per point
+            start = inside + len(needle) - 1 if is_named else start
+        if body[start : start + 1] == b"[" and body[start + 1 : start + 2] != b"[":
+            end = body.find(b"]", start) + 1
+            if not end:
+                break
+            found.append((start, end))
+            start = end
+        position = body.find(_MEMBER, start)
+    return found

@@ -1,0 +1,224 @@
+"""A Qdrant search request: what it asks for, and the same bytes asking for more.
+
+Rule of this file: the client's bytes are spliced, never written anew. The server ignores members it does not know, but a
+newer server may know what this adapter does not (MMR came that way); a member outside the tables below therefore
+leaves its search alone. Members the server is known to ignore are in the tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters import qdrant_query
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters.json_floats import decode_arrays, stack
+from vecsieve.adapters.json_spans import Members, RepeatedKey, Span, elements, members, splice, whole
+from vecsieve.adapters.qdrant_query import Kind, Ranking, present
+from vecsieve.adapters.qdrant_selectors import Payload, Vectors, plan_payload, read_vectors, widen_vectors
+
+# The server's default for ``query``; the older endpoints require a limit.
+QUERY_LIMIT = 10
+
+_Edit = tuple[int, int, bytes]
+
+_COMMON = frozenset({"filter", "params", "offset", "with_payload", "with_vector", "shard_key", "score_threshold"})
+_INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One search endpoint: its members, the spellings of two of them, and how its ranking is read."""
+
+    members: frozenset[str]
+    limits: tuple[str, ...]
+    selectors: tuple[str, ...]
+    default_limit: int | None
+    ranking: Callable[[bytes, Members], Ranking]
+
+
+# Ignored by the server and therefore left alone: `top` on query; `with_vectors` and `score_threshold` on discover,
+# where the alias does not exist.
+ENDPOINTS: Mapping[str, Endpoint] = {
+    "query": Endpoint(
+        _COMMON | {"query", "prefetch", "using", "limit", "top", "with_vectors", "lookup_from"},
+        ("limit",),
+        ("with_vector", "with_vectors"),
+        QUERY_LIMIT,
+        qdrant_query.of_query,
+    ),
+    "search": Endpoint(
+        _COMMON | {"vector", "limit", "top", "with_vectors"},
+        ("limit", "top"),
+        ("with_vector", "with_vectors"),
+        None,
+        qdrant_query.of_search,
+    ),
+    "recommend": Endpoint(
+        _COMMON | {"positive", "negative", "strategy", "using", "lookup_from", "limit", "top", "with_vectors"},
+        ("limit", "top"),
+        ("with_vector", "with_vectors"),
+        None,
+        qdrant_query.of_reference,
+    ),
+    "discover": Endpoint(
+        _COMMON | {"target", "context", "using", "lookup_from", "limit", "top", "with_vectors"},
+        ("limit", "top"),
+        ("with_vector",),
+        None,
+        qdrant_query.of_reference,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One search that is ours: where its fields stand, and what will be added.
+
+    ``index``: which item of the batch it is (0 without a batch). ``start``: its opening brace. ``offset``: None also
+    where the client wrote null.
+    ``name``: the vector to compare; None asks for all, then ``prefers`` is the one the query searches.
+    """
+
+    index: int
+    start: int
+    top_k: int
+    limit: Span | None
+    offset: Span | None
+    vectors: Vectors
+    payload: Payload
+    name: str | None
+    prefers: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A parsed request. ``batch``: how many items it has, None when it is no batch."""
+
+    body: bytes
+    plans: tuple[Plan, ...]
+    batch: int | None
+
+
+def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+    """Read what the client wants. Raises Unsupported, nothing else."""
+    try:
+        span = whole(body)
+        found = members(body, span)
+    except RepeatedKey:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+    except ValueError:
+        raise Unsupported(Reason.NOT_JSON) from None
+    name, _, is_batch = operation.name.partition("_")
+    endpoint = ENDPOINTS[name]
+    if not is_batch:
+        search, plan = _read(body, found, endpoint, needs, (0, span[0]))
+        return _call(operation, needs, [(search, plan)], Document(body=body, plans=(plan,), batch=None))
+    items = present(body, found, "searches")
+    if items is None or body[items[0] : items[0] + 1] != b"[":
+        raise Unsupported(Reason.NOT_JSON)
+    if found.keys() != {"searches"}:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    spans = elements(body, items)
+    ours = [read for index, item in enumerate(spans) if (read := _read_item(body, item, endpoint, needs, index))]
+    if not ours:
+        raise Unsupported(Reason.NOTHING_TO_DO)
+    plans = tuple(plan for _, plan in ours)
+    return _call(operation, needs, ours, Document(body=body, plans=plans, batch=len(spans)))
+
+
+def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
+    """The request that asks for ``fetch_k[i]`` candidates from rank 0 for plan i, with vectors and payload keys added."""
+    edits: list[_Edit] = []
+    for plan, count in zip(document.plans, fetch_k, strict=True):
+        edits += _edits(document.body, plan, count)
+    return splice(document.body, edits)
+
+
+def _edits(body: bytes, plan: Plan, count: int) -> list[_Edit]:
+    wanted = [
+        ("limit", plan.limit, None if count == plan.top_k else str(count).encode()),
+        ("offset", plan.offset, None if plan.offset is None else b"0"),
+        ("with_vector", plan.vectors.span, widen_vectors(body, plan.vectors, plan.name)),
+        ("with_payload", plan.payload.span, plan.payload.value),
+    ]
+    changed = [(name, span, value) for name, span, value in wanted if value is not None]
+    # Right after the brace, each with a comma: an object that is ours has a member, its query.
+    added = b"".join(b'"%s":%s,' % (name.encode(), value) for name, span, value in changed if span is None)
+    edits = [(*span, value) for _, span, value in changed if span is not None]
+    return [*edits, (plan.start + 1, plan.start + 1, added)] if added else edits
+
+
+def _call(operation: Operation, needs: Needs, ours: Sequence[tuple[Search, Plan]], document: Document) -> SearchCall:
+    return SearchCall(operation=operation, searches=tuple(search for search, _ in ours), needs=needs, document=document)
+
+
+def _read_item(body: bytes, item: Span, endpoint: Endpoint, needs: Needs, index: int) -> tuple[Search, Plan] | None:
+    """One item of a batch; None when it is not ours and stays as it is."""
+    try:
+        return _read(body, members(body, item), endpoint, needs, (index, item[0]))
+    except (Unsupported, ValueError):  # ValueError: no object, or a repeated key: the server's to answer
+        return None
+
+
+def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: tuple[int, int]) -> tuple[Search, Plan]:
+    if not found.keys() <= endpoint.members:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    try:
+        ranking = endpoint.ranking(body, found)
+        limit = _one_of(found, endpoint.limits)
+        top_k = _integer(body, limit, default=endpoint.default_limit)
+        offset = present(body, found, "offset")
+        skipped = _integer(body, offset, default=0)
+        vectors = read_vectors(body, _one_of(found, endpoint.selectors))
+        payload = plan_payload(body, _one_of(found, ("with_payload",)), needs.payload_fields)
+    except RepeatedKey:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+    except ValueError:  # a key that is no Unicode text
+        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+    if top_k == 0:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+    if top_k + skipped == 1:
+        raise Unsupported(Reason.SINGLE_RESULT)
+    name = _compared(ranking, needs)
+    plan = Plan(
+        index=place[0], start=place[1], top_k=top_k, limit=limit, offset=offset,
+        vectors=vectors, payload=payload, name=name, prefers=ranking.name,
+    )  # fmt: skip
+    query = _dense(body, ranking) if name == ranking.name else None  # another vector lives in another space
+    return Search(top_k=top_k, offset=skipped, pages=offset is not None, query=query), plan
+
+
+def _compared(ranking: Ranking, needs: Needs) -> str | None:
+    if needs.vector_name is not None:
+        return needs.vector_name
+    return ranking.name if ranking.kind in {Kind.DENSE, Kind.REFERENCE} else needs.vector_hint
+
+
+def _dense(body: bytes, ranking: Ranking) -> npt.NDArray[np.float32] | None:
+    if ranking.dense is None:
+        return None
+    row = stack(decode_arrays([body[ranking.dense[0] : ranking.dense[1]]]))[0]
+    return row if len(row) and bool(np.isfinite(row).all()) else None
+
+
+def _one_of(found: Members, names: Sequence[str]) -> Span | None:
+    """The span of the one spelling that is used; the server refuses a field that is named twice."""
+    used = [found[name] for name in names if name in found]
+    if len(used) > 1:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+    return (used[0].value, used[0].end) if used else None
+
+
+def _integer(body: bytes, span: Span | None, *, default: int | None) -> int:
+    """A plain non-negative integer; null counts as absent where there is a default. Raises Unsupported."""
+    value = b"null" if span is None else body[span[0] : span[1]]
+    if value == b"null" and default is not None:
+        return default
+    if not _INTEGER.fullmatch(value):
+        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+    return int(value)

@@ -1,0 +1,102 @@
+"""The client's answer from a wider reply: upstream's bytes, without the other points and without what was added.
+
+Everything around the points stays as it came: time, usage, members nobody knows, white space. The shape of ``vector`` is
+decided per point, as the server decides it: a bare list when only the unnamed vector is left, an object otherwise, ``{}``
+when an enabled selector leaves nothing. Servers up to 1.9 wrote null for an absent member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.json_spans import Member, cuts, members
+from vecsieve.adapters.qdrant_reply import Point, Ranked, ReplyDocument
+from vecsieve.adapters.qdrant_request import Document, Plan
+
+_Edit = tuple[int, int, bytes]
+
+
+def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+    """The client's answer: for list i the points ``keep[i]`` in that order, without what the request added."""
+    pieces: list[bytes] = []
+    position = 0
+    for plan, ranked, kept in zip(request.plans, reply.lists, keep, strict=True):
+        start, end = ranked.array
+        pieces.append(reply.source.cut(position, start + 1))
+        pieces += _kept(reply, plan, ranked, kept.tolist())
+        position = end - 1
+    pieces.append(reply.source.cut(position, len(reply.text)))
+    return b"".join(pieces)
+
+
+def _kept(reply: ReplyDocument, plan: Plan, ranked: Ranked, kept: list[int]) -> list[bytes]:
+    """The inside of the array. A point brings the separator that stood before it: keeping all changes nothing."""
+    start, end = ranked.array
+    points, source = ranked.points, reply.source
+    if not points:
+        return [source.cut(start + 1, end - 1)]
+    if not kept:
+        return []
+    pieces = [source.cut(start + 1, points[0].start)]
+    for place, index in enumerate(kept):
+        if place:
+            pieces.append(source.cut(points[index - 1].end, points[index].start) if index else b",")
+        pieces += _restored(reply, plan, points[index])
+    pieces.append(source.cut(points[-1].end, end - 1))
+    return pieces
+
+
+def _restored(reply: ReplyDocument, plan: Plan, point: Point) -> list[bytes]:
+    pieces: list[bytes] = []
+    position = point.start
+    for start, end, replacement in sorted(_edits(reply, plan, point)):
+        pieces += (reply.source.cut(position, start), replacement)
+        position = end
+    pieces.append(reply.source.cut(position, point.end))
+    return pieces
+
+
+def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[_Edit]:
+    """What must change in a point: disjoint edits, no order."""
+    edits: list[_Edit] = []
+    dropped: set[str] = set()
+    wanted = plan.vectors.wanted
+    if wanted is False:
+        dropped.add("vector")
+    elif wanted is not True and "vector" in point.members:
+        edits += _vector_edits(reply.text, point.members["vector"], wanted)
+    if plan.payload.is_forced:
+        dropped.add("payload")
+    elif plan.payload.added and "payload" in point.members:
+        edits += _payload_edits(reply.text, point.members["payload"], plan.payload.added)
+    if reply.is_null_style:
+        unwanted = [point.members[name] for name in sorted(dropped & point.members.keys())]
+        return edits + [(member.value, member.end, b"null") for member in unwanted]
+    return edits + [(start, end, b"") for start, end in cuts(point.members, dropped)]
+
+
+def _vector_edits(text: bytes, member: Member, names: tuple[str, ...]) -> list[_Edit]:
+    """Leave of a ``vector`` value what a client that selected ``names`` is shown."""
+    start, end = member.value, member.end
+    first = text[start : start + 1]
+    if first == b"[":
+        return [] if "" in names else [(start, end, b"{}")]
+    found = members(text, (start, end)) if first == b"{" else {}
+    kept = [name for name in found if name in names]
+    if len(kept) == len(found):
+        return []
+    if not kept:
+        return [(start, end, b"{}")]
+    if kept == [""]:
+        return [(start, found[""].value, b""), (found[""].end, end, b"")]
+    return [(cut, until, b"") for cut, until in cuts(found, found.keys() - set(kept))]
+
+
+def _payload_edits(text: bytes, member: Member, added: tuple[str, ...]) -> list[_Edit]:
+    """Take the keys that were asked for by us alone out of a payload."""
+    if text[member.value : member.value + 1] != b"{":
+        return []
+    return [(start, end, b"") for start, end in cuts(members(text, (member.value, member.end)), added)]

@@ -1,0 +1,131 @@
+"""Which vectors and payload a Qdrant client asked for, and how each selection is widened by what selection needs.
+
+Only what is missing is added, and what was added is remembered, so that the reply can be restored point by point.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.json_spans import Span, elements, members, string
+
+# The first key of a payload path that needs no quoting, as Qdrant's JsonPath reads it.
+_FIRST_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The client's vector selector: nothing, everything, or these names."""
+
+    wanted: bool | tuple[str, ...]
+    span: Span | None  # where the value stands; None where the member is absent
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """How the payload selection changes.
+
+    ``value``: what the selector must say, None to leave it. ``is_forced``: the whole payload is ours.
+    ``added``: these keys of it are ours.
+    """
+
+    span: Span | None
+    value: bytes | None = None
+    is_forced: bool = False
+    added: tuple[str, ...] = ()
+
+
+def read_vectors(text: bytes, span: Span | None) -> Vectors:
+    """Read ``with_vector``. Raises Unsupported."""
+    value = b"null" if span is None else text[span[0] : span[1]]
+    if value in {b"null", b"false"}:
+        return Vectors(wanted=False, span=span)
+    if value == b"true":
+        return Vectors(wanted=True, span=span)
+    names = _strings(text, span)
+    if names is None:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    return Vectors(wanted=names, span=span)
+
+
+def widen_vectors(text: bytes, vectors: Vectors, name: str | None) -> bytes | None:
+    """The selector that also asks for ``name`` (None: for every vector); None where the client's already does."""
+    if vectors.wanted is True:
+        return None
+    if name is None:
+        return b"true"
+    if vectors.wanted is False or vectors.span is None:
+        return _array([name])
+    return None if name in vectors.wanted else _appended(text, vectors.span, [name])
+
+
+def plan_payload(text: bytes, span: Span | None, fields: Sequence[str]) -> Payload:
+    """How ``with_payload`` must change so that the top-level keys ``fields`` come along. Raises Unsupported."""
+    value = b"null" if span is None else text[span[0] : span[1]]
+    if not fields or value == b"true":
+        return Payload(span)
+    if value in {b"null", b"false"}:
+        if not all(_FIRST_KEY.fullmatch(field) for field in fields):
+            raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        return Payload(span, value=_array(fields), is_forced=True)
+    if span is None or value[:1] not in {b"[", b"{"}:
+        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+    if value[:1] == b"[":
+        return _plan_include(text, span, fields)
+    found = members(text, span)
+    if found.keys() == {"include"}:
+        return _plan_include(text, (found["include"].value, found["include"].end), fields)
+    if found.keys() == {"exclude"}:
+        hidden = _first_keys(text, (found["exclude"].value, found["exclude"].end), fields)
+        if not hidden.keys() & set(fields):
+            return Payload(span)
+    raise Unsupported(Reason.PAYLOAD_SELECTOR)
+
+
+def _plan_include(text: bytes, span: Span, fields: Sequence[str]) -> Payload:
+    chosen = _first_keys(text, span, fields)
+    if any(not chosen.get(field, True) for field in fields):  # a part of it is chosen: the rest could not be told apart
+        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+    missing = tuple(field for field in fields if field not in chosen)
+    if not missing:
+        return Payload(span)
+    if not all(_FIRST_KEY.fullmatch(field) for field in missing):
+        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+    return Payload(span, value=_appended(text, span, missing), added=missing)
+
+
+def _first_keys(text: bytes, span: Span, fields: Sequence[str]) -> dict[str, bool]:
+    """The first key of each path in a list -> whether the path is that key and nothing more. Raises Unsupported."""
+    paths = _strings(text, span)
+    if paths is None:
+        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+    found: dict[str, bool] = {}
+    for path in paths:
+        first = _FIRST_KEY.match(path)
+        if first is None or (path in fields and first[0] != path):  # quoted, or a key that reads like a path
+            raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        found[first[0]] = found.get(first[0], False) or first[0] == path
+    return found
+
+
+def _strings(text: bytes, span: Span | None) -> tuple[str, ...] | None:
+    if span is None or text[span[0] : span[0] + 1] != b"[":
+        return None
+    try:
+        return tuple(string(text[start:end]) for start, end in elements(text, span))
+    except ValueError:
+        return None
+
+
+def _array(names: Sequence[str]) -> bytes:
+    return json.dumps(list(names), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _appended(text: bytes, span: Span, names: Sequence[str]) -> bytes:
+    """The client's list, its bytes kept, with ``names`` behind."""
+    body = text[span[0] : span[1] - 1]
+    return body + (b"," if elements(text, span) else b"") + _array(names)[1:]

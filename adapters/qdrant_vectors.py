@@ -1,0 +1,145 @@
+"""The vectors of a Qdrant reply: where each point's stands, which one is compared, and all of them as one matrix.
+
+A point's ``vector`` is a bare list (the unnamed vector alone), a bare list of lists (the same, as a multivector) or an
+object of names in random order; it may be empty, null or absent. All of that differs from point to point in one reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from vecsieve.adapters.json_floats import Row, decode_arrays, stack
+from vecsieve.adapters.json_spans import Span, members
+
+# A dense matrix over the union of sparse indices: no wider, and no larger than 64 MiB.
+MAX_SPARSE_WIDTH = 65_536
+MAX_SPARSE_CELLS = 2**24
+
+# Cosine collections return normalised vectors; float16 and turbo4 storage leave about this much slack.
+UNIT_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """(n, d) float32 with NaN rows for what is unusable, how many those are, and whether length carries meaning.
+
+    ``proven``: per candidate, whether its bytes were read as one flat array of numbers.
+    """
+
+    vectors: npt.NDArray[np.float32]
+    unusable: int
+    magnitude: bool
+    proven: tuple[bool, ...]
+
+
+def named(text: bytes, span: Span) -> dict[str, Span]:
+    """The vectors in a ``vector`` value by name, "" being the unnamed one. Raises ValueError."""
+    first = text[span[0] : span[0] + 1]
+    if first == b"[":
+        return {"": span}
+    if first == b"{":
+        return {name: (member.value, member.end) for name, member in members(text, span).items()}
+    if text[span[0] : span[1]] == b"null":
+        return {}
+    raise ValueError(f"vector at byte {span[0]} is neither list, object nor null")
+
+
+def find_best(text: bytes, points: Sequence[Mapping[str, Span]], prefers: str) -> str | None:
+    """The name to compare by when all vectors were asked for.
+
+    The only dense one, else the unnamed if dense, else the dense one with the fewest dimensions, else ``prefers`` (what
+    the query itself searches), else the first sparse, else the first multivector, names in order.
+    """
+    first: dict[str, bytes] = {}
+    for point in points:
+        for name, (start, end) in point.items():
+            first.setdefault(name, text[start:end])
+    dense = {name: value.count(b",") for name, value in first.items() if _is_dense(value)}
+    if "" in dense:
+        return ""
+    if dense:
+        return min(dense, key=lambda name: (dense[name], name))
+    if prefers in first:
+        return prefers
+    return min(first, key=lambda name: (not first[name].startswith(b"{"), name), default=None)
+
+
+def compare(values: Sequence[bytes | None]) -> Compared:
+    """Read each candidate's vector; None where it has none. The first vector's kind decides for the pool."""
+    sample = next((value for value in values if value is not None), b"[]")
+    if _is_dense(sample):
+        rows = decode_arrays([b"" if value is None else value for value in values])
+        return _measured(stack(rows), tuple(row is not None for row in rows))
+    none_proven = (False,) * len(values)
+    if sample.startswith(b"{"):
+        return _measured(_sparse_matrix([_sparse(value) for value in values]), none_proven)
+    return _measured(stack([_pooled(value) for value in values]), none_proven)
+
+
+def _measured(vectors: npt.NDArray[np.float32], proven: tuple[bool, ...]) -> Compared:
+    """Count the rows that cannot be used, and see whether the others are all of unit length."""
+    count, width = vectors.shape
+    if width == 0:
+        return Compared(vectors, unusable=count, magnitude=False, proven=proven)
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", vectors, vectors)
+    usable = ~np.isnan(squares)
+    lengths = np.sqrt(squares[usable & (squares > 0)])
+    magnitude = bool((np.abs(lengths - 1) > UNIT_TOLERANCE).any())
+    return Compared(vectors, unusable=count - int(usable.sum()), magnitude=magnitude, proven=proven)
+
+
+def _is_dense(value: bytes) -> bool:
+    return value[:1] == b"[" and value[1:].lstrip()[:1] != b"["
+
+
+def _pooled(value: bytes | None) -> Row | None:
+    """The mean of a multivector's rows; None when it is no list of equally long lists of numbers."""
+    rows = _numbers(value)
+    return rows.mean(axis=0) if rows is not None and rows.ndim == 2 and rows.size else None
+
+
+def _numbers(value: bytes | None) -> Row | None:
+    # The same guard as in json_floats: numpy would turn these literals and strings into numbers.
+    if value is None or any(mark in value for mark in (b'"', b"t", b"f", b"n", b"{")):
+        return None
+    try:
+        rows = np.array(orjson.loads(value), dtype=np.float64)
+    except (ValueError, OverflowError):  # ValueError: not JSON, or ragged
+        return None
+    return rows if np.isfinite(rows).all() else None
+
+
+def _sparse(value: bytes | None) -> tuple[npt.NDArray[np.int64], Row] | None:
+    """Indices and values of a sparse vector; None when it is none, or empty."""
+    if value is None or not value.startswith(b"{"):
+        return None
+    found = members(value, (0, len(value)))
+    if found.keys() != {"indices", "values"}:
+        return None
+    indices, numbers = (_numbers(value[found[key].value : found[key].end]) for key in ("indices", "values"))
+    if indices is None or numbers is None or indices.shape != numbers.shape or indices.ndim != 1 or not indices.size:
+        return None
+    return indices.astype(np.int64), numbers
+
+
+def _sparse_matrix(rows: Sequence[tuple[npt.NDArray[np.int64], Row] | None]) -> npt.NDArray[np.float32]:
+    present = [row[0] for row in rows if row is not None]
+    union = np.unique(np.concatenate(present)) if present else np.zeros(0, dtype=np.int64)
+    if len(union) > MAX_SPARSE_WIDTH or len(union) * len(rows) > MAX_SPARSE_CELLS:
+        union = union[:0]
+    matrix = np.full((len(rows), len(union)), np.nan, dtype=np.float32)
+    if not len(union):
+        return matrix
+    with np.errstate(over="ignore"):
+        for index, row in enumerate(rows):
+            if row is not None:
+                matrix[index] = 0.0
+                matrix[index, np.searchsorted(union, row[0])] = row[1]
+    matrix[~np.isfinite(matrix).all(axis=1)] = np.nan
+    return matrix
