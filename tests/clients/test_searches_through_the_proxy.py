@@ -56,7 +56,7 @@ def test_in_on_an_answer_without_duplicates_is_upstreams_own_bytes(engine: str, 
 
 def results(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
     found = json.loads(answer.body)["result"]
-    return found["points"] if asked.results == "points" else found  # type: ignore[no-any-return] - parsed JSON
+    return found["points"] if asked.results == "points" else found  # type: ignore[no-any-return]  # - parsed JSON
 
 
 def widened(asked: Asked, limit: int = 240) -> Asked:

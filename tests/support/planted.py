@@ -104,7 +104,7 @@ def load_named(client: QdrantClient, collection: str) -> None:
             }
             if number % 7:
                 vectors["dense"] = (vector + rng.normal(scale=0.002, size=DIMENSION)).tolist()
-            points.append(models.PointStruct(id=number, vector=vectors, payload={"text": f"t{base}"}))  # type: ignore[arg-type] - the union is wider than a dict literal's type
+            points.append(models.PointStruct(id=number, vector=vectors, payload={"text": f"t{base}"}))  # type: ignore[arg-type]  # - the union is wider than a dict literal's type
     client.upsert(collection, points, wait=True)
 
 

@@ -1,0 +1,97 @@
+"""A backend small enough to see through: requests, replies and answers are JSON lists of numbers.
+
+A reply is `[[score, x, y], ...]`; the answer keeps rows. For tests of what is free of transport and of any dialect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import (
+    Malformed,
+    Needs,
+    Operation,
+    Pool,
+    Reply,
+    RequestHead,
+    Search,
+    SearchCall,
+)
+
+OPERATION = Operation(backend="toy", name="query", collection="c")
+
+
+class ToyAdapter:
+    """The five verbs over lists of numbers; `document` is the parsed body."""
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        return OPERATION if head.path == "/search" else None
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        asked = json.loads(body)
+        return call(*[(item["k"], item.get("offset")) for item in asked], needs=needs)
+
+    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
+        return json.dumps(list(fetch_k)).encode()
+
+    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
+        try:
+            lists = json.loads(body)
+        except ValueError as error:
+            raise Malformed("not JSON") from error
+        return Reply(pools=tuple(_pool(rows) for rows in lists), document=lists)
+
+    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+        assert isinstance(reply.document, list)
+        kept = [[rows[index] for index in indices] for rows, indices in zip(reply.document, keep, strict=True)]
+        return json.dumps(kept).encode()
+
+
+def call(*asked: tuple[int, int | None], needs: Needs | None = None) -> SearchCall:
+    """A call for searches given as (top_k, offset or None)."""
+    searches = tuple(
+        Search(top_k=top_k, offset=offset or 0, pages=offset is not None, query=None) for top_k, offset in asked
+    )
+    return SearchCall(operation=OPERATION, searches=searches, needs=needs or Needs(), document=None)
+
+
+def _pool(rows: list[list[float]]) -> Pool:
+    matrix = np.array(rows, dtype=np.float64).reshape(len(rows), 1 + FAMILIES)
+    return Pool(
+        scores=matrix[:, 0],
+        vectors=matrix[:, 1:].astype(np.float32),
+        magnitude=False,
+    )
+
+
+FAMILIES = 130
+
+
+def ranking(families: Sequence[int]) -> list[list[float]]:
+    """Rows in rank order: members of one family point the same way, two families are orthogonal."""
+    return [
+        [1.0 - rank / 1000, *[float(axis == family) for axis in range(FAMILIES)]]
+        for rank, family in enumerate(families)
+    ]
+
+
+def families_of(answer: bytes) -> list[list[int]]:
+    """Which family each kept row belongs to, per search."""
+    return [[row.index(1.0, 1) - 1 for row in rows] for rows in json.loads(answer)]
+
+
+class ToyUpstream:
+    """Answers widened requests from one ranking per search; records the sizes it was asked for."""
+
+    def __init__(self, *rankings: list[list[float]]) -> None:
+        self.rankings = rankings
+        self.asked: list[list[int]] = []
+
+    async def fetch(self, body: bytes) -> bytes:
+        sizes = json.loads(body)
+        self.asked.append(sizes)
+        return json.dumps([rows[:size] for rows, size in zip(self.rankings, sizes, strict=True)]).encode()

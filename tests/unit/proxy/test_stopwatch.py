@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from vecsieve.proxy.labels import Stage
+from vecsieve.proxy.stopwatch import Stopwatch
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_stage_entered_twice_adds_up() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock)
+    for seconds in (1.0, 2.0):
+        with watch.stage(Stage.UPSTREAM):
+            clock.now += seconds
+        clock.now += 10.0
+    assert watch.seconds(Stage.UPSTREAM) == 3.0
+    assert watch.elapsed() == 23.0
+
+
+def test_a_stage_that_raises_is_timed_all_the_same() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock)
+
+    def break_down() -> None:
+        with watch.stage(Stage.DECODE):
+            clock.now += 1.0
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        break_down()
+    assert watch.stages() == ((Stage.DECODE, 1.0),)
+
+
+def test_laps_are_booked_under_their_stage() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock)
+    with watch.laps() as lap:
+        clock.now += 1.0
+        lap("cluster")
+        clock.now += 2.0
+        lap("mmr")
+        clock.now += 50.0
+    assert watch.stages() == ((Stage.CLUSTER, 1.0), (Stage.MMR, 2.0))
+
+
+def test_a_stage_never_entered_took_no_time() -> None:
+    assert Stopwatch(Clock()).seconds(Stage.MMR) == 0.0
