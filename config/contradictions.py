@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import get_args
@@ -24,11 +24,27 @@ class Contradiction:
     finding: Finding
     places: tuple[Path, ...]
 
-    def within(self, at: Path, *, inherited: Path | None = None) -> Contradiction:
-        """The same one level down. ``inherited``: where members come from that are not given here."""
+    def within(self, at: Path, *, own: Mapping[str, object] | None = None) -> Contradiction:
+        """The same for a policy that stands at ``at``.
+
+        ``own``: the members a rule decides itself. The others come from the settings' policy and depend on it too.
+        """
         finding = Finding((*at, *self.finding.path), self.finding.seen, self.finding.wanted)
-        roots = (at,) if inherited is None else (at, inherited)
-        return Contradiction(finding, tuple((*root, *place) for root in roots for place in self.places))
+        inherited = [place for place in self.places if own is not None and not _is_given(own, place)]
+        here = [(*at, *place) for place in self.places]
+        return Contradiction(finding, (*here, *(("policy", *place) for place in inherited)))
+
+
+def _is_given(tree: Mapping[str, object], place: Path) -> bool:
+    """Whether the tree decides what stands at ``place``: by a value there, or by something else above it."""
+    below: object = tree
+    for part in place:
+        if not isinstance(below, Mapping):
+            return True
+        if part not in below:
+            return False
+        below = below[str(part)]
+    return True
 
 
 def _contradiction(path: Path, seen: str, wanted: str, *others: Path) -> Contradiction:

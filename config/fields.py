@@ -88,10 +88,10 @@ def _words(bare: object) -> tuple[str, ...]:
 
 def _phrase(info: FieldInfo) -> str:
     bare = _bare(info.annotation)
-    if models_in(bare) or get_origin(bare) is dict:
-        return "a mapping"
     if get_origin(bare) is tuple:
         return "a list"
+    if models_in(bare) or get_origin(bare) is dict:
+        return "a mapping"
     names = {bool: "true or false", int: f"a whole number{_range(info)}", float: f"a number{_range(info)}"}
     return names.get(bare, "text") if isinstance(bare, type) else "text"
 

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from vecsieve.config.fields import members, models_in, wanted_of
 from vecsieve.config.problems import Finding, Path, shown
-from vecsieve.config.schema import FixedThreshold
+from vecsieve.config.schema import FixedThreshold, PolicySettings, RelativeThreshold, RuleSettings
 from vecsieve.config.suggestions import suggestion
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
@@ -66,6 +66,10 @@ def _unknown(key: str, parents: tuple[type[BaseModel], ...]) -> str:
         return "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)"
     if parents == (FixedThreshold,) and key in {"relative", "min", "max"}:
         return "fixed alone, or relative with min and max"
+    if parents == (RuleSettings,) and key in members(PolicySettings):
+        return f"a known key (did you mean policy.{key}?)"
+    if parents == (RelativeThreshold,):
+        parents = (FixedThreshold, RelativeThreshold)
     guess = suggestion(key, [name for parent in parents for name in members(parent)])
     return "a known key" if guess is None else f"a known key (did you mean {guess}?)"
 

@@ -6,17 +6,27 @@ What is wrong by itself is taken out before the rest is judged together: one sli
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import BaseModel
 
 from vecsieve.config.contradictions import Contradiction, of_policy, of_rules, of_settings
 from vecsieve.config.findings import pruned, validated
-from vecsieve.config.presets import composed
+from vecsieve.config.presets import composed, own_members
 from vecsieve.config.problems import Finding, Path
 from vecsieve.config.schema import PolicySettings, Settings
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """A rule's policy as it will be used, and the members that the rule itself decides."""
+
+    at: Path
+    own: Mapping[str, object]
+    policy: PolicySettings
 
 
 def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Settings, tuple[Finding, ...]]:
@@ -26,15 +36,15 @@ def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Sett
     """
     settings, found = _salvaged(Settings, pruned(tree, known))
     wrong = [*known, *found]
-    policies: list[tuple[Path, PolicySettings]] = []
+    used: list[_Used] = []
     for index, rule in enumerate(settings.rules):
         at: Path = ("rules", index, "policy")
         policy, found = _salvaged(PolicySettings, composed(settings.policy, rule), at=at)
         wrong += found
-        policies.append((at, policy))
+        used.append(_Used(at, own_members(rule), policy))
     sound = [
         contradiction.finding
-        for contradiction in _contradictions(settings, policies)
+        for contradiction in _contradictions(settings, used)
         if not any(each.touches(path) for each in wrong for path in contradiction.places)
     ]
     return settings, (*wrong, *sound)
@@ -56,13 +66,13 @@ def _salvaged(
     return made, wrong
 
 
-def _contradictions(settings: Settings, policies: list[tuple[Path, PolicySettings]]) -> Iterator[Contradiction]:
+def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradiction]:
     yield from of_settings(settings)
     shared = list(of_policy(settings.policy))
     for contradiction in shared:
         yield contradiction.within(("policy",))
     yield from of_rules(settings.rules)
-    for at, policy in policies:
-        for contradiction in of_policy(policy):
+    for each in used:
+        for contradiction in of_policy(each.policy):
             if contradiction not in shared:  # else inherited, and told once where it stands
-                yield contradiction.within(at, inherited=("policy",))
+                yield contradiction.within(each.at, own=each.own)

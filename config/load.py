@@ -41,7 +41,7 @@ def load(*, file: File | None, environment: Mapping[str, str], flags: Mapping[st
 
 
 def _problem(finding: Finding, sources: Mapping[Path, str]) -> Problem:
-    place, source = dotted(finding.path), sources.get(finding.path)
+    place, source = dotted(finding.path) or "the file", sources.get(finding.path)
     return Problem(place if source is None else f"{place} ({source})", finding.seen, finding.wanted)
 
 

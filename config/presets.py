@@ -42,12 +42,14 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
 )
 
 
+def own_members(rule: RuleSettings) -> dict[str, object]:
+    """What the rule decides itself: its preset's members under its own."""
+    return merged({} if rule.preset is None else PRESETS[rule.preset], rule.policy)
+
+
 def composed(base: PolicySettings, rule: RuleSettings) -> dict[str, object]:
     """The members of the rule's policy, not yet validated."""
-    tree = base.model_dump(by_alias=True)
-    if rule.preset is not None:
-        tree = merged(tree, PRESETS[rule.preset])
-    return merged(tree, rule.policy)
+    return merged(base.model_dump(by_alias=True), own_members(rule))
 
 
 def policy_of(base: PolicySettings, rule: RuleSettings) -> PolicySettings:

@@ -73,8 +73,12 @@ def dotted(path: Path) -> str:
 
 def shown(value: object, *, name: str = "") -> str:
     """A value as a problem quotes it. ``name``: the key it stands under, which may make it a secret."""
-    text = _printable(json.dumps(masked(value, name=name), ensure_ascii=False, default=str))
-    return _cut(text, LONGEST_VALUE)
+    return one_line(json.dumps(masked(value, name=name), ensure_ascii=False, default=str))
+
+
+def one_line(text: str) -> str:
+    """The text on one line of bounded length."""
+    return _cut(_printable(text), LONGEST_VALUE)
 
 
 def masked(value: object, *, name: str = "") -> object:

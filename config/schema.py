@@ -35,6 +35,14 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+def _none_word(value: object) -> object:
+    """YAML's null is easy to overlook; the word says it."""
+    return None if value == "none" else value
+
+
+NoneWord = BeforeValidator(_none_word)
+
+
 class FetchSettings(Model):
     """How many candidates are fetched for a page of top_k."""
 
@@ -97,11 +105,6 @@ class MmrSettings(Model):
     )
 
 
-def _none_word(value: object) -> object:
-    """YAML's null is easy to overlook; the word says it."""
-    return None if value == "none" else value
-
-
 class PolicySettings(Model):
     """How results are chosen. The defaults were chosen by measurement on eleven labelled sets."""
 
@@ -118,7 +121,7 @@ class PolicySettings(Model):
     representative: Representative = Field(
         default="rank", description="centroid and longest lose the answer more often"
     )
-    mmr: Annotated[MmrSettings | None, BeforeValidator(_none_word), Wanted("{lambda: …} or none")] = MmrSettings()
+    mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = MmrSettings()
     order: Literal["backend", "mmr"] = Field(
         default="backend", description="clients take the first result for the best and scores for monotone"
     )
@@ -133,7 +136,9 @@ class PolicySettings(Model):
         default=("text", "page_content", "content", "document", "chunk", "body"),
         description="where client libraries keep the text; read only for the representative `longest`",
     )
-    vector: str | None = Field(default=None, description="the named vector to compare by; none: the request decides")
+    vector: Annotated[str | None, NoneWord] = Field(
+        default=None, description="the named vector to compare by; none: the request decides"
+    )
 
 
 class UpstreamSettings(Model):
@@ -231,7 +236,7 @@ class RuleSettings(Model):
 
     backend: Pattern = Field(default="*", description="`*`, `?` and `[…]` as in a shell, upper and lower case apart")
     collection: Pattern = Field(default="*", description="the same, matched against the whole decoded name")
-    preset: PresetName | None = Field(default=None, description="a whole recipe by name")
+    preset: Annotated[PresetName | None, NoneWord] = Field(default=None, description="a whole recipe by name")
     policy: dict[str, object] = Field(default={}, description="members of `policy`, only those that differ")
 
 
@@ -245,10 +250,10 @@ class Settings(Model):
     admin: HostPort = Field(
         default="127.0.0.1:9464", description="health and metrics on a port of their own, on loopback"
     )
-    workers: Count = Field(
+    workers: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1, description="one event loop per process; Kubernetes scales, this is for one large machine"
     )
-    mode: Mode | None = Field(default=None, description="overrides every policy's mode when given")
+    mode: Annotated[Mode | None, NoneWord] = Field(default=None, description="overrides every policy's mode when given")
     report_header: bool = Field(
         default=True, description="one response header on intercepted answers says what was done"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from vecsieve.config.problems import Finding, Path, shown
+from vecsieve.config.problems import Finding, Path, one_line, shown
 
 DEEPEST = 32  # levels; the settings need six
 MOST_NODES = 20_000  # after aliases are followed: some 2,000 rules
@@ -104,12 +104,18 @@ def _composed(text: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
-        raise NotYaml(place, error.problem or error.context or "no YAML") from error
+        raise NotYaml(place, _fault(error.problem or error.context or "no YAML")) from error
     except NotYaml:
         raise
     except (ValueError, OverflowError) as error:
         # PyYAML 6.0.3 lets chr() and int() fail on escapes such as "\\U00110000" and on %YAML versions.
         raise NotYaml("", "an escape or a directive out of range") from error
+
+
+def _fault(problem: str) -> str:
+    """PyYAML's wording, made to follow *saw*."""
+    found = problem.removeprefix("but ").removeprefix("found ")
+    return one_line(found if found != problem else f"this: {problem}")
 
 
 @dataclass(frozen=True, slots=True)

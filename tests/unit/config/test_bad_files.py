@@ -1,0 +1,294 @@
+"""Each bad file is refused with exactly these lines; ``<file>`` stands for its path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vecsieve.config.load import load
+from vecsieve.config.problems import SettingsError
+
+BAD = Path(__file__).parent / "bad"
+
+HOST_PORT = "host:port such as 127.0.0.1:6343, an IPv6 host in brackets"
+URL = "http or https, host and port such as http://127.0.0.1:6333, without credentials, path or query"
+PREFIX = "a path such as /qdrant, without a closing slash, or nothing"
+COUNT = "a whole number from 1 to 2147483647"
+SECONDS = "a number above 0, at most 86400"
+HIDDEN = "a rule that can be reached: rules[0] matches all that it matches"
+
+MESSAGES = {
+    "admin_is_listen": [
+        'admin: wanted another port than listen (127.0.0.1:6343); saw "localhost:6343"',
+    ],
+    "admin_under_a_wildcard": [
+        'admin: wanted another port than listen (0.0.0.0:6343); saw "127.0.0.1:6343"',
+    ],
+    "alias_bomb": [
+        "<file>, line 6: wanted YAML; saw more than 20000 values once aliases are followed",
+    ],
+    "alias_inside_itself": [
+        "<file>, line 1: wanted YAML; saw an alias inside what it stands for",
+    ],
+    "boolean_for_mode": [
+        "mode: wanted on, shadow, off or none; saw true",
+    ],
+    "control_character": [
+        "<file>, line 1: wanted YAML; saw a control character",
+    ],
+    "duplicate_key": [
+        "limits.in_flight: wanted the key once; saw it again on line 4",
+    ],
+    "escape_out_of_range": [
+        "<file>: wanted YAML; saw an escape or a directive out of range",
+    ],
+    "everything_at_once": [
+        "mode: wanted the key once; saw it again on line 15",
+        f'listen: wanted {HOST_PORT}; saw "nowhere"',
+        'mode: wanted on, shadow, off or none; saw "maybe"',
+        f'upstream.url: wanted {URL}; saw "ftp://qdrant"',
+        "limits.conections: wanted a known key (did you mean connections?); saw 5",
+        "policy.fetch.factor: wanted a number from 1 to 50; saw 0.5",
+        'policy.mmr.lambda: wanted a number from 0 to 1; saw "0.5"',
+        'rules[0].preset: wanted conservative, balanced, aggressive, heavy, classical or none; saw "gentle"',
+        'rules[1].policy.distance: wanted auto or cosine; saw "euclid"',
+        "policy.fetch.floor: wanted at most fetch.cap (200); saw 500",
+        "policy.threshold.min: wanted at most max (0.1); saw 0.3",
+        f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
+        f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs"',
+        'rules[1].policy.order: wanted backend, because mmr is none; saw "mmr"',
+    ],
+    "floor_above_cap": [
+        "policy.fetch.floor: wanted at most fetch.cap (200); saw 300",
+    ],
+    "fraction_for_count": [
+        "workers: wanted a whole number from 1 to 256; saw 1.5",
+    ],
+    "half_a_surrogate_pair": [
+        "policy.text_fields[0]: wanted text; saw half of a surrogate pair on line 1",
+    ],
+    "infinite_timeout": [
+        f"limits.head_timeout_seconds: wanted {SECONDS}; saw Infinity",
+    ],
+    "key_of_two_lines": [
+        "the file: wanted keys that are plain words; saw another key on line 1",
+    ],
+    "key_that_is_no_word": [
+        "limits: wanted keys that are plain words; saw another key on line 1",
+    ],
+    "latin1": [
+        "<file>: wanted UTF-8; saw something else at byte 25",
+    ],
+    "list_of_settings": [
+        "<file>: wanted a mapping of settings; saw a list",
+    ],
+    "listen_bare_ipv6": [
+        f'listen: wanted {HOST_PORT}; saw "::1:6343"',
+    ],
+    "listen_is_a_url": [
+        f'listen: wanted {HOST_PORT}; saw "http://127.0.0.1:6343"',
+    ],
+    "listen_port_too_large": [
+        f'listen: wanted {HOST_PORT}; saw "127.0.0.1:65536"',
+    ],
+    "listen_without_host": [
+        f'listen: wanted {HOST_PORT}; saw ":6343"',
+    ],
+    "listen_without_port": [
+        f'listen: wanted {HOST_PORT}; saw "0.0.0.0"',
+    ],
+    "longest_of_no_text": [
+        "policy.text_fields: wanted at least one name, because representative is longest; saw []",
+    ],
+    "merge_key": [
+        'rules[0].policy."<<": wanted a known key (YAML 1.2 has no merge keys: write the alias where it belongs); saw {"mmr": "none"}',
+    ],
+    "mmr_as_a_number": [
+        "policy.mmr: wanted {lambda: …} or none; saw 0.5",
+    ],
+    "mmr_lambda_in_per_cent": [
+        "policy.mmr.lambda: wanted a number from 0 to 1; saw 70",
+    ],
+    "null_section": [
+        "limits: wanted a mapping; saw null",
+    ],
+    "number_for_text": [
+        f"listen: wanted {HOST_PORT}; saw 6343",
+    ],
+    "number_too_long": [
+        'workers: wanted a number of at most 40 characters; saw "10000000000000000000000000000000000000000000000000" on line 1',
+    ],
+    "order_of_no_mmr": [
+        'policy.order: wanted backend, because mmr is none; saw "mmr"',
+    ],
+    "page_cap_below_cap": [
+        "policy.fetch.page_cap: wanted at least fetch.cap (200); saw 100",
+    ],
+    "path_prefix_relative": [
+        f'upstream.path_prefix: wanted {PREFIX}; saw "qdrant"',
+    ],
+    "path_prefix_with_closing_slash": [
+        f'upstream.path_prefix: wanted {PREFIX}; saw "/qdrant/"',
+    ],
+    "pool_idle_beyond_the_database": [
+        "upstream.pool_idle_seconds: wanted a number above 0, below 5; saw 5",
+    ],
+    "python_tag": [
+        "listen: wanted a plain mapping, list or value; saw the tag tag:yaml.org,2002:python/object/apply:os.system on line 1",
+    ],
+    "rule_against_the_policy": [
+        "rules[0].policy.fetch.floor: wanted at most fetch.cap (40); saw 50",
+        "rules[1].policy.fetch.floor: wanted at most fetch.cap (40); saw 50",
+    ],
+    "rule_as_text": [
+        'rules[0]: wanted a mapping; saw "docs"',
+    ],
+    "rule_behind_a_wider_pattern": [
+        f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs-eu"',
+    ],
+    "rule_behind_everything": [
+        f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
+    ],
+    "rule_for_no_backend": [
+        'rules[0].backend: wanted a pattern that matches qdrant; saw "qrdant"',
+    ],
+    "rule_that_orders_by_no_mmr": [
+        'rules[0].policy.order: wanted backend, because mmr is none; saw "mmr"',
+    ],
+    "rule_twice": [
+        f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs-*"',
+    ],
+    "rule_with_a_bad_value": [
+        f"rules[1].policy.fetch.floor: wanted {COUNT}; saw 0",
+    ],
+    "rule_with_a_mode_of_its_own": [
+        'rules[0].mode: wanted a known key (did you mean policy.mode?); saw "off"',
+    ],
+    "rule_with_an_unknown_member": [
+        'rules[0].policy.tresholds: wanted a known key (did you mean threshold?); saw {"fixed": 0.1}',
+    ],
+    "rule_without_pattern": [
+        'rules[0].collection: wanted a pattern such as docs-*; saw ""',
+    ],
+    "rules_as_a_mapping": [
+        'rules: wanted a list; saw {"docs": {"mode": "off"}}',
+    ],
+    "secret_in_the_wrong_place": [
+        'upstream.api_key: wanted a known key; saw "***"',
+        'upstream.headers: wanted a known key; saw {"authorization": "***", "x": ["https://***@host"]}',
+    ],
+    "single_value": [
+        "<file>: wanted a mapping of settings; saw a single value",
+    ],
+    "tab": [
+        "<file>, line 2, column 1: wanted YAML; saw character '\\t' that cannot start any token",
+    ],
+    "tag_that_lies": [
+        "workers: wanted a plain mapping, list or value; saw the tag tag:yaml.org,2002:int on line 1",
+    ],
+    "text_field_without_a_name": [
+        'policy.text_fields[1]: wanted text that is not empty; saw ""',
+    ],
+    "text_fields_as_text": [
+        'policy.text_fields: wanted a list of names, each once; saw "text"',
+    ],
+    "text_fields_twice": [
+        'policy.text_fields: wanted a list of names, each once; saw ["text", "body", "text"]',
+    ],
+    "text_for_number": [
+        f'limits.in_flight: wanted {COUNT}; saw "100"',
+    ],
+    "threshold_as_a_number": [
+        "policy.threshold: wanted {fixed: …}, or {relative: …, min: …, max: …}; saw 0.15",
+    ],
+    "threshold_bounds_crossed": [
+        "policy.threshold.min: wanted at most max (0.1); saw 0.3",
+    ],
+    "threshold_misspelt": [
+        "policy.threshold.fixd: wanted a known key (did you mean fixed?); saw 0.15",
+    ],
+    "threshold_of_both_kinds": [
+        "policy.threshold.relative: wanted fixed alone, or relative with min and max; saw 0.2",
+    ],
+    "threshold_too_far": [
+        "policy.threshold.fixed: wanted a number from 0 to 2; saw 2.5",
+    ],
+    "timeout_in_milliseconds": [
+        f"upstream.connect_timeout_seconds: wanted {SECONDS}; saw 2000000",
+    ],
+    "too_deep": [
+        "<file>, line 1: wanted YAML; saw more than 32 levels",
+    ],
+    "two_documents": [
+        "<file>, line 2, column 1: wanted YAML; saw another document",
+    ],
+    "undefined_alias": [
+        "<file>, line 1, column 9: wanted YAML; saw undefined alias 'base'",
+    ],
+    "unknown_backend": [
+        'backend: wanted qdrant; saw "pinecone"',
+    ],
+    "unknown_key": [
+        "limits.conections: wanted a known key (did you mean connections?); saw 100",
+    ],
+    "unknown_key_like_nothing": [
+        "zzz: wanted a known key; saw 1",
+    ],
+    "unknown_key_of_another_section": [
+        "drain_seconds: wanted a known key (did you mean limits.drain_seconds?); saw 5",
+    ],
+    "unknown_linkage": [
+        'policy.linkage: wanted single, complete or average; saw "ward"',
+    ],
+    "unknown_preset": [
+        'rules[0].preset: wanted conservative, balanced, aggressive, heavy, classical or none; saw "agressive"',
+    ],
+    "upstream_grpc": [
+        f'upstream.url: wanted {URL}; saw "grpc://qdrant:6334"',
+    ],
+    "upstream_is_listen": [
+        'upstream.url: wanted the database: listen (0.0.0.0:6333) is VecSieve itself; saw "http://localhost:6333"',
+    ],
+    "upstream_with_credentials": [
+        f'upstream.url: wanted {URL}; saw "https://***@qdrant:6333"',
+    ],
+    "upstream_with_path": [
+        f'upstream.url: wanted {URL}; saw "http://gateway/qdrant"',
+    ],
+    "upstream_with_query": [
+        f'upstream.url: wanted {URL}; saw "https://qdrant:6333?***"',
+    ],
+    "upstream_without_scheme": [
+        f'upstream.url: wanted {URL}; saw "qdrant:6333"',
+    ],
+    "value_of_many_words": [
+        'policy.linkage: wanted single, complete or average; saw "the quick brown fox jumps over the lazy dog and over the lazy cat and over eve…',
+    ],
+    "word_for_boolean": [
+        'report_header: wanted true or false; saw "yes"',
+    ],
+    "zero_timeout": [
+        f"limits.body_timeout_seconds: wanted {SECONDS}; saw 0",
+    ],
+    "zero_workers": [
+        "workers: wanted a whole number from 1 to 256; saw 0",
+    ],
+}
+
+
+def test_every_bad_file_has_its_entry_and_every_entry_its_file() -> None:
+    assert sorted(path.name for path in BAD.iterdir()) == sorted(f"bad.{what}.yaml" for what in MESSAGES)
+
+
+@pytest.mark.parametrize("what", MESSAGES)
+def test_a_bad_file_is_refused_with_its_message(what: str) -> None:
+    file = BAD / f"bad.{what}.yaml"
+    with pytest.raises(SettingsError) as caught:
+        load(file=file, environment={}, flags={})
+    assert str(caught.value).replace(str(file), "<file>").splitlines() == MESSAGES[what]
+
+
+@pytest.mark.parametrize("what", MESSAGES)
+def test_no_message_repeats_a_secret(what: str) -> None:
+    assert "hunter2" not in "\n".join(MESSAGES[what])
