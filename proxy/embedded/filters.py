@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from vecsieve.proxy.embedded.engine import Translated, edge
 from vecsieve.proxy.embedded.errors import bad_format
 from vecsieve.proxy.embedded.fields import (
@@ -121,7 +123,9 @@ def _key(body: Body) -> str:
 def _match(value: Json) -> Any:
     body, engine = mapping(value), edge()
     if "value" in body:
-        return engine.MatchValue(body["value"])
+        value = body["value"]
+        # qdrant-edge-py 0.9.0 tries int before bool, and Python's True is an int; numpy's is not.
+        return engine.MatchValue(np.bool_(value) if isinstance(value, bool) else value)
     if "any" in body:
         return engine.MatchAny(items(body["any"]))
     if "except" in body:
