@@ -118,11 +118,11 @@ def _read(
     it comes. Twice the length is 0.2, three times is 0.4.
     """
     with np.errstate(all="ignore"):  # an unusable row has length zero; its distances are overwritten below
-        products *= (1.0 / np.sqrt(squares[0]))[:, None]
-        products *= (1.0 / np.sqrt(squares[1]))[None, :]
+        # One factor per pair, made by an operation that does not mind the order of the two: symmetric to the last bit.
+        products *= np.multiply.outer(1.0 / np.sqrt(squares[0]), 1.0 / np.sqrt(squares[1]))
         if magnitude:
-            ratio = _lengths(left, squares[0])[:, None] / _lengths(right, squares[1])[None, :]
-            products *= (2.0 / (ratio + 1.0 / ratio)).astype(np.float32)
+            lengths, others = _lengths(left, squares[0])[:, None], _lengths(right, squares[1])[None, :]
+            products *= (2.0 * lengths * others / (lengths**2 + others**2)).astype(np.float32)
         distance = np.subtract(np.float32(1.0), products, out=products)
         distance[distance < NOISE] = 0.0
         np.minimum(distance, np.float32(2.0), out=distance)
@@ -133,5 +133,5 @@ def _read(
 
 
 def _lengths(rows: Rows, squares: FloatMatrix) -> FloatVector:
-    """True lengths (n,) in float64, which holds every ratio of two float32 lengths."""
+    """True lengths (n,) in float64, which holds the square of every float32 length."""
     return np.ldexp(np.sqrt(squares.astype(np.float64)), rows.exponents)

@@ -26,21 +26,24 @@ def mmr(
     if not count:
         return picks
     gain = weight * relevance
+    penalties = _penalties(distance, weight, scale)
     pick = picks[0] = gain.argmax()
-    penalty = _penalties(distance[pick], weight, scale)
+    worst = penalties[pick].copy()
     for place in range(1, count):
         gain[pick] = -np.inf
-        pick = picks[place] = (gain - penalty).argmax()
-        np.maximum(penalty, _penalties(distance[pick], weight, scale), out=penalty)
+        pick = picks[place] = (gain - worst).argmax()
+        np.maximum(worst, penalties[pick], out=worst)
     return picks
 
 
-def _penalties(distance: FloatMatrix, weight: float, scale: float | None) -> FloatVector:
-    """(1 - weight) * similarity of every candidate to one pick (m,)."""
-    known = distance.astype(np.float64)
+def _penalties(distance: FloatMatrix, weight: float, scale: float | None) -> FloatMatrix:
+    """(1 - weight) * similarity of every pair (m, m)."""
     if scale is None:
-        known[np.isinf(known)] = 1.0
-        similarity = 1.0 - known
+        similarity = np.subtract(np.float32(1.0), distance)
+        similarity[np.isinf(similarity)] = 0.0
     else:
-        similarity = np.maximum(1.0 - known / max(scale, NOISE), 0.0)
-    return similarity * (1.0 - weight)
+        similarity = np.multiply(distance, np.float32(-1.0 / max(scale, NOISE)))
+        similarity += np.float32(1.0)
+        np.maximum(similarity, np.float32(0.0), out=similarity)
+    similarity *= np.float32(1.0 - weight)
+    return similarity

@@ -115,7 +115,7 @@ def _pick(candidates: Candidates, clustered: _Clustered, standing: Indices, *, t
     gains = relevance(candidates, policy.mmr)[best_ranked(clustered.labels)]
     chosen = mmr(
         gains,
-        clustered.distance[np.ix_(standing, standing)],
+        clustered.distance.take(standing, axis=0).take(standing, axis=1),
         weight=policy.mmr.weight,
         count=top_k,
         scale=clustered.median if policy.mmr.similarity is Similarity.SCALED else None,

@@ -1,0 +1,121 @@
+"""Clusters: what greedy merging by definition gives, for each linkage, ties and infinities included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from support.oracles import agglomerate, apart
+from support.pools import angles, damaged
+
+from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
+from vecsieve.proxy.selection.geometry import NOISE, measure
+from vecsieve.proxy.selection.values import FloatMatrix, Linkage
+
+LINKAGES = st.sampled_from(list(Linkage))
+
+
+@given(st.integers(0, 30), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.15, 0.4, 1.0, 2.0]), LINKAGES)
+def test_labels_are_those_of_greedy_merging(n: int, seed: int, threshold: float, linkage: Linkage) -> None:
+    # Invariant: where no two distances are equal there is one greedy partition, and it is this one.
+    random = np.random.default_rng(seed)
+    group = random.integers(0, 1 + n // 3, n)
+    values = random.random((n, n)) * np.where(group[:, None] == group[None, :], 0.3, 2.0)
+    values[random.random((n, n)) < 0.05] = np.inf
+    upper = np.triu(values, 1).astype(np.float32)
+    finite = upper[np.isfinite(upper) & (upper > 0)]
+    assume(len(np.unique(finite)) == len(finite))
+    distance = upper + upper.T
+    labels = cluster(distance, threshold, linkage)
+    assert labels.tolist() == agglomerate(distance.astype(np.float64).tolist(), threshold + NOISE, linkage.value)
+
+
+@given(st.integers(0, 12), st.integers(0, 2**32 - 1), st.integers(0, 8), LINKAGES)
+def test_with_ties_the_partition_is_one_that_greedy_merging_can_give(
+    n: int, seed: int, eighths: int, linkage: Linkage
+) -> None:
+    # Invariant: no two clusters are within the cut; within one, all pairs (complete), their mean (average) or a chain
+    # through all members (single) are.
+    grid = np.random.default_rng(seed).integers(0, 9, (n, n)) / 8
+    distance = np.triu(grid, 1) + np.triu(grid, 1).T
+    cut = eighths / 8
+    labels = cluster(distance.astype(np.float32), cut, linkage)
+    clusters = [np.flatnonzero(labels == label).tolist() for label in range(labels.max(initial=-1) + 1)]
+    for a, members in enumerate(clusters):
+        inside = distance[np.ix_(members, members)]
+        assert all(apart(distance.tolist(), members, other, linkage.value) > cut for other in clusters[a + 1 :])
+        assert linkage is not Linkage.COMPLETE or (inside <= cut).all()
+        assert (
+            linkage is not Linkage.AVERAGE
+            or inside[~np.eye(len(members), dtype=bool)].mean() <= cut
+            or len(members) < 2
+        )
+        assert linkage is not Linkage.SINGLE or not any(agglomerate(inside.tolist(), cut, "single"))
+
+
+@given(damaged(), st.floats(0.0, 2.0), LINKAGES)
+def test_labels_count_up_in_order_of_best_rank(rows: FloatMatrix, threshold: float, linkage: Linkage) -> None:
+    # Invariant: the first members of clusters 0, 1, 2 ... have ascending ranks, and best_ranked finds them.
+    labels = cluster(measure(rows, magnitude=False).distance, threshold, linkage)
+    firsts = [labels.tolist().index(label) for label in range(labels.max(initial=-1) + 1)]
+    assert firsts == sorted(firsts)
+    assert best_ranked(labels).tolist() == firsts
+
+
+@given(damaged(), LINKAGES, st.integers(1, 4))
+def test_no_cluster_holds_two_tenants_or_an_unusable_vector(rows: FloatMatrix, linkage: Linkage, tenants: int) -> None:
+    # Invariant: even at the largest threshold, clusters stay within a tenant, and unusable candidates stay alone.
+    geometry = measure(rows, magnitude=False)
+    owner = np.arange(len(rows), dtype=np.int64) % tenants
+    labels = cluster(separate(geometry.distance, owner, owner), 2.0, linkage)
+    for label in range(labels.max(initial=-1) + 1):
+        members = np.flatnonzero(labels == label)
+        assert len(set(owner[members])) == 1
+        assert len(members) == 1 or geometry.usable[members].all()
+    usable = np.flatnonzero(geometry.usable)
+    assert len(set(labels[usable])) == len(set(owner[usable]))
+
+
+@pytest.mark.parametrize("linkage", list(Linkage))
+def test_copies_merge_at_threshold_zero(linkage: Linkage) -> None:
+    rows = np.random.default_rng(3).standard_normal((50, 768)).astype(np.float32)
+    rows[[7, 30, 49]] = rows[2]
+    labels = cluster(measure(rows, magnitude=False).distance, 0.0, linkage)
+    assert labels[[7, 30, 49]].tolist() == [2, 2, 2]
+    assert labels.max() == 46
+
+
+def test_the_linkages_differ_on_a_chain() -> None:
+    # 0, 20 and 40 degrees: neighbours are 0.060 apart, the ends 0.234, the middle and an end pair 0.147 on average.
+    distance = measure(angles(0, 20.0, 40.1), magnitude=False).distance
+    assert cluster(distance, 0.07, Linkage.SINGLE).tolist() == [0, 0, 0]
+    assert cluster(distance, 0.07, Linkage.COMPLETE).tolist() == [0, 0, 1]
+    assert cluster(distance, 0.14, Linkage.AVERAGE).tolist() == [0, 0, 1]
+    assert cluster(distance, 0.15, Linkage.AVERAGE).tolist() == [0, 0, 0]
+    assert cluster(distance, 0.15, Linkage.COMPLETE).tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("threshold", [0.15, 1.0])
+def test_a_distance_equal_to_the_threshold_merges(threshold: float) -> None:
+    # 0.15 is no float32: stored as one it is a little more than the threshold it was meant to equal.
+    distance = np.array([[0, threshold], [threshold, 0]], dtype=np.float32)
+    assert cluster(distance, threshold, Linkage.AVERAGE).tolist() == [0, 0]
+    assert cluster(distance, threshold - 1e-4, Linkage.AVERAGE).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_pool_too_small_to_merge_is_its_own_clusters(n: int) -> None:
+    assert cluster(np.zeros((n, n), dtype=np.float32), 2.0, Linkage.AVERAGE).tolist() == list(range(n))
+
+
+def test_an_all_equal_pool_is_one_cluster() -> None:
+    distance = measure(np.full((60, 5), 0.1, dtype=np.float32), magnitude=False).distance
+    assert not cluster(distance, 0.0, Linkage.COMPLETE).any()
+
+
+def test_labels_do_not_depend_on_candidates_that_are_far_from_all() -> None:
+    near = measure(angles(0, 2, 4, 90, 91), magnitude=False).distance
+    with_far = measure(angles(0, 200, 2, 4, 300, 90, 91), magnitude=False).distance
+    assert cluster(near, 0.01, Linkage.AVERAGE).tolist() == [0, 0, 0, 1, 1]
+    assert cluster(with_far, 0.01, Linkage.AVERAGE).tolist() == [0, 1, 0, 0, 2, 3, 3]

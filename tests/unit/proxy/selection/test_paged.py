@@ -1,0 +1,175 @@
+"""One list in pages: no repeats, no gaps, the same list for every page size and every number of fetched candidates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from support.oracles import page_list
+from support.policies import DEFAULT
+from support.pools import angles, damaged, planted, pool
+
+from vecsieve.proxy.selection.geometry import NOISE, measure
+from vecsieve.proxy.selection.paged import BLOCK, page
+from vecsieve.proxy.selection.values import Candidates, Fate, Fixed, FloatMatrix, Linkage, Policy, Short, Strategy, When
+
+ALLOW = replace(DEFAULT, short=Short.ALLOW)
+LONG = planted(smallest=0, largest=180)
+
+
+def cut_to(candidates: Candidates, n: int) -> Candidates:
+    tenants = None if candidates.tenants is None else candidates.tenants[:n]
+    return replace(candidates, scores=candidates.scores[:n], vectors=candidates.vectors[:n], tenants=tenants)
+
+
+def whole_list(candidates: Candidates, policy: Policy) -> list[int]:
+    return page(candidates, top_k=candidates.size, offset=0, policy=policy, exhausted=True).keep.tolist()
+
+
+@given(LONG, st.sampled_from([0.05, 0.2, 0.6]), st.sampled_from(list(Linkage)))
+def test_the_list_is_that_of_the_plain_recurrence(rows: FloatMatrix, cut: float, linkage: Linkage) -> None:
+    # Invariant: without ties, block by block: collapse into what was emitted, cluster the rest, emit the first of each.
+    assume(rows.shape[1] > 2)
+    distance = measure(rows, magnitude=False).distance.astype(np.float64)
+    assume(not len(rows) or np.abs(distance - cut).min() > 1e-5)
+    policy = replace(ALLOW, threshold=Fixed(value=cut), linkage=linkage)
+    assert whole_list(pool(rows), policy) == page_list(distance.tolist(), cut + NOISE, linkage.value)
+
+
+@given(damaged(largest=120), st.integers(1, 40), st.sampled_from(list(Short)), st.booleans())
+def test_pages_of_every_size_are_pieces_of_one_sequence(
+    rows: FloatMatrix, size: int, short: Short, tenants: bool
+) -> None:
+    # Invariant: concatenated pages are D, then (unless short pages are allowed) every collapsed candidate once.
+    policy = replace(DEFAULT, short=short)
+    candidates = pool(rows, tenants=np.arange(len(rows), dtype=np.int64) % 2 if tenants else None)
+    distinct = whole_list(candidates, replace(policy, short=Short.ALLOW))
+    rest = [] if short is Short.ALLOW else [i for i in range(len(rows)) if i not in set(distinct)]
+    seen: list[list[int]] = []
+    for offset in range(0, len(rows) + size, size):
+        one = page(candidates, top_k=size, offset=offset, policy=policy, exhausted=True)
+        assert one.keep.tolist() == sorted([*distinct, *rest][offset : offset + size])
+        assert one.wanting == size - len(distinct[offset : offset + size])
+        seen.append(one.keep.tolist())
+    assert sorted(i for keep in seen for i in keep) == sorted([*distinct, *rest])
+
+
+@given(planted(smallest=60, largest=220), st.integers(0, 220), st.integers(1, 30), st.integers(0, 150))
+def test_fetching_more_never_changes_a_page(rows: FloatMatrix, fewer: int, top_k: int, offset: int) -> None:
+    # Invariant: what a shorter fetch already decided, a longer one decides alike; what it did not, it reports missing.
+    candidates = pool(rows)
+    early = page(cut_to(candidates, min(fewer, len(rows))), top_k=top_k, offset=offset, policy=DEFAULT, exhausted=False)
+    late = page(candidates, top_k=top_k, offset=offset, policy=DEFAULT, exhausted=False)
+    assert late.keep[: len(early.keep)].tolist() == early.keep.tolist()
+    assert len(early.keep) + early.wanting == top_k
+
+
+@given(damaged(largest=120), st.integers(0, 130), st.integers(0, 130), st.booleans())
+def test_a_page_tells_one_story(rows: FloatMatrix, top_k: int, offset: int, exhausted: bool) -> None:
+    # Invariant: fates, representatives, labels and keep agree; a representative is never worse ranked than its cluster.
+    one = page(pool(rows), top_k=top_k, offset=offset, policy=DEFAULT, exhausted=exhausted)
+    keep = set(one.keep.tolist())
+    assert one.keep.tolist() == sorted(keep)
+    assert (one.representative <= np.arange(len(rows))).all()
+    assert one.labels[one.representative].tolist() == one.labels.tolist()
+    assert one.distinct == len(set(one.labels.tolist())) == len(set(one.representative.tolist()))
+    for i, fate in enumerate(one.fates.tolist()):
+        stands = one.representative[i] == i
+        expected = (
+            (Fate.KEPT if stands else Fate.FILLED) if i in keep else (Fate.NOT_CHOSEN if stands else Fate.COLLAPSED)
+        )
+        assert fate == expected
+
+
+@given(st.integers(0, 120), st.integers(0, 60), st.integers(0, 60))
+def test_a_list_without_duplicates_is_sliced_as_it_is(n: int, top_k: int, offset: int) -> None:
+    # Invariant: no clusters, no change: the page is the raw slice, and nothing acted.
+    rows = np.eye(n, dtype=np.float32)
+    one = page(pool(rows), top_k=top_k, offset=offset, policy=DEFAULT, exhausted=True)
+    assert one.keep.tolist() == list(range(n))[offset : offset + top_k]
+    assert not one.acted
+
+
+@given(planted(smallest=50, largest=120), st.integers(1, 50))
+def test_a_first_page_without_duplicates_is_the_backends_own(rows: FloatMatrix, top_k: int) -> None:
+    # Invariant: if no two of the first top_k of the first block share a cluster, page one is the raw slice.
+    one = page(pool(rows), top_k=top_k, offset=0, policy=DEFAULT, exhausted=False)
+    if one.wanting == 0 and len(set(one.labels[:top_k].tolist())) == top_k:
+        assert one.keep.tolist() == list(range(top_k))
+
+
+def test_an_incomplete_block_waits_for_the_rest() -> None:
+    rows = np.eye(BLOCK + 10, dtype=np.float32)
+    early = page(pool(rows), top_k=5, offset=48, policy=DEFAULT, exhausted=False)
+    assert (early.keep.tolist(), early.wanting) == ([48, 49], 3)
+    last = page(pool(rows), top_k=5, offset=48, policy=DEFAULT, exhausted=True)
+    assert (last.keep.tolist(), last.wanting) == ([48, 49, 50, 51, 52], 0)
+
+
+def test_less_than_a_block_decides_nothing_until_it_is_all_there_is() -> None:
+    candidates = pool(angles(0, 0, 90))
+    assert not len(page(candidates, top_k=2, offset=0, policy=DEFAULT, exhausted=False).keep)
+    assert page(candidates, top_k=2, offset=0, policy=DEFAULT, exhausted=True).keep.tolist() == [0, 2]
+    assert page(candidates, top_k=2, offset=2, policy=DEFAULT, exhausted=True).keep.tolist() == [1]
+    assert not len(page(candidates, top_k=2, offset=2, policy=ALLOW, exhausted=True).keep)
+
+
+def test_a_later_block_collapses_into_the_nearest_of_what_was_emitted() -> None:
+    rows = np.eye(BLOCK + 2, dtype=np.float32)
+    rows[BLOCK] = rows[7] + 0.3 * rows[3]
+    one = page(
+        pool(rows), top_k=BLOCK + 1, offset=0, policy=replace(DEFAULT, threshold=Fixed(value=0.8)), exhausted=True
+    )
+    assert one.representative[BLOCK] == 7
+    assert one.fates[BLOCK] == Fate.COLLAPSED
+    assert one.keep.tolist() == [*range(BLOCK), BLOCK + 1]
+
+
+def test_between_equally_near_ones_the_better_rank_takes_it() -> None:
+    rows = np.eye(BLOCK + 1, dtype=np.float32)
+    rows[BLOCK] = rows[31] + rows[4]
+    one = page(pool(rows), top_k=BLOCK, offset=0, policy=replace(DEFAULT, threshold=Fixed(value=0.5)), exhausted=True)
+    assert one.keep.tolist() == list(range(BLOCK))
+    whole = page(
+        pool(rows), top_k=BLOCK + 1, offset=0, policy=replace(DEFAULT, threshold=Fixed(value=0.5)), exhausted=True
+    )
+    assert whole.representative[BLOCK] == 4
+    assert whole.fates[BLOCK] == Fate.FILLED
+
+
+def test_tenants_do_not_collapse_into_each_other_across_blocks() -> None:
+    rows = np.eye(BLOCK + 2, dtype=np.float32)
+    rows[BLOCK:] = rows[7]
+    tenants = np.zeros(BLOCK + 2, dtype=np.int64)
+    tenants[BLOCK] = 1
+    one = page(pool(rows, tenants=tenants), top_k=BLOCK + 2, offset=0, policy=ALLOW, exhausted=True)
+    assert one.keep.tolist() == [*range(BLOCK), BLOCK]
+    assert one.representative[BLOCK + 1] == 7
+
+
+def test_length_counts_across_blocks_too() -> None:
+    rows = np.eye(BLOCK + 1, dtype=np.float32)
+    rows[BLOCK] = 3 * rows[7]
+    for magnitude, kept in ((False, BLOCK), (True, BLOCK + 1)):
+        one = page(pool(rows, magnitude=magnitude), top_k=BLOCK + 1, offset=0, policy=ALLOW, exhausted=True)
+        assert len(one.keep) == kept
+
+
+def test_always_is_said_to_have_acted_and_changes_no_page() -> None:
+    one = page(pool(angles(0, 90)), top_k=2, offset=0, policy=replace(DEFAULT, when=When.ALWAYS), exhausted=True)
+    assert one.acted
+    assert one.keep.tolist() == [0, 1]
+
+
+def test_the_representative_is_the_best_rank_whatever_the_policy_says() -> None:
+    policy = replace(ALLOW, threshold=Fixed(value=0.05), representative=Strategy.CENTROID)
+    assert page(pool(angles(0, 8, 4, 90)), top_k=4, offset=0, policy=policy, exhausted=True).keep.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(("top_k", "offset"), [(-1, 0), (1, -2)])
+def test_a_negative_page_is_refused(top_k: int, offset: int) -> None:
+    with pytest.raises(ValueError, match="wanted 0 or more"):
+        page(pool(angles(0)), top_k=top_k, offset=offset, policy=DEFAULT, exhausted=True)

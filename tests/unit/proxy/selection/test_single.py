@@ -1,0 +1,278 @@
+"""One page: the rules that hold whatever the policy, and the two named policies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.oracles import agglomerate
+from support.oracles import mmr as naive_mmr
+from support.policies import CLASSICAL, DEFAULT
+from support.pools import angles, damaged, planted, pool
+
+from vecsieve.proxy.selection.geometry import NOISE, measure
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import (
+    Candidates,
+    Distance,
+    Fate,
+    Fixed,
+    FloatMatrix,
+    Linkage,
+    Mmr,
+    Order,
+    Policy,
+    Relative,
+    Relevance,
+    Selection,
+    Short,
+    Similarity,
+    Strategy,
+    When,
+)
+
+MMRS = st.builds(
+    Mmr,
+    weight=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
+    relevance=st.sampled_from(list(Relevance)),
+    similarity=st.sampled_from(list(Similarity)),
+)
+POLICIES = st.builds(
+    Policy,
+    linkage=st.sampled_from(list(Linkage)),
+    threshold=st.one_of(
+        st.builds(Fixed, value=st.sampled_from([0.0, 0.1, 0.5, 2.0])),
+        st.builds(Relative, factor=st.sampled_from([0.0, 0.2, 0.6]), minimum=st.just(0.02), maximum=st.just(0.3)),
+    ),
+    when=st.sampled_from(list(When)),
+    representative=st.sampled_from(list(Strategy)),
+    mmr=st.one_of(st.none(), MMRS),
+    order=st.sampled_from(list(Order)),
+    short=st.sampled_from(list(Short)),
+    distance=st.sampled_from(list(Distance)),
+)
+SCORES = st.sampled_from(["falling", "rising", "mixed", "equal", "missing"])
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> Candidates:
+    rows = draw(damaged(largest=30))
+    n = len(rows)
+    base = np.linspace(0.9, 0.1, n)
+    scores = {
+        "falling": base,
+        "rising": base[::-1].copy(),
+        "mixed": np.abs(base - 0.4),
+        "equal": np.full(n, 0.5),
+        "missing": np.where(np.arange(n) % 3 == 1, np.nan, base),
+    }[draw(SCORES)]
+    return Candidates(
+        scores=scores,
+        vectors=rows,
+        magnitude=draw(st.booleans()),
+        query=draw(st.sampled_from([None, np.ones(rows.shape[1], dtype=np.float32), np.ones(1, dtype=np.float32)])),
+        tenants=np.arange(n, dtype=np.int64) % 2 if draw(st.booleans()) else None,
+        text_lengths=np.arange(n, dtype=np.int64) % 5 if draw(st.booleans()) else None,
+    )
+
+
+def picture(outcome: Selection) -> tuple[object, ...]:
+    return (
+        outcome.keep.tolist(),
+        outcome.labels.tolist(),
+        outcome.representative.tolist(),
+        outcome.fates.tolist(),
+        outcome.distinct,
+        outcome.wanting,
+        outcome.acted,
+        outcome.threshold,
+    )
+
+
+@given(pools(), st.integers(0, 40), POLICIES)
+def test_the_outcome_agrees_with_itself_under_every_policy(candidates: Candidates, top_k: int, policy: Policy) -> None:
+    # Invariant: keep, labels, representatives, fates and counts tell one story, for any pool and any policy.
+    outcome = select(candidates, top_k=top_k, policy=policy)
+    n, keep = candidates.size, outcome.keep.tolist()
+    assert len(set(keep)) == len(keep)
+    assert outcome.distinct == len(set(outcome.labels.tolist()))
+    assert outcome.wanting == max(0, top_k - outcome.distinct)
+    short = policy.short is Short.ALLOW and outcome.acted
+    assert len(keep) == min(top_k, outcome.distinct if short else n)
+    assert outcome.labels[outcome.representative].tolist() == outcome.labels.tolist()
+    if policy.order is Order.BACKEND:
+        assert keep == sorted(keep)
+    for i, fate in enumerate(outcome.fates.tolist()):
+        stands = outcome.representative[i] == i
+        assert (fate in {Fate.KEPT, Fate.FILLED}) == (i in keep)
+        assert not (fate == Fate.FILLED and stands)
+        assert not (fate == Fate.KEPT and not stands)
+        assert not (fate == Fate.COLLAPSED and stands)
+
+
+@given(pools(), st.integers(0, 20), POLICIES)
+def test_the_same_input_gives_the_same_outcome(candidates: Candidates, top_k: int, policy: Policy) -> None:
+    # Invariant: no clock, no seed, no order of a dict decides.
+    assert picture(select(candidates, top_k=top_k, policy=policy)) == picture(
+        select(candidates, top_k=top_k, policy=policy)
+    )
+
+
+@given(pools(), st.integers(1, 20))
+def test_the_first_result_is_the_backends_first(candidates: Candidates, top_k: int) -> None:
+    # Invariant: with the default policy rank 0 is always kept, and always first.
+    keep = select(candidates, top_k=top_k, policy=DEFAULT).keep
+    assert keep[:1].tolist() == [0][: candidates.size]
+
+
+@given(pools(), st.integers(0, 20), POLICIES)
+def test_a_page_without_duplicates_is_the_backends_own(candidates: Candidates, top_k: int, policy: Policy) -> None:
+    # Invariant: when redundant and no two of the first top_k share a cluster, the answer is rank 0 to top_k - 1.
+    outcome = select(candidates, top_k=top_k, policy=replace(policy, when=When.REDUNDANT))
+    first = outcome.labels[:top_k].tolist()
+    assert outcome.acted == (len(set(first)) < len(first))
+    if not outcome.acted:
+        assert outcome.keep.tolist() == list(range(min(top_k, candidates.size)))
+        assert Fate.COLLAPSED not in outcome.fates.tolist()
+
+
+@given(pools(), st.integers(0, 20), POLICIES)
+def test_results_are_distinct_as_long_as_there_are_enough(candidates: Candidates, top_k: int, policy: Policy) -> None:
+    # Invariant: with at least top_k clusters no two results share one, and with fewer every cluster has one.
+    outcome = select(candidates, top_k=top_k, policy=policy)
+    kept = set(outcome.labels[outcome.keep].tolist())
+    assert len(kept) == min(top_k, outcome.distinct)
+
+
+@given(pools(), st.integers(0, 20), POLICIES)
+def test_no_cluster_spans_tenants_and_unusable_vectors_stay_alone(
+    candidates: Candidates, top_k: int, policy: Policy
+) -> None:
+    # Invariant: members of one cluster have one tenant, and a candidate without a usable vector has no company.
+    labels = select(candidates, top_k=top_k, policy=policy).labels
+    usable = np.isfinite(candidates.vectors).all(axis=1) & (candidates.vectors != 0).any(axis=1)
+    for label in set(labels.tolist()):
+        members = np.flatnonzero(labels == label)
+        assert candidates.tenants is None or len(set(candidates.tenants[members].tolist())) == 1
+        assert len(members) == 1 or usable[members].all()
+
+
+@given(pools(), st.integers(0, 20), POLICIES)
+def test_weight_one_is_no_mmr_at_all(candidates: Candidates, top_k: int, policy: Policy) -> None:
+    # Invariant: relevance only means plain rank order over the clusters, in every form of relevance and similarity.
+    plain = select(candidates, top_k=top_k, policy=replace(policy, mmr=None))
+    mmr = Mmr(weight=1.0, relevance=Relevance.RAW, similarity=Similarity.RAW)
+    assert select(candidates, top_k=top_k, policy=replace(policy, mmr=mmr)).keep.tolist() == plain.keep.tolist()
+
+
+@given(planted(smallest=2, largest=20), st.integers(1, 12))
+def test_the_classical_recipe_is_clusters_best_score_and_raw_mmr(rows: FloatMatrix, top_k: int) -> None:
+    # Invariant: equal to average linkage at 0.15, first of each cluster, greedy MMR on raw cosines, in its order.
+    distance = measure(rows, magnitude=False).distance.astype(np.float64)
+    labels = agglomerate(distance.tolist(), 0.15 + NOISE, "average")
+    heads = [labels.index(label) for label in range(max(labels) + 1)]
+    relevance = np.linspace(1.0, 0.5, len(rows))[heads]
+    similarity = 1.0 - distance[np.ix_(heads, heads)]
+    picks = [heads[i] for i in naive_mmr(relevance.tolist(), similarity.tolist(), 0.5, top_k)]
+    if rows.shape[1] > 2:  # in the plane, rounding leaves too many near-ties to have one answer
+        assert select(pool(rows), top_k=top_k, policy=CLASSICAL).keep[: len(picks)].tolist() == picks
+
+
+def test_duplicates_give_way_to_what_comes_behind_them() -> None:
+    candidates = pool(angles(0, 1, 60, 2, 120, 180))
+    outcome = select(candidates, top_k=3, policy=replace(DEFAULT, mmr=None))
+    assert outcome.keep.tolist() == [0, 2, 4]
+    assert outcome.representative.tolist() == [0, 0, 2, 0, 4, 5]
+    assert outcome.fates.tolist() == [Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.NOT_CHOSEN]
+    assert (outcome.distinct, outcome.wanting, outcome.acted) == (4, 0, True)
+
+
+def test_a_short_pool_is_filled_with_its_least_redundant_duplicates() -> None:
+    candidates = pool(angles(0, 1, 2, 90))
+    outcome = select(candidates, top_k=3, policy=replace(DEFAULT, threshold=Fixed(value=0.1)))
+    assert outcome.keep.tolist() == [0, 2, 3]
+    assert outcome.fates.tolist() == [Fate.KEPT, Fate.COLLAPSED, Fate.FILLED, Fate.KEPT]
+    assert outcome.wanting == 1
+
+
+def test_a_policy_may_allow_a_short_page() -> None:
+    policy = replace(DEFAULT, threshold=Fixed(value=0.1), short=Short.ALLOW)
+    assert select(pool(angles(0, 1, 2, 90)), top_k=3, policy=policy).keep.tolist() == [0, 3]
+
+
+def test_mmr_order_is_pick_order_with_fills_behind() -> None:
+    policy = replace(CLASSICAL, short=Short.FILL)
+    # Clusters 0 1 2 and 3 and 4; the one at 180 degrees is less like the first than the one at 90.
+    outcome = select(pool(angles(0, 1, 2, 90, 180), [1.0] * 5), top_k=4, policy=policy)
+    assert outcome.keep.tolist() == [0, 4, 3, 2]
+
+
+def test_the_gate_leaves_even_mmr_order_alone() -> None:
+    policy = replace(CLASSICAL, when=When.REDUNDANT)
+    clean = pool(angles(0, 90, 180, 181), [1.0] * 4)
+    assert select(clean, top_k=2, policy=policy).keep.tolist() == [0, 1]
+    assert select(clean, top_k=2, policy=replace(policy, when=When.ALWAYS)).keep.tolist() == [0, 2]
+
+
+def test_a_cluster_is_as_relevant_as_its_best_member_whoever_represents_it() -> None:
+    # The middle of the first cluster is the last candidate of the pool.
+    candidates = pool(angles(0, 8, 90, 180, 270, 4), [0.9, 0.8, 0.5, 0.4, 0.3, 0.2])
+    policy = replace(DEFAULT, threshold=Fixed(value=0.05), representative=Strategy.CENTROID)
+    assert select(candidates, top_k=2, policy=policy).keep.tolist()[-1] == 5
+    assert select(candidates, top_k=2, policy=replace(policy, mmr=None)).keep.tolist() == [2, 5]
+
+
+def test_tenants_keep_their_own_copy() -> None:
+    candidates = pool(angles(0, 0, 0, 90), tenants=np.array([1, 2, 1, 1], dtype=np.int64))
+    outcome = select(candidates, top_k=3, policy=replace(DEFAULT, threshold=Fixed(value=0.1)))
+    assert outcome.labels.tolist() == [0, 1, 0, 2]
+    assert outcome.keep.tolist() == [0, 1, 3]
+
+
+def test_length_separates_candidates_only_where_the_policy_and_the_pool_say_so() -> None:
+    rows = angles(0, 0, 90) * np.array([[1], [2], [1]], dtype=np.float32)
+    fixed = replace(DEFAULT, threshold=Fixed(value=0.1))
+    longer = pool(rows, magnitude=True)
+    assert select(longer, top_k=2, policy=fixed).distinct == 3
+    assert select(longer, top_k=2, policy=replace(fixed, distance=Distance.COSINE)).distinct == 2
+    assert select(pool(rows), top_k=2, policy=fixed).distinct == 2
+
+
+@pytest.mark.parametrize(
+    "rows", [np.empty((0, 0)), np.empty((0, 4)), np.ones((1, 4)), np.zeros((3, 4)), np.ones((3, 0))]
+)
+@pytest.mark.parametrize("policy", [DEFAULT, CLASSICAL])
+def test_pools_with_nothing_to_compare_come_back_as_they_are(rows: FloatMatrix, policy: Policy) -> None:
+    for top_k in (0, 1, 5):
+        outcome = select(pool(rows), top_k=top_k, policy=policy)
+        assert outcome.keep.tolist() == list(range(min(top_k, len(rows))))
+        assert outcome.distinct == len(rows)
+
+
+def test_an_all_equal_pool_is_one_cluster_and_still_a_full_page() -> None:
+    outcome = select(pool(np.ones((6, 4))), top_k=4, policy=DEFAULT)
+    assert outcome.distinct == 1
+    assert outcome.wanting == 3
+    assert outcome.keep.tolist() == [0, 1, 2, 3]
+    assert outcome.threshold == 0.02
+
+
+@pytest.mark.parametrize(("threshold", "distinct"), [(0.0, 3), (2.0, 1)])
+def test_the_ends_of_the_threshold_are_legal(threshold: float, distinct: int) -> None:
+    candidates = pool(angles(0, 0, 90, 180))
+    assert select(candidates, top_k=2, policy=replace(DEFAULT, threshold=Fixed(value=threshold))).distinct == distinct
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_each_stage_ends_with_one_lap(clean: bool) -> None:
+    laps: list[str] = []
+    select(pool(angles(0, 90 if clean else 0, 180)), top_k=2, policy=DEFAULT, lap=laps.append)
+    assert laps == ["cluster", "select", "mmr"]
+
+
+def test_a_negative_top_k_is_refused() -> None:
+    with pytest.raises(ValueError, match="top_k: saw -1, wanted 0 or more"):
+        select(pool(angles(0)), top_k=-1, policy=DEFAULT)
