@@ -8,8 +8,8 @@ from pathlib import Path
 # The suite imports its support as `support` (pyproject.toml: pythonpath); outside pytest this line does the same.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from support.labelled_sets import folder, names, score, table  # noqa: E402 - needs the path above
-from support.policies import CLASSICAL, DEFAULT  # noqa: E402 - needs the path above
+from support.labelled_sets import folder, names, score, table
+from support.policies import CLASSICAL, DEFAULT
 
 
 def main() -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from support.labelled_sets import Outcome, folder, mean, names, score
 from support.policies import CLASSICAL, DEFAULT
-
 from vecsieve.proxy.selection.values import Short
 
 DATA = folder()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -10,12 +11,11 @@ from hypothesis import strategies as st
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix
 
 
-def pool(vectors: object, scores: Sequence[float] | None = None, **more: object) -> Candidates:
+def pool(vectors: object, scores: Sequence[float] | None = None, **more: Any) -> Candidates:
     """Candidates of these vectors; scores fall from 1 unless given. ``more``: the other members of Candidates."""
     rows = np.asarray(vectors, dtype=np.float32)
     falling = np.linspace(1.0, 0.5, len(rows)) if scores is None else np.asarray(scores, dtype=np.float64)
-    members: dict[str, object] = {"magnitude": False, **more}
-    return Candidates(scores=falling, vectors=rows, **members)  # type: ignore[arg-type] - the caller names real members
+    return Candidates(scores=falling, vectors=rows, **{"magnitude": False, **more})
 
 
 def angles(*degrees: float) -> FloatMatrix:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+
 from support.oracles import fill as naive_fill
 from support.pools import angles, damaged
-
 from vecsieve.proxy.selection.fill import fill
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.values import FloatMatrix

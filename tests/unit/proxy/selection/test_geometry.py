@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from support.oracles import cosine_distances, length_distances
 from support.pools import angles, damaged, planted
-
 from vecsieve.proxy.selection.geometry import NOISE, across, measure, rescaled, rows_of
 from vecsieve.proxy.selection.values import FloatMatrix
 
@@ -60,8 +60,11 @@ def test_distances_do_not_change_their_arguments(rows: FloatMatrix, magnitude: b
 @pytest.mark.parametrize("kind", ["normal", "positive", "constant"])
 def test_exact_and_scaled_copies_are_at_distance_zero(dimensions: int, kind: str) -> None:
     random = np.random.default_rng(dimensions)
-    make = {"normal": random.standard_normal, "positive": random.random, "constant": np.ones}[kind]
-    rows = make((40, dimensions)).astype(np.float32)
+    rows = {
+        "normal": random.standard_normal((40, dimensions)),
+        "positive": random.random((40, dimensions)),
+        "constant": np.ones((40, dimensions)),
+    }[kind].astype(np.float32)
     rows[[11, 39]] = rows[3]
     rows[25] = rows[3] * np.float32(0.37)
     rows[26] = rows[3] * np.float32(5.1)

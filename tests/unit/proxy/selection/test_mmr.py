@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from support.oracles import mmr as naive_mmr
 from support.pools import planted
-
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.mmr import mmr
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector

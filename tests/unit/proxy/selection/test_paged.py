@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+
 from support.oracles import page_list
 from support.policies import DEFAULT
 from support.pools import angles, damaged, planted, pool
-
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.paged import BLOCK, page
 from vecsieve.proxy.selection.values import Candidates, Fate, Fixed, FloatMatrix, Linkage, Policy, Short, Strategy, When
@@ -26,7 +26,8 @@ def cut_to(candidates: Candidates, n: int) -> Candidates:
 
 
 def whole_list(candidates: Candidates, policy: Policy) -> list[int]:
-    return page(candidates, top_k=candidates.size, offset=0, policy=policy, exhausted=True).keep.tolist()
+    one = page(candidates, top_k=candidates.size, offset=0, policy=policy, exhausted=True)
+    return [int(i) for i in one.keep]
 
 
 @given(LONG, st.sampled_from([0.05, 0.2, 0.6]), st.sampled_from(list(Linkage)))

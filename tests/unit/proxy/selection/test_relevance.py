@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pools import angles, pool
-from support.policies import DEFAULT
 
+from support.policies import DEFAULT
+from support.pools import angles, pool
 from vecsieve.proxy.selection.relevance import by_rank, oriented, query_distance, relevance, scaled
 from vecsieve.proxy.selection.values import FloatVector, Mmr, Relevance, Similarity
 

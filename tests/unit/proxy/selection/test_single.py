@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from support.oracles import agglomerate
 from support.oracles import mmr as naive_mmr
 from support.policies import CLASSICAL, DEFAULT
 from support.pools import angles, damaged, planted, pool
-
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
+
 from support.oracles import median
 from support.pools import angles, damaged
-
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.thresholds import median_distance, resolve
 from vecsieve.proxy.selection.values import Fixed, FloatMatrix, Relative

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,8 @@ def test_a_missing_row_is_refused() -> None:
 
 
 def test_vectors_of_another_shape_or_type_are_refused() -> None:
+    wide: Any = ROWS.astype(np.float64)
     with pytest.raises(ValueError, match=r"saw float64 \(2, 3\), wanted float32 \(n, d\)"):
-        Candidates(scores=SCORES, vectors=ROWS.astype(np.float64), magnitude=False)  # type: ignore[arg-type] - the point
+        Candidates(scores=SCORES, vectors=wide, magnitude=False)
     with pytest.raises(ValueError, match=r"saw float32 \(2,\)"):
         Candidates(scores=SCORES, vectors=ROWS[:, 0], magnitude=False)
