@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +24,7 @@ from vecsieve.proxy.demo.corpus import (
     QUESTIONS_FILE,
     Chunk,
     Question,
+    Vectors,
 )
 from vecsieve.proxy.demo.docstrings import module_docstrings
 from vecsieve.proxy.demo.embedding import embed
@@ -42,6 +43,8 @@ PAGES = (
     *("tutorial/datastructures.html", "tutorial/inputoutput.html", "howto/sorting.html"),
 )
 
+Embed = Callable[[Sequence[str]], Vectors]
+
 
 def main() -> None:
     """Write the four data files into the directory given by ``--out``."""
@@ -50,7 +53,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="directory of the data files")
     given = parser.parse_args()
     chunks = [*docs_chunks(given.docs), *docstring_chunks((*MODULES, "builtins"))]
-    write_data(given.out, chunks, [Question(text=text) for text in QUESTIONS])
+    write_data(given.out, chunks, [Question(text=text) for text in QUESTIONS], embed=embed)
 
 
 def docs_chunks(directory: Path) -> Iterator[Chunk]:
@@ -68,13 +71,13 @@ def docstring_chunks(modules: Sequence[str]) -> Iterator[Chunk]:
             yield from _chunks(words, source="docstring", document=name)
 
 
-def write_data(directory: Path, chunks: Sequence[Chunk], questions: Sequence[Question]) -> None:
+def write_data(directory: Path, chunks: Sequence[Chunk], questions: Sequence[Question], *, embed: Embed) -> None:
     """Embed and write; the same chunks give the same bytes (gzip carries neither a time nor a name)."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / CHUNKS_FILE).write_bytes(gzip.compress(_lines(chunks), compresslevel=9, mtime=0))
     (directory / QUESTIONS_FILE).write_bytes(_lines(questions))
-    for name, rows in ((CHUNK_VECTORS_FILE, chunks), (QUESTION_VECTORS_FILE, questions)):
-        np.save(directory / name, embed([row.text for row in rows]).astype(np.float16))
+    np.save(directory / CHUNK_VECTORS_FILE, embed([chunk.text for chunk in chunks]).astype(np.float16))
+    np.save(directory / QUESTION_VECTORS_FILE, embed([question.text for question in questions]).astype(np.float16))
 
 
 def _chunks(words: Sequence[Word], *, source: Literal["docs", "docstring"], document: str) -> Iterator[Chunk]:

@@ -13,29 +13,47 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import IO
 
-START_TIMEOUT_SECONDS = 30.0  # a cold start on a busy two-core machine took 4 s
-STOP_TIMEOUT_SECONDS = 5.0  # nothing is in flight when the demo ends: a longer drain means that the child hangs
+PROGRAM = (sys.executable, "-m", "vecsieve.proxy")
 _LAST_LINES = 20
+_LAST_OUTPUT_SECONDS = 1.0
 _URL = re.compile(r"http://\S+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a child may take to come up, and to end once asked."""
+
+    start_seconds: float = 30.0  # a cold start on a busy two-core machine took 4 s
+    stop_seconds: float = 5.0  # nothing is in flight when the demo ends: a longer drain means that the child hangs
 
 
 class ChildFailed(Exception):  # noqa: N818 - names what happened
     """A process ended or kept silent before it was ready. The message carries its last lines."""
 
 
+PATIENCE = Patience()
+
+
 @contextmanager
-def child(arguments: Sequence[str], *, announces: Sequence[str]) -> Iterator[Mapping[str, str]]:
+def child(
+    arguments: Sequence[str],
+    *,
+    announces: Sequence[str],
+    program: Sequence[str] = PROGRAM,
+    patience: Patience = PATIENCE,
+) -> Iterator[Mapping[str, str]]:
     """Run ``vecsieve <arguments>`` for the time of the block; gives the URL that each line start announced.
 
     The process is ended on every way out of the block. It gets a session of its own, so that Ctrl-C reaches the demo
     alone and the children end in order. Raises ChildFailed.
     """
     process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, arguments are ours
-        [sys.executable, "-m", "vecsieve.proxy", *arguments],
+        [*program, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -47,13 +65,16 @@ def child(arguments: Sequence[str], *, announces: Sequence[str]) -> Iterator[Map
     )
     try:
         assert process.stdout is not None  # noqa: S101 - a pipe was asked for just above
-        with closing(_Lines(process.stdout, name=f"output of vecsieve {arguments[0]}")) as lines:
+        with closing(_Lines(process.stdout, name=f"output of {arguments[0]}")) as lines:
             try:
-                yield _announced(lines, name=arguments[0], announces=announces)
+                urls = _announced(lines, announces, deadline=time.monotonic() + patience.start_seconds)
+                if urls is None:
+                    raise ChildFailed(_epitaph(process, arguments[0], lines.last))
+                yield urls
             finally:
-                _end(process)  # before the reader is closed: it reads until the process is gone
+                _end(process, patience)  # before the reader is closed: it reads until the process is gone
     finally:
-        _end(process)
+        _end(process, patience)
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -62,14 +83,13 @@ def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
-def _announced(lines: _Lines, *, name: str, announces: Sequence[str]) -> dict[str, str]:
+def _announced(lines: _Lines, announces: Sequence[str], *, deadline: float) -> dict[str, str] | None:
+    """The URLs, or None when the output or the time ended before all of them were there."""
     found: dict[str, str] = {}
-    deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while len(found) < len(announces):
         line = lines.next_line(timeout_seconds=deadline - time.monotonic())
         if line is None:
-            said = "".join(f"\n  {said}" for said in lines.last)
-            raise ChildFailed(f"vecsieve {name} did not come up within {START_TIMEOUT_SECONDS:.0f} s; it said:{said}")
+            return None
         start = next((start for start in announces if line.startswith(start)), None)
         url = _URL.search(line)
         if start is not None and url is not None:
@@ -77,11 +97,19 @@ def _announced(lines: _Lines, *, name: str, announces: Sequence[str]) -> dict[st
     return found
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _epitaph(process: subprocess.Popen[str], name: str, last: Iterable[str]) -> str:
+    try:
+        how = f"ended with code {process.wait(timeout=_LAST_OUTPUT_SECONDS)}"  # its output may end just before it does
+    except subprocess.TimeoutExpired:
+        how = "is still silent"
+    return f"vecsieve {name} did not come up: it {how}. It said:" + "".join(f"\n  {line}" for line in last)
+
+
+def _end(process: subprocess.Popen[str], patience: Patience) -> None:
     """Ask, wait, then insist; also when a second Ctrl-C cuts the waiting short. Of an ended process: nothing."""
     process.terminate()
     try:
-        process.wait(timeout=STOP_TIMEOUT_SECONDS)
+        process.wait(timeout=patience.stop_seconds)
     except subprocess.TimeoutExpired:
         pass
     finally:
@@ -109,7 +137,7 @@ class _Lines:
 
     def close(self) -> None:
         """Wait for the end of the output and release the pipe."""
-        self._thread.join(timeout=STOP_TIMEOUT_SECONDS)
+        self._thread.join(timeout=_LAST_OUTPUT_SECONDS)
         self._stream.close()
 
     def _read(self) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_NUMBER = re.compile(r"[+-]?\d{1,100}")  # int() refuses texts of thousands of digits
 _WORD = re.compile(r"[a-z0-9]+")
 
 
@@ -28,7 +29,7 @@ def choose(questions: Sequence[str], query: str) -> Choice:
 
     Raises UnknownQuestion for a number out of range and for a text that shares no word with any question.
     """
-    if re.fullmatch(r"[+-]?\d+", query.strip()):
+    if _NUMBER.fullmatch(query.strip()):
         return _by_number(questions, int(query))
     return _by_words(questions, query)
 

@@ -9,17 +9,21 @@ import numpy as np
 
 from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.corpus import Corpus
-from vecsieve.proxy.demo.repeats import nearest_earlier, vector_repeats, wording_repeats
+from vecsieve.proxy.demo.repeats import Nearest, nearest_earlier, vector_repeats, wording_repeats
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Policy, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """The result tells what the result at ``place`` (from 0, in the same list) tells; ``distance``: cosine, of the two."""
+    """The result tells what the result at ``place`` (from 0, in the same list) tells; ``distance``: cosine, of the two.
+
+    ``same_text``: whether they agree letter for letter.
+    """
 
     place: int
     distance: float
+    same_text: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +133,7 @@ def _clustered(corpus: Corpus, rows: tuple[int, ...], place: int, *, clusters: M
     for above in range(place):
         if label is not None and clusters.get(rows[above]) == label:
             distance = 1.0 - float(corpus.vectors[rows[place]] @ corpus.vectors[rows[above]])
-            return Repeat(place=above, distance=distance)
+            return _repeat(corpus, rows, place, Nearest(place=above, distance=distance))
     return PassedOver()
 
 
@@ -145,9 +149,14 @@ def _proxied_notes(
 
 def _repeats(corpus: Corpus, rows: tuple[int, ...], threshold: float) -> tuple[Repeat | None, ...]:
     return tuple(
-        None if near is None or near.distance > threshold else Repeat(place=near.place, distance=near.distance)
-        for near in nearest_earlier(corpus.vectors[list(rows)])
+        None if near is None or near.distance > threshold else _repeat(corpus, rows, place, near)
+        for place, near in enumerate(nearest_earlier(corpus.vectors[list(rows)]))
     )
+
+
+def _repeat(corpus: Corpus, rows: tuple[int, ...], place: int, near: Nearest) -> Repeat:
+    same = corpus.chunks[rows[place]].text == corpus.chunks[rows[near.place]].text
+    return Repeat(place=near.place, distance=near.distance, same_text=same)
 
 
 def _counts(corpus: Corpus, rows: tuple[int, ...], threshold: float) -> Counts:

@@ -15,7 +15,6 @@ from vecsieve.proxy.demo.corpus import Chunk, Corpus
 from vecsieve.proxy.demo.summary import Summary, Timing
 
 _SNIPPET_CHARACTERS = 160  # more than any cell shows: the table cuts it to its width
-_SHOWN_AS_ZERO = 0.0005  # what three decimals would show as 0.000; equal texts differ by rounding at most
 _CAUTION = (
     "The embedded engine is here for trying things out, it is not built for speed: fetching more results with their "
     "vectors costs it more than it costs a Qdrant server."
@@ -25,7 +24,7 @@ _CAUTION = (
 def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
     """Both lists side by side, one result a row."""
     table = Table(box=box.ROUNDED, expand=True)
-    table.add_column("#", justify="right", width=2)
+    table.add_column("#", justify="right")
     table.add_column(_heading("Asked directly", comparison.direct), ratio=1)
     table.add_column(_heading("Asked through VecSieve", comparison.proxied), ratio=1)
     sides = zip_longest(_cells(corpus, comparison.direct), _cells(corpus, comparison.proxied), fillvalue=Text())
@@ -101,8 +100,8 @@ def _name(chunk: Chunk) -> str:
 
 def _note(note: Note) -> Text:
     match note:
-        case Repeat(place=place, distance=distance) if distance < _SHOWN_AS_ZERO:
-            return Text(f"= same text as {place + 1} (distance 0)", style="red")
+        case Repeat(place=place, same_text=True):
+            return Text(f"= same text as {place + 1}", style="red")
         case Repeat(place=place, distance=distance):
             return Text(f"= repeats {place + 1} (distance {distance:.3f})", style="red")
         case PassedOver():
