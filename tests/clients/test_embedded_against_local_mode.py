@@ -13,7 +13,17 @@ from support.embedded import start_embedded_process
 
 SIZE = 300
 DIMENSION = 24
-NAMES = {"cosine": "Cosine", "dot": "Dot", "euclid": "Euclid", "manhattan": "Manhattan"}
+NAMES = {
+    "cosine": models.Distance.COSINE,
+    "dot": models.Distance.DOT,
+    "euclid": models.Distance.EUCLID,
+    "manhattan": models.Distance.MANHATTAN,
+}
+INDEXES = {
+    "group": models.PayloadSchemaType.INTEGER,
+    "price": models.PayloadSchemaType.FLOAT,
+    "tags": models.PayloadSchemaType.KEYWORD,
+}
 
 
 def random_points(seed: int) -> list[models.PointStruct]:
@@ -61,7 +71,7 @@ def remote() -> Iterator[QdrantClient]:
     with start_embedded_process() as url:
         client = QdrantClient(url=url)
         fill(client)
-        for field, schema in (("group", "integer"), ("price", "float"), ("tags", "keyword")):
+        for field, schema in INDEXES.items():
             client.create_payload_index("c", field, schema)
         yield client
         client.close()
@@ -236,7 +246,7 @@ def test_a_query_ranks_as_local_mode_ranks(name: str, remote: QdrantClient, loca
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_filter_selects_what_local_mode_selects(name: str, remote: QdrantClient, local: QdrantClient) -> None:
-    asked = {
+    asked: dict[str, Any] = {
         "collection_name": "c",
         "limit": SIZE,
         "query": draws(1),
