@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 
 import pytest
 from hypothesis import given
@@ -56,5 +57,5 @@ def test_the_two_sources_of_bypass_reasons_never_mean_two_things_by_one_word() -
 
 
 @pytest.mark.parametrize("members", SETS, ids=lambda members: members.__name__)
-def test_every_label_value_is_short_and_plain(members: type[labels.StrEnum]) -> None:
+def test_every_label_value_is_short_and_plain(members: type[StrEnum]) -> None:
     assert all(re.fullmatch(r"[a-z0-9_]{1,24}", member.value) for member in members)

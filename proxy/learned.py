@@ -1,0 +1,101 @@
+"""What replies teach about a collection: the largest limit upstream takes, and which vector it is compared by.
+
+Bounded and short-lived, keyed by backend and collection, and about shapes only: nothing in here belongs to a client, so
+requests with different credentials may share it. A wrong entry costs improvement, never a wrong answer.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from vecsieve.adapters.contract import Operation
+
+V = TypeVar("V")
+
+ENTRIES = 1024  # collections remembered per kind of knowledge: about 200 kB
+REFUSED_SECONDS = 60.0  # a refusal that named no limit: try again after a minute, it may have been the moment
+LIMIT_SECONDS = 600.0  # a limit that upstream named: configuration, which changes rarely
+HINT_SECONDS = 3600.0  # a collection's vectors are fixed when it is created; an hour covers one created anew
+NOTHING = 0  # the cap of a collection whose widened requests are refused without saying how many it would take
+
+
+class Expiring(Generic[V]):
+    """At most ``entries`` values, each for its own time; the least recently used leaves first."""
+
+    __slots__ = ("_clock", "_entries", "_held")
+
+    def __init__(self, *, entries: int, clock: Callable[[], float]) -> None:
+        self._entries = entries
+        self._clock = clock
+        self._held: OrderedDict[tuple[str, str], tuple[V, float]] = OrderedDict()
+
+    def get(self, key: tuple[str, str]) -> V | None:
+        """The value, when there is one that has not expired."""
+        held = self._held.get(key)
+        if held is None:
+            return None
+        value, expires = held
+        if self._clock() >= expires:
+            del self._held[key]
+            return None
+        self._held.move_to_end(key)
+        return value
+
+    def put(self, key: tuple[str, str], value: V, *, seconds: float) -> None:
+        """Hold the value for that long, in place of what was there."""
+        self._held[key] = (value, self._clock() + seconds)
+        self._held.move_to_end(key)
+        while len(self._held) > self._entries:
+            self._held.popitem(last=False)
+
+    def pop(self, key: tuple[str, str]) -> None:
+        """Hold nothing under this key."""
+        self._held.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class Learned:
+    """Everything learned by one process. ``clock``: monotonic seconds."""
+
+    __slots__ = ("_caps", "_hints")
+
+    def __init__(self, clock: Callable[[], float], *, entries: int = ENTRIES) -> None:
+        self._caps = Expiring[int](entries=entries, clock=clock)
+        self._hints = Expiring[str](entries=entries, clock=clock)
+
+    def cap(self, operation: Operation) -> int | None:
+        """The largest limit upstream is known to take here; 0 when no larger one than asked for; None when unknown."""
+        return self._caps.get(_key(operation))
+
+    def refused(self, operation: Operation, limit: int | None) -> None:
+        """Remember that a widened request was refused. ``limit``: the largest that upstream named, None if it did not."""
+        if limit is None:
+            self._caps.put(_key(operation), NOTHING, seconds=REFUSED_SECONDS)
+        else:
+            self._caps.put(_key(operation), max(limit, NOTHING), seconds=LIMIT_SECONDS)
+
+    def hint(self, operation: Operation) -> str | None:
+        """The vector that replies of this collection were compared by; None when unknown."""
+        return self._hints.get(_key(operation))
+
+    def compared(self, operation: Operation, vector_name: str) -> None:
+        """Remember the vector that a reply was compared by."""
+        self._hints.put(_key(operation), vector_name, seconds=HINT_SECONDS)
+
+    def forget(self, operation: Operation) -> None:
+        """Unlearn everything about this collection."""
+        self._caps.pop(_key(operation))
+        self._hints.pop(_key(operation))
+
+    @property
+    def capped_collections(self) -> int:
+        """How many collections have a limit remembered, expired ones included until they are next asked for."""
+        return len(self._caps)
+
+
+def _key(operation: Operation) -> tuple[str, str]:
+    return operation.backend, operation.collection

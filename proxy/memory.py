@@ -1,0 +1,149 @@
+"""Memory: how glibc keeps freed blocks, and when there is too little left to take on more.
+
+glibc gives megabyte bodies back to the kernel after each request and page-faults them in again; raising two thresholds
+doubled a bare relay of 1 MB replies. Both are bounded, so what stays resident is bounded too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+# mallopt's parameter numbers, from glibc's malloc.h.
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
+
+# Blocks below this come from the heap and are reused. Replies are at most 16 MiB by default, and mostly below 2 MiB; glibc
+# refuses more than 32 MiB on 64-bit machines.
+MMAP_THRESHOLD_BYTES = 8 * 1024 * 1024
+# So much free memory may stay at the heap's end: about the replies of a few dozen searches at once.
+TRIM_THRESHOLD_BYTES = 64 * 1024 * 1024
+
+SAMPLE_SECONDS = 0.1
+HIGH_SHARE = 0.80  # searches pass through: Envoy's overload manager acts at 95 %, but Python's heap is fragmented
+CRITICAL_SHARE = 0.92  # new requests are refused
+
+Mallopt = Callable[[int, int], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """What ``keep_freed_blocks`` did: the thresholds that were taken, None for those that were not."""
+
+    mmap_threshold_bytes: int | None
+    trim_threshold_bytes: int | None
+
+
+def keep_freed_blocks(mallopt: Mallopt | None) -> Tuned:
+    """Raise glibc's thresholds. Does nothing where there is no ``mallopt`` (another libc)."""
+
+    def taken(parameter: int, value: int) -> int | None:
+        return value if mallopt is not None and mallopt(parameter, value) == 1 else None
+
+    return Tuned(
+        mmap_threshold_bytes=taken(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES),
+        trim_threshold_bytes=taken(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES),
+    )
+
+
+def glibc_mallopt() -> Mallopt | None:
+    """``mallopt`` of this process, when its C library is glibc. musl has none; jemalloc preloaded ignores ours."""
+    try:
+        library = ctypes.CDLL(None)
+        library.gnu_get_libc_version  # noqa: B018 - looking the symbol up is the question
+        mallopt = library.mallopt
+    except (OSError, AttributeError, TypeError):  # TypeError: Windows has no library without a name
+        return None
+    mallopt.argtypes = (ctypes.c_int, ctypes.c_int)
+    mallopt.restype = ctypes.c_int
+    return lambda parameter, value: int(mallopt(parameter, value))
+
+
+class Pressure(Enum):
+    """How much memory is left."""
+
+    NONE = "none"
+    HIGH = "high"  # searches pass through
+    CRITICAL = "critical"  # new requests are refused
+
+
+class MemoryGuard:
+    """Compares resident memory with the limit, reading it at most every 100 ms.
+
+    ``limit_bytes``: None where there is no limit, and then there is never pressure. ``resident_bytes``: reads what this
+    process holds. ``clock``: monotonic seconds.
+    """
+
+    __slots__ = ("_clock", "_next", "_pressure", "_resident_bytes", "limit_bytes")
+
+    def __init__(
+        self, limit_bytes: int | None, *, resident_bytes: Callable[[], int], clock: Callable[[], float]
+    ) -> None:
+        self.limit_bytes = limit_bytes
+        self._resident_bytes = resident_bytes
+        self._clock = clock
+        self._next = float("-inf")
+        self._pressure = Pressure.NONE
+
+    def pressure(self) -> Pressure:
+        """The pressure as of the last reading, which is at most 100 ms old."""
+        if self.limit_bytes is None:
+            return Pressure.NONE
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + SAMPLE_SECONDS
+            self._pressure = _pressure(self._resident_bytes() / self.limit_bytes)
+        return self._pressure
+
+
+def _pressure(share: float) -> Pressure:
+    if share >= CRITICAL_SHARE:
+        return Pressure.CRITICAL
+    return Pressure.HIGH if share >= HIGH_SHARE else Pressure.NONE
+
+
+def resident_bytes(statm: Path = Path("/proc/self/statm")) -> int:
+    """Resident memory of this process; 0 where the kernel does not tell."""
+    try:
+        pages = statm.read_bytes().split()[1]
+    except (OSError, IndexError):
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def cgroup_limit_bytes(*, workers: int = 1, root: Path = Path("/")) -> int | None:
+    """The smallest memory limit above this process, or its share of it; None without one.
+
+    Reads cgroup v2, then v1. The processes of one container share its limit, so each of ``workers`` gets an equal part.
+    """
+    limits = [limit for path in _limit_files(root) if (limit := _limit(path)) is not None]
+    return max(1, min(limits) // workers) if limits else None
+
+
+def _limit_files(root: Path) -> list[Path]:
+    mount = root / "sys/fs/cgroup"
+    files = [mount / "memory/memory.limit_in_bytes"]
+    try:
+        memberships = (root / "proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        memberships = []
+    own = next((line[3:] for line in memberships if line.startswith("0::")), "/")
+    # A limit anywhere between our group and the root holds for us. Within a container the root is our group.
+    parts = [part for part in own.split("/") if part not in {"", ".."}]
+    files += [mount.joinpath(*parts[:depth], "memory.max") for depth in range(len(parts) + 1)]
+    return files
+
+
+def _limit(path: Path) -> int | None:
+    try:
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return None
+    # v2 says "max" for no limit, v1 a number near 2^63. Zero would make every share infinite: it is no limit we can keep.
+    if not text.isdecimal() or not 0 < int(text) < 1 << 60:
+        return None
+    return int(text)

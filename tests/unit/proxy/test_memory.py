@@ -1,0 +1,156 @@
+"""Thresholds are asked for once and honestly reported; pressure follows the share of the smallest limit."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.clocks import ManualClock
+from vecsieve.proxy.memory import (
+    MMAP_THRESHOLD_BYTES,
+    TRIM_THRESHOLD_BYTES,
+    MemoryGuard,
+    Pressure,
+    cgroup_limit_bytes,
+    glibc_mallopt,
+    keep_freed_blocks,
+    resident_bytes,
+)
+
+MIB = 1024 * 1024
+
+
+def test_both_thresholds_are_raised() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def mallopt(parameter: int, value: int) -> int:
+        asked.append((parameter, value))
+        return 1
+
+    tuned = keep_freed_blocks(mallopt)
+    assert asked == [(-3, MMAP_THRESHOLD_BYTES), (-1, TRIM_THRESHOLD_BYTES)]
+    assert (tuned.mmap_threshold_bytes, tuned.trim_threshold_bytes) == (MMAP_THRESHOLD_BYTES, TRIM_THRESHOLD_BYTES)
+
+
+def test_a_refused_threshold_is_reported_as_not_taken() -> None:
+    tuned = keep_freed_blocks(lambda parameter, _: int(parameter == -1))
+    assert (tuned.mmap_threshold_bytes, tuned.trim_threshold_bytes) == (None, TRIM_THRESHOLD_BYTES)
+
+
+def test_nothing_happens_without_glibc() -> None:
+    tuned = keep_freed_blocks(None)
+    assert (tuned.mmap_threshold_bytes, tuned.trim_threshold_bytes) == (None, None)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_this_glibc_takes_both() -> None:
+    tuned = keep_freed_blocks(glibc_mallopt())
+    assert (tuned.mmap_threshold_bytes, tuned.trim_threshold_bytes) == (MMAP_THRESHOLD_BYTES, TRIM_THRESHOLD_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("resident", "wanted"),
+    [
+        (0, Pressure.NONE),
+        (799, Pressure.NONE),
+        (800, Pressure.HIGH),
+        (919, Pressure.HIGH),
+        (920, Pressure.CRITICAL),
+        (2000, Pressure.CRITICAL),
+    ],
+)
+def test_pressure_begins_at_80_and_92_percent(resident: int, wanted: Pressure) -> None:
+    guard = MemoryGuard(1000, resident_bytes=lambda: resident, clock=ManualClock())
+    assert guard.pressure() is wanted
+
+
+def test_memory_is_read_at_most_every_100_ms() -> None:
+    clock = ManualClock(5.0)
+    readings = iter([500, 950, 100])
+    guard = MemoryGuard(1000, resident_bytes=lambda: next(readings), clock=clock)
+    seen = []
+    for _ in range(8):
+        seen.append(guard.pressure())
+        clock.advance(0.03)
+    assert seen == [Pressure.NONE] * 4 + [Pressure.CRITICAL] * 4
+    clock.advance(10)
+    assert guard.pressure() is Pressure.NONE
+
+
+def test_without_a_limit_nothing_is_read() -> None:
+    def never() -> int:
+        raise AssertionError("read without a limit to compare with")
+
+    assert MemoryGuard(None, resident_bytes=never, clock=ManualClock()).pressure() is Pressure.NONE
+
+
+def test_resident_memory_is_read_in_bytes(tmp_path: Path) -> None:
+    statm = tmp_path / "statm"
+    statm.write_text("5000 3 2 1 0 9 0\n", encoding="ascii")
+    assert resident_bytes(statm) in {3 * 4096, 3 * 16384, 3 * 65536}
+    assert 5 * MIB < resident_bytes() < 4096 * MIB
+
+
+@pytest.mark.parametrize("text", ["", "5000"])
+def test_resident_memory_that_cannot_be_read_is_zero(tmp_path: Path, text: str) -> None:
+    statm = tmp_path / "statm"
+    statm.write_text(text, encoding="ascii")
+    assert resident_bytes(statm) == 0
+    assert resident_bytes(tmp_path / "missing") == 0
+
+
+def machine(root: Path, *, membership: str | None, limits: dict[str, str]) -> Path:
+    """A file system of one machine: which group the process is in, and each group's limit."""
+    if membership is not None:
+        (root / "proc/self").mkdir(parents=True)
+        (root / "proc/self/cgroup").write_text(membership, encoding="ascii")
+    for path, text in limits.items():
+        file = root / "sys/fs/cgroup" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="ascii")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("membership", "limits", "wanted"),
+    [
+        ("0::/\n", {"memory.max": "402653184\n"}, 384 * MIB),
+        ("0::/\n", {"memory.max": "max\n"}, None),
+        ("0::/a/b\n", {"a/memory.max": "1000\n", "a/b/memory.max": "2000\n"}, 1000),
+        ("0::/a/b\n", {"a/memory.max": "max\n", "a/b/memory.max": "2000\n"}, 2000),
+        ("0::/../sibling\n", {"memory.max": "3000\n"}, 3000),
+        ("4:memory:/x\n", {"memory/memory.limit_in_bytes": "5000\n"}, 5000),
+        ("4:memory:/x\n", {"memory/memory.limit_in_bytes": "9223372036854771712\n"}, None),
+        ("0::/\n", {"memory.max": "0\n"}, None),
+        ("0::/\n", {"memory.max": "garbage\n"}, None),
+        ("0::/\n", {}, None),
+        (None, {"memory.max": "7000\n"}, 7000),
+        (None, {}, None),
+    ],
+)
+def test_the_smallest_limit_above_the_process_holds(
+    tmp_path: Path, membership: str | None, limits: dict[str, str], wanted: int | None
+) -> None:
+    assert cgroup_limit_bytes(root=machine(tmp_path, membership=membership, limits=limits)) == wanted
+
+
+def test_workers_share_the_limit_equally(tmp_path: Path) -> None:
+    root = machine(tmp_path, membership="0::/\n", limits={"memory.max": "1000\n"})
+    assert cgroup_limit_bytes(workers=4, root=root) == 250
+
+
+@given(st.text(max_size=40))
+def test_any_limit_text_is_a_positive_number_or_no_limit(text: str) -> None:
+    """Invariant: what the guard divides by is None or at least 1, whatever the file says."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as directory:
+        root = machine(Path(directory), membership="0::/\n", limits={})
+        (root / "sys/fs/cgroup").mkdir(parents=True)
+        (root / "sys/fs/cgroup/memory.max").write_text(text, encoding="utf-8", errors="replace")
+        limit = cgroup_limit_bytes(workers=3, root=root)
+    assert limit is None or limit >= 1
