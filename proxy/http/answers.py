@@ -1,0 +1,120 @@
+"""The answers we invent: one table from what went wrong to status and words, worded natively by the backend's dialect.
+
+Each carries `x-vecsieve-origin: proxy`, so that an operator can tell whose error it is. The words are fixed: nothing of
+a request is ever reflected.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from http import HTTPStatus
+
+from vecsieve.adapters.contract import Dialect, NativeAnswer
+from vecsieve.proxy.http.failures import ClientFault, FailureKind
+from vecsieve.proxy.http.headers import Headers
+from vecsieve.proxy.http.raw_response import RawResponse
+
+
+class Trouble(StrEnum):
+    """Why an answer is ours. A closed set: every member is a metric label."""
+
+    MALFORMED = "malformed"
+    HEAD_TOO_LARGE = "head_too_large"
+    HEAD_TIMEOUT = "head_timeout"
+    BODY_TIMEOUT = "body_timeout"
+    TARGET = "target"
+    CONNECT_METHOD = "connect_method"
+    VERSION = "version"
+    TRANSFER_CODING = "transfer_coding"
+    TWO_FRAMINGS = "two_framings"
+    OLD_CHUNKED = "old_chunked"
+    HEADER_BYTES = "header_bytes"
+    OVERLOADED = "overloaded"
+    NO_UPSTREAM = "no_upstream"
+    UPSTREAM_TIMEOUT = "upstream_timeout"
+    UPSTREAM_BROKE = "upstream_broke"
+    INTERNAL = "internal"
+
+
+WORDING: dict[Trouble, tuple[int, str]] = {
+    Trouble.MALFORMED: (400, "The request is not valid HTTP/1.1"),
+    Trouble.HEAD_TOO_LARGE: (431, "The request head is larger than this proxy takes"),
+    Trouble.HEAD_TIMEOUT: (408, "The request head did not arrive in time"),
+    Trouble.BODY_TIMEOUT: (408, "The request body stopped arriving"),
+    Trouble.TARGET: (400, "The request target must be a path"),
+    Trouble.CONNECT_METHOD: (405, "CONNECT is not possible here"),
+    Trouble.VERSION: (505, "Only HTTP/1.0 and HTTP/1.1 are spoken here"),
+    Trouble.TRANSFER_CODING: (501, "No transfer coding but chunked is understood here"),
+    Trouble.TWO_FRAMINGS: (400, "The request has both Content-Length and Transfer-Encoding"),
+    Trouble.OLD_CHUNKED: (400, "HTTP/1.0 has no chunked bodies"),
+    Trouble.HEADER_BYTES: (400, "A header field is not UTF-8 text"),
+    Trouble.OVERLOADED: (503, "Too many requests are in flight"),
+    Trouble.NO_UPSTREAM: (502, "The database cannot be reached"),
+    Trouble.UPSTREAM_TIMEOUT: (504, "The database did not answer in time"),
+    Trouble.UPSTREAM_BROKE: (502, "The database broke off its answer"),
+    Trouble.INTERNAL: (500, "The proxy failed"),
+}
+# After these the rest of the connection cannot be trusted to be a request.
+CLOSING = frozenset(Trouble) - {
+    Trouble.OVERLOADED,
+    Trouble.NO_UPSTREAM,
+    Trouble.UPSTREAM_TIMEOUT,
+    Trouble.UPSTREAM_BROKE,
+}
+ORIGIN = ("x-vecsieve-origin", "proxy")
+RETRY_AFTER = ("Retry-After", "1")  # seconds: the queue is full for moments, and SDKs that read it wait a whole one
+
+
+def trouble_of(cause: FailureKind | ClientFault) -> Trouble:
+    """What a failed exchange is answered as."""
+    match cause:
+        case FailureKind.CONNECT | FailureKind.DNS | FailureKind.TLS:
+            return Trouble.NO_UPSTREAM
+        case FailureKind.TIMEOUT:
+            return Trouble.UPSTREAM_TIMEOUT
+        case FailureKind.RESET | FailureKind.TRUNCATED | FailureKind.PROTOCOL:
+            return Trouble.UPSTREAM_BROKE
+        case ClientFault.TOO_SLOW:
+            return Trouble.BODY_TIMEOUT
+        case ClientFault.MALFORMED | ClientFault.GONE:
+            return Trouble.MALFORMED
+
+
+class LocalAnswers:
+    """Builds our own answers in one backend's words."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def response(self, trouble: Trouble) -> RawResponse:
+        """The answer, to be returned by a handler."""
+        status, words = WORDING[trouble]
+        return self.native(self._dialect.error(status, words), close=trouble in CLOSING)
+
+    def native(self, native: NativeAnswer, *, close: bool = False) -> RawResponse:
+        """An answer already worded, such as a refused override."""
+        response = RawResponse(native.status, _phrase(native.status), _head(native), body=native.body)
+        if close:
+            response.force_close()
+        return response
+
+    def wire(self, trouble: Trouble) -> bytes:
+        """The same answer as bytes, for a connection on which no request was parsed. It says that it closes."""
+        status, words = WORDING[trouble]
+        native = self._dialect.error(status, words)
+        lines = [f"HTTP/1.1 {native.status} {_phrase(native.status)}"]
+        lines += [f"{name}: {value}" for name, value in [*_head(native), ("Connection", "close")]]
+        return "\r\n".join([*lines, "", ""]).encode("ascii") + native.body
+
+
+def _phrase(status: int) -> str:
+    return HTTPStatus(status).phrase
+
+
+def _head(native: NativeAnswer) -> Headers:
+    head = [("Content-Length", str(len(native.body))), ORIGIN]
+    if native.content_type:
+        head.insert(0, ("Content-Type", native.content_type))
+    if native.status == 503:
+        head.append(RETRY_AFTER)
+    return head

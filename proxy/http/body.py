@@ -1,0 +1,105 @@
+"""A client's request body: read whole up to a limit, or streamed, or first the one and then the other.
+
+However it is read, `chunks` gives the complete body from its first byte: what was looked at and found too large, too
+slow or not ours still passes through untouched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from aiohttp import HttpVersion11, web
+from aiohttp.web_protocol import RequestPayloadError
+
+from vecsieve.proxy.http.failures import ClientBodyError, ClientFault
+from vecsieve.proxy.http.headers import values
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class RequestBody:
+    """The body of one request. ``idle_seconds``: the longest wait between two reads of it."""
+
+    def __init__(self, request: web.BaseRequest, *, idle_seconds: float) -> None:
+        self._request = request
+        self._idle_seconds = idle_seconds
+        self._held: list[bytes] = []
+        self._is_over = False
+        lengths = values(request.raw_headers, b"content-length")
+        self.content_length = int(lengths[0]) if lengths else None
+        self.is_chunked = bool(values(request.raw_headers, b"transfer-encoding"))
+        self._owes_continue = request.version == HttpVersion11 and any(
+            value.strip().lower() == b"100-continue" for value in values(request.raw_headers, b"expect")
+        )
+
+    @property
+    def exists(self) -> bool:
+        """Whether the request has a body: at least one byte, or chunks."""
+        return self.is_chunked or bool(self.content_length)
+
+    async def whole(self, *, limit_bytes: int, deadline_seconds: float) -> bytes | None:
+        """The whole body, or None when it is larger or slower than that; `chunks` then still gives all of it.
+
+        A body that is slow is not refused: streaming has its own deadline, and the database might have waited.
+        Raises ClientBodyError.
+        """
+        if (self.content_length or 0) > limit_bytes:
+            return None
+        size = sum(map(len, self._held))
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                while not self._is_over and size <= limit_bytes:
+                    size += await self._hold()
+        except TimeoutError:
+            return None
+        if size > limit_bytes:
+            return None
+        self._held = [b"".join(self._held)]
+        return self._held[0]
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body from its first byte, as it arrives; once. Raises ClientBodyError."""
+        held, self._held = self._held, []
+        for piece in held:
+            if piece:
+                yield piece
+        while not self._is_over:
+            if piece := await self._read():
+                yield piece
+
+    async def _hold(self) -> int:
+        piece = await self._read()
+        self._held.append(piece)
+        return len(piece)
+
+    async def _read(self) -> bytes:
+        """The next bytes; empty at the end."""
+        if not self.exists:
+            self._is_over = True
+            return b""
+        content = self._request.content
+        try:
+            await self._continue()
+            if self._request.transport is None and content.exception() is None and not content.is_eof():
+                raise ClientBodyError(ClientFault.GONE)
+            async with asyncio.timeout(self._idle_seconds):
+                piece = await content.readany()
+        except TimeoutError:
+            raise ClientBodyError(ClientFault.TOO_SLOW) from None
+        except RequestPayloadError:
+            raise ClientBodyError(ClientFault.MALFORMED) from None
+        except ConnectionError:
+            raise ClientBodyError(ClientFault.GONE) from None
+        self._is_over = not piece
+        return piece
+
+    async def _continue(self) -> None:
+        """Tell a client that waits for it to send its body: now that somebody wants it (RFC 9110 10.1.1)."""
+        if not self._owes_continue:
+            return
+        self._owes_continue = False
+        writer = self._request.writer
+        if writer.output_size == 0 and not self._request.content.is_eof():
+            await writer.write(CONTINUE)
+            writer.output_size = 0  # an interim answer is none: aiohttp's own handler resets it too

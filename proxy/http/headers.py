@@ -1,0 +1,125 @@
+"""Header lists: what passes, what stays on one hop, in the order, case and number they came in.
+
+Lists are aiohttp's raw pairs of bytes. RFC 9110 7.6.1 names the fields of one connection; `Connection` may name more.
+Framing (`Content-Length`, `Transfer-Encoding`) and `Host` are ours to decide, so `Connection: content-length` removes
+nothing. No field is ever added that the other side did not send, but the framing that the body then really has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vecsieve.proxy.overrides import is_override
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+Headers = list[tuple[str, str]]
+
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"upgrade",
+    }
+)
+# Nobody may have these removed by naming them in Connection: they are what keeps two messages apart.
+PROTECTED = frozenset({b"content-length", b"transfer-encoding", b"host"})
+# Answered on this hop, when the body is first read: aiohttp's client drops interim answers.
+EXPECT = b"expect"
+# aiohttp's serializer raises on these and silently drops what is not UTF-8; neither may happen halfway through.
+CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def is_forwardable(raw: RawHeaders) -> bool:
+    """Whether every field can be passed on byte for byte: UTF-8 without control characters.
+
+    Other bytes are legal in HTTP (obs-text), but aiohttp's serializer would drop them without a word.
+    """
+    return all(_is_text(name) and _is_text(value) for name, value in raw)
+
+
+def _is_text(data: bytes) -> bool:
+    if CONTROL.search(data) is not None:
+        return False
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def values(raw: RawHeaders, name: bytes) -> list[bytes]:
+    """All values of a field, in order. ``name``: lower case."""
+    return [value for key, value in raw if key.lower() == name]
+
+
+def replaced(raw: RawHeaders, name: bytes, value: bytes | None) -> list[tuple[bytes, bytes]]:
+    """The list with one field set: in the place and case of its first line, or last when it was absent.
+
+    ``value`` None removes every line of it.
+    """
+    result: list[tuple[bytes, bytes]] = []
+    done = value is None
+    for key, old in raw:
+        if key.lower() != name:
+            result.append((key, old))
+        elif not done and value is not None:
+            result.append((key, value))
+            done = True
+    if not done and value is not None:
+        result.append((name, value))
+    return result
+
+
+def for_upstream(raw: RawHeaders, authority: str) -> Headers:
+    """A client's fields as the database gets them. ``authority``: the upstream's own host and port."""
+    kept = [
+        (key, authority.encode("ascii") if key.lower() == b"host" else value)
+        for key, value in _end_to_end(raw)
+        if key.lower() != EXPECT and not is_override(key.decode("ascii"))
+    ]
+    if not values(kept, b"host"):
+        kept.insert(0, (b"Host", authority.encode("ascii")))
+    return _decoded(kept)
+
+
+def for_client(raw: RawHeaders) -> Headers:
+    """The database's fields as the client gets them."""
+    return _decoded(_end_to_end(raw))
+
+
+def framed(headers: Headers, *, length: int | None, chunked: bool) -> Headers:
+    """The fields with exactly the framing the body has: a length, chunks, or neither."""
+    wanted = {
+        "content-length": None if length is None else str(length),
+        "transfer-encoding": "chunked" if chunked else None,
+    }
+    result: Headers = []
+    for name, value in headers:
+        low = name.lower()
+        if low not in wanted:
+            result.append((name, value))
+        elif (framing := wanted[low]) is not None:
+            result.append((name, framing))
+            wanted[low] = None
+    if (size := wanted["content-length"]) is not None:
+        result.append(("Content-Length", size))
+    if wanted["transfer-encoding"] is not None:
+        result.append(("Transfer-Encoding", "chunked"))
+    return result
+
+
+def _end_to_end(raw: RawHeaders) -> list[tuple[bytes, bytes]]:
+    named = {token.strip().lower() for line in values(raw, b"connection") for token in line.split(b",")} - PROTECTED
+    return [pair for pair in raw if pair[0].lower() not in HOP_BY_HOP and pair[0].lower() not in named]
+
+
+def _decoded(raw: RawHeaders) -> Headers:
+    return [(name.decode("ascii"), value.decode("utf-8")) for name, value in raw]

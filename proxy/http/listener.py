@@ -1,0 +1,160 @@
+"""The data port: aiohttp's server on an address or an inherited socket, with settings that are proven to be in force.
+
+One wrong keyword makes aiohttp drop all of them with only a log line; here a probe connection is built and fed before
+the port opens, and what it does is compared with what was configured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+from aiohttp.http import RawRequestMessage
+
+from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library
+from vecsieve.proxy.http.connections import Connections
+from vecsieve.proxy.http.events import Events
+from vecsieve.proxy.http.framing import objection
+from vecsieve.proxy.http.protocol import ClientConnection, ConnectionRules
+from vecsieve.proxy.http.redaction import guard_foreign_loggers
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+BACKLOG = 1024  # the kernel caps it at net.core.somaxconn; 128 overflows when a pool reconnects after a restart
+# After an early answer the rest of a body is read and dropped this long: closing at once would reset the connection,
+# and a reset destroys the answer on its way (RFC 9112 9.6).
+LINGERING_SECONDS = 10.0
+
+
+class DataServer(web.Server):
+    """aiohttp's server whose connections are ours, and which refuses heads that could be read in two ways."""
+
+    def __init__(self, handler: Handler, limits: LimitSettings, answers: LocalAnswers, events: Events) -> None:
+        super().__init__(_Guard(handler, answers, events), handler_cancellation=True)
+        self.client_connections = Connections(limit=limits.connections, events=events)
+        self._settings = effective_settings(limits)
+        self._rules = ConnectionRules(
+            head_timeout_seconds=limits.head_timeout_seconds,
+            connections=self.client_connections,
+            answers=answers,
+            events=events,
+        )
+
+    def __call__(self) -> ClientConnection:
+        """Build one connection; a wrong setting is an error here, not a silent fallback."""
+        return ClientConnection(self, self._rules, **self._settings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """The handler behind the head checks."""
+
+    handler: Handler
+    answers: LocalAnswers
+    events: Events
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        trouble = objection(request.method, request.raw_path, request.version, request.raw_headers)
+        if trouble is None:
+            return await self.handler(request)
+        self.events.answered_locally(trouble.value)
+        return self.answers.response(trouble)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """An open data port."""
+
+    server: DataServer
+    sockets: asyncio.Server
+
+    @property
+    def port(self) -> int:
+        """The port that was bound; the free one when 0 was asked for."""
+        port: int = self.sockets.sockets[0].getsockname()[1]
+        return port
+
+    def stop_accepting(self) -> None:
+        """Close the listening socket; open connections live on."""
+        self.sockets.close()
+
+    def drain(self) -> None:
+        """End every connection with its current answer, idle ones now."""
+        self.server.client_connections.drain()
+
+    async def close(self, *, grace_seconds: float) -> None:
+        """Stop accepting, let requests in flight finish for the grace period, then cut them."""
+        self.stop_accepting()
+        self.drain()
+        await self.server.shutdown(grace_seconds)
+
+
+def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | None]:
+    """Our limits under the names that aiohttp gives them."""
+    return {
+        "keepalive_timeout": limits.keep_alive_seconds,
+        "max_line_size": limits.head_line_bytes,
+        "max_field_size": limits.head_field_bytes,
+        "max_headers": limits.head_fields,
+        "lingering_time": LINGERING_SECONDS,
+        "auto_decompress": False,
+        "access_log": None,
+        "tcp_keepalive": True,
+    }
+
+
+async def listen(server: DataServer, limits: LimitSettings, where: tuple[str, int] | socket.socket) -> Listener:
+    """Open a data port on (host, port), or on a socket that already listens or is bound (shared by workers).
+
+    Raises IncompatibleLibrary when aiohttp is not what we rely on or the settings are not in force; OSError when the
+    address cannot be bound.
+    """
+    audit_library()
+    guard_foreign_loggers()
+    prove_settings(server, limits)
+    loop = asyncio.get_running_loop()
+    if isinstance(where, socket.socket):
+        return Listener(server, await loop.create_server(server, sock=where, backlog=BACKLOG))
+    host, port = where
+    return Listener(server, await loop.create_server(server, host, port, backlog=BACKLOG, reuse_address=True))
+
+
+def prove_settings(server: DataServer, limits: LimitSettings) -> None:
+    """Raise IncompatibleLibrary unless a connection built by ``server`` behaves as ``limits`` say."""
+    probe = server()
+    seen = {
+        "keepalive_timeout": probe.keepalive_timeout,
+        "max_line_size": probe.max_line_size,
+        "max_field_size": probe.max_field_size,
+        "max_headers": probe.max_headers,
+        "lingering_time": probe._lingering_time,  # noqa: SLF001 - audited: it has no public name
+    }
+    wanted = {name: value for name, value in effective_settings(limits).items() if name in seen}
+    wrong = [f"{name} is {seen[name]!r}, configured {wanted[name]!r}" for name in seen if seen[name] != wanted[name]]
+    if probe.access_logger is not None:
+        wrong.append("aiohttp's access log is on")
+    wrong += _parser_faults(server, limits)
+    if wrong:
+        raise IncompatibleLibrary("aiohttp did not take the settings: " + "; ".join(wrong))
+
+
+def _parser_faults(server: DataServer, limits: LimitSettings) -> list[str]:
+    """What the C parser, whose settings cannot be read back, does wrong with two canned requests."""
+    faults = []
+    if _first_body(server, b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc") != b"abc":
+        faults.append("request bodies are decompressed")
+    if _first_body(server, b"x: " + b"a" * limits.head_field_bytes + b"\r\n\r\n") is not None:
+        faults.append("the limit of a header field is not enforced")
+    return faults
+
+
+def _first_body(server: DataServer, rest: bytes) -> bytes | None:
+    """The body a fresh connection reads from a POST with these fields; None when it refuses the head."""
+    probe = server()
+    probe.data_received(b"POST / HTTP/1.1\r\nHost: probe\r\n" + rest)
+    message, payload = probe._messages[0]  # noqa: SLF001 - audited
+    return payload.read_nowait() if isinstance(message, RawRequestMessage) else None

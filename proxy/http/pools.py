@@ -1,0 +1,97 @@
+"""A pool of connections to the database: aiohttp's session with every habit of a browser switched off."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
+
+from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.http.audit import audit_session
+from vecsieve.proxy.http.raw_request import RawRequest
+
+# A reply field larger than this is refused; aiohttp's 8190 is less than Qdrant's own clients take.
+REPLY_FIELD_BYTES = 65_536
+REPLY_FIELDS = 1024
+ADDED_BY_AIOHTTP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class CleanConnector(aiohttp.TCPConnector):
+    """A pool that never hands out a connection on which the database has spoken unasked.
+
+    Bytes that arrive on an idle connection would be read as the reply to the next request (aiohttp 3.14.5 looks only
+    when a connection is given back), so each client would get the answer meant for the one before.
+    """
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        while (connection := await super()._get(key, traces)) is not None:
+            protocol = connection.protocol
+            if protocol is not None and not protocol.should_close:
+                return connection
+            connection.close()
+        return None
+
+
+class BoundedResolver(AbstractResolver):
+    """The system's resolver with a deadline: aiohttp's own connect deadline does not cover it."""
+
+    def __init__(self, *, seconds: float) -> None:
+        self._inner = aiohttp.ThreadedResolver()
+        self._seconds = seconds
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Look a host up. Raises OSError, which aiohttp reports as a DNS failure, also when it takes too long."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._inner.resolve(host, port, family)
+        except TimeoutError:
+            raise OSError("name lookup timed out") from None
+
+    async def close(self) -> None:
+        """Nothing is held."""
+        await self._inner.close()
+
+
+def open_session(
+    settings: UpstreamSettings, *, idle_seconds: float, tls: ssl.SSLContext | None
+) -> aiohttp.ClientSession:
+    """A session that sends what it is given, once. Raises IncompatibleLibrary when that cannot be promised.
+
+    Waiting for a free connection is bounded like a silent stream: the request would wait as long on the database.
+    """
+    connector = CleanConnector(
+        limit=settings.pool_connections,
+        keepalive_timeout=idle_seconds,
+        ttl_dns_cache=int(settings.dns_ttl_seconds),
+        resolver=BoundedResolver(seconds=settings.connect_timeout_seconds),
+        ssl=True if tls is None else tls,
+    )
+    session = aiohttp.ClientSession(
+        connector=connector,
+        request_class=RawRequest,
+        skip_auto_headers=ADDED_BY_AIOHTTP,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        raise_for_status=False,
+        trust_env=False,
+        max_line_size=REPLY_FIELD_BYTES,
+        max_field_size=REPLY_FIELD_BYTES,
+        max_headers=REPLY_FIELDS,
+        timeout=aiohttp.ClientTimeout(
+            total=None,
+            connect=settings.stream_idle_timeout_seconds,
+            sock_connect=settings.connect_timeout_seconds,
+            sock_read=settings.stream_idle_timeout_seconds,
+        ),
+    )
+    audit_session(session)
+    session._retry_connection = False  # noqa: SLF001 - aiohttp re-sends PUT, DELETE and GET when a kept connection dies
+    return session

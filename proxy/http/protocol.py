@@ -1,0 +1,195 @@
+"""One client connection: aiohttp's, with the deadlines, limits and silence it does not have by itself.
+
+aiohttp has no deadline for a request head, no connection limit, echoes the offending bytes of a malformed request to
+the client and writes them to the log, and leaves a handler waiting when the body's chunks turn out malformed.
+Rule of this file: the one place that overrides aiohttp's RequestHandler; ``audit.py`` lists what it leans on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from dataclasses import dataclass
+from typing import Any, cast
+
+from aiohttp import web
+from aiohttp.http import RawRequestMessage
+from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
+
+from vecsieve.proxy.http.answers import LocalAnswers, Trouble
+from vecsieve.proxy.http.connections import Connections
+from vecsieve.proxy.http.events import Events
+
+LOGGER = logging.getLogger("vecsieve.http")
+# aiohttp's own wording; its class is the same as for everything else that is malformed.
+TOO_MANY_FIELDS = "Too many headers received"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRules:
+    """What every connection of a listener shares."""
+
+    head_timeout_seconds: float
+    connections: Connections
+    answers: LocalAnswers
+    events: Events
+
+
+class ClientConnection(RequestHandler):
+    """A connection on a data port.
+
+    A head must be complete ``head_timeout_seconds`` after its first byte, however slowly the rest arrives; a connection
+    on which nothing ever came is closed after the same time, without an answer that a client could take for the
+    answer to a request it is just sending. Between requests a connection may idle as long as keep-alive says. A
+    fragment of a next head that came in one segment with the end of a request is idling too, until its next byte.
+    """
+
+    __slots__ = ("_has_spoken", "_head_timer", "_is_turned_away", "_rules")
+
+    def __init__(self, manager: web.Server, rules: ConnectionRules, **settings: Any) -> None:
+        super().__init__(manager, loop=asyncio.get_running_loop(), **settings)
+        self._rules = rules
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._has_spoken = False
+        self._is_turned_away = False
+
+    @property
+    def must_close(self) -> bool:
+        """Whether the next answer must end this connection."""
+        return self._rules.connections.must_close
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being received, handled or answered, and at least one has been."""
+        waiting = self._waiter is not None and not self._waiter.done()
+        return waiting and self._head_timer is None and not self._messages
+
+    def leave(self) -> None:
+        """Close an idle connection."""
+        self.force_close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Enter the ledger, or go."""
+        if not self._rules.connections.admit(self):
+            self._is_turned_away = True
+            cast(asyncio.Transport, transport).abort()
+            return
+        super().connection_made(transport)
+        self._start_head_timer()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Leave the ledger."""
+        self._stop_head_timer()
+        if self._is_turned_away:
+            return
+        self._rules.connections.forget(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser and keep the head's deadline."""
+        if self._is_turned_away:
+            return
+        before = self._request_count
+        was_in_body = self._is_receiving_body
+        super().data_received(data)
+        if self._request_count > before:
+            self._has_spoken = True
+            self._stop_head_timer()
+            self._fail_body_of_malformed_request()
+        elif not was_in_body and self._head_timer is None and data.strip(b"\r\n"):
+            # An empty line after a body is no head: RFC 9112 2.2, and old clients send one.
+            self._start_head_timer()
+        elif data.strip(b"\r\n"):
+            self._has_spoken = True
+
+    @property
+    def _is_receiving_body(self) -> bool:
+        if self._messages:
+            return not self._messages[-1][1].is_eof()
+        request = self._current_request
+        return request is not None and not request.content.is_eof()
+
+    def _fail_body_of_malformed_request(self) -> None:
+        """Wake a handler whose body will never end.
+
+        When llhttp meets a bad chunk, aiohttp (3.14.5) queues the error as a further message and forgets the stream of
+        the request it belongs to, whose handler would wait for its idle deadline.
+        """
+        if not self._messages or isinstance(self._messages[-1][0], RawRequestMessage):
+            return
+        waiting = [payload for _, payload in list(self._messages)[:-1]]
+        if self._current_request is not None:
+            waiting.append(self._current_request.content)
+        for payload in waiting:
+            if not payload.is_eof():
+                payload.set_exception(RequestPayloadError("malformed chunk"))
+
+    def _start_head_timer(self) -> None:
+        self._head_timer = self._loop.call_later(self._rules.head_timeout_seconds, self._head_is_late)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self._request_in_progress or self._messages:
+            self._start_head_timer()  # a pipelined head: its time begins when it could be served
+            return
+        if self.transport is None:
+            return
+        if self._has_spoken or self._request_count:
+            self._rules.events.connection_rejected("head_timeout")
+            self._rules.events.answered_locally(Trouble.HEAD_TIMEOUT.value)
+            self.transport.write(self._rules.answers.wire(Trouble.HEAD_TIMEOUT))
+        else:
+            self._rules.events.connection_rejected("silent")
+        self.force_close()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer in fixed words; log a class and a place, never a message: it may quote a header."""
+        trouble = _trouble_of(status, exc)
+        if trouble is Trouble.INTERNAL:
+            LOGGER.error("a request handler failed: %s", _place_of(exc))
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun: only closing is left")
+        self._rules.events.answered_locally(trouble.value)
+        return self._rules.answers.response(trouble)
+
+    def log_exception(self, *args: object, **kw: object) -> None:
+        """Log the class of what failed, and where."""
+        LOGGER.error("a connection failed: %s", _place_of(sys.exc_info()[1]))
+
+    def log_debug(self, *args: object, **kw: object) -> None:
+        """Nothing: aiohttp's words may quote a request."""
+
+
+def _trouble_of(status: int, exc: BaseException | None) -> Trouble:
+    if status == 504:
+        return Trouble.UPSTREAM_TIMEOUT
+    if status >= 500:
+        return Trouble.INTERNAL
+    if isinstance(exc, LineTooLong):
+        return Trouble.HEAD_TOO_LARGE
+    if isinstance(exc, BadHttpMessage) and exc.message == TOO_MANY_FIELDS:
+        return Trouble.HEAD_TOO_LARGE
+    return Trouble.MALFORMED
+
+
+def _place_of(exc: BaseException | None) -> str:
+    if exc is None:
+        return "unknown"
+    trace = exc.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}" if trace is not None else "nowhere"
+    return f"{type(exc).__name__} at {where}"

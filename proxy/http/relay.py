@@ -1,0 +1,128 @@
+"""Passthrough: one request to the database and its answer back, streamed both ways, nothing held, nothing re-sent.
+
+Back-pressure goes through: neither side is read faster than the other takes it. Framing is kept: a length stays a
+length, chunks stay chunks, an answer that only the end of the connection ends still ends so. An answer cut short
+upstream is a broken connection downstream, never a complete one.
+
+Where HTTP through aiohttp cannot be exact (README, limits): interim answers such as 103 are dropped, 100 comes from
+here; trailers of either side are dropped, and so are chunk boundaries and extensions; white space around a field's
+value is; a field or target with bytes that are no UTF-8 is refused (400, from upstream 502) instead of altered; methods
+aiohttp does not know are refused (400); absolute-form targets and `OPTIONS *` are refused (400), upgrades are answered
+as ordinary requests; an HTTP/1.0 client's request goes out as 1.1; a client that half-closes after its request is taken
+for gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from vecsieve.proxy.http.answers import LocalAnswers, trouble_of
+from vecsieve.proxy.http.body import RequestBody
+from vecsieve.proxy.http.events import Events
+from vecsieve.proxy.http.failures import ClientBodyError, ClientFault, FailureKind, UpstreamFailure
+from vecsieve.proxy.http.headers import for_client
+from vecsieve.proxy.http.raw_response import RawResponse
+from vecsieve.proxy.http.upstream import Upstream, UpstreamReply, is_write
+from vecsieve.proxy.http.writes import Writes
+
+# on, 0 seconds: closing sends a reset, the only sign a client of a close-delimited body can get (ops: SO_LINGER).
+LINGER_RESET = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relay:
+    """Passes requests through to one database.
+
+    ``client_idle_seconds``: between two reads of a request body; ``stream_idle_seconds``: how long a client may take
+    none of its answer.
+    """
+
+    upstream: Upstream
+    answers: LocalAnswers
+    writes: Writes
+    events: Events
+    client_idle_seconds: float
+    stream_idle_seconds: float
+
+    async def relay(
+        self, request: web.BaseRequest, *, body: RequestBody | None = None, is_search: bool = False
+    ) -> web.StreamResponse:
+        """Send the request, stream its answer, return the response already sent, or one of ours still to be sent.
+
+        ``body``: when it was looked at before. ``is_search``: a POST that only reads, for the pool and for what an
+        aborting client means: its search is cancelled, its write is finished once it was sent whole.
+        """
+        if body is None:
+            body = RequestBody(request, idle_seconds=self.client_idle_seconds)
+        try:
+            reply = await self._open(request, body, is_search=is_search)
+        except UpstreamFailure as failure:
+            return self._local(failure.kind)
+        except ClientBodyError as failure:
+            self.events.client_failed(failure.fault.value)
+            return self._local(failure.fault)
+        try:
+            return await self._answer(request, reply)
+        finally:
+            await reply.close()
+
+    async def _open(self, request: web.BaseRequest, body: RequestBody, *, is_search: bool) -> UpstreamReply:
+        upload = self.upstream.upload(body.chunks() if body.exists else None, content_length=body.content_length)
+        opening = self.upstream.open(
+            method=request.method,
+            raw_target=request.raw_path,
+            headers=request.raw_headers,
+            upload=upload,
+            content_length=body.content_length,
+            is_search=is_search,
+        )
+        if is_write(request.method, is_search=is_search):
+            return await self.writes.see_through(opening, upload)
+        return await opening
+
+    async def _answer(self, request: web.BaseRequest, reply: UpstreamReply) -> web.StreamResponse:
+        response = RawResponse(
+            reply.status, reply.reason, for_client(reply.raw_headers), is_ready=not reply.has_more_to_wait_for
+        )
+        if not reply.is_upload_over:
+            response.force_close()  # an early 403 or 413: what is left of the body must not be read as a request
+        try:
+            await response.prepare(request)
+            async for chunk in reply.iter():
+                async with asyncio.timeout(self.stream_idle_seconds):
+                    await response.write(chunk)
+            async with asyncio.timeout(self.stream_idle_seconds):
+                await response.write_eof()
+        except UpstreamFailure:
+            _break(request, response)
+        except TimeoutError:
+            self.events.client_failed(ClientFault.TOO_SLOW.value)
+            _break(request, response)
+        except ConnectionError:
+            self.events.client_failed(ClientFault.GONE.value)
+            _break(request, response)
+        return response
+
+    def _local(self, cause: FailureKind | ClientFault) -> web.StreamResponse:
+        trouble = trouble_of(cause)
+        self.events.answered_locally(trouble.value)
+        return self.answers.response(trouble)
+
+
+def _break(request: web.BaseRequest, response: RawResponse) -> None:
+    """End the client's connection so that nobody takes what was sent for the whole answer."""
+    transport = request.transport
+    if transport is None:
+        return
+    if response.is_close_delimited:
+        # TLS or not, the kernel's socket is below: a reset is the one end that is not an end of file.
+        raw: socket.socket | None = transport.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+        transport.abort()
+    request.protocol.force_close()

@@ -1,0 +1,78 @@
+"""A reply of the database whose head has arrived: its body is read once, raw, streamed or up to a limit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import aiohttp
+
+from vecsieve.proxy.http.events import Events
+from vecsieve.proxy.http.failures import UpstreamFailure, kind_of
+from vecsieve.proxy.http.headers import RawHeaders
+from vecsieve.proxy.http.raw_request import Upload
+
+
+class ReplyTooLarge(Exception):  # noqa: N818 - a verdict on the reply, not a fault of the database
+    """The body is longer than the limit it was read with. The connection is not used again."""
+
+
+class UpstreamReply:
+    """An open reply. Close it; a reply read to its end gives its connection back to the pool."""
+
+    def __init__(
+        self, response: aiohttp.ClientResponse, *, upload: Upload | None, deadline_at: float | None, events: Events
+    ) -> None:
+        self._response = response
+        self._upload = upload
+        self._deadline_at = deadline_at
+        self._events = events
+        self.status = response.status
+        self.reason = response.reason or ""
+        self.raw_headers: RawHeaders = response.raw_headers
+
+    @property
+    def is_upload_over(self) -> bool:
+        """Whether the request body was sent whole; False when the database answered before it had all of it."""
+        return self._upload is None or self._upload.is_sent
+
+    @property
+    def has_more_to_wait_for(self) -> bool:
+        """Whether nothing of the body is here yet although some is to come: the head should not wait for it."""
+        return not self._response.content.is_eof() and self._response.content.total_bytes == 0
+
+    async def iter(self) -> AsyncIterator[bytes]:
+        """The raw bytes of the body as they arrive. Raises UpstreamFailure when they end early."""
+        while chunk := await self._next():
+            yield chunk
+
+    async def read_bounded(self, limit_bytes: int) -> bytes:
+        """The whole raw body. Raises ReplyTooLarge past the limit, UpstreamFailure when it ends early."""
+        if (self._response.content_length or 0) > limit_bytes:
+            raise ReplyTooLarge
+        pieces: list[bytes] = []
+        size = 0
+        while chunk := await self._next():
+            size += len(chunk)
+            if size > limit_bytes:
+                raise ReplyTooLarge
+            pieces.append(chunk)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def close(self) -> None:
+        """Let go: the connection is closed unless the body was read to its end and the request sent whole."""
+        self._response.close()
+        if self._upload is not None:
+            await self._upload.wait_ended()
+
+    async def _next(self) -> bytes:
+        """The next bytes, empty at the end. sock_read, set on the session, bounds the wait between two of them."""
+        try:
+            if self._deadline_at is None:
+                return await self._response.content.readany()
+            async with asyncio.timeout_at(self._deadline_at):
+                return await self._response.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            failure = UpstreamFailure(kind_of(error))
+            self._events.upstream_failed(failure.kind.value)
+            raise failure from None

@@ -1,0 +1,150 @@
+"""The way to the database: two pools, no retries, no opinions.
+
+Every request goes out exactly once: aiohttp's silent re-send of PUT, DELETE and GET on a dying connection is switched
+off and proven off. Reads share a pool whose idle time stays below the database's own; writes use connections that have
+been idle for at most ``WRITE_IDLE_SECONDS``, because a write lost on a dying connection cannot be asked for again.
+The URL is built from the settings' origin and the raw target; nothing in a request can change where it goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.http.audit import audit_library
+from vecsieve.proxy.http.events import Events, Unheard
+from vecsieve.proxy.http.failures import ClientBodyError, FailureKind, UpstreamFailure, kind_of
+from vecsieve.proxy.http.headers import RawHeaders, for_upstream, framed, is_forwardable
+from vecsieve.proxy.http.pools import open_session
+from vecsieve.proxy.http.raw_request import Upload
+from vecsieve.proxy.http.reply import ReplyTooLarge, UpstreamReply
+
+__all__ = ["ReplyTooLarge", "Upstream", "UpstreamReply", "is_write"]
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+WRITE_IDLE_SECONDS = 1.0
+
+
+def is_write(method: str, *, is_search: bool) -> bool:
+    """Whether a request may change something: everything unknown does."""
+    return method not in SAFE_METHODS and not is_search
+
+
+class Upstream:
+    """One database. Create it inside the event loop and close it there.
+
+    ``tls``: how to verify an https upstream; None is the system's trust store with host names checked.
+    """
+
+    def __init__(
+        self, settings: UpstreamSettings, *, events: Events | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        audit_library()
+        self._stall_seconds = settings.stream_idle_timeout_seconds
+        self._events = events if events is not None else Unheard()
+        origin = URL(settings.url)
+        self._scheme = origin.scheme
+        self._netloc = origin.raw_authority
+        self._authority = origin.host_port_subcomponent or ""
+        self._reads = open_session(settings, idle_seconds=settings.pool_idle_seconds, tls=tls)
+        self._writes = open_session(settings, idle_seconds=min(settings.pool_idle_seconds, WRITE_IDLE_SECONDS), tls=tls)
+
+    async def close(self) -> None:
+        """Close all connections. Close the listener first."""
+        await self._reads.close()
+        await self._writes.close()
+
+    @asynccontextmanager
+    async def send(
+        self,
+        *,
+        method: str,
+        raw_target: str,
+        headers: RawHeaders,
+        body: bytes | AsyncIterator[bytes] | None,
+        content_length: int | None = None,
+        is_search: bool = False,
+        deadline_seconds: float | None = None,
+    ) -> AsyncIterator[UpstreamReply]:
+        """Send one request once and hold its reply for the block.
+
+        ``headers``: the client's raw list; what belongs to its hop is removed here. A body of bytes is framed by its
+        length, an iterator by ``content_length`` or, without one, in chunks; None sends no body, with ``Content-Length:
+        0`` when that is the given length. ``deadline_seconds``: for the whole exchange, the body included.
+
+        Raises UpstreamFailure; what the body's iterator raises as ClientBodyError comes back as it was.
+        """
+        upload = self.upload(body, content_length=content_length)
+        reply = await self.open(
+            method=method,
+            raw_target=raw_target,
+            headers=headers,
+            upload=upload,
+            content_length=len(body) if isinstance(body, bytes) else content_length,
+            is_search=is_search,
+            deadline_seconds=deadline_seconds,
+        )
+        try:
+            yield reply
+        finally:
+            await reply.close()
+
+    def upload(self, body: bytes | AsyncIterator[bytes] | None, *, content_length: int | None) -> Upload | None:
+        """Prepare a body for `open`."""
+        if body is None:
+            return None
+        length = len(body) if isinstance(body, bytes) else content_length
+        return Upload(body, length_bytes=length, stall_seconds=self._stall_seconds)
+
+    async def open(
+        self,
+        *,
+        method: str,
+        raw_target: str,
+        headers: RawHeaders,
+        upload: Upload | None,
+        content_length: int | None,
+        is_search: bool,
+        deadline_seconds: float | None = None,
+    ) -> UpstreamReply:
+        """Send one request once and return its reply, which the caller closes. As `send`, for whoever must outlive it."""
+        deadline_at = None if deadline_seconds is None else asyncio.get_running_loop().time() + deadline_seconds
+        is_chunked = upload is not None and content_length is None
+        head = framed(for_upstream(headers, self._authority), length=content_length, chunked=is_chunked)
+        session = self._writes if is_write(method, is_search=is_search) else self._reads
+        try:
+            async with asyncio.timeout_at(deadline_at):
+                response = await session.request(
+                    method, self._url(raw_target), headers=CIMultiDict(head), data=upload, allow_redirects=False
+                )
+        except (aiohttp.ClientError, OSError, ClientBodyError) as error:
+            raise self._failed(error, upload) from None
+        reply = UpstreamReply(response, upload=upload, deadline_at=deadline_at, events=self._events)
+        if response.status == 101 or not is_forwardable([*reply.raw_headers, (b"", _bytes(reply.reason))]):
+            await reply.close()
+            raise self._failure(FailureKind.PROTOCOL)
+        return reply
+
+    def _url(self, raw_target: str) -> URL:
+        # The whole target stands in the path: yarl would drop the `?` of an empty query, and normalises nothing here.
+        return URL.build(scheme=self._scheme, authority=self._netloc, path=raw_target, encoded=True)
+
+    def _failed(self, error: Exception, upload: Upload | None) -> Exception:
+        if upload is not None and upload.fault is not None:
+            return upload.fault
+        return self._failure(kind_of(error))
+
+    def _failure(self, kind: FailureKind) -> UpstreamFailure:
+        self._events.upstream_failed(kind.value)
+        return UpstreamFailure(kind)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
