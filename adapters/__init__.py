@@ -9,7 +9,8 @@ qdrant_rest       Qdrant over REST: the adapter, composed of
   qdrant_request    what a search asks for, and its bytes asking for more
   qdrant_query      what it ranks by, and the vector it names
   qdrant_selectors  which vectors and payload it wants
-  qdrant_reply      where points stand in a reply, and the pools
+  qdrant_reply      the lists of a reply, and the pools in them
+  qdrant_points     where its points stand
   qdrant_vectors    the vectors of a reply as one matrix
   qdrant_restore    the client's answer, cut from the reply
 qdrant_dialect    Qdrant's errors and refusals

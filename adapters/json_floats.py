@@ -40,7 +40,7 @@ def by_simdjson(arrays: Sequence[bytes]) -> list[Row | None]:
     rows: list[Row | None] = []
     for array in arrays:
         # as_buffer flattens nested arrays: a second bracket is another shape.
-        if array[:1] != b"[" or b"[" in array[1:]:
+        if array[:1] != b"[" or array.find(b"[", 1) > 0:
             rows.append(None)
             continue
         try:
@@ -59,7 +59,7 @@ def by_orjson(arrays: Sequence[bytes]) -> list[Row | None]:
 
 def _by_orjson(array: bytes) -> Row | None:
     # true, false, null and strings would become numbers in numpy; a flat array of numbers has none of these bytes.
-    if array[:1] != b"[" or b"[" in array[1:] or any(mark in array for mark in (b'"', b"t", b"f", b"n", b"{")):
+    if array[:1] != b"[" or array.find(b"[", 1) > 0 or any(mark in array for mark in (b'"', b"t", b"f", b"n", b"{")):
         return None
     try:
         row = np.array(orjson.loads(array), dtype=np.float64)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from vecsieve.adapters.json_spans import Span
@@ -40,26 +40,19 @@ class Shortened:
         """The original's bytes of a span of ``text``. Neither offset may lie inside a placeholder."""
         return self.original[self._back(start) : self._back(end)]
 
-    def is_aside(self, span: Span) -> bool:
-        """Whether a placeholder fills ``span`` of ``text`` exactly."""
+    def aside(self, span: Span) -> Span | None:
+        """What was replaced by the placeholder that fills ``span`` of ``text`` exactly; None when none does."""
         index = bisect_left(self.starts, span[0])
-        return index < len(self.starts) and (self.starts[index], self.ends[index]) == span
+        if index < len(self.starts) and (self.starts[index], self.ends[index]) == span:
+            return self.spans[index]
+        return None
 
     def _back(self, offset: int) -> int:
         return offset + self.shifts[bisect_right(self.ends, offset)]
 
 
-def untouched(body: bytes) -> Shortened:
-    """Nothing set aside."""
-    return Shortened(body, body, (), (), (), (0,))
-
-
-def shorten(body: bytes, names: Collection[str]) -> Shortened:
-    """Set aside what looks like a flat array under a ``vector`` member: bare, or under one of ``names`` in an object.
-
-    With more than one name only bare arrays are looked for, so that the guess stays one pass over the text.
-    """
-    spans = _guess(body, next(iter(names)) if len(names) == 1 else "")
+def set_aside(body: bytes, spans: Sequence[Span]) -> Shortened:
+    """Replace ``spans``, which are disjoint and ascending."""
     pieces: list[bytes] = []
     starts: list[int] = []
     shifts = [0]
@@ -74,7 +67,12 @@ def shorten(body: bytes, names: Collection[str]) -> Shortened:
     return Shortened(body, b"".join(pieces), tuple(spans), tuple(starts), ends, tuple(shifts))
 
 
-def _guess(body: bytes, name: str) -> list[Span]:
+def guess_vectors(body: bytes, names: Collection[str]) -> list[Span]:
+    """What looks like a flat array under a ``vector`` member: bare, or in an object under the one name of ``names``.
+
+    With more than one name only bare arrays and unnamed ones are looked for, so that the guess stays one pass.
+    """
+    name = next(iter(names)) if len(names) == 1 else ""
     # ensure_ascii off: the server writes names as plain UTF-8
     needle = json.dumps(name, ensure_ascii=False).encode(errors="replace") + b":["
     is_named = True

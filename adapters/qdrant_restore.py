@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.json_spans import Member, cuts, members
-from vecsieve.adapters.qdrant_reply import Point, Ranked, ReplyDocument
+from vecsieve.adapters.json_spans import Span, cuts, members
+from vecsieve.adapters.qdrant_points import Point, members_of
+from vecsieve.adapters.qdrant_reply import Ranked, ReplyDocument
 from vecsieve.adapters.qdrant_request import Document, Plan
 
 _Edit = tuple[int, int, bytes]
@@ -40,22 +41,22 @@ def _kept(reply: ReplyDocument, plan: Plan, ranked: Ranked, kept: list[int]) -> 
         return [source.cut(start + 1, end - 1)]
     if not kept:
         return []
-    pieces = [source.cut(start + 1, points[0].start)]
+    pieces = [source.cut(start + 1, points[0].span[0])]
     for place, index in enumerate(kept):
         if place:
-            pieces.append(source.cut(points[index - 1].end, points[index].start) if index else b",")
+            pieces.append(source.cut(points[index - 1].span[1], points[index].span[0]) if index else b",")
         pieces += _restored(reply, plan, points[index])
-    pieces.append(source.cut(points[-1].end, end - 1))
+    pieces.append(source.cut(points[-1].span[1], end - 1))
     return pieces
 
 
 def _restored(reply: ReplyDocument, plan: Plan, point: Point) -> list[bytes]:
     pieces: list[bytes] = []
-    position = point.start
+    position = point.span[0]
     for start, end, replacement in sorted(_edits(reply, plan, point)):
         pieces += (reply.source.cut(position, start), replacement)
         position = end
-    pieces.append(reply.source.cut(position, point.end))
+    pieces.append(reply.source.cut(position, point.span[1]))
     return pieces
 
 
@@ -66,25 +67,31 @@ def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[_Edit]:
     wanted = plan.vectors.wanted
     if wanted is False:
         dropped.add("vector")
-    elif wanted is not True and "vector" in point.members:
-        edits += _vector_edits(reply.text, point.members["vector"], wanted)
+    elif wanted is not True and point.vector is not None:
+        edits += _vector_edits(reply.text, point.vector, wanted)
     if plan.payload.is_forced:
         dropped.add("payload")
-    elif plan.payload.added and "payload" in point.members:
-        edits += _payload_edits(reply.text, point.members["payload"], plan.payload.added)
+    elif plan.payload.added and point.payload is not None:
+        edits += _payload_edits(reply.text, point.payload, plan.payload.added)
+    return edits + _member_edits(reply, point, dropped) if dropped else edits
+
+
+def _member_edits(reply: ReplyDocument, point: Point, dropped: set[str]) -> list[_Edit]:
+    """Take members out of a point, or make them null where the server would have written null."""
+    found = members_of(reply.text, point)
     if reply.is_null_style:
-        unwanted = [point.members[name] for name in sorted(dropped & point.members.keys())]
-        return edits + [(member.value, member.end, b"null") for member in unwanted]
-    return edits + [(start, end, b"") for start, end in cuts(point.members, dropped)]
+        unwanted = [found[name] for name in sorted(dropped & found.keys())]
+        return [(member.value, member.end, b"null") for member in unwanted]
+    return [(start, end, b"") for start, end in cuts(found, dropped)]
 
 
-def _vector_edits(text: bytes, member: Member, names: tuple[str, ...]) -> list[_Edit]:
+def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[_Edit]:
     """Leave of a ``vector`` value what a client that selected ``names`` is shown."""
-    start, end = member.value, member.end
+    start, end = span
     first = text[start : start + 1]
     if first == b"[":
         return [] if "" in names else [(start, end, b"{}")]
-    found = members(text, (start, end)) if first == b"{" else {}
+    found = members(text, span) if first == b"{" else {}
     kept = [name for name in found if name in names]
     if len(kept) == len(found):
         return []
@@ -95,8 +102,8 @@ def _vector_edits(text: bytes, member: Member, names: tuple[str, ...]) -> list[_
     return [(cut, until, b"") for cut, until in cuts(found, found.keys() - set(kept))]
 
 
-def _payload_edits(text: bytes, member: Member, added: tuple[str, ...]) -> list[_Edit]:
+def _payload_edits(text: bytes, span: Span, added: tuple[str, ...]) -> list[_Edit]:
     """Take the keys that were asked for by us alone out of a payload."""
-    if text[member.value : member.value + 1] != b"{":
+    if text[span[0] : span[0] + 1] != b"{":
         return []
-    return [(start, end, b"") for start, end in cuts(members(text, (member.value, member.end)), added)]
+    return [(start, end, b"") for start, end in cuts(members(text, span), added)]
