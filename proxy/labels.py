@@ -153,10 +153,12 @@ class Shed(StrEnum):
 
 
 class ConnectionRejected(StrEnum):
-    """Why a connection was closed before it was served."""
+    """Why a client's connection was ended by us."""
 
-    LIMIT = "limit"
+    LIMIT = "limit"  # there were too many
+    CROWDED = "crowded"  # it idled, and room was needed
     HEAD_TIMEOUT = "head_timeout"
+    SILENT = "silent"  # nothing ever came
 
 
 class Divergence(StrEnum):

@@ -146,7 +146,9 @@ PROCESS: tuple[Spec, ...] = (
     GaugeSpec("searches_in_flight_limit", "Above this, searches pass through."),
     GaugeSpec("connections", "Open connections.", (_label("side", Side),)),
     CounterSpec("requests_shed_total", "Requests refused for want of room.", (_label("reason", Shed),)),
-    CounterSpec("connections_rejected_total", "Connections closed unserved.", (_label("reason", ConnectionRejected),)),
+    CounterSpec(
+        "connections_rejected_total", "Client connections ended by the proxy.", (_label("reason", ConnectionRejected),)
+    ),
     GaugeSpec("breaker_state", "1 for the state the breaker is in.", (_label("state", BreakerState),), "livemax"),
     GaugeSpec("learned_collections", "Collections of which a limit is remembered."),
     HistogramSpec("event_loop_lag_seconds", "How late the event loop wakes.", LAG),
