@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -10,9 +12,9 @@ from rich.rule import Rule
 from rich.text import Text
 
 from vecsieve.proxy.demo.choosing import Choice
-from vecsieve.proxy.demo.collection import Answer, Collection
+from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.comparison import Comparison, Pool, compare
-from vecsieve.proxy.demo.corpus import Corpus
+from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
 from vecsieve.proxy.demo.summary import summarise, timing
 from vecsieve.proxy.selection.values import Policy
@@ -21,13 +23,25 @@ LIMIT = 8
 _ROUNDS = 25  # the medians move by less than 0.1 ms beyond that, and the demo stays under a minute
 
 
+class Store(Protocol):
+    """A server that holds the corpus; ``Collection`` is the real one."""
+
+    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
+        """Write the corpus, telling ``progress`` how many chunks each step has written."""
+        ...
+
+    def ask(self, vector: Vectors, *, limit: int) -> Answer:
+        """The nearest chunks."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """Where the story plays. ``pools``: how many candidates the proxy fetches for a page of LIMIT, and after growing."""
 
     corpus: Corpus
-    direct: Collection
-    proxied: Collection
+    direct: Store
+    proxied: Store
     policy: Policy
     pools: tuple[int, int]
 
