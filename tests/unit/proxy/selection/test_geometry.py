@@ -75,6 +75,15 @@ def test_exact_and_scaled_copies_are_at_distance_zero(dimensions: int, kind: str
     assert measure(rows, magnitude=True).distance[3, 26] > 0.5
 
 
+@pytest.mark.parametrize("dimensions", [3, 384, 1536])
+def test_opposite_rows_are_two_apart_and_no_more(dimensions: int) -> None:
+    rows = np.ones((40, dimensions), dtype=np.float32) * np.linspace(0.1, 3.0, 40, dtype=np.float32)[:, None]
+    rows[20:] *= -1
+    opposite = measure(rows, magnitude=False).distance[:20, 20:]
+    assert opposite.max() <= 2.0
+    assert opposite.min() == pytest.approx(2.0, abs=NOISE)
+
+
 @given(planted(smallest=1, largest=20), st.integers(-100, 100), st.booleans())
 def test_a_common_power_of_two_changes_nothing(rows: FloatMatrix, power: int, magnitude: bool) -> None:
     # Invariant: distances have no unit; vectors of 1e-30 and of 1e30 are compared as exactly as vectors of 1.

@@ -141,6 +141,24 @@ def test_between_equally_near_ones_the_better_rank_takes_it() -> None:
     assert whole.fates[BLOCK] == Fate.FILLED
 
 
+def test_a_rounding_error_does_not_decide_who_is_nearer() -> None:
+    rows = np.eye(BLOCK + 1, dtype=np.float32)
+    rows[BLOCK] = rows[31] * np.float32(1.00001) + rows[4]  # nearer to 31 by less than float32 products can tell
+    policy = replace(DEFAULT, threshold=Fixed(value=0.5))
+    assert page(pool(rows), top_k=BLOCK + 1, offset=0, policy=policy, exhausted=True).representative[BLOCK] == 4
+
+
+def test_the_cut_is_that_of_the_first_block_on_every_page() -> None:
+    random = np.random.default_rng(2)
+    far = random.standard_normal((BLOCK, 64))
+    near = random.standard_normal(64) + 0.3 * random.standard_normal((BLOCK, 64))
+    candidates = pool(np.concatenate((far, near)))
+    first = page(candidates, top_k=10, offset=0, policy=DEFAULT, exhausted=True)
+    later = page(candidates, top_k=10, offset=BLOCK, policy=DEFAULT, exhausted=True)
+    assert later.threshold == first.threshold
+    assert later.distinct == BLOCK + 1  # all of the second block is one cluster by the measure of the first
+
+
 def test_tenants_do_not_collapse_into_each_other_across_blocks() -> None:
     rows = np.eye(BLOCK + 2, dtype=np.float32)
     rows[BLOCK:] = rows[7]
