@@ -1,0 +1,233 @@
+"""The laws every adapter passes, over whole conversations with a model of its backend."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from support.qdrant_bodies import Conversation, conversations
+from vecsieve.adapters import ADAPTERS
+from vecsieve.adapters.contract import (
+    Adapter,
+    Malformed,
+    Needs,
+    Operation,
+    Reply,
+    RequestHead,
+    SearchCall,
+    Unsupported,
+)
+
+CONVERSATIONS = {"qdrant": conversations}
+PATHS = {"qdrant": "/collections/c/points/query/batch"}
+# What widening may change, per item.
+DECLARED = {"qdrant": {"limit", "top", "offset", "with_vector", "with_vectors", "with_payload"}}
+# Laid over a request, this leaves nothing to widen.
+CONTENT = {"qdrant": {"limit": 5, "offset": None, "with_vector": True}}
+NEEDS = st.builds(
+    Needs,
+    payload_fields=st.sampled_from([(), (), ("text",), ("doc", "vector")]),
+    vector_hint=st.sampled_from([None, "dense"]),
+)
+every_adapter = pytest.mark.parametrize("backend", sorted(ADAPTERS))
+
+
+def parse(adapter: Adapter, talk: Conversation, needs: Needs) -> SearchCall:
+    operation = adapter.classify(RequestHead(method="POST", path=talk.path))
+    assert operation is not None
+    try:
+        return adapter.parse_request(operation, talk.body, needs)
+    except Unsupported as verdict:
+        assume(verdict.reason is None)
+        raise
+
+
+def fetched(adapter: Adapter, talk: Conversation, needs: Needs, *, factor: int = 3) -> tuple[SearchCall, bytes, Reply]:
+    call = parse(adapter, talk, needs)
+    body = talk.answer(adapter.widen(call, [factor * (search.top_k + search.offset) for search in call.searches]))
+    return call, body, adapter.parse_reply(call, body)
+
+
+def exact(body: bytes) -> Any:
+    """The document with its numbers as they are written, and bytes that are no UTF-8 kept apart."""
+    text = body.decode(errors="surrogateescape")
+    return json.loads(text, parse_float=lambda digits: ("number", digits), parse_int=lambda digits: ("number", digits))
+
+
+@every_adapter
+@given(method=st.text(max_size=8), path=st.text(max_size=60), content_type=st.text(max_size=30))
+def test_classify_never_raises_and_names_nothing_unknown(
+    backend: str, method: str, path: str, content_type: str
+) -> None:
+    # Invariant: classify is total; what is not one of the adapter's own paths is None.
+    adapter = ADAPTERS[backend]()
+    assert adapter.classify(RequestHead(method=method, path=path, content_type=content_type)) is None
+    assert adapter.classify(RequestHead(method="GET", path=PATHS[backend])) is None
+    assert adapter.classify(RequestHead(method="POST", path=PATHS[backend] + "/x" + path.replace("/", ""))) is None
+
+
+@every_adapter
+@given(data=st.data())
+def test_widening_by_nothing_gives_back_the_same_bytes(backend: str, data: st.DataObject) -> None:
+    # Invariant: the client's own top_k with vectors wanted and no page leaves nothing to change.
+    talk = data.draw(CONVERSATIONS[backend](extra=CONTENT[backend]))
+    adapter = ADAPTERS[backend]()
+    call = parse(adapter, talk, Needs())
+    assert adapter.widen(call, [search.top_k for search in call.searches]) == talk.body
+
+
+@every_adapter
+@given(data=st.data(), needs=NEEDS, factor=st.integers(1, 9))
+def test_widening_changes_only_the_declared_fields(
+    backend: str, data: st.DataObject, needs: Needs, factor: int
+) -> None:
+    # Invariant: without the declared members, the widened document is the client's, numbers as they were written.
+    talk = data.draw(CONVERSATIONS[backend]())
+    adapter = ADAPTERS[backend]()
+    call = parse(adapter, talk, needs)
+    wide = adapter.widen(call, [factor * search.top_k for search in call.searches])
+    before, after = exact(talk.body), exact(wide)
+    assert before.keys() - DECLARED[backend] == after.keys() - DECLARED[backend]
+    for old, new in zip(before.get("searches", [before]), after.get("searches", [after]), strict=True):
+        assert undeclared(old, backend) == undeclared(new, backend)
+
+
+def undeclared(item: dict[str, Any], backend: str) -> list[tuple[str, Any]]:
+    return [(key, value) for key, value in item.items() if key not in DECLARED[backend]]
+
+
+@every_adapter
+@given(data=st.data(), needs=NEEDS)
+def test_the_backends_own_page_cut_from_the_pool_is_the_direct_answer(
+    backend: str, data: st.DataObject, needs: Needs
+) -> None:
+    # Invariant: keeping ranks offset..offset+top_k of the pool gives the bytes the client would have got without us.
+    talk = data.draw(CONVERSATIONS[backend]())
+    adapter = ADAPTERS[backend]()
+    call, _, reply = fetched(adapter, talk, needs)
+    keep = [
+        np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size))
+        for search, pool in zip(call.searches, reply.pools, strict=True)
+    ]
+    assert adapter.trim(call, reply, keep) == talk.answer(talk.body)
+
+
+@every_adapter
+@given(data=st.data())
+def test_keeping_everything_that_was_wanted_gives_back_the_same_bytes(backend: str, data: st.DataObject) -> None:
+    # Invariant: trim with all indices and vectors wanted is the identity.
+    talk = data.draw(CONVERSATIONS[backend](extra=CONTENT[backend]))
+    adapter = ADAPTERS[backend]()
+    call, body, reply = fetched(adapter, talk, Needs())
+    assert adapter.trim(call, reply, [np.arange(pool.size) for pool in reply.pools]) == body
+
+
+@every_adapter
+@given(data=st.data())
+def test_kept_results_are_upstreams_own_bytes_in_the_order_of_keep(backend: str, data: st.DataObject) -> None:
+    # Invariant: the answer's results are exactly the kept ones, in keep order, never more.
+    talk = data.draw(CONVERSATIONS[backend](operation="query", extra=CONTENT[backend]))
+    adapter = ADAPTERS[backend]()
+    call, body, reply = fetched(adapter, talk, Needs())
+    order = np.array(data.draw(st.permutations(range(reply.pools[0].size)))[: call.searches[0].top_k], dtype=np.intp)
+    answer = adapter.trim(call, reply, [order])
+    upstream, client = exact(body)["result"]["points"], exact(answer)["result"]["points"]
+    assert client == [upstream[index] for index in order]
+
+
+@every_adapter
+@given(data=st.data(), needs=NEEDS)
+def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject, needs: Needs) -> None:
+    # Invariant: scores, vectors and fields are as long as the list; unusable counts exactly the rows without a vector.
+    talk = data.draw(CONVERSATIONS[backend]())
+    call, _, reply = fetched(ADAPTERS[backend](), talk, needs)
+    assert len(reply.pools) == len(call.searches)
+    for pool in reply.pools:
+        assert pool.vectors.dtype == np.float32
+        assert len(pool.vectors) == len(pool.fields) == pool.size
+        assert all(len(fields) == len(needs.payload_fields) for fields in pool.fields)
+        usable = np.isfinite(pool.vectors).all(axis=1) if pool.vectors.shape[1] else np.zeros(pool.size, bool)
+        assert pool.unusable == pool.size - int(usable.sum())
+
+
+@every_adapter
+@given(data=st.data(), body=st.binary(max_size=80))
+def test_arbitrary_bytes_raise_only_the_two_verdicts(backend: str, data: st.DataObject, body: bytes) -> None:
+    # Invariant: a request is Unsupported, a reply Malformed; nothing else is ever raised.
+    adapter = ADAPTERS[backend]()
+    talk = data.draw(CONVERSATIONS[backend]())
+    call = parse(adapter, talk, Needs())
+    with pytest.raises(Unsupported):
+        adapter.parse_request(call.operation, body, Needs())
+    with pytest.raises(Malformed):
+        adapter.parse_reply(call, body)
+
+
+@every_adapter
+@given(data=st.data(), needs=NEEDS, noise=st.binary(max_size=6))
+def test_a_damaged_request_is_left_alone_or_read_as_it_stands(
+    backend: str, data: st.DataObject, needs: Needs, noise: bytes
+) -> None:
+    # Invariant: after any damage the request is Unsupported, or widening it yields a document the damage still shows in.
+    adapter = ADAPTERS[backend]()
+    talk = data.draw(CONVERSATIONS[backend]())
+    operation = parse(adapter, talk, needs).operation
+    body = damaged(data, talk.body, noise)
+    try:
+        call = adapter.parse_request(operation, body, needs)
+    except Unsupported:
+        return
+    assert adapter.widen(call, [search.top_k for search in call.searches])
+    exact(body)
+
+
+@every_adapter
+@given(
+    data=st.data(),
+    noise=st.one_of(st.binary(max_size=6), st.sampled_from([b'"', b"]", b"{", b",", b'"vector":[', b'"id":1,'])),
+)
+def test_damage_to_a_reply_never_yields_wrong_content(backend: str, data: st.DataObject, noise: bytes) -> None:
+    # Invariant: whatever happened to the reply, it is Malformed or the answer is that very document without vectors.
+    adapter = ADAPTERS[backend]()
+    extra = {"limit": 5, "offset": None, "with_vector": False, "with_payload": True}
+    talk = data.draw(CONVERSATIONS[backend](operation="query", extra=extra))
+    call, body, _ = fetched(adapter, talk, Needs())
+    broken = damaged(data, body, noise)
+    try:
+        reply = adapter.parse_reply(call, broken)
+    except Malformed:
+        return
+    answer = exact(adapter.trim(call, reply, [np.arange(pool.size) for pool in reply.pools]))
+    expected = exact(broken)
+    nulls = any(
+        point.get("vector", 0) is None or point.get("payload", 0) is None for point in expected["result"]["points"]
+    )
+    for point in expected["result"]["points"]:
+        if nulls and "vector" in point:
+            point["vector"] = None
+        elif not nulls:
+            point.pop("vector", None)
+    assert answer == expected
+
+
+def damaged(data: st.DataObject, body: bytes, noise: bytes) -> bytes:
+    """``body`` with bytes cut out at one place and ``noise`` put there."""
+    start = data.draw(st.integers(0, len(body)))
+    end = data.draw(st.integers(start, min(len(body), start + 12)))
+    return body[:start] + noise + body[end:]
+
+
+@every_adapter
+def test_a_document_of_another_adapter_is_refused(backend: str) -> None:
+    adapter = ADAPTERS[backend]()
+    operation = Operation(backend="other", name="query", collection="c")
+    call = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
+    with pytest.raises(TypeError):
+        adapter.widen(call, [])
+    with pytest.raises(TypeError):
+        adapter.trim(call, Reply(pools=(), document=None), [])

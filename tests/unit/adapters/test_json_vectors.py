@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.json_vectors import guess_vectors, set_aside
+
+
+def guessed(body: bytes, *names: str) -> list[bytes]:
+    return [body[start:end] for start, end in guess_vectors(body, set(names))]
+
+
+@given(body=st.binary(max_size=60), data=st.data())
+def test_every_offset_outside_the_placeholders_maps_back(body: bytes, data: st.DataObject) -> None:
+    # Invariant: cutting the shortened text at any offsets that are not inside a placeholder cuts the original alike.
+    edges = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=8)))
+    spans = [(start, end) for start, end in zip(edges[::2], edges[1::2], strict=False) if end > start]
+    spans = [span for index, span in enumerate(spans) if not index or spans[index - 1][1] < span[0]]
+    short = set_aside(body, spans)
+    assert short.cut(0, len(short.text)) == body
+    for (start, end), at, until in zip(spans, short.starts, short.ends, strict=True):
+        assert short.text[at:until] == b"[]"
+        assert short.aside((at, until)) == (start, end)
+        assert short.cut(at, until) == body[start:end]
+        assert short.cut(0, at) == body[:start]
+        assert short.cut(until, len(short.text)) == body[end:]
+    assert short.aside((0, len(short.text) + 1)) is None
+
+
+def test_nothing_set_aside_is_the_text_itself() -> None:
+    short = set_aside(b"abc", ())
+    assert short.text == b"abc"
+    assert short.cut(1, 3) == b"bc"
+    assert short.aside((0, 2)) is None
+
+
+def test_bare_vectors_are_guessed() -> None:
+    body = b'[{"id":1,"vector":[1,2]},{"id":2,"vector":[3.5]},{"id":3,"vector":null}]'
+    assert guessed(body, "") == [b"[1,2]", b"[3.5]"]
+
+
+def test_a_named_vector_is_guessed_wherever_it_stands_in_its_object() -> None:
+    body = b'[{"vector":{"a":[1,2]}},{"vector":{"b":[9],"a":[3]}}]'
+    assert guessed(body, "a") == [b"[1,2]", b"[3]"]
+
+
+def test_the_unnamed_vector_is_guessed_in_an_object_too() -> None:
+    assert guessed(b'{"vector":{"sp":{"indices":[1],"values":[2]},"":[4]}}', "") == [b"[4]"]
+
+
+def test_names_are_looked_for_as_the_server_writes_them() -> None:
+    assert guessed('{"vector":{"grö\\"ße":[1]}}'.encode(), 'grö"ße') == [b"[1]"]
+
+
+def test_a_multivector_and_a_sparse_vector_are_left_where_they_are() -> None:
+    assert guessed(b'[{"vector":[[1],[2]]},{"vector":{"a":[[1]]}},{"vector":{"indices":[1]}}]', "a") == []
+
+
+def test_with_several_names_only_bare_vectors_are_guessed() -> None:
+    assert guessed(b'[{"vector":{"a":[1]}},{"vector":[2]}]', "a", "b") == [b"[2]"]
+
+
+def test_a_body_cut_inside_a_vector_ends_the_guess() -> None:
+    assert guessed(b'[{"vector":[1]},{"vector":[2,3', "") == [b"[1]"]
+    assert guessed(b'{"vector":', "") == []
+
+
+def test_text_inside_a_string_is_not_mistaken_for_a_vector() -> None:
+    assert guessed(rb'{"payload":{"t":"\"vector\":[1]"},"vector":[2]}', "") == [b"[2]"]
+
+
+@given(body=st.text(alphabet='{}[]",:\\ve1', max_size=40).map(lambda text: text.replace("v", '"vector":').encode()))
+def test_guesses_are_disjoint_ascending_and_bracketed(body: bytes) -> None:
+    # Invariant: whatever the bytes, the spans can be set aside, and each is one bracket pair without another inside.
+    spans = guess_vectors(body, {"e"})
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
+    for start, end in spans:
+        assert body[start:end].startswith(b"[")
+        assert body[start:end].endswith(b"]")
+        assert body[start:end].count(b"]") == 1
