@@ -59,8 +59,8 @@ class Attempt:
 
 
 def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
-    """What the adapter must fetch for this policy; a vector named by the policy beats one learned from replies."""
-    return Needs(vector_name=policy.vector if policy.vector is not None else hint, payload_fields=policy.payload_fields)
+    """What the adapter must fetch for this policy. ``hint``: the vector that earlier replies were compared by."""
+    return Needs(vector_name=policy.vector, vector_hint=hint, payload_fields=policy.payload_fields)
 
 
 def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | None:
@@ -96,6 +96,8 @@ class Searcher:
     async def improve(self, attempt: Attempt, fetch: Fetch, *, cap: int | None) -> bytes:
         """The distinct answer in the backend's own bytes. Raises Rejected or Malformed when there is none to be had."""
         await self._round(attempt, fetch, _first_sizes(attempt))
+        if _is_blind(attempt.reply):
+            raise Rejected(FailOpen.NO_VECTORS)
         await self._grow(attempt, fetch, cap)
         with attempt.watch.stage(Stage.ENCODE):
             return self._trim(attempt, [selection.keep for selection in attempt.selections])
@@ -123,7 +125,7 @@ class Searcher:
             reply = self._adapter.parse_reply(attempt.call, fetched)
         if len(reply.pools) != len(attempt.call.searches):
             raise Malformed(f"{len(reply.pools)} result lists for {len(attempt.call.searches)} searches")
-        attempt.reply, attempt.sizes = reply, sizes
+        attempt.reply, attempt.sizes, attempt.selections = reply, sizes, ()
         attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
         attempt.selections = self._select(attempt, final=False)
 
@@ -192,6 +194,15 @@ def untouched(search: Search, pool: Pool) -> Selection:
 
 def _window(search: Search, pool: Pool) -> npt.NDArray[np.intp]:
     return np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size), dtype=np.intp)
+
+
+def _is_blind(reply: Reply | None) -> bool:
+    """Whether there are candidates, and not one with a vector to compare."""
+    return (
+        reply is not None
+        and any(pool.size for pool in reply.pools)
+        and all(pool.unusable == pool.size for pool in reply.pools)
+    )
 
 
 def _first_sizes(attempt: Attempt) -> tuple[int, ...]:

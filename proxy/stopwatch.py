@@ -43,6 +43,10 @@ class Stopwatch:
 
         yield lap
 
+    def restart(self) -> None:
+        """Count the elapsed time from now; the stages so far stay."""
+        self.started = self._clock()
+
     def elapsed(self) -> float:
         """Seconds since the watch was made."""
         return self._clock() - self.started

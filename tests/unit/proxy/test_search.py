@@ -180,7 +180,7 @@ async def test_every_stage_is_timed() -> None:
     assert {stage for stage, _ in attempt.watch.stages()} == set(Stage) - {Stage.PARSE}
 
 
-def test_the_vector_a_policy_names_beats_the_one_learned_from_replies() -> None:
-    assert needs_of(policy(vector="mine"), "learned").vector_name == "mine"
-    assert needs_of(policy(), "learned").vector_name == "learned"
+def test_the_vector_a_policy_names_is_kept_apart_from_the_one_learned_from_replies() -> None:
+    needs = needs_of(policy(vector="mine", tenant_keys=("t",)), "learned")
+    assert (needs.vector_name, needs.vector_hint, needs.payload_fields) == ("mine", "learned", ("t",))
     assert needs_of(policy(), None).vector_name is None

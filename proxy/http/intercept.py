@@ -1,0 +1,290 @@
+"""A ranked search over HTTP: the failure ladder around one call.
+
+    improved answer ── our failure ─► first top_k of what was fetched ── nothing usable ─► the original bytes, once
+
+Nothing is sent to the client before a rung stands, so every lower rung is still free to answer. Only a search comes
+here, and a search reads: sending its original once more is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from vecsieve.adapters.contract import Dialect, Malformed, Operation, Reason, SearchCall, Unsupported
+from vecsieve.proxy.breaker import Breaker
+from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
+from vecsieve.proxy.http.fence import first_standing
+from vecsieve.proxy.http.headers import Headers, for_client, framed, replaced, values
+from vecsieve.proxy.http.raw_response import RawResponse
+from vecsieve.proxy.http.target import Target
+from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
+from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, OperationName, Outcome, Stage
+from vecsieve.proxy.learned import Learned
+from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.patience import Patience
+from vecsieve.proxy.policies import ResolvedPolicy
+from vecsieve.proxy.report import REPORT_HEADER, Figures, Report, figures, header_value
+from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
+from vecsieve.proxy.stopwatch import Clock, Stopwatch
+
+TOO_MANY_REQUESTS = 429  # asking again with the original would burn the client's quota twice
+# A message that names a vector we asked for: what was learned of this collection is out of date.
+UNKNOWN_VECTOR = b"Not existing vector name"
+REJECTED_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One classified request, its body read. ``plain``: the body without its content coding."""
+
+    request: web.BaseRequest
+    target: Target
+    operation: Operation
+    policy: ResolvedPolicy
+    plain: bytes
+    client_timeout_seconds: float | None
+    report_header: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The head of upstream's answer, kept for the answer that is made of it."""
+
+    status: int
+    reason: str
+    headers: Headers
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the widened attempt has met so far. Mutable: the rungs and the report read it."""
+
+    head: Head | None = None
+    verbatim: RawResponse | None = None
+    reason: FailOpen | None = None
+
+
+class Passed(Exception):  # noqa: N818 - the answer exists and passes through: nobody failed
+    """Upstream's answer to the widened request is the client's answer as it is."""
+
+
+Answered = tuple[web.StreamResponse, Report]
+Relay = Callable[[], Awaitable[web.StreamResponse]]
+"""Sends the client's original request and streams the answer back."""
+
+
+class Interceptor:
+    """Answers classified searches; everything it is made of is handed in."""
+
+    def __init__(  # noqa: PLR0913 - the composition root names every part
+        self,
+        *,
+        searcher: Searcher,
+        dialect: Dialect,
+        upstream: Upstream,
+        learned: Learned,
+        breaker: Breaker,
+        patience: Patience,
+        metrics: Metrics,
+        reply_body_bytes: int,
+        clock: Clock,
+    ) -> None:
+        self._searcher = searcher
+        self._dialect = dialect
+        self._upstream = upstream
+        self._learned = learned
+        self._breaker = breaker
+        self._patience = patience
+        self._metrics = metrics
+        self._reply_body_bytes = reply_body_bytes
+        self._clock = clock
+
+    def prepare(self, exchange: Exchange) -> Attempt | Reason | Bypass:
+        """Read the request and plan the pool, or say why the search is left alone."""
+        watch = Stopwatch(self._clock)
+        operation, policy = exchange.operation, exchange.policy
+        needs = needs_of(policy, self._learned.hint(operation))
+        try:
+            with watch.stage(Stage.PARSE):
+                call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
+        except Unsupported as verdict:
+            return verdict.reason
+        planned = plan(call, policy, self._learned.cap(operation))
+        if planned is None:
+            return Bypass.WINDOW_TOO_LARGE
+        return Attempt(call=call, policy=policy, plan=planned, watch=watch)
+
+    async def answer(self, exchange: Exchange, attempt: Attempt, relay: Relay) -> Answered:
+        """The best answer that stands, and what it came to."""
+        if not self._breaker.allow():
+            return await self._original(exchange, attempt, relay, FailOpen.BREAKER)
+        seen = Seen()
+        answered = await self._climb(exchange, attempt, seen, Outcome.DEDUP)
+        if answered is not None:
+            return answered
+        return await self._original(exchange, attempt, relay, seen.reason or FailOpen.INTERNAL)
+
+    async def measure(self, exchange: Exchange, attempt: Attempt) -> Report | None:
+        """Run the pipeline for its figures alone; nothing of it reaches a client. None when nothing stood."""
+        answered = await self._climb(exchange, attempt, Seen(), Outcome.SHADOW)
+        return None if answered is None else answered[1]
+
+    async def _climb(self, exchange: Exchange, attempt: Attempt, seen: Seen, outcome: Outcome) -> Answered | None:
+        """Both rungs that need no second request: the improved answer, else the plain one from the same pool."""
+
+        async def fetch(body: bytes) -> bytes:
+            return await self._fetch(exchange, attempt, seen, body)
+
+        async def improved() -> Answered:
+            try:
+                body = await self._searcher.improve(attempt, fetch, cap=self._learned.cap(exchange.operation))
+            except Passed:
+                return _verbatim(seen), _report(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
+            finally:
+                self._learn(exchange.operation, attempt)
+            report = _report(exchange, attempt, outcome=outcome, rows=_rows(attempt))
+            return _response(exchange, seen, body, report), report
+
+        async def plain() -> Answered:
+            body = self._searcher.plain(attempt)
+            report = _report(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
+            return _response(exchange, seen, body, report), report
+
+        try:
+            return await first_standing([improved, plain], lambda error: _note(seen, error))
+        except asyncio.CancelledError:
+            self._breaker.abandoned()
+            raise
+
+    def _learn(self, operation: Operation, attempt: Attempt) -> None:
+        if attempt.reply is None:
+            return
+        for pool in attempt.reply.pools:
+            if pool.vector_name is not None:
+                self._learned.compared(operation, pool.vector_name)
+
+    async def _fetch(self, exchange: Exchange, attempt: Attempt, seen: Seen, body: bytes) -> bytes:
+        """Send a widened request. Raises Rejected, or Passed through the fence when upstream's answer stands as it is."""
+        seconds = self._patience.attempt_seconds(exchange.client_timeout_seconds)
+        started = self._clock()
+        try:
+            async with self._upstream.send(
+                method=exchange.request.method,
+                raw_target=exchange.target.raw,
+                headers=_widened_headers(exchange.request.raw_headers),
+                body=body,
+                is_search=True,
+                deadline_seconds=seconds,
+            ) as reply:
+                fetched = await reply.read_bounded(self._reply_body_bytes)
+                self._patience.learn(self._clock() - started)
+                return self._accepted(exchange.operation, attempt, seen, reply, fetched)
+        except UpstreamFailure as failure:
+            self._breaker.failed()
+            raise Rejected(REJECTED_BY.get(failure.kind, FailOpen.OVERFETCH_RESET)) from failure
+        except ReplyTooLarge as failure:
+            # The client's own limit may fit where five times as many do not.
+            self._learned.refused(exchange.operation, None)
+            raise Rejected(FailOpen.TOO_LARGE) from failure
+        finally:
+            self._metrics.upstream_done(AttemptKind.OVERFETCH, self._clock() - started)
+
+    def _accepted(
+        self, operation: Operation, attempt: Attempt, seen: Seen, reply: UpstreamReply, fetched: bytes
+    ) -> bytes:
+        self._metrics.received(len(fetched))
+        if 200 <= reply.status < 300:
+            self._breaker.succeeded()
+            if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
+                raise Rejected(FailOpen.MALFORMED)  # identity was asked for; what cannot be read is not cut
+            seen.head = Head(status=reply.status, reason=reply.reason, headers=for_client(reply.raw_headers))
+            return fetched
+        if reply.status == TOO_MANY_REQUESTS and attempt.reply is None:
+            headers = framed(for_client(reply.raw_headers), length=len(fetched), chunked=False)
+            seen.verbatim = RawResponse(reply.status, reply.reason, headers, body=fetched)
+            seen.reason = FailOpen.OVERFETCH_STATUS
+            raise Passed
+        self._refused(operation, reply.status, fetched)
+        raise Rejected(FailOpen.NOT_FOUND_VECTOR if UNKNOWN_VECTOR in fetched else FailOpen.OVERFETCH_STATUS)
+
+    def _refused(self, operation: Operation, status: int, fetched: bytes) -> None:
+        if status >= 500:
+            self._breaker.failed()
+            return
+        self._breaker.succeeded()  # it answered: a refusal of what was asked is no failure of the database
+        limit = self._dialect.refused_limit(status, fetched)
+        if limit is not None:
+            self._learned.refused(operation, limit)
+        elif UNKNOWN_VECTOR in fetched:
+            self._learned.forget(operation)
+
+    async def _original(self, exchange: Exchange, attempt: Attempt, relay: Relay, reason: FailOpen) -> Answered:
+        with attempt.watch.stage(Stage.UPSTREAM):
+            response = await relay()
+        return response, _report(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=reason)
+
+
+def _response(exchange: Exchange, seen: Seen, body: bytes, report: Report) -> RawResponse:
+    head = seen.head
+    if head is None:
+        raise Rejected(FailOpen.INTERNAL)
+    headers = framed(head.headers, length=len(body), chunked=False)
+    if exchange.report_header:
+        headers.append((REPORT_HEADER, header_value(report)))
+    return RawResponse(head.status, head.reason, headers, body=body)
+
+
+def _rows(attempt: Attempt) -> tuple[Figures, ...]:
+    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
+    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
+    return tuple(figures(search, pool, selection) for search, pool, selection in searches)
+
+
+def _report(
+    exchange: Exchange,
+    attempt: Attempt,
+    *,
+    outcome: Outcome,
+    reason: FailOpen | None = None,
+    rows: tuple[Figures, ...] = (),
+) -> Report:
+    return Report(
+        backend=exchange.operation.backend,
+        operation=OperationName.of(exchange.operation.name),
+        outcome=outcome,
+        total_seconds=attempt.watch.elapsed(),
+        upstream_seconds=attempt.watch.seconds(Stage.UPSTREAM),
+        fail_open=reason,
+        figures=rows,
+        grown=attempt.rounds > 1,
+        overfetch_bytes=attempt.fetched_bytes,
+        stages=attempt.watch.stages(),
+    )
+
+
+def _verbatim(seen: Seen) -> RawResponse:
+    assert seen.verbatim is not None  # noqa: S101 - Passed is raised right after it is set
+    return seen.verbatim
+
+
+def _note(seen: Seen, error: Exception) -> None:
+    """Remember the first reason why a rung fell: later ones follow from it."""
+    if seen.reason is not None:
+        return
+    if isinstance(error, Rejected):
+        seen.reason = error.reason
+    elif isinstance(error, Malformed):
+        seen.reason = FailOpen.MALFORMED
+    elif isinstance(error, MemoryError):
+        seen.reason = FailOpen.MEMORY
+    else:
+        seen.reason = FailOpen.INTERNAL
+
+
+def _widened_headers(raw: tuple[tuple[bytes, bytes], ...]) -> list[tuple[bytes, bytes]]:
+    """The client's fields for a body that was rewritten and an answer that is to be read: no coding on either."""
+    return replaced(replaced(raw, b"content-encoding", None), b"accept-encoding", b"identity")

@@ -1,0 +1,205 @@
+"""What a request came to, counted once when it ends: the data plane's only writer of metrics and of the access log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from aiohttp import web
+
+from vecsieve.adapters.contract import Operation
+from vecsieve.proxy.http.answers import ORIGIN
+from vecsieve.proxy.labels import (
+    BypassReason,
+    Divergence,
+    FailOpen,
+    LocalError,
+    OperationName,
+    Origin,
+    Outcome,
+    Shed,
+)
+from vecsieve.proxy.log import Access
+from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.report import Report
+from vecsieve.proxy.search import Attempt
+from vecsieve.proxy.stopwatch import Clock
+
+LOOPBACK = frozenset({"127.0.0.1", "::1"})
+
+
+class Visit:
+    """One request while it lasts: what is learned of it on the way to its end."""
+
+    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "response")
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self.operation: Operation | None = None
+        self.outcome = Outcome.PASSTHROUGH
+        self.bypass: BypassReason | None = None
+        self.fail_open: FailOpen | None = None
+        self.report: Report | None = None
+        self.response: web.StreamResponse | None = None
+
+    @property
+    def searches_in_flight(self) -> int:
+        """How many searches are being improved now."""
+        return self._tally.searches_in_flight
+
+    def classified(self, operation: Operation) -> None:
+        """It is a ranked search."""
+        self.operation = operation
+
+    def bypassed(self, reason: BypassReason) -> None:
+        """It is left alone on purpose."""
+        self.outcome, self.bypass = Outcome.BYPASS, reason
+
+    def failed_open(self, reason: FailOpen) -> None:
+        """Our part failed before a pool was fetched; the client gets its plain answer."""
+        self.outcome, self.fail_open = Outcome.FAIL_OPEN, reason
+
+    def reported(self, report: Report) -> None:
+        """The interceptor is done with it."""
+        self.outcome, self.report = report.outcome, report
+
+    def shadowed(self) -> None:
+        """Upstream's own answer went out; the measurement counts itself."""
+        self.outcome = Outcome.SHADOW
+
+    def shed(self, reason: Shed) -> None:
+        """There was no room for it."""
+        self._tally.shed(reason)
+
+    def bad_request(self) -> None:
+        """Its override headers cannot be obeyed."""
+        self.outcome = Outcome.BYPASS
+        self._tally.metrics.local_error(LocalError.BAD_REQUEST)
+
+    def ends(self, response: web.StreamResponse) -> web.StreamResponse:
+        """It has an answer."""
+        self.response = response
+        return response
+
+    @contextmanager
+    def searching(self) -> Iterator[None]:
+        """Hold one of the places for searches that are being improved."""
+        with self._tally.searching():
+            yield
+
+
+class Tally:
+    """Counts. ``clock``: monotonic seconds. ``log`` takes every ended request and must return at once."""
+
+    __slots__ = ("_clock", "_log", "metrics", "requests_in_flight", "searches_in_flight")
+
+    def __init__(self, metrics: Metrics, *, log: Callable[[Access], None], clock: Clock) -> None:
+        self.metrics = metrics
+        self._log = log
+        self._clock = clock
+        self.searches_in_flight = 0
+        self.requests_in_flight = 0
+
+    @contextmanager
+    def visit(self, request: web.BaseRequest) -> Iterator[Visit]:
+        """Follow a request; it is counted when the block ends, however it ends."""
+        visit = Visit(self)
+        started = self._clock()
+        self._requests(+1)
+        try:
+            yield visit
+        finally:
+            self._requests(-1)
+            self._count(visit, request, self._clock() - started)
+
+    @contextmanager
+    def searching(self) -> Iterator[None]:
+        """One more search is being improved."""
+        self._searches(+1)
+        try:
+            yield
+        finally:
+            self._searches(-1)
+
+    def shed(self, reason: Shed) -> None:
+        """A request was refused for want of room."""
+        self.metrics.requests_shed_total.labels(reason.value).inc()
+        self.metrics.local_error(LocalError.SHED)
+
+    def measured(self, report: Report, attempt: Attempt) -> None:
+        """A shadow measurement ended."""
+        self.metrics.search_done(report)
+        for kind in divergences(attempt):
+            self.metrics.diverged(kind)
+
+    def _requests(self, change: int) -> None:
+        self.requests_in_flight += change
+        self.metrics.requests_in_flight.inc(change)
+
+    def _searches(self, change: int) -> None:
+        self.searches_in_flight += change
+        self.metrics.searches_in_flight.inc(change)
+
+    def _count(self, visit: Visit, request: web.BaseRequest, seconds: float) -> None:
+        response = visit.response
+        status = None if response is None else response.status
+        origin = Origin.PROXY if response is not None and ORIGIN[0] in response.headers else Origin.UPSTREAM
+        operation = OperationName.of(None if visit.operation is None else visit.operation.name)
+        self.metrics.request_done(operation, visit.outcome, status=status, origin=origin, seconds=seconds)
+        report = visit.report
+        if report is None and (visit.bypass is not None or visit.fail_open is not None):
+            report = Report(
+                backend=self.metrics.backend,
+                operation=operation,
+                outcome=visit.outcome,
+                total_seconds=seconds,
+                upstream_seconds=seconds,
+                bypass=visit.bypass,
+                fail_open=visit.fail_open,
+            )
+        if report is not None:
+            self.metrics.search_done(report)
+        response_bytes = self._bytes(response)
+        self._log(
+            Access(
+                method=request.method,
+                operation=operation,
+                backend=self.metrics.backend,
+                outcome=visit.outcome,
+                origin=origin,
+                status=status,
+                seconds=seconds,
+                request_bytes=request.content_length or 0,
+                response_bytes=response_bytes,
+                is_loopback=request.remote in LOOPBACK,
+                report=report,
+            )
+        )
+
+    def _bytes(self, response: web.StreamResponse | None) -> int:
+        """Count an answer's body. One that was relayed is sent by now; one of ours goes out after the handler."""
+        if response is None:
+            return 0
+        if not response.prepared:
+            size = int(response.headers.get("Content-Length", 0))
+        else:
+            size = response.body_length
+            self.metrics.received(size)
+        self.metrics.sent(size)
+        return size
+
+
+def divergences(attempt: Attempt) -> list[Divergence]:
+    """How the answer of each search would have differed from upstream's own page, once per search and kind."""
+    found: list[Divergence] = []
+    for search, selection in zip(attempt.call.searches, attempt.selections, strict=False):
+        own = np.arange(len(selection.labels))[search.offset : search.offset + search.top_k]
+        keep = selection.keep
+        if len(own) != len(keep):
+            found.append(Divergence.COUNT)
+        if not np.array_equal(np.sort(keep), own):
+            found.append(Divergence.IDS)
+        elif not np.array_equal(keep, own):
+            found.append(Divergence.ORDER)
+    return found

@@ -1,0 +1,126 @@
+"""One process's data plane, built from settings: every part is made here and handed down, nothing is global."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable
+
+from vecsieve.adapters import ADAPTERS, DIALECTS
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.breaker import Breaker, spread
+from vecsieve.proxy.http.admission import Admission
+from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.proxy.http.counted import CountedEvents
+from vecsieve.proxy.http.dataplane import DataPlane, Rules
+from vecsieve.proxy.http.intercept import Interceptor
+from vecsieve.proxy.http.listener import DataServer, Listener, listen
+from vecsieve.proxy.http.relay import Relay
+from vecsieve.proxy.http.shadow import Shadow
+from vecsieve.proxy.http.tally import Tally
+from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.http.writes import Writes
+from vecsieve.proxy.learned import Learned
+from vecsieve.proxy.log import Access
+from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
+from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.patience import Patience
+from vecsieve.proxy.search import Searcher
+
+LOGGER = logging.getLogger("vecsieve.process")
+
+
+class Process:
+    """A data plane with its listener. Make it inside the event loop. ``seed``: keeps workers' jitter apart."""
+
+    def __init__(
+        self, settings: Settings, *, metrics: Metrics, log: Callable[[Access], None], seed: int = 0, workers: int = 1
+    ) -> None:
+        clock = time.monotonic
+        adapter, dialect = ADAPTERS[settings.backend](), DIALECTS[settings.backend]()
+        limits = settings.limits
+        events = CountedEvents(metrics)
+        self._metrics = metrics
+        self._settings = settings
+        self._writes = Writes()
+        self.learned = Learned(clock)
+        self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
+        self.tally = Tally(metrics, log=log, clock=clock)
+        self._upstream = Upstream(settings.upstream, events=events)
+        answers = LocalAnswers(dialect)
+        interceptor = Interceptor(
+            searcher=Searcher(adapter),
+            dialect=dialect,
+            upstream=self._upstream,
+            learned=self.learned,
+            breaker=self.breaker,
+            patience=Patience(longest_seconds=limits.attempt_timeout_seconds),
+            metrics=metrics,
+            reply_body_bytes=limits.reply_body_bytes,
+            clock=clock,
+        )
+        self._shadow = Shadow(interceptor=interceptor, tally=self.tally, limit=settings.shadow.in_flight)
+        memory = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
+        metrics.memory_limit_bytes.set(memory.limit_bytes or 0)
+        metrics.requests_in_flight_limit.set(limits.in_flight)
+        metrics.searches_in_flight_limit.set(limits.searches_in_flight)
+        self._plane = DataPlane(
+            rules=Rules.of(settings),
+            limits=limits,
+            path_prefix=settings.upstream.path_prefix,
+            backend=settings.backend,
+            adapter=adapter,
+            dialect=dialect,
+            interceptor=interceptor,
+            relay=Relay(
+                upstream=self._upstream,
+                answers=answers,
+                writes=self._writes,
+                events=events,
+                client_idle_seconds=limits.stream_idle_timeout_seconds,
+                stream_idle_seconds=settings.upstream.stream_idle_timeout_seconds,
+            ),
+            shadow=self._shadow,
+            answers=answers,
+            admission=Admission(limit=limits.in_flight, wait_seconds=limits.in_flight_queue_seconds),
+            memory=memory,
+            tally=self.tally,
+        )
+        self._server = DataServer(self._plane.handle, limits, answers, events)
+        self._listener: Listener | None = None
+
+    async def listen(self, where: tuple[str, int] | socket.socket) -> int:
+        """Open the data port; returns its number. Raises OSError, or IncompatibleLibrary."""
+        self._listener = await listen(self._server, self._settings.limits, where)
+        return self._listener.port
+
+    def reload(self, settings: Settings) -> None:
+        """Take new policies, overrides, shadow sample and report header; requests under way keep the old ones.
+
+        Addresses, limits and the upstream are fixed when the process starts.
+        """
+        self._plane.rules = Rules.of(settings)
+
+    def drain(self) -> None:
+        """Answers end their connections from now on; idle ones leave."""
+        if self._listener is not None:
+            self._listener.drain()
+
+    def stop_accepting(self) -> None:
+        """Close the listening socket."""
+        if self._listener is not None:
+            self._listener.stop_accepting()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests being answered now."""
+        return self.tally.requests_in_flight
+
+    async def close(self, *, grace_seconds: float = 0.0) -> None:
+        """End everything, in the order in which one part leans on the next."""
+        if self._listener is not None:
+            await self._listener.close(grace_seconds=grace_seconds)
+        await self._shadow.close()
+        await self._writes.close(grace_seconds=grace_seconds)
+        await self._upstream.close()
