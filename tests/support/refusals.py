@@ -1,0 +1,16 @@
+"""Whether the embedded server's code refused, for tests that allow both an answer and a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vecsieve.proxy.embedded.errors import Refusal
+
+
+def refusal_of(work: Callable[[], object]) -> Refusal | None:
+    """The refusal `work` raised, None when it answered; every other exception goes through and fails the test."""
+    try:
+        work()
+    except Refusal as refusal:
+        return refusal
+    return None
