@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import aiohttp
@@ -15,6 +16,7 @@ from aiohttp.payload import Payload
 from multidict import CIMultiDict
 
 from vecsieve.proxy.http.failures import ClientBodyError, ClientFault
+from vecsieve.proxy.http.headers import Headers
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
@@ -23,20 +25,34 @@ if TYPE_CHECKING:
 SLICE_BYTES = 256 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What one request is made of. It travels as aiohttp's `data`.
+
+    Not as its `headers`: a session merges those by name, and of two fields whose names differ only in case it keeps the
+    second (aiohttp 3.14.5, `_prepare_headers`).
+    """
+
+    head: Headers
+    upload: Upload | None
+
+
 class RawRequest(aiohttp.ClientRequest):
-    """aiohttp's request with nothing added, moved or removed: the head is the list that the session was given."""
+    """aiohttp's request with nothing added, moved or removed: the head is the list that it was given."""
 
     def update_headers(self, headers: object) -> None:
-        """Take the list as it is: Host stays where the client put it."""
-        self.headers = CIMultiDict(cast("CIMultiDict[str]", headers))
+        """Take none from the session: the list comes with the body, and has the Host where the client put it."""
+        self.headers = CIMultiDict()
 
     def update_content_encoding(self, data: object) -> None:
         """Never compress."""
         self.compress = None
 
     def update_body_from_data(self, body: object, _stacklevel: int = 3) -> None:
-        """Take an Upload or nothing; a bodyless POST gets no Content-Length of ours."""
-        self._body = cast("Upload | None", body)
+        """Take the whole request; a bodyless POST gets no Content-Length of ours."""
+        outgoing = cast("Outgoing", body)
+        self.headers = CIMultiDict(outgoing.head)
+        self._body = outgoing.upload
 
     def update_transfer_encoding(self) -> None:
         """Chunk exactly when the head says so; aiohttp tests for None, not for truth."""

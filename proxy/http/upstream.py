@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
-from multidict import CIMultiDict
 from yarl import URL
 
 from vecsieve.config.schema import UpstreamSettings
@@ -23,7 +22,7 @@ from vecsieve.proxy.http.events import Events, Unheard
 from vecsieve.proxy.http.failures import ClientBodyError, FailureKind, UpstreamFailure, kind_of
 from vecsieve.proxy.http.headers import RawHeaders, for_upstream, framed, is_forwardable
 from vecsieve.proxy.http.pools import open_session
-from vecsieve.proxy.http.raw_request import Upload
+from vecsieve.proxy.http.raw_request import Outgoing, Upload
 from vecsieve.proxy.http.reply import ReplyTooLarge, UpstreamReply
 
 __all__ = ["ReplyTooLarge", "Upstream", "UpstreamReply", "is_write"]
@@ -122,7 +121,7 @@ class Upstream:
         try:
             async with asyncio.timeout_at(deadline_at):
                 response = await session.request(
-                    method, self._url(raw_target), headers=CIMultiDict(head), data=upload, allow_redirects=False
+                    method, self._url(raw_target), data=Outgoing(head, upload), allow_redirects=False
                 )
         except (aiohttp.ClientError, OSError, ClientBodyError) as error:
             raise self._failed(error, upload) from None

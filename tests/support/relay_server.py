@@ -1,0 +1,108 @@
+"""The smallest proxy: a listener whose only handler is the relay, for tests of the transport alone."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from vecsieve.adapters.contract import NativeAnswer
+from vecsieve.config.schema import LimitSettings, UpstreamSettings
+from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.proxy.http.listener import DataServer, Listener, listen
+from vecsieve.proxy.http.relay import Relay
+from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.http.writes import Writes
+
+
+class PlainDialect:
+    """Errors worded as Qdrant words them, near enough for the transport."""
+
+    def error(self, status: int, message: str) -> NativeAnswer:
+        body = json.dumps({"status": {"error": message}, "time": 0.0}).encode()
+        return NativeAnswer(status=status, content_type="application/json", body=body)
+
+    def refused_limit(self, status: int, body: bytes) -> int | None:
+        return None
+
+
+@dataclass
+class Heard:
+    """Events, remembered in order."""
+
+    rejected: list[str] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
+    upstream: list[str] = field(default_factory=list)
+    client: list[str] = field(default_factory=list)
+    open_connections: int = 0
+
+    def connections_changed(self, count: int) -> None:
+        self.open_connections = count
+
+    def connection_rejected(self, reason: str) -> None:
+        self.rejected.append(reason)
+
+    def answered_locally(self, trouble: str) -> None:
+        self.answered.append(trouble)
+
+    def upstream_failed(self, kind: str) -> None:
+        self.upstream.append(kind)
+
+    def client_failed(self, kind: str) -> None:
+        self.client.append(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class RelayServer:
+    """A running bare relay."""
+
+    listener: Listener
+    upstream: Upstream
+    writes: Writes
+    heard: Heard
+
+    @property
+    def port(self) -> int:
+        return self.listener.port
+
+
+@asynccontextmanager
+async def bare_relay(
+    upstream_url: str,
+    *,
+    limits: LimitSettings | None = None,
+    upstream_settings: dict[str, float] | None = None,
+    tls: ssl.SSLContext | None = None,
+    searches: bool = False,
+) -> AsyncIterator[RelayServer]:
+    """A relay on a free port. ``searches``: treat every request as one that only reads."""
+    limits = limits or LimitSettings()
+    heard = Heard()
+    settings = UpstreamSettings.model_validate({"url": upstream_url, **(upstream_settings or {})})
+    upstream = Upstream(settings, events=heard, tls=tls)
+    writes = Writes()
+    answers = LocalAnswers(PlainDialect())
+    relay = Relay(
+        upstream=upstream,
+        answers=answers,
+        writes=writes,
+        events=heard,
+        client_idle_seconds=limits.stream_idle_timeout_seconds,
+        stream_idle_seconds=settings.stream_idle_timeout_seconds,
+    )
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        return await relay.relay(request, is_search=searches)
+
+    server = DataServer(handler, limits, answers, heard)
+    listener = await listen(server, limits, ("127.0.0.1", 0))
+    try:
+        yield RelayServer(listener, upstream, writes, heard)
+    finally:
+        await listener.close(grace_seconds=1.0)
+        await writes.close(grace_seconds=1.0)
+        await upstream.close()
