@@ -1,0 +1,287 @@
+"""Whatever happens to the widened request, the client sees exactly what a direct call would have shown, and a counter says why."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+
+import pytest
+
+from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.running import Running, running
+from support.scripted_qdrant import JSON, Misbehaviour, answering, honest, is_widened, request, scripted, search
+
+STRICT = (
+    b'{"status":{"error":"Bad request: Limit exceeded 24 > 10 for \\"limit\\". Help: Reduce the \\"limit\\" parameter to '
+    b'or below 10."},"time":0.0}'
+)
+
+
+async def resets(talk: Talk, _: Received) -> bool:
+    talk.reset()
+    return False
+
+
+async def hangs_up(talk: Talk, _: Received) -> bool:
+    talk.close()
+    return False
+
+
+async def is_cut_mid_body(talk: Talk, received: Received) -> bool:
+    answer = honest(received)
+    await talk.send(answer[: len(answer) // 2])
+    talk.close()
+    return False
+
+
+async def loses_its_last_chunk(talk: Talk, received: Received) -> bool:
+    await talk.send(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"res\r\n')
+    talk.close()
+    return False
+
+
+async def stays_silent(talk: Talk, _: Received) -> bool:
+    await asyncio.sleep(30)
+    return False
+
+
+async def trickles(talk: Talk, received: Received) -> bool:
+    await talk.send(honest(received), slice_bytes=1, pause_seconds=0.05)
+    return True
+
+
+def ok(body: bytes, **headers: bytes) -> bytes:
+    return reply(body, headers=[JSON, *((key.replace("_", "-").encode(), value) for key, value in headers.items())])
+
+
+def points(vectors: list[object]) -> bytes:
+    rows = [{"id": rank, "version": 1, "score": 0.9, "vector": vector} for rank, vector in enumerate(vectors)]
+    return ok(json.dumps({"result": {"points": rows}, "status": "ok", "time": 0.1}).encode())
+
+
+DEEP = b"[" * 100_000
+FAULTS: dict[str, tuple[Misbehaviour, str]] = {
+    "reset": (resets, "overfetch_reset"),
+    "hang-up": (hangs_up, "overfetch_reset"),
+    "cut-mid-body": (is_cut_mid_body, "overfetch_reset"),
+    "last-chunk-missing": (loses_its_last_chunk, "overfetch_reset"),
+    "silence": (stays_silent, "overfetch_timeout"),
+    "trickle": (trickles, "overfetch_timeout"),
+    "not-http": (answering(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), "overfetch_reset"),
+    "two-lengths": (
+        answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}"),
+        "overfetch_reset",
+    ),
+    "400": (answering(reply(b'{"status":{"error":"no"},"time":0}', status=b"400 Bad Request")), "overfetch_status"),
+    "strict-mode": (answering(reply(STRICT, status=b"400 Bad Request", headers=[JSON])), "overfetch_status"),
+    "403": (answering(reply(b"forbidden", status=b"403 Forbidden")), "overfetch_status"),
+    "404": (answering(reply(b"{}", status=b"404 Not Found")), "overfetch_status"),
+    "500": (answering(reply(b"oops", status=b"500 Internal Server Error")), "overfetch_status"),
+    "503": (answering(reply(b"", status=b"503 Service Unavailable")), "overfetch_status"),
+    "redirect": (
+        answering(reply(b"", status=b"302 Found", headers=[(b"location", b"http://127.0.0.1:1/")])),
+        "overfetch_status",
+    ),
+    "unknown-vector": (
+        answering(
+            reply(b'{"status":{"error":"Not existing vector name error: x"},"time":0}', status=b"400 Bad Request")
+        ),
+        "not_found_vector",
+    ),
+    "empty": (answering(ok(b"")), "malformed"),
+    "html": (answering(ok(b"<html>it works</html>")), "malformed"),
+    "garbage": (answering(ok(bytes(range(256)))), "malformed"),
+    "truncated-json": (answering(ok(b'{"result":{"points":[{"id":1,"vers')), "malformed"),
+    "other-shape": (answering(ok(b'{"result":{"hits":[]},"status":"ok","time":0}')), "malformed"),
+    "not-a-number": (
+        answering(ok(b'{"result":{"points":[{"id":0,"score":NaN}]},"status":"ok","time":0}')),
+        "malformed",
+    ),
+    "too-deep": (answering(ok(b'{"result":{"points":[{"id":0,"score":1,"payload":' + DEEP)), "malformed"),
+    "gzip-unasked": (answering(ok(gzip.compress(b"{}"), content_encoding=b"gzip")), "malformed"),
+    "too-large": (answering(ok(b" " * 2_000_000)), "too_large"),
+}
+
+
+async def direct(upstream: FaultyUpstream, body: bytes) -> bytes:
+    return comparable(await raw_exchange(upstream.port, request(body)))
+
+
+def comparable(answer: bytes) -> bytes:
+    """An answer without the one field that is about the connection."""
+    return re.sub(rb"Connection: close\r\n", b"", answer)
+
+
+async def until_counted(proxy: Running) -> dict[str, float]:
+    """The handler counts just after its answer has left."""
+    for _ in range(100):
+        if proxy.failed_open():
+            break
+        await asyncio.sleep(0.01)
+    return proxy.failed_open()
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_fault_of_the_widened_request_is_never_the_clients(name: str) -> None:
+    misbehaviour, reason = FAULTS[name]
+    async with (
+        FaultyUpstream(scripted(misbehaviour)) as upstream,
+        running(upstream.url, limits={"attempt_timeout_seconds": 0.4, "reply_body_bytes": 1_000_000}) as proxy,
+    ):
+        expected = await direct(upstream, search())
+        through = comparable(await raw_exchange(proxy.port, request(search())))
+        assert through == expected
+        assert await until_counted(proxy) == {reason: 1.0}
+        widened = [received for received in upstream.requests if is_widened(received)]
+        originals = [received for received in upstream.requests if received.content == search()]
+        assert len(widened) == 1, "one attempt"
+        assert len(originals) == 2, "the direct one, and the replay: once"
+
+
+@pytest.mark.parametrize(
+    ("vectors", "expected"),
+    [
+        ([[0.0] * 4] * 6, {}),
+        ([None] * 6, {"no_vectors": 1.0}),
+        ([{}] * 6, {"no_vectors": 1.0}),
+        ([[1.0] * 4, [1.0] * 3, [1.0] * 2, None, [1.0] * 4, [0.0] * 4], {}),
+    ],
+)
+async def test_vectors_that_cannot_be_compared_leave_the_backends_own_page(
+    vectors: list[object], expected: dict[str, float]
+) -> None:
+    async with FaultyUpstream(scripted(answering(points(vectors)))) as upstream, running(upstream.url) as proxy:
+        answer = await raw_exchange(proxy.port, request(search(2)))
+        assert b"200 OK" in answer
+        found = json.loads(answer.split(b"\r\n\r\n", 1)[1])["result"]["points"]
+        assert [point["id"] for point in found] == [0, 1]
+        assert all(point.get("vector") is None for point in found), "what was asked for on our account is gone"
+        counted = await until_counted(proxy) if expected else proxy.failed_open()
+        assert counted == expected
+
+
+async def test_429_is_the_answer_and_the_original_is_not_sent_on_top() -> None:
+    refusal = reply(
+        b'{"status":{"error":"slow down"},"time":0}',
+        status=b"429 Too Many Requests",
+        headers=[(b"Retry-After", b"7"), JSON],
+    )
+    async with FaultyUpstream(scripted(answering(refusal))) as upstream, running(upstream.url) as proxy:
+        assert comparable(await raw_exchange(proxy.port, request(search()))) == refusal
+        assert len(upstream.requests) == 1
+
+
+async def test_an_upstream_that_is_gone_is_a_native_502_that_says_who_spoke() -> None:
+    async with FaultyUpstream(scripted(resets)) as upstream:
+        url = upstream.url
+    async with running(url) as proxy:
+        answer = await raw_exchange(proxy.port, request(search()))
+        assert answer.startswith(b"HTTP/1.1 502 ")
+        assert b"x-vecsieve-origin: proxy" in answer
+        assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["status"]["error"]
+
+
+async def test_a_named_limit_is_learned_and_the_next_search_asks_for_no_more() -> None:
+    async with (
+        FaultyUpstream(scripted(answering(reply(STRICT, status=b"400 Bad Request")))) as upstream,
+        running(upstream.url) as proxy,
+    ):
+        for _ in range(2):
+            await raw_exchange(proxy.port, request(search()))
+        limits = [json.loads(received.content)["limit"] for received in upstream.requests]
+        assert limits == [24, 3, 10, 3]
+
+
+async def test_a_search_as_large_as_the_learned_limit_passes_through() -> None:
+    async with (
+        FaultyUpstream(scripted(answering(reply(STRICT, status=b"400 Bad Request")))) as upstream,
+        running(upstream.url) as proxy,
+    ):
+        await raw_exchange(proxy.port, request(search()))
+        await raw_exchange(proxy.port, request(search(10)))
+        assert [received.content for received in upstream.requests][2:] == [search(10)]
+        assert proxy.count("bypass_total", backend="qdrant", reason="window_too_large") == 1
+
+
+async def test_five_failures_in_a_row_stop_the_widening_and_searches_pass_through() -> None:
+    async with FaultyUpstream(scripted(resets)) as upstream, running(upstream.url) as proxy:
+        expected = await direct(upstream, search())
+        for _ in range(7):
+            assert comparable(await raw_exchange(proxy.port, request(search()))) == expected
+        assert len([received for received in upstream.requests if is_widened(received)]) == 5
+        assert (await until_counted(proxy))["breaker"] >= 1
+
+
+async def test_a_client_that_goes_away_cancels_the_search_upstream() -> None:
+    async with FaultyUpstream(scripted(stays_silent)) as upstream, running(upstream.url) as proxy:
+        _, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write(request(search()))
+        await writer.drain()
+        while not upstream.requests:
+            await asyncio.sleep(0.01)
+        writer.close()
+        for _ in range(100):
+            if not proxy.process.in_flight:
+                break
+            await asyncio.sleep(0.01)
+        assert proxy.process.in_flight == 0
+        assert len(upstream.requests) == 1, "no replay for a client that is gone"
+
+
+async def test_an_exception_of_our_own_at_any_stage_is_the_plain_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = {
+        "vecsieve.adapters.qdrant_rest.QdrantRest.parse_request": True,
+        "vecsieve.adapters.qdrant_rest.QdrantRest.widen": True,
+        "vecsieve.adapters.qdrant_rest.QdrantRest.parse_reply": True,
+        "vecsieve.proxy.search.select": False,
+        "vecsieve.adapters.qdrant_rest.QdrantRest.trim": True,
+        "vecsieve.proxy.http.intercept.figures": False,
+        "vecsieve.proxy.http.intercept.header_value": True,
+    }
+    for place, replays in stages.items():
+        for error in (ValueError, RecursionError, MemoryError, KeyError):
+            async with FaultyUpstream(scripted(answer_honestly)) as upstream, running(upstream.url) as proxy:
+                expected = await direct(upstream, search())
+                with monkeypatch.context() as patched:
+                    patched.setattr(place, _raising(error))
+                    through = comparable(await raw_exchange(proxy.port, request(search())))
+                assert _body(through) == _body(expected), (place, error)
+                assert through.startswith(b"HTTP/1.1 200 OK"), (place, error)
+                assert sum((await until_counted(proxy)).values()) == 1, (place, error)
+                assert len([received for received in upstream.requests if received.content == search()]) == 1 + replays
+
+
+async def answer_honestly(talk: Talk, received: Received) -> bool:
+    await talk.send(honest(received))
+    return True
+
+
+def _raising(error: type[Exception]) -> object:
+    def broken(*_: object, **__: object) -> object:
+        raise error("a fault of ours")
+
+    return broken
+
+
+def _body(answer: bytes) -> bytes:
+    return answer.split(b"\r\n\r\n", 1)[1]
+
+
+async def test_without_faults_the_copies_are_gone_and_one_header_reports_it() -> None:
+    async with FaultyUpstream(scripted(answer_honestly)) as upstream, running(upstream.url) as proxy:
+        answer = await raw_exchange(proxy.port, request(search()))
+        found = json.loads(_body(answer))["result"]["points"]
+        assert [point["id"] for point in found] == [0, 2, 3]
+        assert re.search(rb"x-vecsieve: pool=8;clusters=4;returned=3;collapsed=\d+;added_ms=\d+\.\d\r\n", answer)
+        assert proxy.failed_open() == {}
+
+
+async def test_the_report_header_can_be_turned_off() -> None:
+    async with (
+        FaultyUpstream(scripted(answer_honestly)) as upstream,
+        running(upstream.url, report_header=False) as proxy,
+    ):
+        answer = await raw_exchange(proxy.port, request(search()))
+        assert b"x-vecsieve" not in answer

@@ -1,0 +1,54 @@
+"""A whole data plane inside the test's own loop: real listener, real upstream pool, counters at hand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry
+
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.exposition import value
+from vecsieve.proxy.log import Access
+from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.process import Process
+
+
+@dataclass(slots=True)
+class Running:
+    """The data plane, its port, what it counted and what it would have logged."""
+
+    process: Process
+    port: int
+    registry: CollectorRegistry
+    log: list[Access] = field(default_factory=list)
+
+    def count(self, name: str, **labels: str) -> float:
+        """A counter's value by its name without the prefix."""
+        return value(self.registry, name, **labels)
+
+    def failed_open(self) -> dict[str, float]:
+        """Every fail-open reason that was counted."""
+        return {
+            sample.labels["reason"]: sample.value
+            for metric in self.registry.collect()
+            for sample in metric.samples
+            if sample.name == "vecsieve_fail_open_total" and sample.value
+        }
+
+
+@asynccontextmanager
+async def running(upstream: str, **settings: object) -> AsyncIterator[Running]:
+    """Run a data plane in front of ``upstream``; ``settings`` are top-level settings."""
+    registry = CollectorRegistry()
+    own = settings.pop("upstream", {})
+    assert isinstance(own, dict)
+    log: list[Access] = []
+    made = Settings.model_validate({**settings, "upstream": {"url": upstream, **own}})
+    process = Process(made, metrics=Metrics(registry), log=log.append)
+    try:
+        port = await process.listen(("127.0.0.1", 0))
+        yield Running(process, port, registry, log)
+    finally:
+        await process.close()
