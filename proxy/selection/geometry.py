@@ -10,7 +10,7 @@ matrix needs no mask to stay clear of them, because no finite threshold reaches 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -36,16 +36,18 @@ Mask = npt.NDArray[np.bool_]
 class Rows:
     """Rows whose products are safe: the true row i is ``values[i] * 2**exponents[i]``.
 
-    ``values``: (n, d) float32, unusable rows are zero. ``exponents``: (n,) int32. ``usable``: (n,) bool.
+    ``values``: (n, d) float32, unusable rows are zero. ``squares``: (n,) float32, their squared lengths.
+    ``exponents``: (n,) int32. ``usable``: (n,) bool.
     """
 
     values: FloatMatrix
+    squares: FloatMatrix
     exponents: npt.NDArray[np.int32]
     usable: Mask
 
-    def at(self, which: slice | npt.NDArray[np.intp]) -> Rows:
-        """The rows at these positions."""
-        return Rows(self.values[which], self.exponents[which], self.usable[which])
+    def at(self, which: slice) -> Rows:
+        """The rows of a slice, not copied."""
+        return Rows(self.values[which], self.squares[which], self.exponents[which], self.usable[which])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +67,14 @@ def measure(vectors: FloatMatrix, *, magnitude: bool) -> Geometry:
     # A row of NaN, or one whose square overflows, spoils only its own products; it is looked at below.
     with np.errstate(all="ignore"):
         products = vectors @ vectors.T
-    squares = products.diagonal()
-    if _are_safe(squares):
-        rows = Rows(vectors, np.zeros(len(vectors), np.int32), np.ones(len(vectors), np.bool_))
-    else:
-        rows = rescaled(vectors)
-        products = rows.values @ rows.values.T
     squares = products.diagonal().copy()
-    distance = _read(products, rows, rows, squares=(squares, squares), magnitude=magnitude)
+    if _are_safe(squares):
+        rows = _as_they_are(vectors, squares)
+    else:
+        rescaled_rows = rescaled(vectors)
+        products = rescaled_rows.values @ rescaled_rows.values.T
+        rows = replace(rescaled_rows, squares=products.diagonal().copy())
+    distance = _read(products, rows, rows, magnitude=magnitude)
     np.fill_diagonal(distance, 0.0)
     return Geometry(distance, rows.usable)
 
@@ -81,9 +83,7 @@ def rows_of(vectors: FloatMatrix) -> Rows:
     """``vectors`` (n, d) float32 as safe rows. Each row's outcome depends on that row alone."""
     with np.errstate(all="ignore"):
         squares = np.einsum("ij,ij->i", vectors, vectors)
-    if _are_safe(squares):
-        return Rows(vectors, np.zeros(len(vectors), np.int32), np.ones(len(vectors), np.bool_))
-    return rescaled(vectors)
+    return _as_they_are(vectors, squares) if _are_safe(squares) else rescaled(vectors)
 
 
 def rescaled(vectors: FloatMatrix) -> Rows:
@@ -93,23 +93,23 @@ def rescaled(vectors: FloatMatrix) -> Rows:
     usable = np.isfinite(peaks) & (peaks > 0.0)  # NaN and infinity are carried through by abs and max
     exponents = np.where(usable, np.frexp(np.where(usable, peaks, 1.0))[1], 0).astype(np.int32)
     values = np.ldexp(np.where(usable[:, None], vectors, np.float32(0.0)), -exponents[:, None])
-    return Rows(values, exponents, usable)
+    return Rows(values, np.einsum("ij,ij->i", values, values), exponents, usable)
 
 
 def across(left: Rows, right: Rows, *, magnitude: bool) -> FloatMatrix:
     """Distances (n, m) float32 of every left row to every right row, on the same scale as ``measure``."""
-    products = left.values @ right.values.T
-    squares = tuple(np.einsum("ij,ij->i", rows.values, rows.values) for rows in (left, right))
-    return _read(products, left, right, squares=(squares[0], squares[1]), magnitude=magnitude)
+    return _read(left.values @ right.values.T, left, right, magnitude=magnitude)
+
+
+def _as_they_are(vectors: FloatMatrix, squares: FloatMatrix) -> Rows:
+    return Rows(vectors, squares, np.zeros(len(vectors), np.int32), np.ones(len(vectors), np.bool_))
 
 
 def _are_safe(squares: FloatMatrix) -> bool:
     return bool(((squares > SMALLEST_SQUARE) & (squares < LARGEST_SQUARE)).all())
 
 
-def _read(
-    products: FloatMatrix, left: Rows, right: Rows, *, squares: tuple[FloatMatrix, FloatMatrix], magnitude: bool
-) -> FloatMatrix:
+def _read(products: FloatMatrix, left: Rows, right: Rows, *, magnitude: bool) -> FloatMatrix:
     """Turn inner products into distances, in place.
 
     Plain: cosine distance, 1 - x.y / (|x||y|). With ``magnitude``: |x - y|^2 / (|x|^2 + |y|^2), which is
@@ -119,9 +119,9 @@ def _read(
     """
     with np.errstate(all="ignore"):  # an unusable row has length zero; its distances are overwritten below
         # One factor per pair, made by an operation that does not mind the order of the two: symmetric to the last bit.
-        products *= np.multiply.outer(1.0 / np.sqrt(squares[0]), 1.0 / np.sqrt(squares[1]))
+        products *= np.multiply.outer(1.0 / np.sqrt(left.squares), 1.0 / np.sqrt(right.squares))
         if magnitude:
-            lengths, others = _lengths(left, squares[0])[:, None], _lengths(right, squares[1])[None, :]
+            lengths, others = _lengths(left)[:, None], _lengths(right)[None, :]
             products *= (2.0 * lengths * others / (lengths**2 + others**2)).astype(np.float32)
         distance = np.subtract(np.float32(1.0), products, out=products)
         distance[distance < NOISE] = 0.0
@@ -132,6 +132,6 @@ def _read(
     return distance
 
 
-def _lengths(rows: Rows, squares: FloatMatrix) -> FloatVector:
+def _lengths(rows: Rows) -> FloatVector:
     """True lengths (n,) in float64, which holds the square of every float32 length."""
-    return np.ldexp(np.sqrt(squares.astype(np.float64)), rows.exponents)
+    return np.ldexp(np.sqrt(rows.squares.astype(np.float64)), rows.exponents)

@@ -81,13 +81,15 @@ def _walk(candidates: Candidates, policy: Policy, *, ranks: int, enough: int) ->
     for start in range(0, ranks, BLOCK):
         if len(emitted) >= enough:
             break
-        block = np.arange(start, min(start + BLOCK, ranks), dtype=np.intp)
+        stop = min(start + BLOCK, ranks)
+        block = np.arange(start, stop, dtype=np.intp)
         # The shapes of both products depend on what came before alone: BLAS rounds by shape, and a distance that
         # changed in its last digit with the number of fetched candidates could move a page.
-        geometry = measure(candidates.vectors[block], magnitude=magnitude)
+        geometry = measure(candidates.vectors[start:stop], magnitude=magnitude)
         if start == 0:
             threshold = resolve(policy.threshold, median_distance(geometry))
-        back = across(rows.at(block), rows.at(emitted), magnitude=magnitude)
+        # Against all earlier rows, not the emitted ones alone: a slice is no copy, and the copies took most of the time.
+        back = across(rows.at(slice(start, stop)), rows.at(slice(start)), magnitude=magnitude)[:, emitted]
         is_old, elders = _elders(_apart(back, candidates, block, emitted), threshold)
         representative[block[is_old]] = emitted[elders]
         fresh = block[~is_old]
