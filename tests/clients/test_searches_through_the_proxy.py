@@ -33,18 +33,27 @@ def ask(url: str, asked: Asked) -> Answer:
 
 
 ALL = [*everything("clean"), *everything("copied"), *planted.named_requests("named")]
+# The engine writes the vectors of a point in the order of a hash map, anew at every call: two direct answers differ too.
+SEVERAL_VECTORS = ("-true", "-two")
 CLEAN = everything("clean")
 COPIED = [asked for metric in METRICS for asked in planted.requests(f"copied_{metric}")]
 
 
+def same(one: Answer, other: Answer, asked: Asked) -> bool:
+    """Byte for byte; value for value where the engine shuffles members itself."""
+    if asked.path.split("/")[2] == "named" and asked.name.endswith(SEVERAL_VECTORS):
+        return bool(json.loads(one.timeless) == json.loads(other.timeless))
+    return one.timeless == other.timeless
+
+
 @pytest.mark.parametrize("asked", ALL, ids=identify)
 def test_in_off_the_answer_is_upstreams_own_bytes(engine: str, off: str, asked: Asked) -> None:
-    assert ask(off, asked).timeless == ask(engine, asked).timeless
+    assert same(ask(off, asked), ask(engine, asked), asked)
 
 
 @pytest.mark.parametrize("asked", ALL, ids=identify)
 def test_in_shadow_the_answer_is_upstreams_own_bytes(engine: str, shadow: str, asked: Asked) -> None:
-    assert ask(shadow, asked).timeless == ask(engine, asked).timeless
+    assert same(ask(shadow, asked), ask(engine, asked), asked)
 
 
 @pytest.mark.parametrize("asked", CLEAN, ids=identify)
