@@ -58,16 +58,25 @@ def bad_value(field: str, text: str, *, where: str = "JSON body") -> Refusal:
     return Refusal(422, f"Validation error in {where}: [{field}: {text}]", is_timed=False)
 
 
+# Texts of the engine that the server words otherwise.
+_REWORDED = {
+    "Wrong usage of sparse vectors": "Conversion between sparse and regular vectors failed",
+    "Wrong usage of multi vectors": "Conversion between multi and regular vectors failed",
+    # Nothing is ever cancelled here: so qdrant-edge-py 0.9.0 shows any error met while computing a formula. The server
+    # tells a non-finite number from a variable it cannot use; which of them it was is lost.
+    "Operation cancelled: process cancelled by service": (
+        "The formula produced a non-finite number, or has a variable that is missing or of another type"
+    ),
+}
+_FAILURES = ("Inconsistent storage", "Storage file not found", "Out of memory", "Operation cancelled")
+
+
 def from_engine(text: str) -> Refusal:
     """What Qdrant 1.19 answers for an engine error of this text (`From<OperationError> for CollectionError`)."""
     if text.startswith("No point with id"):
         return not_found(f"{text} found")
     if text.startswith("Service runtime error: "):
         return service_error(text.removeprefix("Service runtime error: "))
-    if text.startswith(("Inconsistent storage", "Storage file not found", "Out of memory", "Operation cancelled")):
-        return service_error(text)
-    if text == "Wrong usage of sparse vectors":
-        return bad_input("Conversion between sparse and regular vectors failed")
-    if text == "Wrong usage of multi vectors":
-        return bad_input("Conversion between multi and regular vectors failed")
-    return bad_input(text)
+    if text in _REWORDED:
+        return bad_input(_REWORDED[text])
+    return service_error(text) if text.startswith(_FAILURES) else bad_input(text)

@@ -228,6 +228,13 @@ REFUSALS: list[tuple[str, str, object, int, str]] = [
     (
         "POST",
         QUERY,
+        {"prefetch": {"query": [1, 0]}, "query": {"formula": {"ln": 0}}},
+        400,
+        "Wrong input: The formula produced a non-finite number, or has a variable that is missing or of another type",
+    ),
+    (
+        "POST",
+        QUERY,
         {"shard_key": "k"},
         400,
         "Bad request: cannot specify shard key k on collection with auto sharding",
