@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench quality deep format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -23,6 +23,14 @@ check: .venv/.installed
 
 bench: .venv/.installed
 	$(BIN)/python -m tests.bench
+
+# The labelled sets' table; needs VECSIEVE_EVAL_DATA, or the sets beside the checkout.
+quality: .venv/.installed
+	$(BIN)/python -m tests.quality
+
+# Property tests at length, and 10,000 writes against an upstream that drops connections at random.
+deep: .venv/.installed
+	HYPOTHESIS_PROFILE=deep VECSIEVE_PUTS=10000 $(BIN)/python -m pytest --timeout 3000 -o addopts= --import-mode=importlib -m '' tests/unit tests/laws tests/faults tests/transparency
 
 format: .venv/.installed
 	$(BIN)/ruff check --fix .

@@ -39,7 +39,7 @@ class Running:
 
 
 @asynccontextmanager
-async def running(upstream: str, **settings: object) -> AsyncIterator[Running]:
+async def running(upstream: str, /, **settings: object) -> AsyncIterator[Running]:
     """Run a data plane in front of ``upstream``; ``settings`` are top-level settings."""
     registry = CollectorRegistry()
     own = settings.pop("upstream", {})

@@ -1,0 +1,290 @@
+"""What the data plane does with a search before selection: overrides, bypasses, limits, modes; all over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+
+import pytest
+
+from support.faultup import FaultyUpstream, Received, Talk, raw_exchange
+from support.running import Running, running
+from support.scripted_qdrant import honest, is_widened, request, scripted, search
+from vecsieve.proxy.http.dataplane import accepts_identity, client_timeout
+from vecsieve.proxy.http.target import read_target
+
+
+async def answer_honestly(talk: Talk, received: Received) -> bool:
+    await talk.send(honest(received))
+    return True
+
+
+def upstream() -> FaultyUpstream:
+    return FaultyUpstream(scripted(answer_honestly))
+
+
+def ids(answer: bytes) -> list[int]:
+    return [point["id"] for point in json.loads(answer.split(b"\r\n\r\n", 1)[1])["result"]["points"]]
+
+
+def error(answer: bytes) -> str:
+    words = json.loads(answer.split(b"\r\n\r\n", 1)[1])["status"]["error"]
+    assert isinstance(words, str)
+    return words
+
+
+async def bypassed(proxy: Running, reason: str) -> float:
+    for _ in range(100):
+        if count := proxy.count("bypass_total", backend="qdrant", reason=reason):
+            return count
+        await asyncio.sleep(0.01)
+    return 0.0
+
+
+async def test_mode_off_by_the_settings_sends_the_clients_bytes_and_adds_no_header() -> None:
+    async with upstream() as database, running(database.url, mode="off") as proxy:
+        answer = await raw_exchange(proxy.port, request(search()))
+        assert ids(answer) == [0, 1, 2]
+        assert b"vecsieve" not in answer
+        assert [received.content for received in database.requests] == [search()]
+        assert await bypassed(proxy, "disabled") == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (b"x-vecsieve-mode: off", [0, 1, 2]),
+        (b"X-VecSieve-Mode: off", [0, 1, 2]),
+        (b"x-vecsieve-distance-threshold: 0.15", [0, 2, 3]),
+        (b"x-vecsieve-distance-threshold: 2", [0, 2, 3]),
+        (b"x-vecsieve-relative-threshold: 0.2", [0, 2, 3]),
+        (b"x-vecsieve-linkage: single", [0, 2, 3]),
+        (b"x-vecsieve-mmr-lambda: 1", [0, 2, 3]),
+        (b"x-vecsieve-representative: rank", [0, 2, 3]),
+        (b"x-vecsieve-order: backend", [0, 2, 3]),
+        (b"x-vecsieve-fetch-k: 8", [0, 2, 3]),
+    ],
+)
+async def test_an_override_holds_for_its_request_and_never_reaches_upstream(header: bytes, expected: list[int]) -> None:
+    async with upstream() as database, running(database.url) as proxy:
+        assert ids(await raw_exchange(proxy.port, request(search(), headers=header + b"\r\n"))) == expected
+        assert not [
+            name for received in database.requests for name, _ in received.headers if b"vecsieve" in name.lower()
+        ]
+        assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 2, 3], (
+            "the next request has the settings' policy"
+        )
+
+
+async def test_fetch_k_is_the_number_that_is_fetched() -> None:
+    async with upstream() as database, running(database.url) as proxy:
+        await raw_exchange(proxy.port, request(search(), headers=b"x-vecsieve-fetch-k: 17\r\n"))
+        assert json.loads(database.requests[0].content)["limit"] == 17
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"x-vecsieve-mode: s3cret-canary",
+        b"x-vecsieve-distance-threshold: s3cret-canary",
+        b"x-vecsieve-mmr-lambda: 1.5",
+        b"x-vecsieve-s3cret-canary: 1",
+        b"x-vecsieve-linkage: single\r\nx-vecsieve-linkage: single",
+    ],
+)
+async def test_a_bad_override_is_a_400_in_the_backends_shape_that_repeats_nothing(header: bytes) -> None:
+    async with upstream() as database, running(database.url) as proxy:
+        answer = await raw_exchange(proxy.port, request(search(), headers=header + b"\r\n"))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"x-vecsieve-origin: proxy" in answer
+        assert b"s3cret" not in answer
+        assert error(answer)
+        assert database.requests == []
+        assert proxy.count("local_errors_total", backend="qdrant", kind="bad_request") == 1
+
+
+async def test_a_forbidden_override_is_refused() -> None:
+    async with upstream() as database, running(database.url, overrides={"mode": False}) as proxy:
+        answer = await raw_exchange(proxy.port, request(search(), headers=b"x-vecsieve-mode: off\r\n"))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert database.requests == []
+
+
+async def test_override_headers_on_other_requests_are_stripped_and_change_nothing() -> None:
+    async with upstream() as database, running(database.url) as proxy:
+        raw = request(search(), headers=b"x-vecsieve-mode: nonsense\r\n", target=b"/collections/c/points/scroll")
+        assert ids(await raw_exchange(proxy.port, raw)) == [0, 1, 2]
+        assert [received.content for received in database.requests] == [search()]
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (request(b"not json"), "not_json"),
+        (request(search(1)), "single_result"),
+        (request(search(extra={"query": {"nearest": [1.0], "mmr": {"diversity": 0.5}}})), "ordering_chosen"),
+        (request(search(extra={"never_heard_of": 1})), "unsupported_field"),
+        (request(search(500)), "window_too_large"),
+        (request(search(), headers=b"Accept-Encoding: gzip, identity;q=0\r\n"), "encoding"),
+        (request(search(), headers=b"Content-Encoding: br\r\n"), "encoding"),
+        (request(search() + b" " * 5_000), "too_large"),
+    ],
+)
+async def test_what_is_left_alone_reaches_upstream_byte_for_byte_and_says_why(raw: bytes, reason: str) -> None:
+    async def echo(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(received.body) + received.body)
+
+    async with FaultyUpstream(echo) as database, running(database.url, limits={"request_body_bytes": 4096}) as proxy:
+        body = raw.split(b"\r\n\r\n", 1)[1]
+        answer = await raw_exchange(proxy.port, raw)
+        assert answer.split(b"\r\n\r\n", 1)[1] == body
+        assert [received.body for received in database.requests] == [body]
+        assert await bypassed(proxy, reason) == 1
+
+
+async def test_a_gzipped_search_is_read_widened_and_sent_plain() -> None:
+    async with upstream() as database, running(database.url) as proxy:
+        raw = request(gzip.compress(search()), headers=b"Content-Encoding: gzip\r\nAccept-Encoding: gzip\r\n")
+        assert ids(await raw_exchange(proxy.port, raw)) == [0, 2, 3]
+        widened = database.requests[0]
+        assert widened.header(b"content-encoding") is None
+        assert widened.header(b"accept-encoding") == b"identity"
+
+
+async def test_a_chunked_search_is_intercepted_too() -> None:
+    body = search()
+    raw = (
+        b"POST /collections/c/points/query HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    )
+    async with upstream() as database, running(database.url) as proxy:
+        assert ids(await raw_exchange(proxy.port, raw)) == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [b"//collections/c/points/query", b"/collections/c/points/query/", b"/collections//c/points/query?timeout=3"],
+)
+async def test_paths_are_matched_as_the_database_routes_them_and_forwarded_as_they_came(target: bytes) -> None:
+    async with upstream() as database, running(database.url) as proxy:
+        assert ids(await raw_exchange(proxy.port, request(search(), target=target))) == [0, 2, 3]
+        assert database.requests[0].line == b"POST " + target + b" HTTP/1.1"
+
+
+async def test_a_deployment_prefix_is_looked_through() -> None:
+    async with upstream() as database, running(database.url, upstream={"path_prefix": "/db"}) as proxy:
+        assert ids(await raw_exchange(proxy.port, request(search(), target=b"/db/collections/c/points/query"))) == [
+            0,
+            2,
+            3,
+        ]
+        assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 1, 2], "outside the prefix nothing is ours"
+
+
+async def test_shadow_answers_with_upstreams_bytes_and_measures_behind_them() -> None:
+    async with upstream() as database, running(database.url, mode="shadow") as proxy:
+        answer = await raw_exchange(proxy.port, request(search()))
+        assert ids(answer) == [0, 1, 2]
+        assert b"vecsieve" not in answer
+        for _ in range(100):
+            if proxy.count("searches_total", backend="qdrant", outcome="shadow"):
+                break
+            await asyncio.sleep(0.01)
+        assert proxy.count("searches_total", backend="qdrant", outcome="shadow") == 1
+        assert proxy.count("shadow_divergence_total", backend="qdrant", kind="ids") == 1
+        assert [is_widened(received) for received in database.requests] == [False, True]
+
+
+async def test_shadow_measures_the_share_it_was_told() -> None:
+    async with upstream() as database, running(database.url, mode="shadow", shadow={"sample": 0.25}) as proxy:
+        for _ in range(8):
+            await raw_exchange(proxy.port, request(search()))
+        await asyncio.sleep(0.1)
+        assert sum(is_widened(received) for received in database.requests) == 2
+        assert await bypassed(proxy, "shadow_not_sampled") == 6
+
+
+async def test_more_searches_than_selection_takes_on_pass_through() -> None:
+    async def slowly(talk: Talk, received: Received) -> bool:
+        await asyncio.sleep(0.3)
+        await talk.send(honest(received))
+        return True
+
+    async with (
+        FaultyUpstream(scripted(slowly)) as database,
+        running(database.url, limits={"searches_in_flight": 1}) as proxy,
+    ):
+        answers = await asyncio.gather(*(raw_exchange(proxy.port, request(search())) for _ in range(4)))
+        assert sorted(ids(answer) for answer in answers) == [[0, 1, 2]] * 3 + [[0, 2, 3]]
+        assert proxy.failed_open() == {"overload": 3.0}
+
+
+async def test_more_requests_than_the_process_takes_on_are_told_to_come_back() -> None:
+    async def slowly(talk: Talk, received: Received) -> bool:
+        await asyncio.sleep(1.0)
+        await talk.send(honest(received))
+        return True
+
+    limits = {"in_flight": 1, "in_flight_queue_seconds": 0.05}
+    async with FaultyUpstream(scripted(slowly)) as database, running(database.url, limits=limits) as proxy:
+        answers = await asyncio.gather(*(raw_exchange(proxy.port, request(search())) for _ in range(2)))
+        refused = [answer for answer in answers if answer.startswith(b"HTTP/1.1 503 ")]
+        assert len(refused) == 1
+        assert b"Retry-After: 1\r\n" in refused[0]
+        assert b"x-vecsieve-origin: proxy" in refused[0]
+        assert proxy.count("requests_shed_total", reason="in_flight") == 1
+
+
+async def test_policies_go_by_collection_and_a_reload_replaces_them_for_the_next_request() -> None:
+    from vecsieve.config.schema import Settings
+
+    rules = ({"collection": "c", "policy": {"mode": "off"}},)
+    async with upstream() as database, running(database.url, rules=rules) as proxy:
+        assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 1, 2]
+        other = request(search(), target=b"/collections/d/points/query")
+        assert ids(await raw_exchange(proxy.port, other)) == [0, 2, 3]
+        proxy.process.reload(Settings.model_validate({"upstream": {"url": database.url}}))
+        assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 2, 3]
+
+
+async def test_every_request_is_logged_once_without_what_the_client_sent() -> None:
+    async with upstream() as database, running(database.url) as proxy:
+        await raw_exchange(
+            proxy.port,
+            request(search(), headers=b"api-key: s3cret-canary\r\n", target=b"/collections/s3cret-canary/points/query"),
+        )
+        await raw_exchange(proxy.port, request(search(), target=b"/collections/s3cret-canary/points/scroll"))
+        await asyncio.sleep(0.05)
+        assert [(entry.operation.value, entry.outcome.value, entry.status) for entry in proxy.log] == [
+            ("query", "dedup", 200),
+            ("other", "passthrough", 200),
+        ]
+        assert "s3cret" not in repr(proxy.log)
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"),
+    [
+        (b"", True),
+        (b"gzip, deflate", True),
+        (b"gzip;q=1, identity;q=0", False),
+        (b"identity;q=0.5, *;q=0", True),
+        (b"*;q=0", False),
+        (b"gzip, *;q=0.0", False),
+        (b"identity;q=0.001", True),
+    ],
+)
+def test_identity_is_acceptable_unless_the_client_excludes_it(value: bytes, accepted: bool) -> None:
+    assert accepts_identity([(b"Accept-Encoding", value)]) is accepted
+
+
+@pytest.mark.parametrize(
+    ("raw", "seconds"),
+    [("/a?timeout=7", 7.0), ("/a?x=1&timeout=30&y", 30.0), ("/a", None), ("/timeout=3", None), ("/a?timeout=x", None)],
+)
+def test_the_clients_own_timeout_is_read_from_the_query_string(raw: str, seconds: float | None) -> None:
+    target = read_target(raw)
+    assert target is not None
+    assert client_timeout(target) == seconds
