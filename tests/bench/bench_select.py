@@ -1,0 +1,77 @@
+"""select() alone, against the one product it cannot do without: its own Gram matrix."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.figures import Aim, Figure, Sides, figure
+from bench.pools import sample
+from bench.rounds import Effort, interleave
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Policy
+
+SHAPES = ((50, 384), (50, 1536), (200, 1536), (1000, 1536))
+TOP_K = 10
+POOLS = 6  # rotated, so that no pool stays in the first-level cache from call to call
+ROUND_SECONDS = 0.03
+AIMS = {(50, 1536): (Aim("ours", "<=", 0.4), Aim("ratio", "<=", 4.0))}
+
+
+def bench_select(effort: Effort) -> Iterator[Figure]:
+    """One figure per pool shape, in milliseconds a call."""
+    policy = default_policy()
+    for n, dimensions in SHAPES:
+        samples = [sample(n, dimensions, seed=seed) for seed in range(POOLS)]
+        candidates = [
+            Candidates(scores=one.scores, vectors=one.vectors, magnitude=False, query=one.query) for one in samples
+        ]
+        sides = {
+            "select": per_call([partial(_select, each, policy) for each in candidates]),
+            "gram": per_call([partial(gram, one.vectors) for one in samples]),
+        }
+        interleave(sides, rounds=1)  # warm: first calls load libraries and touch memory
+        times = interleave(sides, rounds=effort.kernel_rounds)
+        yield figure(
+            f"select {n} × {dimensions}",
+            Sides(times["select"], times["gram"]),
+            unit="ms",
+            against="its Gram matrix",
+            aims=AIMS.get((n, dimensions), ()),
+        )
+
+
+def gram(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Cosines of all pairs, (n, n) float32: normalise, multiply."""
+    unit = vectors / np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    product: npt.NDArray[np.float32] = unit @ unit.T
+    return product
+
+
+def per_call(calls: Sequence[Callable[[], object]]) -> Callable[[], float]:
+    """A round: call each in turn for some 30 ms; the mean milliseconds of one call."""
+
+    def run() -> float:
+        done, start = 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - start) < ROUND_SECONDS:
+            for call in calls:
+                call()
+            done += len(calls)
+        return elapsed / done * 1e3
+
+    return run
+
+
+def default_policy() -> Policy:
+    """What a user gets who sets nothing."""
+    return Policies(Settings()).resolve("qdrant", "bench").selection
+
+
+def _select(candidates: Candidates, policy: Policy) -> object:
+    return select(candidates, top_k=TOP_K, policy=policy)

@@ -1,0 +1,125 @@
+"""Load on one server: its capacity with 8 keep-alive connections (wrk where present), its latency at a given rate."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.processes import environment, own_module
+
+CONNECTIONS = 8
+OPEN_CONNECTIONS = 64  # enough that a request hardly ever waits for a connection at half load
+GRACE_SECONDS = 15.0
+
+# wrk prints no machine-readable summary of its own; `done` does. A reply that is not 2xx counts as a failure.
+WRK_SCRIPT = """
+local file = io.open("%s", "rb")
+wrk.method, wrk.body = "%s", file and file:read("*a") or nil
+if file then wrk.headers["Content-Type"] = "application/json" end
+done = function(summary, latency, requests)
+  local e = summary.errors
+  io.write(string.format('\\n{"replies":%%d,"failures":%%d,"reply_bytes":%%d,"seconds":%%.6f}\\n', summary.requests,
+    e.connect + e.read + e.write + e.status + e.timeout, summary.bytes, summary.duration / 1e6))
+end
+"""
+
+
+class Failed(Exception):  # noqa: N818 - names what became of the measurement
+    """Requests failed under load: a rate of failures is no figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request, asked again and again. ``directory`` is where the generators' files go."""
+
+    method: str
+    path: str
+    body: bytes
+    directory: Path
+
+    def raw(self) -> bytes:
+        """The request as it goes over the wire."""
+        head = f"{self.method} {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        if self.body:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\n"
+        return head.encode() + b"\r\n" + self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Replies per second, and the mean size of a reply with its head, in bytes."""
+
+    per_second: float
+    reply_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Percentiles from the moment a request was due, in seconds."""
+
+    p50: float
+    p90: float
+    p99: float
+
+
+def generator_kind() -> str:
+    """Which load generator measures capacity."""
+    return "wrk" if shutil.which("wrk") else "own generator (wrk not found)"
+
+
+def capacity(request: Request, port: int, *, seconds: int) -> Capacity:
+    """Closed loop, 8 connections. Raises Failed when any request failed."""
+    wrk = shutil.which("wrk")
+    outcome = _generate(request, port, seconds=seconds, rate=0) if wrk is None else _wrk(wrk, request, port, seconds)
+    _check(outcome)
+    return Capacity(outcome["replies"] / outcome["seconds"], outcome["reply_bytes"] / outcome["replies"])
+
+
+def latency(request: Request, port: int, *, seconds: float, rate: float) -> Latency:
+    """Open loop at ``rate`` per second. Raises Failed when any request failed."""
+    outcome = _generate(request, port, seconds=seconds, rate=rate)
+    _check(outcome)
+    return Latency(outcome["p50"], outcome["p90"], outcome["p99"])
+
+
+def _check(outcome: dict[str, float]) -> None:
+    if outcome["failures"] or not outcome["replies"]:
+        raise Failed(f"{outcome['failures']:.0f} failures beside {outcome['replies']:.0f} replies")
+
+
+def _wrk(wrk: str, request: Request, port: int, seconds: int) -> dict[str, float]:
+    body = request.directory / "load-body"
+    body.unlink(missing_ok=True)
+    if request.body:
+        body.write_bytes(request.body)
+    script = request.directory / "load.lua"
+    script.write_text(WRK_SCRIPT % (body, request.method), encoding="utf-8")
+    url = f"http://127.0.0.1:{port}{request.path}"
+    printed = _output([wrk, "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script), url], seconds)
+    return _last_object(printed)
+
+
+def _generate(request: Request, port: int, *, seconds: float, rate: float) -> dict[str, float]:
+    file = request.directory / "load-request"
+    file.write_bytes(request.raw())
+    connections = OPEN_CONNECTIONS if rate else CONNECTIONS
+    arguments = (str(port), str(file), str(connections), str(seconds), str(rate))
+    return _last_object(_output(own_module("generator", *arguments), seconds))
+
+
+def _output(command: list[str], seconds: float) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=seconds + GRACE_SECONDS, env=environment()
+        )
+    except subprocess.CalledProcessError as error:
+        raise Failed(f"{command[0]} ended with {error.returncode}: {error.stderr[-1000:]}") from error
+    return done.stdout
+
+
+def _last_object(printed: str) -> dict[str, float]:
+    outcome: dict[str, float] = json.loads(printed.strip().splitlines()[-1])
+    return outcome

@@ -1,0 +1,61 @@
+"""Where uploads end: takes whole requests off the wire in large blocks, answers with how many bytes came, keeps none.
+
+One connection at a time, blocking: at a megabyte a call, Python only counts.
+
+Usage: python -m bench.sink PORT
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+BLOCK_BYTES = 1 << 20
+TAIL = b"\r\n0\r\n\r\n"  # the end of a chunked body without trailers; the uploads hold no such bytes of their own
+
+
+def serve(port: int) -> None:
+    """Accept connections until the process is ended."""
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                take(connection)
+
+
+def take(connection: socket.socket) -> None:
+    """Answer requests on one connection until the client closes it."""
+    block = memoryview(bytearray(BLOCK_BYTES))
+    while True:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            count = connection.recv_into(block)
+            if count == 0:
+                return
+            head += block[:count]
+        end = head.index(b"\r\n\r\n") + 4
+        received = _body(connection, block, head[:end], head[end:])
+        answer = b'{"result":%d,"status":"ok","time":0.0}' % received
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer)
+        )
+
+
+def _body(connection: socket.socket, block: memoryview, head: bytes, begun: bytes) -> int:
+    """Bytes of the body as they stood on the wire, framing of chunks included."""
+    wanted = None
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            wanted = int(line.split(b":")[1])
+    received, tail = len(begun), begun[-len(TAIL) :]
+    while (tail != TAIL) if wanted is None else (received < wanted):
+        count = connection.recv_into(block)
+        if count == 0:
+            break
+        received += count
+        tail = (tail + bytes(block[max(0, count - len(TAIL)) : count]))[-len(TAIL) :]
+    return received
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
