@@ -19,6 +19,7 @@ from vecsieve.adapters.json_spans import Span
 
 _MEMBER = b'"vector":'
 _PLACEHOLDER = b"[]"
+_FIRST_DIGITS = {b"-", *(b"%d" % digit for digit in range(10))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def guess_vectors(body: bytes, names: Collection[str]) -> list[Span]:
             inside = body.find(needle, start)
             is_named = inside >= 0  # nor in any later vector: searching on would read the rest once per point
             start = inside + len(needle) - 1 if is_named else start
-        if body[start : start + 1] == b"[" and body[start + 1 : start + 2] != b"[":
+        if body[start : start + 1] == b"[" and body[start + 1 : start + 2] in _FIRST_DIGITS:
             end = body.find(b"]", start) + 1
             if not end:
                 break

@@ -50,6 +50,9 @@ NUMBERS = ("0.1", "-2.5", "1e-7", "0.0", "3", "-0.0", "1e16", "0.100000001490116
 SCORES = ("0.9", "1", "-3.5", "1e-7", "0.0", "null", "1.0e2")
 
 
+NEVER = st.just(False)
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """One request and a server that answers any version of it."""
@@ -86,15 +89,14 @@ def stored_points(draw: st.DrawFn, schema: dict[str, str]) -> Stored:
 
 
 @st.composite
-def servers(draw: st.DrawFn, *, may_be_old: bool = False) -> tuple[Server, dict[str, str]]:
+def servers(draw: st.DrawFn, *, is_old: st.SearchStrategy[bool] = NEVER) -> tuple[Server, dict[str, str]]:
     names = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=3))
     # Sparse vectors always have a name.
     kinds = ["dense", "dense", "multi", "sparse"]
     schema = {name: draw(st.sampled_from(kinds if name else kinds[:3])) for name in names}
     points = tuple(draw(st.lists(stored_points(schema), max_size=7)))
-    is_old = may_be_old and draw(st.booleans())
     tail = draw(st.sampled_from([',"status":"ok","time":0.000154', ',"usage":{"a":[1]},"status":"ok","time":1e-06']))
-    return Server(points=points, is_old=is_old, tail=tail), schema
+    return Server(points=points, is_old=draw(is_old), tail=tail), schema
 
 
 def inputs(kind: str) -> Any:
@@ -166,7 +168,11 @@ def items(draw: st.DrawFn, name: str, schema: dict[str, str], *, ours: bool) -> 
 
 @st.composite
 def conversations(
-    draw: st.DrawFn, *, operation: str | None = None, may_be_old: bool = False, extra: dict[str, Any] | None = None
+    draw: st.DrawFn,
+    *,
+    operation: str | None = None,
+    is_old: st.SearchStrategy[bool] = NEVER,
+    extra: dict[str, Any] | None = None,
 ) -> Conversation:
     """A request of a kind that is ours (in a batch: at least one item), and the server's answers.
 
@@ -175,7 +181,7 @@ def conversations(
     if operation is None:
         operation = draw(st.sampled_from(sorted(PATHS)))
     name, _, batch = operation.partition("_")
-    server, schema = draw(servers(may_be_old=may_be_old))
+    server, schema = draw(servers(is_old=is_old))
     document: Any = _laid_over(draw(items(name, schema, ours=True)), extra)
     if batch:
         more = [

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters import qdrant_vectors
+from vecsieve.adapters.json_spans import Span
+from vecsieve.adapters.qdrant_vectors import compare, find_best, named
+
+
+def best(*values: dict[str, bytes], prefers: str = "") -> str | None:
+    text = b""
+    points: list[dict[str, Span]] = []
+    for value in values:
+        points.append({})
+        for name, vector in value.items():
+            points[-1][name] = (len(text), len(text) + len(vector))
+            text += vector
+    return find_best(text, points, prefers)
+
+
+def sparse(indices: list[int], values: list[float]) -> bytes:
+    return f'{{"indices":{indices},"values":{values}}}'.encode()
+
+
+def test_names_of_a_vector_value() -> None:
+    assert named(b"[1,2]", (0, 5)) == {"": (0, 5)}
+    assert named(b"null", (0, 4)) == {}
+    assert named(b"{}", (0, 2)) == {}
+    assert named(b'{"a":[1],"":[[2]]}', (0, 18)) == {"a": (5, 8), "": (12, 17)}
+    with pytest.raises(ValueError, match="neither"):
+        named(b"5", (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("point", "prefers", "expected"),
+    [
+        ({"d": b"[1,2]", "s": sparse([1], [1.0]), "m": b"[[1]]"}, "s", "d"),
+        ({"d": b"[1]", "": b"[1,2]"}, "d", ""),
+        ({"d": b"[1,2,3]", "e": b"[1,2]"}, "d", "e"),
+        ({"e": b"[1,2]", "d": b"[1,2]"}, "", "d"),
+        ({"s": sparse([1], [1.0]), "t": sparse([1], [1.0])}, "t", "t"),
+        ({"m": b"[[1]]", "t": sparse([1], [1.0])}, "gone", "t"),
+        ({"n": b"[[1]]", "m": b"[ [1]]"}, "gone", "m"),
+        ({"": b"[[1]]", "s": sparse([1], [1.0])}, "s", "s"),
+        ({}, "s", None),
+    ],
+)
+def test_the_best_vector_to_compare_by(point: dict[str, bytes], prefers: str, expected: str | None) -> None:
+    assert best(point, prefers=prefers) == expected
+    assert best({}, dict(reversed(point.items())), prefers=prefers) == expected
+
+
+def test_a_vector_some_points_lack_is_found_all_the_same() -> None:
+    assert best({"s": sparse([1], [1.0])}, {"d": b"[1]"}, prefers="s") == "d"
+
+
+def test_dense_vectors_become_rows_and_what_is_missing_nan() -> None:
+    found = compare([b"[1,0]", None, b"[0,1]", b"[1]", b"[1,null]", b"[[1,0]]", sparse([1], [1.0])])
+    assert found.vectors.dtype == np.float32
+    assert found.vectors[[0, 2]].tolist() == [[1, 0], [0, 1]]
+    assert np.isnan(found.vectors[[1, 3, 4, 5, 6]]).all()
+    assert found.unusable == 5
+    assert found.proven == (True, False, True, True, False, False, False)
+
+
+def test_the_first_usable_vector_gives_the_dimension() -> None:
+    assert compare([None, b"[]", b"[1,2,3]", b"[1,2]"]).vectors.shape == (4, 3)
+
+
+@pytest.mark.parametrize("values", [[], [None], [None, b"[]"], [b"null"], [b"[[]]"], [sparse([], [])]])
+def test_a_pool_without_vectors_has_no_columns(values: list[bytes | None]) -> None:
+    found = compare(values)
+    assert found.vectors.shape == (len(values), 0)
+    assert found.unusable == len(values)
+    assert not found.magnitude
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([b"[0.6,0.8]", b"[1,0]", None], False),
+        ([b"[0.6004,0.8]", b"[1,0]"], False),
+        ([b"[0.6,0.8]", b"[0,0]"], False),
+        ([b"[0.6,0.8]", b"[1,0.1]"], True),
+        ([b"[3,4]"], True),
+        ([b"[3e38,3e38]"], True),
+        ([b"[0,0]"], False),
+    ],
+)
+def test_length_matters_unless_every_vector_is_of_unit_length(values: list[bytes | None], expected: bool) -> None:
+    assert compare(values).magnitude is expected
+
+
+def test_sparse_vectors_become_rows_over_the_union_of_their_indices() -> None:
+    found = compare([sparse([70000, 3], [0.5, 1.0]), None, sparse([5], [2.0]), sparse([3], [1.0])])
+    assert found.vectors[[0, 2, 3]].tolist() == [[1.0, 0.0, 0.5], [0.0, 2.0, 0.0], [1.0, 0.0, 0.0]]
+    assert found.unusable == 1
+    assert found.proven == (False,) * 4
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"{}",
+        b'{"indices":[1]}',
+        b'{"indices":[1],"values":[1,2]}',
+        b'{"indices":[1],"values":["1"]}',
+        b'{"indices":1,"values":1}',
+        b'{"indices":[1],"values":[1],"more":1}',
+        b'{"indices":[true],"values":[1]}',
+    ],
+)
+def test_a_broken_sparse_vector_is_unusable(broken: bytes) -> None:
+    found = compare([sparse([1], [1.0]), broken])
+    assert np.isnan(found.vectors[1]).all()
+    assert found.unusable == 1
+
+
+@given(
+    rows=st.lists(st.dictionaries(st.integers(0, 40), st.floats(-4, 4, width=32), min_size=1, max_size=6), min_size=1),
+)
+def test_products_of_sparse_rows_are_those_of_the_sparse_vectors(rows: list[dict[int, float]]) -> None:
+    # Invariant: the dense rows have the inner products of the sparse vectors they stand for.
+    matrix = compare([sparse(list(row), list(row.values())) for row in rows]).vectors.astype(np.float64)
+    expected = [[sum(a[key] * b[key] for key in a.keys() & b.keys()) for b in rows] for a in rows]
+    np.testing.assert_allclose(matrix @ matrix.T, expected, atol=1e-4)
+
+
+def test_sparse_vectors_too_wide_for_a_matrix_are_unusable(monkeypatch: pytest.MonkeyPatch) -> None:
+    width = qdrant_vectors.MAX_SPARSE_WIDTH
+    assert compare([sparse(list(range(width)), [1.0] * width)]).unusable == 0
+    assert compare([sparse(list(range(width + 1)), [1.0] * (width + 1))]).unusable == 1
+    monkeypatch.setattr(qdrant_vectors, "MAX_SPARSE_CELLS", 3)
+    assert compare([sparse([1, 2], [1.0, 1.0])] * 2).unusable == 2
+
+
+def test_a_multivector_is_the_mean_of_its_rows() -> None:
+    found = compare([b"[[1,2],[3,4]]", b"[[5,6]]", b"[[1,2],[3]]", b"[[1,null]]", b"[1,2]", b"[[true,1]]", None])
+    assert found.vectors[:2].tolist() == [[2, 3], [5, 6]]
+    assert np.isnan(found.vectors[2:]).all()
+    assert found.unusable == 5
