@@ -97,6 +97,9 @@ class Upload(Payload):
             raise
         finally:
             self._ended.set()
+            if not self.is_sent and writer.transport is not None:
+                # Closing would first wait for a peer that may never read again; there is nothing whole to deliver.
+                writer.transport.abort()
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Write the body; the part of aiohttp's contract that has no length."""

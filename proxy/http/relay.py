@@ -30,7 +30,7 @@ from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.upstream import Upstream, UpstreamReply, is_write
 from vecsieve.proxy.http.writes import Writes
 
-# on, 0 seconds: closing sends a reset, the only sign a client of a close-delimited body can get (ops: SO_LINGER).
+# On, 0 seconds: closing sends a reset, the only sign that a close-delimited body can give of being cut.
 LINGER_RESET = struct.pack("ii", 1, 0)
 
 
@@ -102,10 +102,10 @@ class Relay:
             _break(request, response)
         except TimeoutError:
             self.events.client_failed(ClientFault.TOO_SLOW.value)
-            _break(request, response)
+            _abort(request)
         except ConnectionError:
             self.events.client_failed(ClientFault.GONE.value)
-            _break(request, response)
+            _abort(request)
         return response
 
     def _local(self, cause: FailureKind | ClientFault) -> web.StreamResponse:
@@ -116,13 +116,15 @@ class Relay:
 
 def _break(request: web.BaseRequest, response: RawResponse) -> None:
     """End the client's connection so that nobody takes what was sent for the whole answer."""
-    transport = request.transport
-    if transport is None:
-        return
-    if response.is_close_delimited:
-        # TLS or not, the kernel's socket is below: a reset is the one end that is not an end of file.
-        raw: socket.socket | None = transport.get_extra_info("socket")
-        if raw is not None:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
-        transport.abort()
+    raw: socket.socket | None = request.transport.get_extra_info("socket") if request.transport is not None else None
+    if response.is_close_delimited and raw is not None:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+        _abort(request)
+    request.protocol.force_close()
+
+
+def _abort(request: web.BaseRequest) -> None:
+    """End the client's connection now: a client that does not read would keep an orderly end waiting for ever."""
+    if request.transport is not None:
+        request.transport.abort()
     request.protocol.force_close()

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 
 from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.http.failures import UpstreamFailure, kind_of
+from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure, kind_of
 from vecsieve.proxy.http.headers import RawHeaders
 from vecsieve.proxy.http.raw_request import Upload
 
@@ -30,6 +30,9 @@ class UpstreamReply:
         self.status = response.status
         self.reason = response.reason or ""
         self.raw_headers: RawHeaders = response.raw_headers
+        self._ending = _ending_of(response)
+        if self._ending is not None:
+            self._ending.add_done_callback(self._connection_ended)
 
     @property
     def is_upload_over(self) -> bool:
@@ -61,6 +64,8 @@ class UpstreamReply:
 
     async def close(self) -> None:
         """Let go: the connection is closed unless the body was read to its end and the request sent whole."""
+        if self._ending is not None:
+            self._ending.remove_done_callback(self._connection_ended)
         self._response.close()
         if self._upload is not None:
             await self._upload.wait_ended()
@@ -68,11 +73,52 @@ class UpstreamReply:
     async def _next(self) -> bytes:
         """The next bytes, empty at the end. sock_read, set on the session, bounds the wait between two of them."""
         try:
-            if self._deadline_at is None:
-                return await self._response.content.readany()
             async with asyncio.timeout_at(self._deadline_at):
-                return await self._response.content.readany()
+                piece = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
-            failure = UpstreamFailure(kind_of(error))
-            self._events.upstream_failed(failure.kind.value)
-            raise failure from None
+            raise self._failure(kind_of(error)) from None
+        if not piece and self._is_cut:
+            raise self._failure(FailureKind.TRUNCATED)
+        return piece
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether what looks like the end of a body that only the connection ends was a reset.
+
+        aiohttp (3.14.5) takes the one for the other.
+        """
+        ending = self._ending
+        if ending is None or not ending.done() or ending.exception() is None:
+            return False
+        return self._response.content_length is None and "Transfer-Encoding" not in self._response.headers
+
+    def _connection_ended(self, _: asyncio.Future[None]) -> None:
+        """Wake a reader that would wait for its deadline.
+
+        When a chunk is malformed, aiohttp (3.14.5) closes the connection and forgets the stream being read.
+        """
+        content = self._response.content
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError())
+
+    def _failure(self, kind: FailureKind) -> UpstreamFailure:
+        self._events.upstream_failed(kind.value)
+        return UpstreamFailure(kind)
+
+
+def _ending_of(response: aiohttp.ClientResponse) -> asyncio.Future[None] | None:
+    """The future of the connection's end, while the body is still arriving; an exception in it means a reset."""
+    connection = response.connection
+    if response.content.is_eof() or connection is None or connection.protocol is None:
+        return None
+    ending = connection.protocol.closed
+    if ending is not None:
+        # Once per connection, however many replies it carries: somebody must look, or asyncio complains.
+        ending.remove_done_callback(_look)
+        ending.add_done_callback(_look)
+    return ending
+
+
+def _look(ending: asyncio.Future[None]) -> None:
+    if not ending.cancelled():
+        ending.exception()

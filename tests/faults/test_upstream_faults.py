@@ -1,0 +1,326 @@
+"""The database misbehaves: the client sees what a direct call would have shown, or an answer that says it is ours."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.faultup import FaultyUpstream, RawClient, Script, Talk, answering, raw_exchange, reply
+from support.relay_server import bare_relay
+from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
+from vecsieve.proxy.http.upstream import Upstream
+
+GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def after_request(answer: bytes, *, reset: bool = False) -> Script:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        if answer:
+            await talk.send(answer)
+        if reset:
+            await asyncio.sleep(0.05)  # so that what was sent is read before the reset destroys it
+            talk.reset()
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        (after_request(b""), "reset"),
+        (after_request(b"", reset=True), "reset"),
+        (after_request(b"HTTP/1.1 200 OK\r\nContent-Le"), "reset"),
+        (after_request(b"HTTP/1.1 200 OK\r\nContent-Le", reset=True), "reset"),
+        (after_request(b"\x00\x01garbage\r\n\r\n"), "protocol"),
+        (after_request(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "protocol"),
+        (
+            after_request(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+            "protocol",
+        ),
+        (after_request(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000 + b"\r\nContent-Length: 0\r\n\r\n"), "protocol"),
+        (after_request(b"HTTP/1.1 200 OK\r\nX: latin \xe9\r\nContent-Length: 0\r\n\r\n"), "protocol"),
+        (after_request(b"HTTP/1.1 200 OK\r\nX: bell \x07\r\nContent-Length: 0\r\n\r\n"), "protocol"),
+        (after_request(b"HTTP/1.1 200 caf\xe9\r\nContent-Length: 0\r\n\r\n"), "protocol"),
+        (after_request(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), "protocol"),
+    ],
+)
+async def test_no_usable_head_is_a_502_that_says_whose_it_is(script: Script, kind: str) -> None:
+    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        answer = await client.reply()
+        await client.close()
+        assert answer.status == 502
+        assert answer.header(b"x-vecsieve-origin") == b"proxy"
+        assert relay.heard.upstream == [kind]
+        assert relay.heard.answered == ["upstream_broke"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        reply(b"short", length=100),
+        CHUNKED + b"5\r\nhello\r\n",
+        CHUNKED + b"ff\r\nhello",
+        CHUNKED,
+        reply(b"", length=3),
+    ],
+)
+@pytest.mark.parametrize("reset", [False, True])
+async def test_a_cut_body_is_a_broken_connection_never_a_complete_answer(answer: bytes, reset: bool) -> None:
+    async with FaultyUpstream(after_request(answer, reset=reset)) as upstream, bare_relay(upstream.url) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await client.reply()
+        await client.close()
+        assert relay.heard.upstream == ["truncated"]
+        assert relay.heard.answered == []
+
+
+async def test_a_bad_chunk_amid_a_body_breaks_the_connection_at_once() -> None:
+    proceed = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.send(CHUNKED + b"5\r\nhello\r\n")
+        await proceed.wait()
+        await talk.send(b"zz\r\n")
+        await talk.reader.read()
+
+    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        await client.head()
+        assert await client.reader.readexactly(10) == b"5\r\nhello\r\n"
+        proceed.set()
+        assert await client.rest() == b"", "a bad chunk passed for an end"
+        await client.close()
+        assert relay.heard.upstream == ["truncated"]
+
+
+async def test_a_reset_within_a_close_delimited_body_is_a_reset_not_an_end() -> None:
+    answer = b"HTTP/1.1 200 OK\r\n\r\nsome of it"
+    async with FaultyUpstream(after_request(answer, reset=True)) as upstream, bare_relay(upstream.url) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        await client.head()
+        with pytest.raises(ConnectionError):
+            await client.rest()
+        await client.close()
+
+
+async def test_a_refused_connection_is_a_502_and_nothing_was_sent() -> None:
+    async with FaultyUpstream(answering(reply())) as gone:
+        url = gone.url
+    async with bare_relay(url) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        assert (await client.reply()).status == 502
+        assert relay.heard.upstream == ["connect"]
+        await client.close()
+
+
+async def test_the_first_request_after_the_database_returns_succeeds() -> None:
+    async with FaultyUpstream(answering(reply())) as first:
+        port = first.port
+    async with bare_relay(f"http://127.0.0.1:{port}") as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        assert (await client.reply()).status == 502
+        server = await asyncio.start_server(_answer_one, "127.0.0.1", port)
+        await client.send(GET)
+        assert (await client.reply()).status == 200
+        await client.close()
+        server.close()
+
+
+async def _answer_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(reply(b"back"))
+    writer.close()
+
+
+async def test_a_full_backlog_is_given_up_at_the_connect_deadline() -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+    fillers = []
+    for _ in range(4):  # the kernel answers no further SYN once the queue is full
+        filler = socket.socket()
+        filler.setblocking(False)
+        filler.connect_ex(listener.getsockname())
+        fillers.append(filler)
+    upstream = Upstream(
+        UpstreamSettings(url=f"http://127.0.0.1:{listener.getsockname()[1]}", connect_timeout_seconds=0.2)
+    )
+    with pytest.raises(UpstreamFailure) as caught:
+        async with upstream.send(method="GET", raw_target="/", headers=[], body=None):
+            pass
+    assert caught.value.kind is FailureKind.CONNECT
+    assert caught.value.before_sending
+    await upstream.close()
+    for each in [*fillers, listener]:
+        each.close()
+
+
+async def test_an_unknown_host_is_a_dns_failure() -> None:
+    upstream = Upstream(UpstreamSettings(url="http://does-not-exist.invalid:6333"))
+    with pytest.raises(UpstreamFailure) as caught:
+        async with upstream.send(method="GET", raw_target="/", headers=[], body=None):
+            pass
+    assert caught.value.kind is FailureKind.DNS
+    await upstream.close()
+
+
+async def test_a_silent_database_is_a_504_after_the_idle_deadline() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.reader.read()
+
+    async with (
+        FaultyUpstream(script) as upstream,
+        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 0.2}) as relay,
+    ):
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        assert (await client.reply()).status == 504
+        assert relay.heard.upstream == ["timeout"]
+        await client.close()
+
+
+async def test_a_database_that_stops_within_a_body_breaks_the_connection_at_the_idle_deadline() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.send(reply(b"some", length=100))
+        await talk.reader.read()
+
+    async with (
+        FaultyUpstream(script) as upstream,
+        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 0.2}) as relay,
+    ):
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await client.reply()
+        assert relay.heard.upstream == ["timeout"]
+        await client.close()
+
+
+async def test_a_database_that_stops_reading_an_upload_is_given_up_at_the_idle_deadline() -> None:
+    async def script(talk: Talk) -> None:
+        talk.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await talk.head()
+        await asyncio.sleep(10)
+
+    async with FaultyUpstream(script) as upstream:
+        client = Upstream(UpstreamSettings(url=upstream.url, stream_idle_timeout_seconds=0.3))
+        with pytest.raises(UpstreamFailure) as caught:
+            async with client.send(method="PUT", raw_target="/", headers=[], body=b"x" * 30_000_000):
+                pass
+        await client.close()
+    assert caught.value.kind is FailureKind.TIMEOUT
+
+
+async def test_a_slow_but_steady_database_is_waited_for() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.send(reply(b"0123456789"), slice_bytes=4, pause_seconds=0.02)
+
+    async with (
+        FaultyUpstream(script) as upstream,
+        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 0.3}) as relay,
+    ):
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        assert (await client.reply()).body == b"0123456789"
+        await client.close()
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_what_a_database_says_unasked_is_no_answer_to_the_next_request(late: bool) -> None:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.send(reply(b"first") + (b"" if late else reply(b"evil")))
+        if late:
+            await asyncio.sleep(0.05)
+            await talk.send(reply(b"evil"))
+        while await talk.request() is not None:
+            await talk.send(reply(b"next"))
+
+    async def plain(talk: Talk) -> None:
+        await (script(talk) if talk.number == 0 else answering(reply(b"next"))(talk))
+
+    async with FaultyUpstream(plain) as upstream, bare_relay(upstream.url) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        assert (await client.reply()).body == b"first"
+        await asyncio.sleep(0.1)
+        await client.send(GET)
+        assert (await client.reply()).body == b"next"
+        await client.close()
+
+
+async def test_a_deadline_covers_the_body_too() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.send(reply(b"some", length=100))
+        await talk.reader.read()
+
+    async with FaultyUpstream(script) as upstream:
+        client = Upstream(UpstreamSettings(url=upstream.url))
+        with pytest.raises(UpstreamFailure) as caught:
+            async with client.send(method="GET", raw_target="/", headers=[], body=None, deadline_seconds=0.2) as answer:
+                await answer.read_bounded(1000)
+        await client.close()
+    assert caught.value.kind is FailureKind.TIMEOUT
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    extra = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*command, *extra], check=True, capture_output=True)
+    return key, cert
+
+
+async def test_an_https_database_is_verified_by_default(certificate: tuple[Path, Path]) -> None:
+    key, cert = certificate
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(cert, key)
+    async with FaultyUpstream(answering(reply(b"ok")), tls=served) as upstream:
+        settings = UpstreamSettings(url=f"https://localhost:{upstream.port}")
+        distrustful = Upstream(settings)
+        with pytest.raises(UpstreamFailure) as caught:
+            async with distrustful.send(method="GET", raw_target="/", headers=[], body=None):
+                pass
+        await distrustful.close()
+        trusting = Upstream(settings, tls=ssl.create_default_context(cafile=str(cert)))
+        async with trusting.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+            assert await answer.read_bounded(10) == b"ok"
+        await trusting.close()
+    assert caught.value.kind is FailureKind.TLS
+
+
+async def test_the_proxy_stays_well_after_every_fault() -> None:
+    answers = [b"", reply(b"x", length=9), b"\x00", reply(b"fine")]
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.send(answers[talk.number % len(answers)])
+
+    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
+        before = len(asyncio.all_tasks())
+        for _ in range(40):
+            await raw_exchange(relay.port, b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n")
+        await asyncio.sleep(0.1)
+        assert len(asyncio.all_tasks()) <= before + 2
+        assert relay.heard.open_connections == 0
