@@ -190,3 +190,14 @@ def test_a_string_is_decoded_and_nothing_else_is() -> None:
     for text in (b"1", b"null", b'["a"]', b'"a', b'"\\ud800"', b'"\xff"'):
         with pytest.raises(ValueError, match=r"\w"):
             string(text)
+
+
+@pytest.mark.parametrize("text", [b' {"a":1}', b'{"a":1} '])
+def test_an_object_must_fill_its_span(text: bytes) -> None:
+    with pytest.raises(ValueError, match="byte"):
+        members(text, (0, len(text)))
+
+
+def test_an_array_must_begin_where_its_span_does() -> None:
+    with pytest.raises(ValueError, match="delimiter"):
+        elements(b" [1]", (0, 4))

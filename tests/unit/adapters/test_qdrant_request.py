@@ -251,3 +251,7 @@ def test_a_batch_of_another_shape_is_left_alone(body: bytes, reason: Reason) -> 
 def test_one_count_is_wanted_for_each_search() -> None:
     with pytest.raises(ValueError, match="zip"):
         widened("query", b'{"query":[1]}', 20, 20)
+
+
+def test_a_key_that_is_no_unicode_text_is_left_to_the_server() -> None:
+    assert refusal("query", b'{"query":{"\xff":1}}') is Reason.UNSUPPORTED_FIELD
