@@ -10,6 +10,8 @@ from vecsieve.proxy.embedded.fields import Body, Json, boolean, mapping, number,
 
 DEFAULT_VECTOR = ""
 _MAX_DIMENSION = 65_536
+_PLACEHOLDER = "no-vectors"
+"""A sparse vector no point has. Qdrant allows a collection without vectors, for lookups; qdrant-edge-py 0.9.0 does not."""
 # What Qdrant 1.19 shows for a collection created without them.
 _HNSW: dict[str, Json] = {
     "m": 16,
@@ -64,12 +66,14 @@ def wants_index(settings: Body) -> bool:
 def edge_config(settings: Body) -> Any:
     """The engine's config for these settings."""
     engine = edge()
+    given = mapping(settings.get("sparse_vectors", {}))
     with Translated():
+        dense = {name: _dense(name, value) for name, value in dense_settings(settings).items()}
+        if not dense and not given:
+            given = {_PLACEHOLDER: {}}
         return engine.EdgeConfig(
-            vectors={name: _dense(name, value) for name, value in dense_settings(settings).items()},
-            sparse_vectors={
-                name: _sparse(mapping(value)) for name, value in mapping(settings.get("sparse_vectors", {})).items()
-            },
+            vectors=dense,
+            sparse_vectors={name: _sparse(mapping(value)) for name, value in given.items()},
             hnsw_config=_hnsw(settings.get("hnsw_config")),
             quantization_config=_quantization(settings.get("quantization_config")),
             optimizers=_optimizers(settings.get("optimizers_config")),
