@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from vecsieve.proxy.http.fence import first_standing
 
 
-def failing(error: Exception) -> object:
+Rung = Callable[[], Awaitable[str]]
+
+
+def failing(error: Exception) -> Rung:
     async def rung() -> str:
         raise error
 
@@ -21,21 +25,21 @@ async def standing() -> str:
 @pytest.mark.parametrize("error", [ValueError("x"), RecursionError(), MemoryError(), KeyError("k"), AssertionError()])
 async def test_whatever_breaks_the_next_rung_answers_and_the_failure_is_heard(error: Exception) -> None:
     heard: list[Exception] = []
-    assert await first_standing([failing(error), standing], heard.append) == "stands"  # type: ignore[list-item]  # - a rung typed loosely
+    assert await first_standing([failing(error), standing], heard.append) == "stands"
     assert heard == [error]
 
 
 async def test_a_standing_rung_leaves_the_lower_ones_alone() -> None:
-    def untouchable() -> object:
+    def untouchable() -> Awaitable[str]:
         raise AssertionError("the lower rung was entered")
 
-    assert await first_standing([standing, untouchable], [].append) == "stands"  # type: ignore[list-item]  # - never called
+    assert await first_standing([standing, untouchable], [].append) == "stands"
 
 
 async def test_when_all_fall_nothing_is_returned_and_each_is_heard_in_order() -> None:
     first, second = ValueError("first"), ValueError("second")
     heard: list[Exception] = []
-    assert await first_standing([failing(first), failing(second)], heard.append) is None  # type: ignore[list-item]  # - a rung typed loosely
+    assert await first_standing([failing(first), failing(second)], heard.append) is None
     assert heard == [first, second]
 
 
