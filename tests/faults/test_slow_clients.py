@@ -1,0 +1,208 @@
+"""Clients that are slow, silent or too many: each is let go at its own deadline, the others notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
+from support.relay_server import bare_relay
+from vecsieve.config.schema import LimitSettings
+
+GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"
+GET_CLOSE = b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n"
+HURRIED = LimitSettings(head_timeout_seconds=0.2)
+
+
+async def test_a_head_that_dribbles_in_gets_408_at_the_deadline() -> None:
+    async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
+        client = await RawClient.connect(relay.port)
+        dribble = asyncio.create_task(_dribble(client, GET))
+        answer = await client.rest()
+        dribble.cancel()
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"x-vecsieve-origin: proxy" in answer
+        assert b"Connection: close" in answer
+        assert relay.heard.rejected == ["head_timeout"]
+        assert upstream.connections == 0
+        await client.close()
+
+
+async def _dribble(client: RawClient, data: bytes) -> None:
+    for each in range(len(data)):
+        client.writer.write(data[each : each + 1])
+        await asyncio.sleep(0.02)
+
+
+async def test_a_later_head_that_stops_gets_408_too() -> None:
+    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        assert (await client.reply()).body == b"ok"
+        await client.send(b"GET / HT")
+        assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
+        await client.close()
+
+
+async def test_an_idle_kept_connection_is_not_a_slow_head() -> None:
+    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(
+            b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\n\r\n{}\r\n"
+        )  # and an old client's extra line
+        assert (await client.reply()).body == b"ok"
+        await asyncio.sleep(0.4)
+        await client.send(GET)
+        assert (await client.reply()).body == b"ok"
+        await client.close()
+        assert relay.heard.rejected == []
+
+
+async def test_a_connection_on_which_nothing_comes_is_closed_without_a_word() -> None:
+    async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
+        client = await RawClient.connect(relay.port)
+        assert await client.rest() == b""
+        assert relay.heard.rejected == ["silent"]
+        await client.close()
+
+
+async def test_a_request_slower_than_the_head_deadline_is_not_cut() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await asyncio.sleep(0.5)
+        await talk.send(reply(b"late"))
+
+    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET + b"GET /half")  # and a pipelined head that stays half
+        assert (await client.reply()).body == b"late"
+        await client.send(b"-a-head")
+        assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
+        await client.close()
+
+
+async def test_an_idle_connection_ends_at_the_keep_alive_deadline() -> None:
+    limits = LimitSettings(keep_alive_seconds=0.2)
+    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=limits) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        await client.reply()
+        assert await client.rest() == b""
+        await client.close()
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"])
+async def test_a_body_that_stops_gets_408_and_never_completes_upstream(framing: bytes) -> None:
+    limits = LimitSettings(stream_idle_timeout_seconds=0.2)
+    async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=limits) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(b"PUT / HTTP/1.1\r\nHost: c\r\n" + framing)
+        answer = await client.reply()
+        assert answer.status == 408
+        assert answer.header(b"connection") == b"close"
+        assert relay.heard.client == ["too_slow"]
+        assert upstream.requests == []
+        client.reset()
+
+
+async def test_a_slow_but_steady_body_is_waited_for() -> None:
+    limits = LimitSettings(stream_idle_timeout_seconds=0.3)
+    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=limits) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(b"PUT / HTTP/1.1\r\nHost: c\r\nContent-Length: 10\r\n\r\n")
+        await _dribble(client, b"0123456789")
+        assert (await client.reply()).body == b"ok"
+        await client.close()
+        assert upstream.requests[0].body == b"0123456789"
+
+
+async def test_a_client_that_does_not_read_its_answer_is_let_go() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.send(reply(b"x" * 30_000_000))
+
+    async with (
+        FaultyUpstream(script) as upstream,
+        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 0.3}) as relay,
+    ):
+        client = await RawClient.connect(relay.port)
+        await client.send(GET)
+        while not relay.heard.client:
+            await asyncio.sleep(0.02)
+        assert relay.heard.client == ["too_slow"]
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await client.reply()
+        await client.close()
+
+
+async def test_connections_beyond_the_limit_are_closed_at_once_and_the_others_live() -> None:
+    limits = LimitSettings(connections=3)
+    proceed = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await proceed.wait()
+        await talk.send(reply(b"ok"))
+
+    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url, limits=limits) as relay:
+        busy = [await RawClient.connect(relay.port) for _ in range(3)]
+        for client in busy:
+            await client.send(GET)
+        while upstream.connections < 3:
+            await asyncio.sleep(0.01)
+        assert await raw_exchange(relay.port, GET_CLOSE) == b""
+        assert relay.heard.rejected == ["limit"]
+        proceed.set()
+        for client in busy:
+            answer = await client.reply()
+            assert answer.body == b"ok"
+            assert answer.header(b"connection") == b"close", "crowded: answers end their connections"
+            await client.close()
+
+
+async def test_above_four_fifths_the_oldest_idle_connection_makes_room() -> None:
+    limits = LimitSettings(connections=5)
+    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=limits) as relay:
+        clients = []
+        for _ in range(4):
+            client = await RawClient.connect(relay.port)
+            await client.send(GET)
+            assert (await client.reply()).header(b"connection") is None
+            clients.append(client)
+        newcomer = await RawClient.connect(relay.port)
+        await newcomer.send(GET)
+        assert (await newcomer.reply()).body == b"ok"
+        assert await clients[0].rest() == b"", "the oldest went"
+        await clients[1].send(GET)
+        assert (await clients[1].reply()).body == b"ok"
+        assert relay.heard.rejected == ["crowded"]
+        assert relay.heard.open_connections == 4
+        for client in [*clients, newcomer]:
+            await client.close()
+
+
+async def test_draining_ends_idle_connections_now_and_busy_ones_with_their_answer() -> None:
+    arrived, proceed = asyncio.Event(), asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        while (request := await talk.request()) is not None:
+            if request.line.startswith(b"GET /slow"):
+                arrived.set()
+                await proceed.wait()
+            await talk.send(reply(b"ok"))
+
+    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
+        idle, busy = await RawClient.connect(relay.port), await RawClient.connect(relay.port)
+        await idle.send(GET)
+        await idle.reply()
+        await busy.send(b"GET /slow HTTP/1.1\r\nHost: c\r\n\r\n")
+        await arrived.wait()
+        relay.listener.drain()
+        assert await idle.rest() == b""
+        proceed.set()
+        answer = await busy.reply()
+        assert (answer.body, answer.header(b"connection")) == (b"ok", b"close")
+        assert await busy.rest() == b""
+        await idle.close()
+        await busy.close()
