@@ -1,0 +1,220 @@
+"""The demo as a newcomer runs it: the real command, the real engine, the real proxy, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from support import stack
+from vecsieve.proxy.demo.collection import NAME, Collection
+from vecsieve.proxy.demo.corpus import load
+
+COMMAND = (sys.executable, "-m", "vecsieve.proxy", "demo")
+QUESTIONS = 42
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A finished run."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def run(*arguments: str) -> Done:
+    started = time.monotonic()
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=100)
+    return Done(code=done.returncode, out=done.stdout, err=done.stderr, seconds=time.monotonic() - started)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Done:
+    return run()
+
+
+@pytest.fixture
+def kept() -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*COMMAND, "--keep"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=30)
+
+
+def read_until(process: subprocess.Popen[str], last: str) -> str:
+    assert process.stdout is not None
+    seen: list[str] = []
+    for line in process.stdout:
+        seen.append(line)
+        if last in line:
+            return "".join(seen)
+    raise AssertionError("the demo ended early: " + "".join(seen))
+
+
+def children_of(pid: int) -> list[int]:
+    """The live processes that ``pid`` has started."""
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:  # it ended while we looked
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return sorted(found)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for_children(pid: int, count: int) -> list[int]:
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline:
+        children = children_of(pid)
+        if len(children) == count:
+            return children
+        time.sleep(0.02)
+    raise AssertionError(f"wanted {count} children of {pid}, found {children_of(pid)}")
+
+
+def test_the_demo_ends_well_in_under_a_minute_and_complains_of_nothing(plain: Done) -> None:
+    assert plain.code == 0, plain.err
+    assert plain.err == ""
+    assert plain.seconds < 60
+
+
+def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done) -> None:
+    assert "Asked directly" in plain.out
+    assert "Asked through VecSieve" in plain.out
+    assert "4 of 8 repeat a result above" in plain.out
+    assert "no repeats" in plain.out
+    assert plain.out.count("= same text as") >= 2
+    assert plain.out.count("+ came in, was number") == 4
+
+
+def test_the_demo_fits_the_plain_width(plain: Done) -> None:
+    assert max(len(line) for line in plain.out.splitlines()) <= 120
+    assert "\x1b" not in plain.out
+
+
+def test_the_demo_says_what_was_added_and_what_the_number_is_worth(plain: Done) -> None:
+    assert re.search(r"Added time: [+-]\d+\.\d ms", plain.out)
+    assert "not built for speed" in plain.out
+
+
+def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) -> None:
+    by_vector = re.search(r"by vector *│ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out)
+    assert by_vector is not None
+    assert int(by_vector[1]) > 80
+    assert int(by_vector[2]) <= 5
+    assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in " ".join(plain.out.split())
+
+
+def test_answers_without_copies_come_back_unchanged(plain: Done) -> None:
+    unchanged = re.search(r"(\d+) had nothing to collapse", plain.out)
+    assert unchanged is not None
+    assert int(unchanged[1]) >= 5
+
+
+def test_free_text_is_answered_by_a_listed_question_and_says_so() -> None:
+    done = run("--query", "remove white space from a string")
+    assert done.code == 0, done.err
+    assert "no embedding model" in done.out
+    assert "Question 2: How do I strip whitespace" in done.out
+
+
+def test_an_unknown_number_is_refused_before_anything_starts() -> None:
+    done = run("--query", "4711")
+    assert done.code == 2
+    assert "no question 4711: want 1 to 42" in done.err
+    assert done.seconds < 10
+
+
+def test_the_users_own_settings_do_not_bend_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECSIEVE_MODE", "off")
+    done = run("--query", "36")
+    assert done.code == 0, done.err
+    assert "+ came in" in done.out
+
+
+def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything(kept: subprocess.Popen[str]) -> None:
+    text = read_until(kept, 'print(url, *(point.payload["document"]')
+    children = wait_for_children(kept.pid, 2)
+    lines = [shlex.split(line) for line in text.splitlines() if line.strip().startswith("curl")]
+    answers = [ask(words) for words in lines]
+    assert [len(points) for points in answers] == [8, 8]
+    assert answers[0] != answers[1]
+    python = re.sub(r"^ {2}", "", text[text.index("  from qdrant_client") :], flags=re.MULTILINE)
+    pasted = subprocess.run([sys.executable, "-"], input=python, capture_output=True, text=True, check=True, timeout=60)
+    assert len(pasted.stdout.split()) == 18  # two URLs with eight documents each
+    metrics = re.search(r"http://\S+/metrics", text)
+    assert metrics is not None
+    assert stack.exchange(metrics[0].removesuffix("/metrics"), "GET", "/metrics").status == 200
+    kept.send_signal(signal.SIGINT)
+    assert kept.wait(timeout=30) == 0
+    assert not [pid for pid in children if is_alive(pid)]
+
+
+def ask(words: list[str]) -> list[object]:
+    """Sends what a printed curl line would send."""
+    parts = urlsplit(words[2])
+    answer = stack.exchange(f"http://{parts.netloc}", "POST", parts.path, words[words.index("-d") + 1].encode())
+    assert answer.status == 200
+    points: list[object] = json.loads(answer.body)["result"]["points"]
+    return points
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_story_runs_leaves_no_process_behind(
+    kept: subprocess.Popen[str], number: signal.Signals
+) -> None:
+    children = wait_for_children(kept.pid, 2)
+    kept.send_signal(number)
+    assert kept.wait(timeout=30) in {0, 130}
+    assert not [pid for pid in children if is_alive(pid)]
+
+
+def test_a_proxy_that_dies_under_way_is_a_failure_and_leaves_no_process_behind(kept: subprocess.Popen[str]) -> None:
+    children = wait_for_children(kept.pid, 2)
+    os.kill(children[1], signal.SIGKILL)
+    kept.communicate(timeout=60)
+    assert kept.returncode not in {0, None}
+    assert not [pid for pid in children if is_alive(pid)]
+
+
+def test_the_engine_gives_back_the_corpus_that_was_loaded() -> None:
+    corpus = load()
+    written: list[int] = []
+    with stack.embedded() as url, Collection(url) as collection:
+        collection.load(corpus, progress=written.append)
+        answer = collection.ask(corpus.vectors[17], limit=3)
+        stored = json.loads(stack.exchange(url, "GET", f"/collections/{NAME}/points/17").body)["result"]
+    assert sum(written) == len(corpus.chunks)
+    assert len(answer.rows) == len(answer.scores) == 3
+    assert answer.scores[0] == pytest.approx(1.0, abs=1e-4)
+    assert list(answer.scores) == sorted(answer.scores, reverse=True)
+    assert answer.milliseconds > 0
+    assert stored["payload"] == corpus.chunks[17].payload()
