@@ -52,16 +52,21 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two lists: corpus rows in order, a note where there is something to say, and its counts."""
+    """One of the two lists: corpus rows in order, their texts, a note where there is something to say, and its counts."""
 
     rows: tuple[int, ...]
+    texts: tuple[str, ...]
     notes: tuple[Note | None, ...]
     counts: Counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """``threshold``: the cosine distance up to which two of this question's candidates count as copies."""
+    """``threshold``: the cosine distance up to which two of this question's candidates count as copies.
+
+    Results are told apart by their texts, not by their ids: chunks of equal text have equal scores, and which of those
+    comes first the engine decides anew for every limit.
+    """
 
     direct: Side
     proxied: Side
@@ -69,13 +74,13 @@ class Comparison:
 
     @property
     def changed(self) -> bool:
-        """Whether the answers differ at all."""
-        return self.direct.rows != self.proxied.rows
+        """Whether the answers differ in any text."""
+        return self.direct.texts != self.proxied.texts
 
     @property
     def first_kept(self) -> bool:
-        """Whether both answers begin with the same result."""
-        return self.direct.rows[:1] == self.proxied.rows[:1]
+        """Whether both answers begin with the same text."""
+        return self.direct.texts[:1] == self.proxied.texts[:1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +107,8 @@ def compare(corpus: Corpus, pool: Pool, *, direct: Answer, proxied: Answer) -> C
     repeats = _direct_notes(corpus, direct.rows, proxied.rows, clusters=clusters, threshold=chosen.threshold)
     arrivals = _proxied_notes(corpus, proxied.rows, direct.rows, ranks=ranks, threshold=chosen.threshold)
     return Comparison(
-        direct=Side(rows=direct.rows, notes=repeats, counts=_counts(corpus, direct.rows, chosen.threshold)),
-        proxied=Side(rows=proxied.rows, notes=arrivals, counts=_counts(corpus, proxied.rows, chosen.threshold)),
+        direct=_side(corpus, direct.rows, repeats, threshold=chosen.threshold),
+        proxied=_side(corpus, proxied.rows, arrivals, threshold=chosen.threshold),
         threshold=chosen.threshold,
     )
 
@@ -121,8 +126,9 @@ def _direct_notes(
     corpus: Corpus, rows: tuple[int, ...], others: tuple[int, ...], *, clusters: Mapping[int, int], threshold: float
 ) -> tuple[Note | None, ...]:
     notes: list[Note | None] = list(_repeats(corpus, rows, threshold))
+    elsewhere = _texts(corpus, others)
     for place, row in enumerate(rows):
-        if notes[place] is None and row not in others:
+        if notes[place] is None and corpus.chunks[row].text not in elsewhere:
             notes[place] = _clustered(corpus, rows, place, clusters=clusters)
     return tuple(notes)
 
@@ -141,8 +147,9 @@ def _proxied_notes(
     corpus: Corpus, rows: tuple[int, ...], others: tuple[int, ...], *, ranks: Mapping[int, int], threshold: float
 ) -> tuple[Note | None, ...]:
     notes: list[Note | None] = list(_repeats(corpus, rows, threshold))
+    elsewhere = _texts(corpus, others)
     for place, row in enumerate(rows):
-        if notes[place] is None and row not in others:
+        if notes[place] is None and corpus.chunks[row].text not in elsewhere:
             notes[place] = CameIn(rank=ranks.get(row))
     return tuple(notes)
 
@@ -159,9 +166,15 @@ def _repeat(corpus: Corpus, rows: tuple[int, ...], place: int, near: Nearest) ->
     return Repeat(place=near.place, distance=near.distance, same_text=same)
 
 
-def _counts(corpus: Corpus, rows: tuple[int, ...], threshold: float) -> Counts:
-    return Counts(
+def _side(corpus: Corpus, rows: tuple[int, ...], notes: tuple[Note | None, ...], *, threshold: float) -> Side:
+    texts = _texts(corpus, rows)
+    counts = Counts(
         results=len(rows),
         by_vector=vector_repeats(corpus.vectors[list(rows)], threshold),
-        by_wording=wording_repeats([corpus.chunks[row].text for row in rows]),
+        by_wording=wording_repeats(texts),
     )
+    return Side(rows=rows, texts=texts, notes=notes, counts=counts)
+
+
+def _texts(corpus: Corpus, rows: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(corpus.chunks[row].text for row in rows)

@@ -19,6 +19,10 @@ _CAUTION = (
     "The embedded engine is here for trying things out, it is not built for speed: fetching more results with their "
     "vectors costs it more than it costs a Qdrant server."
 )
+_SMALL_PRINT = (
+    "By wording: at least half of a result's three-word runs stand in one single result above it. "
+    "Results of equal text count as the same result: the engine may list either first."
+)
 
 
 def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
@@ -65,7 +69,7 @@ def summary_table(summary: Summary) -> RenderableType:
     facts = Text.assemble(
         f"{summary.changed} answers changed, {summary.unchanged} had nothing to collapse and came back unchanged; "
         f"the first result stayed first in {summary.first_kept} of {summary.questions}.\n",
-        ("By wording: at least half of a result's three-word runs stand in one single result above it.", "dim"),
+        (_SMALL_PRINT, "dim"),
     )
     return Group(table, facts)
 

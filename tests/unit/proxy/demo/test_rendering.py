@@ -29,6 +29,7 @@ def printed(renderable: RenderableType, *, width: int = 120, encoding: str = "ut
 def side(*notes: Note | None, by_vector: int = 0) -> Side:
     return Side(
         rows=tuple(range(len(notes))),
+        texts=("",) * len(notes),
         notes=notes,
         counts=Counts(results=len(notes), by_vector=by_vector, by_wording=0),
     )

@@ -11,7 +11,7 @@ from vecsieve.proxy.demo.summary import summarise, timing
 
 def side(*rows: int, by_vector: int = 0, by_wording: int = 0) -> Side:
     counts = Counts(results=len(rows), by_vector=by_vector, by_wording=by_wording)
-    return Side(rows=rows, notes=(None,) * len(rows), counts=counts)
+    return Side(rows=rows, texts=tuple(map(str, rows)), notes=(None,) * len(rows), counts=counts)
 
 
 CHANGED = Comparison(
