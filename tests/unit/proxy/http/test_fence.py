@@ -7,7 +7,6 @@ import pytest
 
 from vecsieve.proxy.http.fence import first_standing
 
-
 Rung = Callable[[], Awaitable[str]]
 
 
@@ -33,7 +32,8 @@ async def test_a_standing_rung_leaves_the_lower_ones_alone() -> None:
     def untouchable() -> Awaitable[str]:
         raise AssertionError("the lower rung was entered")
 
-    assert await first_standing([standing, untouchable], [].append) == "stands"
+    heard: list[Exception] = []
+    assert await first_standing([standing, untouchable], heard.append) == "stands"
 
 
 async def test_when_all_fall_nothing_is_returned_and_each_is_heard_in_order() -> None:
