@@ -1,0 +1,236 @@
+"""File, environment and flags become Settings, each beating the one before; whatever is wrong is one SettingsError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.config.fields import leaves
+from vecsieve.config.load import LARGEST_FILE_BYTES, load
+from vecsieve.config.problems import SettingsError
+from vecsieve.config.schema import FixedThreshold, RelativeThreshold, Settings
+
+
+def written(directory: Path, text: str | bytes) -> Path:
+    file = directory / "vecsieve.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def problems(file: Path | None = None, environment: dict[str, str] | None = None, **flags: object) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load(file=file, environment=environment or {}, flags=flags)
+    return str(caught.value).splitlines()
+
+
+def test_nothing_given_means_the_defaults() -> None:
+    assert load(file=None, environment={}, flags={}) == Settings()
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n", "\ufeff"])
+def test_an_empty_file_means_the_defaults(tmp_path: Path, text: str) -> None:
+    assert load(file=written(tmp_path, text), environment={}, flags={}) == Settings()
+
+
+def test_the_file_beats_the_defaults_and_the_environment_the_file_and_flags_the_environment(tmp_path: Path) -> None:
+    file = written(tmp_path, "{workers: 2, listen: 'a:1', admin: 'a:2', limits: {in_flight: 7, head_fields: 8}}")
+    environment = {"VECSIEVE_LISTEN": "b:1", "VECSIEVE_ADMIN": "b:2", "VECSIEVE_LIMITS_IN_FLIGHT": "9"}
+    settings = load(file=file, environment=environment, flags={"admin": "c:2", "upstream.url": "http://c:3"})
+    assert (settings.workers, settings.listen, settings.admin) == (2, "b:1", "c:2")
+    assert (settings.limits.in_flight, settings.limits.head_fields) == (9, 8)
+    assert settings.upstream.url == "http://c:3"
+
+
+def test_the_environment_may_name_the_file_and_the_flag_beats_it(tmp_path: Path) -> None:
+    (tmp_path / "flag").mkdir()
+    named = written(tmp_path, "workers: 2")
+    flagged = written(tmp_path / "flag", "workers: 3")
+    environment = {"VECSIEVE_CONFIG": str(named)}
+    assert load(file=None, environment=environment, flags={}).workers == 2
+    assert load(file=flagged, environment=environment, flags={}).workers == 3
+
+
+@pytest.mark.parametrize("mode", ["on", "off"])
+def test_the_words_on_and_off_are_modes_and_not_booleans(tmp_path: Path, mode: str) -> None:
+    settings = load(file=written(tmp_path, f"mode: {mode}\npolicy: {{mode: {mode}}}"), environment={}, flags={})
+    assert settings.mode == settings.policy.mode == mode
+
+
+def test_whole_numbers_are_good_for_fractions(tmp_path: Path) -> None:
+    file = written(tmp_path, "limits: {head_timeout_seconds: 5}\npolicy: {mmr: {lambda: 1}, threshold: {fixed: 0}}")
+    settings = load(file=file, environment={}, flags={})
+    assert settings.limits.head_timeout_seconds == 5.0
+    assert settings.policy.mmr is not None
+    assert settings.policy.mmr.lambda_ == 1.0
+    assert settings.policy.threshold == FixedThreshold(fixed=0.0)
+
+
+@pytest.mark.parametrize("word", ["none", "null", "~", ""])
+def test_mmr_is_switched_off_by_none_and_by_null(tmp_path: Path, word: str) -> None:
+    assert load(file=written(tmp_path, f"policy:\n  mmr: {word}"), environment={}, flags={}).policy.mmr is None
+
+
+def test_none_leaves_optional_settings_unset(tmp_path: Path) -> None:
+    file = written(tmp_path, "mode: none\npolicy: {vector: none}\nrules: [{preset: none}]")
+    settings = load(file=file, environment={}, flags={})
+    assert settings.mode is settings.policy.vector is settings.rules[0].preset is None
+
+
+def test_a_threshold_is_relative_unless_it_says_fixed(tmp_path: Path) -> None:
+    file = written(tmp_path, "policy: {threshold: {max: 0.2}}")
+    threshold = load(file=file, environment={}, flags={}).policy.threshold
+    assert threshold == RelativeThreshold(relative=0.20, min=0.02, max=0.2)
+
+
+def test_variables_of_one_threshold_make_one_threshold_that_replaces_the_files(tmp_path: Path) -> None:
+    file = written(tmp_path, "policy: {threshold: {fixed: 0.1}}")
+    environment = {"VECSIEVE_POLICY_THRESHOLD_MIN": "0.05", "VECSIEVE_POLICY_THRESHOLD_MAX": "0.2"}
+    threshold = load(file=file, environment=environment, flags={}).policy.threshold
+    assert threshold == RelativeThreshold(relative=0.20, min=0.05, max=0.2)
+
+
+def test_a_variable_beneath_a_none_of_the_file_switches_mmr_on_again(tmp_path: Path) -> None:
+    file = written(tmp_path, "policy: {mmr: none}")
+    policy = load(file=file, environment={"VECSIEVE_POLICY_MMR_LAMBDA": "0.4"}, flags={}).policy
+    assert policy.mmr is not None
+    assert policy.mmr.lambda_ == 0.4
+
+
+def test_what_stands_in_the_way_of_a_variable_is_still_reported(tmp_path: Path) -> None:
+    file = written(tmp_path, "limits: 5")
+    found = problems(file, {"VECSIEVE_LIMITS_IN_FLIGHT": "5"})
+    assert found == ["limits: wanted a mapping; saw 5"]
+
+
+def test_a_closing_slash_of_the_upstream_url_is_dropped(tmp_path: Path) -> None:
+    file = written(tmp_path, "upstream: {url: 'http://qdrant:6333/'}")
+    assert load(file=file, environment={}, flags={}).upstream.url == "http://qdrant:6333"
+
+
+def test_anchors_and_aliases_work(tmp_path: Path) -> None:
+    file = written(tmp_path, "rules: [{collection: a, policy: &p {linkage: single}}, {collection: b, policy: *p}]")
+    rules = load(file=file, environment={}, flags={}).rules
+    assert rules[0].policy == rules[1].policy == {"linkage": "single"}
+
+
+def test_a_missing_file_is_a_problem_and_hides_no_other(tmp_path: Path) -> None:
+    found = problems(tmp_path / "nowhere.yaml", {"VECSIEVE_WORKERS": "many"})
+    assert found == [
+        f"{tmp_path}/nowhere.yaml: wanted a readable file; saw no such file or directory",
+        'workers (VECSIEVE_WORKERS): wanted a whole number from 1 to 256; saw "many"',
+    ]
+
+
+def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
+    assert problems(tmp_path) == [f"{tmp_path}: wanted a readable file; saw is a directory"]
+
+
+def test_a_name_with_a_nul_is_not_a_file() -> None:
+    assert problems(Path("a\0b"))[0].endswith("wanted a readable file; saw no file of that name")
+
+
+def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
+    file = written(tmp_path, b"#" * (LARGEST_FILE_BYTES + 1))
+    assert problems(file) == [f"{file}: wanted a file of at most {LARGEST_FILE_BYTES} bytes; saw a larger one"]
+
+
+def test_a_problem_says_which_variable_or_flag_the_value_came_from() -> None:
+    environment = {"VECSIEVE_LISTEN": "here", "VECSIEVE_LIMITS_IN_FLIGHT": "0"}
+    with pytest.raises(SettingsError) as caught:
+        load(file=None, environment=environment, flags={"upstream.url": "there", "workers": 0})
+    assert [problem.path for problem in caught.value.problems] == [
+        "listen (VECSIEVE_LISTEN)",
+        "workers (command line)",
+        "upstream.url (command line)",
+        "limits.in_flight (VECSIEVE_LIMITS_IN_FLIGHT)",
+    ]
+
+
+def test_an_unknown_flag_is_a_problem_like_an_unknown_key() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^upstream.uri \(command line\): wanted a known key \(did you mean url\?\)"
+    ):
+        load(file=None, environment={}, flags={"upstream.uri": "http://a:1"})
+
+
+keys = st.sampled_from(
+    sorted({part for leaf in leaves() for part in leaf.path} | {"rules", "preset", "collection", "tenant_keys", "<<"})
+)
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.sampled_from(["on", "off", "none", "classical", "heavy", "*", "127.0.0.1:6343", "http://a:1", "longest"]),
+    st.text(max_size=20),
+)
+trees = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys | st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def refusal(file: Path | None, environment: dict[str, str]) -> SettingsError | None:
+    try:
+        load(file=file, environment=environment, flags={})
+    except SettingsError as error:
+        return error
+    return None
+
+
+def loads_or_refuses(file: Path) -> None:
+    error = refusal(file, {})
+    if error is not None:
+        lines = str(error).split("\n")
+        assert len(lines) == len(error.problems) > 0
+        assert all(line.isprintable() for line in lines)
+
+
+@given(content=st.binary(max_size=200))
+def test_any_bytes_make_settings_or_a_settings_error(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Invariant: load returns Settings or raises SettingsError with a line per problem, whatever the file holds."""
+    loads_or_refuses(written(tmp_path_factory.getbasetemp(), content))
+
+
+@given(text=st.text(alphabet=st.sampled_from("ab01:-[]{},&*!|>'\"\\#%@?~ \n\t.eExUou_<"), max_size=60))
+def test_any_yaml_syntax_makes_settings_or_a_settings_error(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Invariant: as above, for texts made of the characters that mean something to YAML."""
+    loads_or_refuses(written(tmp_path_factory.getbasetemp(), text))
+
+
+@given(tree=st.dictionaries(keys, trees, max_size=5))
+def test_any_tree_of_real_keys_makes_settings_or_a_settings_error(
+    tree: dict[str, object], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Invariant: as above, for documents that get as far as the models."""
+    loads_or_refuses(written(tmp_path_factory.getbasetemp(), yaml.safe_dump(tree)))
+
+
+@given(
+    policies=st.lists(st.dictionaries(keys, trees, max_size=4), min_size=1, max_size=3),
+    base=st.dictionaries(keys, scalars, max_size=3),
+)
+def test_any_rules_make_settings_or_a_settings_error(
+    policies: list[dict[str, object]], base: dict[str, object], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Invariant: as above, for what stands inside the policies of rules."""
+    rules = [{"collection": f"c{index}", "policy": policy} for index, policy in enumerate(policies)]
+    text = yaml.safe_dump({"policy": base, "rules": rules})
+    loads_or_refuses(written(tmp_path_factory.getbasetemp(), text))
+
+
+@given(environment=st.dictionaries(st.sampled_from([leaf.path for leaf in leaves()]), st.text(max_size=12), max_size=4))
+def test_any_environment_makes_settings_or_a_settings_error(environment: dict[tuple[str, ...], str]) -> None:
+    """Invariant: load returns Settings or raises SettingsError, whatever our variables hold."""
+    variables = {"VECSIEVE_" + "_".join(path).upper(): value for path, value in environment.items()}
+    error = refusal(None, variables)
+    assert error is None or {problem.path.split(" ")[0] for problem in error.problems} <= {
+        ".".join(leaf.path) for leaf in leaves()
+    }
