@@ -19,7 +19,7 @@ from vecsieve.proxy.demo.choosing import Choice, UnknownQuestion, choose
 from vecsieve.proxy.demo.collection import NAME, Collection
 from vecsieve.proxy.demo.corpus import Corpus, CorpusDamaged
 from vecsieve.proxy.demo.corpus import load as load_corpus
-from vecsieve.proxy.demo.keeping import Addresses, instructions
+from vecsieve.proxy.demo.keeping import Addresses, instructions, invitation
 from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
 from vecsieve.proxy.fetching import fetch_k, grown_fetch_k
 from vecsieve.proxy.policies import Policies
@@ -47,6 +47,8 @@ def run(*, query: str | None, keep: bool) -> int:
             _play(corpus, choice, addresses, console)
             if keep:
                 _keep(corpus, choice, addresses, console)
+        if not keep:
+            console.print(f"\n{invitation(len(corpus.questions))}", style="dim")
     except UnknownQuestion as error:
         sys.stderr.write(f"{error}\n")
         return 2

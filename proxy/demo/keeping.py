@@ -16,6 +16,13 @@ class Addresses:
     admin: str
 
 
+def invitation(questions: int) -> str:
+    """What to try next, after a run that ends by itself."""
+    return (
+        f"Another question: vecsieve demo --query NUMBER (1 to {questions}). To ask by yourself: vecsieve demo --keep"
+    )
+
+
 def instructions(at: Addresses, *, row: int, question: int, limit: int) -> str:
     """How to query what was left running. ``row``: a point whose neighbours are asked for; ``question``: from 0."""
     body = f'{{"query": {row}, "limit": {limit}, "with_payload": ["document", "title"]}}'
@@ -28,15 +35,16 @@ Still running until Ctrl-C:
 
 The same search both ways, the neighbours of chunk {row}:
 
-  curl -s {at.engine}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
-  curl -s {at.proxy}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
+curl -s {at.engine}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
+curl -s {at.proxy}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
 
 The same in Python, with the vector of question {question + 1}:
 
-  from qdrant_client import QdrantClient
-  from vecsieve.proxy.demo.corpus import load
-  vector = load().question_vectors[{question}].tolist()
-  for url in ("{at.engine}", "{at.proxy}"):
-      points = QdrantClient(url=url).query_points("{NAME}", query=vector, limit={limit}).points
-      print(url, *(point.payload["document"] for point in points), sep="\\n  ")
+from qdrant_client import QdrantClient
+from vecsieve.proxy.demo.corpus import load
+vector = load().question_vectors[{question}].tolist()
+for url in ("{at.engine}", "{at.proxy}"):
+    points = QdrantClient(url=url).query_points("{NAME}", query=vector, limit={limit}).points
+    print(url, *(point.payload["document"] for point in points), sep="\\n  ")
+
 """

@@ -139,6 +139,10 @@ def test_answers_without_copies_come_back_unchanged(plain: Done) -> None:
     assert int(unchanged[1]) >= 5
 
 
+def test_the_demo_ends_by_saying_what_to_try_next(plain: Done) -> None:
+    assert plain.out.splitlines()[-1].endswith("vecsieve demo --keep")
+
+
 def test_free_text_is_answered_by_a_listed_question_and_says_so() -> None:
     done = run("--query", "strip whitespace around my text")
     assert done.code == 0, done.err
@@ -167,7 +171,7 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything(kept: subpr
     answers = [ask(words) for words in lines]
     assert [len(points) for points in answers] == [8, 8]
     assert answers[0] != answers[1]
-    python = re.sub(r"^ {2}", "", text[text.index("  from qdrant_client") :], flags=re.MULTILINE)
+    python = text[text.index("from qdrant_client") :]
     pasted = subprocess.run([sys.executable, "-"], input=python, capture_output=True, text=True, check=True, timeout=60)
     assert len(pasted.stdout.split()) == 18  # two URLs with eight documents each
     metrics = re.search(r"http://\S+/metrics", text)

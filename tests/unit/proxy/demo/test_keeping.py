@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import shlex
 
 from vecsieve.proxy.demo.collection import NAME
-from vecsieve.proxy.demo.keeping import Addresses, instructions
+from vecsieve.proxy.demo.keeping import Addresses, instructions, invitation
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 TEXT = instructions(AT, row=77, question=35, limit=8)
@@ -28,12 +27,21 @@ def test_the_curl_lines_ask_both_servers_for_the_neighbours_of_a_point() -> None
         assert json.loads(words[words.index("-d") + 1])["limit"] == 8
 
 
-def test_the_python_lines_are_python_once_their_margin_is_gone() -> None:
-    lines = TEXT[TEXT.index("  from qdrant_client") :]
-    tree = ast.parse(re.sub(r"^ {2}", "", lines, flags=re.MULTILINE))
+def test_the_python_lines_are_python_without_a_margin_that_a_prompt_would_refuse() -> None:
+    lines = TEXT[TEXT.index("from qdrant_client") :]
+    tree = ast.parse(lines)
     assert [type(node).__name__ for node in tree.body] == ["ImportFrom", "ImportFrom", "Assign", "For"]
     assert "question_vectors[35]" in lines
 
 
 def test_the_question_is_numbered_as_the_reader_knows_it() -> None:
     assert "question 36" in TEXT
+
+
+def test_the_blank_line_that_ends_a_block_at_a_prompt_is_there() -> None:
+    assert TEXT.endswith("\n\n")
+
+
+def test_the_invitation_names_the_numbers_there_are() -> None:
+    assert "--query NUMBER (1 to 42)" in invitation(42)
+    assert "--keep" in invitation(42)
