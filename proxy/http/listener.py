@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
+from aiohttp.web_protocol import RequestPayloadError
 
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -153,8 +154,13 @@ def _parser_faults(server: DataServer, limits: LimitSettings) -> list[str]:
 
 
 def _first_body(server: DataServer, rest: bytes) -> bytes | None:
-    """The body a fresh connection reads from a POST with these fields; None when it refuses the head."""
+    """The body a fresh connection reads from a POST with these fields; None when it refuses the head or the body."""
     probe = server()
     probe.data_received(b"POST / HTTP/1.1\r\nHost: probe\r\n" + rest)
     message, payload = probe._messages[0]  # noqa: SLF001 - audited
-    return payload.read_nowait() if isinstance(message, RawRequestMessage) else None
+    if not isinstance(message, RawRequestMessage):
+        return None
+    try:
+        return payload.read_nowait()
+    except RequestPayloadError:
+        return None

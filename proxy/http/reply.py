@@ -14,7 +14,7 @@ from vecsieve.proxy.http.raw_request import Upload
 
 
 class ReplyTooLarge(Exception):  # noqa: N818 - a verdict on the reply, not a fault of the database
-    """The body is longer than the limit it was read with. The connection is not used again."""
+    """The body is longer than the limit it was read with."""
 
 
 class UpstreamReply:

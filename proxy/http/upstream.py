@@ -28,6 +28,9 @@ from vecsieve.proxy.http.reply import ReplyTooLarge, UpstreamReply
 __all__ = ["ReplyTooLarge", "Upstream", "UpstreamReply", "is_write"]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Measured on loopback, 2 kB PUTs one after another: 0.24 ms on a kept connection, 0.60 ms and half the throughput on a new
+# one each; elsewhere a round trip and a handshake more. One second is a fifth of what Qdrant grants (5 s), and a client's
+# own pool runs the same risk with more. Whatever happens on it, nothing is sent twice.
 WRITE_IDLE_SECONDS = 1.0
 
 

@@ -8,6 +8,7 @@ import hashlib
 import tracemalloc
 
 import pytest
+
 from support.faultup import FaultyUpstream, RawClient, Talk, answering, reply
 from support.relay_server import bare_relay
 

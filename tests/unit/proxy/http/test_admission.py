@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from vecsieve.proxy.http.admission import Admission
+
+
+async def hold(gate: Admission, until: asyncio.Event) -> bool:
+    async with gate.place() as admitted:
+        if admitted:
+            await until.wait()
+        return admitted
+
+
+async def fail_inside(gate: Admission) -> None:
+    async with gate.place():
+        assert gate.in_flight == 1
+        raise ValueError("ours")
+
+
+async def test_a_place_is_free_again_after_the_block_however_it_ends() -> None:
+    gate = Admission(limit=1, wait_seconds=0.01)
+    with pytest.raises(ValueError, match="ours"):
+        await fail_inside(gate)
+    assert gate.in_flight == 0
+    async with gate.place() as admitted:
+        assert admitted
+
+
+async def test_whoever_finds_no_place_is_refused_after_the_wait() -> None:
+    gate, until = Admission(limit=1, wait_seconds=0.01), asyncio.Event()
+    first = asyncio.create_task(hold(gate, until))
+    await asyncio.sleep(0)
+    assert await hold(gate, until) is False
+    until.set()
+    assert await first is True
+
+
+async def test_whoever_waits_gets_the_place_that_comes_free() -> None:
+    gate, until = Admission(limit=1, wait_seconds=5), asyncio.Event()
+    first, second = (asyncio.create_task(hold(gate, until)) for _ in range(2))
+    await asyncio.sleep(0)
+    until.set()
+    assert (await first, await second) == (True, True)
+
+
+async def test_the_queue_is_bounded_too() -> None:
+    gate, until = Admission(limit=2, wait_seconds=5), asyncio.Event()
+    tasks = [asyncio.create_task(hold(gate, until)) for _ in range(4)]
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(hold(gate, until), 1) is False, "the fifth neither fits nor may wait"
+    until.set()
+    assert await asyncio.gather(*tasks) == [True] * 4
+
+
+async def test_a_cancelled_waiter_takes_no_place_with_it() -> None:
+    gate, until = Admission(limit=1, wait_seconds=5), asyncio.Event()
+    first, second = (asyncio.create_task(hold(gate, until)) for _ in range(2))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    until.set()
+    await first
+    assert await hold(gate, until) is True
+    assert gate.in_flight == 0

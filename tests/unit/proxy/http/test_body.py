@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aiohttp import web
+
+from support.faultup import RawClient
+from support.relay_server import Heard, PlainDialect
+from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.proxy.http.body import RequestBody
+from vecsieve.proxy.http.failures import ClientBodyError, ClientFault
+from vecsieve.proxy.http.listener import DataServer, listen
+
+Look = Callable[[RequestBody], Awaitable[object]]
+LENGTH = b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 10\r\n\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def looked_at(look: Look, *sent: bytes, idle_seconds: float = 5.0, leave: bool = False) -> object:
+    """What ``look`` makes of the body of one request that arrives in these pieces."""
+    results: asyncio.Queue[object] = asyncio.Queue()
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            results.put_nowait(await look(RequestBody(request, idle_seconds=idle_seconds)))
+        except ClientBodyError as error:
+            results.put_nowait(error.fault)
+        return web.Response()
+
+    limits = LimitSettings()
+    listener = await listen(
+        DataServer(handler, limits, LocalAnswers(PlainDialect()), Heard()), limits, ("127.0.0.1", 0)
+    )
+    client = await RawClient.connect(listener.port)
+    for piece in sent:
+        await client.send(piece)
+        await asyncio.sleep(0.01)
+    if leave:
+        client.reset()
+    result = await asyncio.wait_for(results.get(), 5)
+    await client.close()
+    await listener.close(grace_seconds=0)
+    return result
+
+
+async def all_of(body: RequestBody) -> bytes:
+    return b"".join([chunk async for chunk in body.chunks()])
+
+
+def whole(limit_bytes: int = 100, deadline_seconds: float = 5.0) -> Look:
+    return lambda body: body.whole(limit_bytes=limit_bytes, deadline_seconds=deadline_seconds)
+
+
+@pytest.mark.parametrize(
+    "sent", [(LENGTH, b"01234", b"56789"), (CHUNKED, b"5\r\n01234\r\n", b"5\r\n56789\r\n0\r\n\r\n")]
+)
+async def test_a_small_body_is_read_whole(sent: tuple[bytes, ...]) -> None:
+    assert await looked_at(whole(), *sent) == b"0123456789"
+    assert await looked_at(whole(limit_bytes=10), *sent) == b"0123456789"
+
+
+@pytest.mark.parametrize(
+    "sent", [(LENGTH, b"01234", b"56789"), (CHUNKED, b"5\r\n01234\r\n", b"5\r\n56789\r\n0\r\n\r\n")]
+)
+@pytest.mark.parametrize("limit", [0, 4, 9, 10, 100])
+async def test_whatever_was_looked_at_passes_through_complete(sent: tuple[bytes, ...], limit: int) -> None:
+    async def look(body: RequestBody) -> tuple[bytes | None, bytes]:
+        return await body.whole(limit_bytes=limit, deadline_seconds=5), await all_of(body)
+
+    expected = b"0123456789"
+    assert await looked_at(look, *sent) == (expected if limit >= 10 else None, expected)
+
+
+async def test_a_declared_length_beyond_the_limit_is_not_even_begun() -> None:
+    assert await looked_at(whole(limit_bytes=9), LENGTH) is None
+
+
+async def test_a_body_slower_than_the_deadline_is_handed_over_not_refused() -> None:
+    started = asyncio.Event()
+
+    async def look(body: RequestBody) -> tuple[bytes | None, bytes]:
+        first = await body.whole(limit_bytes=100, deadline_seconds=0.05)
+        started.set()
+        return first, await all_of(body)
+
+    assert await looked_at(look, LENGTH, b"01234", *[b""] * 10, b"56789") == (None, b"0123456789")
+    assert started.is_set()
+
+
+async def test_a_silent_client_is_too_slow() -> None:
+    assert await looked_at(all_of, LENGTH, b"0", idle_seconds=0.05) is ClientFault.TOO_SLOW
+    assert await looked_at(whole(), LENGTH, b"0", idle_seconds=0.05) is ClientFault.TOO_SLOW
+
+
+async def test_a_bad_chunk_is_the_clients_fault_at_once() -> None:
+    assert await looked_at(all_of, CHUNKED, b"3\r\nabc\r\n", b"zz\r\n") is ClientFault.MALFORMED
+    assert await looked_at(whole(), CHUNKED, b"3\r\nabc\r\n", b"zz\r\n") is ClientFault.MALFORMED
+
+
+@pytest.mark.parametrize(
+    "head", [b"POST / HTTP/1.1\r\nHost: c\r\n\r\n", b"PUT / HTTP/1.1\r\nHost: c\r\nContent-Length: 0\r\n\r\n"]
+)
+async def test_no_body_is_empty_and_does_not_exist(head: bytes) -> None:
+    async def look(body: RequestBody) -> tuple[bool, bytes | None, bytes]:
+        return body.exists, await body.whole(limit_bytes=0, deadline_seconds=1), await all_of(body)
+
+    assert await looked_at(look, head) == (False, b"", b"")
+
+
+async def test_framing_is_known_before_reading() -> None:
+    async def look(body: RequestBody) -> tuple[bool, int | None, bool]:
+        return body.exists, body.content_length, body.is_chunked
+
+    assert await looked_at(look, LENGTH, b"0123456789") == (True, 10, False)
+    assert await looked_at(look, CHUNKED, b"0\r\n\r\n") == (True, None, True)

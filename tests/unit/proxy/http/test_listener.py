@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import logging
+import socket
+
+import aiohttp
+import pytest
+from aiohttp import http_parser, web
+
+from support.faultup import FaultyUpstream, answering, raw_exchange, reply
+from support.relay_server import Heard, PlainDialect, bare_relay
+from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.http import audit
+from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library, audit_session
+from vecsieve.proxy.http.listener import DataServer, effective_settings, listen, prove_settings
+
+GET = b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n"
+LIMITS = LimitSettings()
+
+
+async def hello(request: web.BaseRequest) -> web.StreamResponse:
+    return web.Response(text=request.raw_path)
+
+
+def server(limits: LimitSettings = LIMITS) -> DataServer:
+    return DataServer(hello, limits, LocalAnswers(PlainDialect()), Heard())
+
+
+async def test_control_aiohttp_drops_all_settings_for_one_wrong_name(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    made = web.Server(hello, max_field_size=77, no_such_setting=1)()
+    assert made.max_field_size == 8190, "aiohttp now refuses a wrong name itself"
+
+
+async def test_a_wrong_name_is_an_error_of_ours() -> None:
+    built = server()
+    built._settings["no_such_setting"] = 1
+    with pytest.raises(TypeError):
+        built()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("max_line_size", 8190, "max_line_size is 8190, configured 16384"),
+        ("max_field_size", 8190, "max_field_size is 8190"),
+        ("max_field_size", 8190, None),
+        ("max_headers", 1, "max_headers is 1"),
+        ("keepalive_timeout", 1.0, "keepalive_timeout is 1.0"),
+        ("lingering_time", 3.0, "lingering_time is 3.0"),
+        ("auto_decompress", True, "request bodies are decompressed"),
+        ("access_log", logging.getLogger("x"), "access log is on"),
+    ],
+)
+async def test_a_setting_that_is_not_in_force_refuses_the_start(name: str, value: object, said: str | None) -> None:
+    built = server()
+    built._settings[name] = value  # type: ignore[assignment]  # - a wrong value on purpose
+    with pytest.raises(IncompatibleLibrary, match=said):
+        prove_settings(built, LIMITS)
+
+
+async def test_a_parser_that_takes_larger_fields_refuses_the_start() -> None:
+    smaller = LimitSettings(head_field_bytes=1000)
+    with pytest.raises(IncompatibleLibrary, match="limit of a header field"):
+        prove_settings(server(), smaller)
+
+
+async def test_the_configured_settings_are_in_force() -> None:
+    prove_settings(server(), LIMITS)
+    assert effective_settings(LIMITS)["keepalive_timeout"] == 620.0
+
+
+async def test_the_pure_python_parser_refuses_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_parser, "HttpRequestParser", http_parser.HttpRequestParserPy)
+    with pytest.raises(IncompatibleLibrary, match="pure-Python parser"):
+        await listen(server(), LIMITS, ("127.0.0.1", 0))
+
+
+def test_a_renamed_private_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    audit_library()
+    monkeypatch.setattr(audit, "RELIED_ON", ((web.StreamResponse, ("_prepare_headers", "_renamed")),))
+    with pytest.raises(IncompatibleLibrary, match=r"has no StreamResponse\._renamed"):
+        audit_library()
+
+
+async def test_a_session_without_the_switch_is_a_clear_error() -> None:
+    session = aiohttp.ClientSession()
+    audit_session(session)
+    del session._retry_connection
+    with pytest.raises(IncompatibleLibrary, match="would re-send writes"):
+        audit_session(session)
+    await session.close()
+
+
+async def test_port_zero_is_a_free_port_and_a_taken_one_an_error() -> None:
+    first = await listen(server(), LIMITS, ("127.0.0.1", 0))
+    assert first.port > 0
+    with pytest.raises(OSError, match="address already in use"):
+        await listen(server(), LIMITS, ("127.0.0.1", first.port))
+    await first.close(grace_seconds=0)
+
+
+async def test_several_listeners_share_one_inherited_socket() -> None:
+    shared = socket.create_server(("127.0.0.1", 0))
+    listeners = [await listen(server(), LIMITS, shared.dup()) for _ in range(2)]
+    assert {each.port for each in listeners} == {shared.getsockname()[1]}
+    assert b"200 OK" in await raw_exchange(shared.getsockname()[1], GET)
+    for each in listeners:
+        await each.close(grace_seconds=0)
+    shared.close()
+
+
+async def test_a_closed_listener_takes_no_more_connections() -> None:
+    async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url) as relay:
+        port = relay.port
+        assert b"200 OK" in await raw_exchange(port, GET)
+    with pytest.raises(ConnectionRefusedError):
+        await raw_exchange(port, GET)

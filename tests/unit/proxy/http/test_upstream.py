@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from support.faultup import FaultyUpstream, Talk, answering, reply
+from support.relay_server import Heard
+from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.http.events import Unheard
+from vecsieve.proxy.http.pools import BoundedResolver
+from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, is_write
+from vecsieve.proxy.http.writes import Writes
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[FaultyUpstream]:
+    async with FaultyUpstream(answering(reply(b"0123456789"))) as upstream:
+        yield upstream
+
+
+@pytest.fixture
+async def upstream(database: FaultyUpstream) -> AsyncIterator[Upstream]:
+    made = Upstream(UpstreamSettings(url=database.url))
+    yield made
+    await made.close()
+
+
+def test_everything_unknown_is_a_write() -> None:
+    assert [is_write(method, is_search=False) for method in ("GET", "HEAD", "OPTIONS")] == [False] * 3
+    assert all(is_write(method, is_search=False) for method in ("PUT", "POST", "DELETE", "PATCH", "MKCOL", "TRACE"))
+    assert not is_write("POST", is_search=True)
+
+
+async def test_both_pools_have_the_switch_off_and_no_habits_of_a_browser(upstream: Upstream) -> None:
+    for session in (upstream._reads, upstream._writes):
+        assert session._retry_connection is False
+        assert isinstance(session.cookie_jar, aiohttp.DummyCookieJar)
+        assert session.trust_env is False
+        assert session.auto_decompress is False
+
+
+@pytest.mark.parametrize(
+    "target", ["//evil.example/a", "/@evil.example/", "/a/../../b", "/?x=http://evil/", "/a#b", "/\\evil"]
+)
+async def test_no_target_leads_anywhere_else(database: FaultyUpstream, upstream: Upstream, target: str) -> None:
+    async with upstream.send(method="GET", raw_target=target, headers=[], body=None) as answer:
+        assert answer.status == 200
+    assert database.requests[0].line == f"GET {target} HTTP/1.1".encode()
+    assert database.requests[0].headers == [(b"Host", f"127.0.0.1:{database.port}".encode())]
+
+
+@pytest.mark.parametrize(
+    ("body", "length", "expected"),
+    [
+        (b"abc", None, [(b"Content-Length", b"3")]),
+        (b"", None, [(b"Content-Length", b"0")]),
+        (None, 0, [(b"Content-Length", b"0")]),
+        (None, None, []),
+    ],
+)
+async def test_the_body_decides_the_framing_whatever_the_list_says(
+    database: FaultyUpstream, upstream: Upstream, body: bytes | None, length: int | None, expected: list[object]
+) -> None:
+    headers = [(b"Host", b"c"), (b"Transfer-Encoding", b"chunked")]
+    async with upstream.send(
+        method="POST", raw_target="/", headers=headers, body=body, content_length=length
+    ) as answer:
+        assert await answer.read_bounded(10) == b"0123456789"
+    assert database.requests[0].headers[1:] == expected
+    assert database.requests[0].body == (body or b"")
+
+
+@pytest.mark.parametrize("length", [None, 6])
+async def test_an_iterator_is_chunked_unless_its_length_is_known(
+    database: FaultyUpstream, upstream: Upstream, length: int | None
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"abc"
+        yield b"def"
+
+    async with upstream.send(method="PUT", raw_target="/", headers=[], body=pieces(), content_length=length):
+        pass
+    assert database.requests[0].content == b"abcdef"
+    assert (database.requests[0].header(b"content-length") is None) is (length is None)
+
+
+async def test_a_large_body_of_bytes_arrives_whole(database: FaultyUpstream, upstream: Upstream) -> None:
+    body = bytes(range(256)) * 10_000
+    async with upstream.send(method="PUT", raw_target="/", headers=[], body=body):
+        pass
+    assert database.requests[0].body == body
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [reply(b"0123456789"), b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n"],
+)
+async def test_reading_is_bounded_by_declared_and_by_real_size(
+    database: FaultyUpstream, upstream: Upstream, answer: bytes
+) -> None:
+    database.script = answering(answer)
+    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as got:
+        assert await got.read_bounded(10) == b"0123456789"
+    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as got:
+        with pytest.raises(ReplyTooLarge):
+            await got.read_bounded(9)
+
+
+async def test_a_body_can_be_iterated(upstream: Upstream) -> None:
+    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+        assert b"".join([piece async for piece in answer.iter()]) == b"0123456789"
+        assert answer.is_upload_over
+
+
+async def test_a_reply_that_was_not_read_does_not_go_back_to_the_pool(
+    database: FaultyUpstream, upstream: Upstream
+) -> None:
+    database.script = answering(reply(b"x" * 3_000_000))
+    for _ in range(2):
+        async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+            assert answer.status == 200
+    assert database.connections == 2
+
+
+async def test_a_lookup_that_hangs_is_a_dns_failure_in_time() -> None:
+    resolver = BoundedResolver(seconds=0.01)
+
+    class Stuck(aiohttp.ThreadedResolver):
+        async def resolve(self, *_: object) -> list[object]:  # type: ignore[override]  # - never answers
+            await asyncio.sleep(10)
+            return []
+
+    resolver._inner = Stuck()
+    with pytest.raises(OSError, match="name lookup timed out"):
+        await resolver.resolve("slow.example", 80)
+    await resolver.close()
+
+
+async def test_writes_left_behind_are_cut_after_the_grace_period() -> None:
+    arrived, over = asyncio.Event(), asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        arrived.set()
+        await talk.reader.read()
+        over.set()
+
+    async with FaultyUpstream(script) as database:
+        upstream, writes = Upstream(UpstreamSettings(url=database.url)), Writes()
+        opening = upstream.open(
+            method="DELETE", raw_target="/", headers=[], upload=None, content_length=None, is_search=False
+        )
+        client = asyncio.create_task(writes.see_through(opening, None))
+        await arrived.wait()
+        client.cancel()
+        await asyncio.gather(client, return_exceptions=True)
+        assert len(writes) == 1
+        assert not over.is_set()
+        await writes.close(grace_seconds=0.05)
+        await asyncio.wait_for(over.wait(), 5)
+        assert len(writes) == 0
+        await upstream.close()
+
+
+def test_a_sink_that_nobody_watches_takes_every_event() -> None:
+    quiet, heard = Unheard(), Heard()
+    for sink in (quiet, heard):
+        sink.connections_changed(1)
+        sink.connection_rejected("limit")
+        sink.answered_locally("internal")
+        sink.upstream_failed("reset")
+        sink.client_failed("gone")
+    assert (heard.open_connections, heard.upstream) == (1, ["reset"])
