@@ -115,9 +115,10 @@ def _is_free(tree: Mapping[str, object], path: Path) -> bool:
 
 
 def _put(tree: dict[str, object], path: Path, value: object) -> None:
-    """Set a value in a tree of this module's own making."""
+    """Set a value in a tree of this module's own making. A scalar on the way gives place: the longer path says more."""
     for part in path[:-1]:
-        below = tree.setdefault(str(part), {})
-        assert isinstance(below, dict)  # noqa: S101 - no path of values lies beneath another's scalar
+        below = tree.get(str(part))
+        if not isinstance(below, dict):
+            below = tree[str(part)] = {}
         tree = below
     tree[str(path[-1])] = value

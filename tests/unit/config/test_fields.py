@@ -1,0 +1,91 @@
+"""The settings as a table, and guesses at what a name was meant to be."""
+
+from __future__ import annotations
+
+import pytest
+
+from vecsieve.config.fields import leaves, members, models_in, wanted_of
+from vecsieve.config.schema import (
+    FetchSettings,
+    FixedThreshold,
+    LimitSettings,
+    MmrSettings,
+    PolicySettings,
+    RelativeThreshold,
+    RuleSettings,
+    Settings,
+    UpstreamSettings,
+)
+from vecsieve.config.suggestions import closest, suggestion
+
+
+def test_leaves_are_scalars_with_their_kinds() -> None:
+    kinds = {".".join(leaf.path): (leaf.kind, leaf.nullable) for leaf in leaves()}
+    assert kinds["listen"] == ("text", False)
+    assert kinds["workers"] == ("int", False)
+    assert kinds["mode"] == ("text", True)
+    assert kinds["report_header"] == ("bool", False)
+    assert kinds["limits.drain_seconds"] == ("float", False)
+    assert kinds["policy.mmr"] == ("none", True)
+    assert kinds["policy.mmr.lambda"] == ("float", False)
+    assert kinds["policy.threshold.fixed"] == ("float", False)
+    assert kinds["policy.vector"] == ("text", True)
+    assert not {"rules", "policy.tenant_keys", "policy.text_fields", "policy.fetch", "policy.threshold"} & kinds.keys()
+
+
+def test_members_have_the_names_that_users_write() -> None:
+    assert list(members(MmrSettings)) == ["lambda", "relevance", "similarity"]
+
+
+def test_the_models_of_a_choice_are_found_in_order() -> None:
+    threshold = members(PolicySettings)["threshold"].annotation
+    assert models_in(threshold) == (FixedThreshold, RelativeThreshold)
+    assert models_in(members(Settings)["rules"].annotation) == (RuleSettings,)
+    assert models_in(members(PolicySettings)["mmr"].annotation) == (MmrSettings,)
+    assert models_in(members(Settings)["mode"].annotation) == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "phrase"),
+    [
+        (Settings, "mode", "on, shadow, off or none"),
+        (Settings, "backend", "qdrant"),
+        (Settings, "workers", "a whole number from 1 to 256"),
+        (Settings, "rules", "a list"),
+        (Settings, "limits", "a mapping"),
+        (FetchSettings, "factor", "a number from 1 to 50"),
+        (UpstreamSettings, "pool_idle_seconds", "a number above 0, below 5"),
+        (LimitSettings, "drain_seconds", "a number from 0 to 86400"),
+        (PolicySettings, "when", "redundant or always"),
+        (PolicySettings, "vector", "text or none"),
+        (RuleSettings, "policy", "a mapping"),
+    ],
+)
+def test_what_is_wanted_follows_from_the_type(model: type[Settings], name: str, phrase: str) -> None:
+    assert wanted_of(members(model)[name]) == phrase
+
+
+@pytest.mark.parametrize(
+    ("key", "guess"),
+    [
+        ("conections", "connections"),
+        ("connection", "connections"),
+        ("drain_seconds", "drain_seconds"),
+        ("factor", "policy.fetch.factor"),
+        ("lambda", "policy.mmr.lambda"),
+        ("stream_idle_timeout_seconds", "stream_idle_timeout_seconds"),
+        ("zzz", None),
+        ("", None),
+        ("x" * 100_000, None),
+    ],
+)
+def test_a_sibling_that_looks_alike_or_the_same_name_elsewhere_is_suggested(key: str, guess: str | None) -> None:
+    assert suggestion(key, list(members(LimitSettings))) == guess
+
+
+def test_a_name_that_exists_in_two_other_places_is_not_guessed() -> None:
+    assert suggestion("in_flight", ["listen"]) is None
+
+
+def test_the_closest_name_wins() -> None:
+    assert closest("VECSIEVE_LISTN", ["VECSIEVE_ADMIN", "VECSIEVE_LISTEN"]) == "VECSIEVE_LISTEN"

@@ -1,0 +1,158 @@
+"""YAML 1.2 core scalars, bounds, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.config.problems import Finding
+from vecsieve.config.yaml_core import DEEPEST, MOST_NODES, CoreDumper, NotYaml, read
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        # What YAML 1.1 reads as booleans, base sixty, dates and octals is text or decimal here.
+        *((word, word) for word in ("on", "off", "On", "OFF", "yes", "no", "Y", "n", "22:22", "1:30", "2024-01-01")),
+        ("1_000", "1_000"),
+        ("010", 10),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("+5", 5),
+        ("-5", -5),
+        ("1e3", 1000.0),
+        ("1.", 1.0),
+        (".5", 0.5),
+        ("-.5E-1", -0.05),
+        (".inf", math.inf),
+        ("-.INF", -math.inf),
+        ("true", True),
+        ("False", False),
+        ("null", None),
+        ("~", None),
+        ("NULL", None),
+        ("", None),
+        ("''", ""),
+        ("'5'", "5"),
+        ("!!str 5", "5"),
+        ("!!int '5'", 5),
+        ("127.0.0.1:6343", "127.0.0.1:6343"),
+        ("5 apples", "5 apples"),
+        ("truely", "truely"),
+        ("nullable", "nullable"),
+        ("[1, a]", (1, "a")),
+        ("{a: {b: 1}}", {"a": {"b": 1}}),
+        ("<<: 1", {"<<": 1}),
+    ],
+)
+def test_a_text_is_read_as_the_core_schema_reads_it(text: str, value: object) -> None:
+    document = read(text)
+    assert document.findings == ()
+    assert document.value == value
+    assert type(document.value) is type(value)
+
+
+def test_not_a_number_is_read_as_such() -> None:
+    value = read(".nan").value
+    assert isinstance(value, float)
+    assert math.isnan(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "line 1, column 5: this: expected the node content, but found '<stream end>'"),
+        ("a: b: c", "line 1, column 5: this: mapping values are not allowed here"),
+        ("a: *x", "line 1, column 4: undefined alias 'x'"),
+        ("a: 1\n---\nb: 2", "line 2, column 1: another document"),
+        ("a\n\x00", "line 2: a control character"),
+        ('"\\U00110000"', ": an escape or a directive out of range"),
+        (f"%YAML {'9' * 5000}.1\n--- a", ": an escape or a directive out of range"),
+        ("&a [*a]", "line 1: an alias inside what it stands for"),
+        ("[" * 5000, f"line 1: more than {DEEPEST} levels"),
+    ],
+)
+def test_a_text_that_is_no_yaml_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(NotYaml) as caught:
+        read(text)
+    assert str(caught.value) == message
+
+
+def test_aliases_may_not_multiply_beyond_the_bound() -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]" for n in range(1, 30)]
+    with pytest.raises(NotYaml, match=f"more than {MOST_NODES} values once aliases are followed"):
+        read("\n".join(lines))
+
+
+def test_aliases_may_not_nest_beyond_the_bound() -> None:
+    lines = ["a0: &a0 [1]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 3000)]
+    with pytest.raises(NotYaml, match=f"more than {DEEPEST} levels once aliases are followed"):
+        read("\n".join(lines))
+
+
+def test_levels_side_by_side_are_not_counted_together() -> None:
+    side_by_side = "\n".join(f"k{n}: [[[[1]]]]" for n in range(DEEPEST))
+    assert read(side_by_side).value == {f"k{n}": ((((1,),),),) for n in range(DEEPEST)}
+
+
+def test_every_duplicate_is_found_and_the_first_value_stands() -> None:
+    document = read("a: 1\nb: {c: 1, c: 2}\na: 2\na: 3")
+    assert document.value == {"a": 1, "b": {"c": 1}}
+    assert document.findings == (
+        Finding(("b", "c"), "it again on line 2", "the key once", stands=True),
+        Finding(("a",), "it again on line 3", "the key once", stands=True),
+        Finding(("a",), "it again on line 4", "the key once", stands=True),
+    )
+
+
+@pytest.mark.parametrize("tag", ["!!binary aGk=", "!!set {a, b}", "!!python/name:os.system ''", "!mine x", "!!omap []"])
+def test_no_tag_builds_anything(tag: str) -> None:
+    document = read(f"a: {tag}\nb: 1")
+    assert document.value == {"a": None, "b": 1}
+    assert [(finding.path, finding.wanted) for finding in document.findings] == [
+        (("a",), "a plain mapping, list or value")
+    ]
+
+
+@pytest.mark.parametrize("key", ["1", "true", "null", "[a]", "{a: b}", '"a\\nb"', "? [a]\n"])
+def test_keys_are_plain_words(key: str) -> None:
+    document = read(f"{key}: 1")
+    assert document.value == {}
+    assert [finding.wanted for finding in document.findings] == ["keys that are plain words"]
+
+
+plain = st.text(st.characters(codec="utf-8"), max_size=12)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False) | plain,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(tuple) | st.dictionaries(plain.filter(str.isprintable), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    value=values | st.sampled_from(["on", "off", "1e5", "0o17", "0x1", "1:30", "null", "~", "=", "<<", "2024-01-01"])
+)
+def test_what_the_dumper_writes_is_read_back_the_same(value: object) -> None:
+    """Invariant: read(dump(value)) == value with the same types, for everything that settings can hold."""
+    document = read(yaml.dump(value, Dumper=CoreDumper, sort_keys=False, allow_unicode=True))
+    assert (document.value, document.findings) == (value, ())
+    assert repr(document.value) == repr(value)
+
+
+@given(text=st.text(max_size=80))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Invariant: read returns a Document or raises NotYaml, whatever the text."""
+    try:
+        document = read(text)
+    except NotYaml as error:
+        refused = str(error)
+    else:
+        refused = ""
+        assert all(finding.wanted for finding in document.findings)
+    assert refused.isprintable()
