@@ -40,19 +40,19 @@ class ConnectionRules:
 class ClientConnection(RequestHandler):
     """A connection on a data port.
 
-    A head must be complete ``head_timeout_seconds`` after its first byte, however slowly the rest arrives; a connection
-    on which nothing ever came is closed after the same time, without an answer that a client could take for the
+    A head must be complete ``head_timeout_seconds`` after its first byte, however slowly the rest arrives; a new
+    connection on which nothing comes is closed after the same time, without an answer that a client could take for the
     answer to a request it is just sending. Between requests a connection may idle as long as keep-alive says. A
     fragment of a next head that came in one segment with the end of a request is idling too, until its next byte.
     """
 
-    __slots__ = ("_has_spoken", "_head_timer", "_is_turned_away", "_rules")
+    __slots__ = ("_head_timer", "_is_in_head", "_is_turned_away", "_rules")
 
     def __init__(self, manager: web.Server, rules: ConnectionRules, **settings: Any) -> None:
         super().__init__(manager, loop=asyncio.get_running_loop(), **settings)
         self._rules = rules
         self._head_timer: asyncio.TimerHandle | None = None
-        self._has_spoken = False
+        self._is_in_head = False
         self._is_turned_away = False
 
     @property
@@ -63,8 +63,7 @@ class ClientConnection(RequestHandler):
     @property
     def is_idle(self) -> bool:
         """Whether no request is being received, handled or answered, and at least one has been."""
-        waiting = self._waiter is not None and not self._waiter.done()
-        return waiting and self._head_timer is None and not self._messages
+        return self._is_waiting and self._head_timer is None and not self._messages
 
     def leave(self) -> None:
         """Close an idle connection."""
@@ -95,21 +94,25 @@ class ClientConnection(RequestHandler):
         was_in_body = self._is_receiving_body
         super().data_received(data)
         if self._request_count > before:
-            self._has_spoken = True
+            self._is_in_head = False
             self._stop_head_timer()
             self._fail_body_of_malformed_request()
-        elif not was_in_body and self._head_timer is None and data.strip(b"\r\n"):
+        elif not was_in_body and not self._is_in_head and data.strip(b"\r\n"):
             # An empty line after a body is no head: RFC 9112 2.2, and old clients send one.
+            self._is_in_head = True
             self._start_head_timer()
-        elif data.strip(b"\r\n"):
-            self._has_spoken = True
 
     @property
     def _is_receiving_body(self) -> bool:
         if self._messages:
             return not self._messages[-1][1].is_eof()
-        request = self._current_request
-        return request is not None and not request.content.is_eof()
+        if self._current_request is not None:
+            return not self._current_request.content.is_eof()
+        return not self._is_waiting  # aiohttp drops the rest of a body that was answered early
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
 
     def _fail_body_of_malformed_request(self) -> None:
         """Wake a handler whose body will never end.
@@ -127,6 +130,7 @@ class ClientConnection(RequestHandler):
                 payload.set_exception(RequestPayloadError("malformed chunk"))
 
     def _start_head_timer(self) -> None:
+        self._stop_head_timer()
         self._head_timer = self._loop.call_later(self._rules.head_timeout_seconds, self._head_is_late)
 
     def _stop_head_timer(self) -> None:
@@ -136,18 +140,18 @@ class ClientConnection(RequestHandler):
 
     def _head_is_late(self) -> None:
         self._head_timer = None
-        if self._request_in_progress or self._messages:
-            self._start_head_timer()  # a pipelined head: its time begins when it could be served
-            return
         if self.transport is None:
             return
-        if self._has_spoken or self._request_count:
+        if not self._is_waiting or self._messages:
+            self._start_head_timer()  # a pipelined head: its time begins when it could be served
+        elif self._is_in_head:
             self._rules.events.connection_rejected("head_timeout")
             self._rules.events.answered_locally(Trouble.HEAD_TIMEOUT.value)
             self.transport.write(self._rules.answers.wire(Trouble.HEAD_TIMEOUT))
+            self.force_close()
         else:
             self._rules.events.connection_rejected("silent")
-        self.force_close()
+            self.force_close()
 
     def handle_error(
         self,

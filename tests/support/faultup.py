@@ -60,6 +60,16 @@ def header_list(head: bytes) -> list[tuple[bytes, bytes]]:
     return [(name, value.strip(b" \t")) for name, value in pairs]
 
 
+async def chunks(reader: asyncio.StreamReader) -> bytes:
+    """A chunked body as it came, without trailers, its last chunk included."""
+    body, size = b"", -1
+    while size != 0:
+        line = await reader.readuntil(b"\r\n")
+        size = int(line.split(b";")[0], 16)
+        body += line + await reader.readexactly(size + 2)
+    return body
+
+
 def unchunked(body: bytes) -> bytes:
     content = b""
     while body:
@@ -119,11 +129,7 @@ class Talk:
     async def _body(self, head: bytes) -> bytes:
         fields = {name.lower(): value for name, value in header_list(head)}
         if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
-            body = b""
-            while not body.endswith(b"0\r\n\r\n"):
-                line = await self.reader.readuntil(b"\r\n")
-                body += line + await self.reader.readexactly(int(line, 16) + 2)
-            return body
+            return await chunks(self.reader)
         return await self.reader.readexactly(int(fields.get(b"content-length", b"0")))
 
     async def send(self, data: bytes, *, slice_bytes: int | None = None, pause_seconds: float = 0.0) -> None:
@@ -264,11 +270,7 @@ class RawClient:
         if bodiless:
             return RawReply(head, b"")
         if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
-            body = b""
-            while not body.endswith(b"0\r\n\r\n"):
-                line = await self.reader.readuntil(b"\r\n")
-                body += line + await self.reader.readexactly(int(line, 16) + 2)
-            return RawReply(head, unchunked(body))
+            return RawReply(head, unchunked(await chunks(self.reader)))
         if b"content-length" in fields:
             return RawReply(head, await self.reader.readexactly(int(fields[b"content-length"])))
         return RawReply(head, await self.rest())
