@@ -1,0 +1,110 @@
+"""Our own listener: four small pages, one request a connection, every connection with a deadline.
+
+It never asks the database: readiness says whether this process takes requests, and a database that is down is no reason
+to take the proxy out of service, since its error belongs to the client. It runs on the loop it reports on, on purpose:
+a blocked loop then fails its liveness probe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from aiohttp import web
+
+from vecsieve.proxy.admin.connection import LIFE_SECONDS, AdminConnection, Crowd, answer
+from vecsieve.proxy.admin.status import Status
+from vecsieve.proxy.exposition import CONTENT_TYPE
+from vecsieve.proxy.http.raw_response import RawResponse
+
+BACKLOG = 64
+CLOSE_SECONDS = 1.0
+NO_SUCH_PAGE = b"not found: /livez /readyz /metrics /status\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """Where the pages' content comes from. Each is called per request, on the loop, and must be quick.
+
+    ``is_ready``: whether new requests should come here. ``metrics``: the exposition. ``status``: a reading.
+    """
+
+    is_ready: Callable[[], bool]
+    metrics: Callable[[], bytes]
+    status: Callable[[], Status]
+
+
+class AdminServer:
+    """Answers on a port of its own between ``start`` and ``close``. ``life_seconds``: of one connection."""
+
+    __slots__ = ("_life_seconds", "_pages", "_server", "_sockets")
+
+    def __init__(self, pages: Pages, *, life_seconds: float = LIFE_SECONDS) -> None:
+        self._pages = pages
+        self._life_seconds = life_seconds
+        self._server: web.Server | None = None
+        self._sockets: asyncio.Server | None = None
+
+    async def start(self, where: tuple[str, int] | socket.socket) -> None:
+        """Listen on (host, port), port 0 picking one, or on a bound socket. Raises OSError when it cannot be bound."""
+        server, crowd = web.Server(self._answer), Crowd(self._life_seconds)
+
+        def connection() -> AdminConnection:
+            return AdminConnection(server, crowd)
+
+        loop = asyncio.get_running_loop()
+        if isinstance(where, socket.socket):
+            self._sockets = await loop.create_server(connection, sock=where, backlog=BACKLOG)
+        else:
+            self._sockets = await loop.create_server(connection, *where, backlog=BACKLOG, reuse_address=True)
+        self._server = server
+
+    @property
+    def port(self) -> int:
+        """The port that was bound. Raises RuntimeError unless started."""
+        if self._sockets is None:
+            raise RuntimeError("the admin listener was not started")
+        port: int = self._sockets.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self) -> None:
+        """Stop listening and end every connection. Does nothing unless started."""
+        if self._sockets is not None:
+            self._sockets.close()
+            self._sockets = None
+        if self._server is not None:
+            await self._server.shutdown(CLOSE_SECONDS)
+            self._server = None
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        # The raw target: an absolute-form request for another host must not find our pages.
+        page = _PAGES.get(request.raw_path.split("?", 1)[0])
+        if page is None:
+            return answer(404, NO_SUCH_PAGE)
+        if request.method not in {"GET", "HEAD"}:
+            return answer(405, b"method not allowed\n", ("Allow", "GET, HEAD"))
+        return page(self._pages)
+
+
+def _livez(_pages: Pages) -> RawResponse:
+    return answer(200, b"ok\n")
+
+
+def _readyz(pages: Pages) -> RawResponse:
+    return answer(200, b"ok\n") if pages.is_ready() else answer(503, b"not ready\n")
+
+
+def _metrics(pages: Pages) -> RawResponse:
+    return answer(200, pages.metrics(), ("Content-Type", CONTENT_TYPE))
+
+
+def _status(pages: Pages) -> RawResponse:
+    return answer(200, pages.status().as_json(), ("Content-Type", "application/json"))
+
+
+_PAGES: Mapping[str, Callable[[Pages], RawResponse]] = MappingProxyType(
+    {"/livez": _livez, "/readyz": _readyz, "/metrics": _metrics, "/status": _status}
+)

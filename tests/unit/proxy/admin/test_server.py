@@ -1,0 +1,253 @@
+"""The admin listener over real sockets: four pages, closed to everything else, and no echo of what was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from vecsieve.proxy.admin.connection import CONNECTIONS
+from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.admin.status import Status
+from vecsieve.proxy.exposition import exposition, own_registry
+from vecsieve.proxy.labels import BreakerState
+from vecsieve.proxy.metrics import Metrics
+
+CANARY = "CANARY-77aa1"
+STATUS = Status(
+    version="1",
+    state="ready",
+    uptime_seconds=1.0,
+    backend="qdrant",
+    mode=None,
+    upstream="db:6333",
+    settings_hash="0123456789ab",
+    requests_in_flight=0,
+    searches_in_flight=0,
+    breaker=BreakerState.CLOSED,
+    learned_collections=0,
+)
+
+
+class Content:
+    """What the pages show; readiness can be switched."""
+
+    def __init__(self) -> None:
+        self.is_ready = True
+        self.registry = own_registry()
+        self.metrics = Metrics(self.registry)
+
+    def pages(self) -> Pages:
+        return Pages(is_ready=lambda: self.is_ready, metrics=lambda: exposition(self.registry), status=lambda: STATUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An answer as it came."""
+
+    head: str
+    body: bytes
+
+    @property
+    def status(self) -> int:
+        return int(self.head.split(" ", 2)[1])
+
+    def field(self, name: str) -> str | None:
+        fields = dict(line.split(": ", 1) for line in self.head.split("\r\n")[1:])
+        return fields.get(name)
+
+
+@pytest.fixture
+def content() -> Content:
+    return Content()
+
+
+@pytest.fixture
+async def port(content: Content) -> AsyncIterator[int]:
+    server = AdminServer(content.pages())
+    await server.start(("127.0.0.1", 0))
+    yield server.port
+    await server.close()
+
+
+async def send(port: int, request: str) -> Raw:
+    """Send bytes, read until the connection ends."""
+    async with asyncio.timeout(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request.encode("latin-1"))
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return Raw(head.decode("latin-1"), body)
+
+
+async def get(port: int, target: str, method: str = "GET") -> Raw:
+    return await send(port, f"{method} {target} HTTP/1.1\r\nHost: x\r\nx-secret: {CANARY}\r\n\r\n")
+
+
+async def test_liveness_answers_while_the_loop_runs(port: int, content: Content) -> None:
+    content.is_ready = False
+    answer = await get(port, "/livez")
+    assert (answer.status, answer.body) == (200, b"ok\n")
+
+
+@pytest.mark.parametrize(("is_ready", "status"), [(True, 200), (False, 503)])
+async def test_readiness_follows_the_process(port: int, content: Content, is_ready: bool, status: int) -> None:
+    content.is_ready = is_ready
+    assert (await get(port, "/readyz")).status == status
+
+
+async def test_metrics_are_the_exposition(port: int, content: Content) -> None:
+    content.metrics.mmr_swaps_total.inc(7)
+    answer = await get(port, "/metrics")
+    assert answer.field("Content-Type") == "text/plain; version=0.0.4; charset=utf-8"
+    assert b'vecsieve_mmr_swaps_total{backend="qdrant"} 7.0\n' in answer.body
+
+
+async def test_the_status_is_json(port: int) -> None:
+    answer = await get(port, "/status")
+    assert answer.field("Content-Type") == "application/json"
+    assert json.loads(answer.body)["upstream"] == "db:6333"
+
+
+@pytest.mark.parametrize("target", ["/", "/livez/", "/livez/x", "/LIVEZ", "//livez", "/%6civez", "/collections/c"])
+async def test_every_other_path_is_not_found(port: int, target: str) -> None:
+    assert (await get(port, target)).status == 404
+
+
+@pytest.mark.parametrize("target", ["http://evil.example/status", "*", "evil.example:80"])
+async def test_targets_that_are_no_path_show_no_page(port: int, target: str) -> None:
+    assert (await get(port, target)).status in {400, 404}
+
+
+async def test_a_query_string_does_not_hide_a_page(port: int) -> None:
+    assert (await get(port, "/livez?verbose")).status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+async def test_other_methods_are_refused(port: int, method: str) -> None:
+    answer = await get(port, "/status", method)
+    assert (answer.status, answer.field("Allow")) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize("target", ["/livez", "/readyz", "/metrics", "/status"])
+async def test_head_is_the_head_of_get(port: int, target: str) -> None:
+    head, full = await get(port, target, "HEAD"), await get(port, target)
+    assert (head.status, head.body) == (200, b"")
+    assert head.field("Content-Type") == full.field("Content-Type")
+    assert int(head.field("Content-Length") or "0") > 0
+
+
+@pytest.mark.parametrize("target", ["/livez", "/readyz", "/metrics", "/status", "/nothing"])
+async def test_answers_are_anonymous_uncached_and_end_their_connection(port: int, target: str) -> None:
+    answer = await get(port, target)
+    assert "server" not in answer.head.lower()
+    assert (answer.field("Cache-Control"), answer.field("Connection")) == ("no-store", "close")
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        f"GET /status HTTP/1.1\r\nHost: x\r\nbad header {CANARY}\r\n\r\n",
+        f"GET /{CANARY}\x01 HTTP/1.1\r\n\r\n",
+        f"{CANARY}\r\n\r\n",
+        f"GET /status HTTP/1.1\r\nHost: x\r\nlong: {CANARY}{'x' * 9000}\r\n\r\n",
+        f"POST /status HTTP/1.1\r\nHost: x\r\nContent-Length: {CANARY}\r\n\r\n",
+        f"GET /{CANARY} HTTP/1.1\r\nHost: x\r\napi-key: {CANARY}\r\n\r\n",
+    ],
+)
+async def test_nothing_of_a_request_is_repeated_in_answer_or_log(
+    port: int, caplog: pytest.LogCaptureFixture, request_text: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    answer = await send(port, request_text)
+    assert 400 <= answer.status < 500
+    assert CANARY not in answer.head + answer.body.decode("latin-1") + caplog.text
+    assert "server" not in answer.head.lower()
+
+
+async def test_a_page_that_fails_is_a_500_in_fixed_words(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> Status:
+        raise RuntimeError(CANARY)
+
+    server = AdminServer(replace(Content().pages(), status=broken))
+    await server.start(("127.0.0.1", 0))
+    answer = await get(server.port, "/status")
+    await server.close()
+    assert (answer.status, answer.body) == (500, b"internal error\n")
+    assert CANARY not in caplog.text
+
+
+async def test_a_client_that_never_finishes_its_request_is_let_go(content: Content) -> None:
+    server = AdminServer(content.pages(), life_seconds=0.05)
+    await server.start(("127.0.0.1", 0))
+    assert (await unfinished(server.port)) == b""
+    await server.close()
+
+
+async def unfinished(port: int) -> bytes:
+    async with asyncio.timeout(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /livez HTTP/1.1\r\nHo")
+        seen = await rest(reader)
+        writer.close()
+        return seen
+
+
+async def rest(reader: asyncio.StreamReader) -> bytes:
+    """What comes before the connection ends, in whichever way it does."""
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+
+
+async def test_connections_beyond_the_bound_are_closed_and_places_come_back(port: int) -> None:
+    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS)]
+    await asyncio.sleep(0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async with asyncio.timeout(5):
+        assert await rest(reader) == b""
+    writer.close()
+    for _, each in held:
+        each.close()
+        await each.wait_closed()
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                if (await get(port, "/livez")).status == 200:
+                    break
+            except (ConnectionResetError, IndexError):
+                await asyncio.sleep(0.01)
+
+
+async def test_it_listens_on_a_socket_that_was_bound_before(content: Content) -> None:
+    bound = socket.create_server(("127.0.0.1", 0))
+    server = AdminServer(content.pages())
+    await server.start(bound)
+    assert server.port == bound.getsockname()[1]
+    assert (await get(server.port, "/livez")).status == 200
+    await server.close()
+
+
+async def test_a_port_in_use_is_an_error(content: Content, port: int) -> None:
+    with pytest.raises(OSError, match="address already in use"):
+        await AdminServer(content.pages()).start(("127.0.0.1", port))
+
+
+async def test_closing_frees_the_port_and_may_be_repeated(content: Content) -> None:
+    server = AdminServer(content.pages())
+    await server.start(("127.0.0.1", 0))
+    port = server.port
+    await server.close()
+    await server.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+    with pytest.raises(RuntimeError, match="not started"):
+        _ = server.port
