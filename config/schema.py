@@ -253,7 +253,10 @@ class Settings(Model):
     workers: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1, description="one event loop per process; Kubernetes scales, this is for one large machine"
     )
-    mode: Annotated[Mode | None, NoneWord] = Field(default=None, description="overrides every policy's mode when given")
+    mode: Annotated[Mode | None, NoneWord] = Field(
+        default=None,
+        description="beats every policy's mode when given; a request's header beats both unless overrides.mode is false",
+    )
     report_header: bool = Field(
         default=True, description="one response header on intercepted answers says what was done"
     )

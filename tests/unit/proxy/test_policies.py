@@ -1,0 +1,168 @@
+"""Rules are read from the top, whole names are matched, and the answer is the same object every time."""
+
+from __future__ import annotations
+
+import dataclasses
+from fnmatch import fnmatchcase
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from vecsieve.config import values as written
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.policies import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy
+from vecsieve.proxy.selection.values import (
+    Distance,
+    Fixed,
+    Linkage,
+    Mmr,
+    Order,
+    Policy,
+    Relative,
+    Relevance,
+    Short,
+    Similarity,
+    Strategy,
+    When,
+)
+
+
+def policies(**settings: object) -> Policies:
+    return Policies(Settings.model_validate(settings))
+
+
+def resolve(collection: str = "docs", **settings: object) -> ResolvedPolicy:
+    return policies(**settings).resolve("qdrant", collection)
+
+
+def test_the_default_policy_reaches_selection_number_for_number() -> None:
+    assert resolve() == ResolvedPolicy(
+        mode="on",
+        fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000),
+        selection=Policy(
+            linkage=Linkage.AVERAGE,
+            threshold=Relative(factor=0.20, minimum=0.02, maximum=0.30),
+            when=When.REDUNDANT,
+            representative=Strategy.RANK,
+            mmr=Mmr(weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
+            order=Order.BACKEND,
+            short=Short.GROW_THEN_FILL,
+            distance=Distance.AUTO,
+        ),
+        tenant_keys=(),
+        text_fields=("text", "page_content", "content", "document", "chunk", "body"),
+        vector=None,
+    )
+
+
+def test_classical_reaches_selection_number_for_number() -> None:
+    found = resolve(rules=({"preset": "classical"},))
+    assert found.fetch == Fetch(factor=1.0, floor=50, cap=200, page_cap=1000)
+    assert found.selection == Policy(
+        linkage=Linkage.AVERAGE,
+        threshold=Fixed(value=0.15),
+        when=When.ALWAYS,
+        representative=Strategy.RANK,
+        mmr=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),
+        order=Order.MMR,
+        short=Short.FILL,
+        distance=Distance.COSINE,
+    )
+
+
+@pytest.mark.parametrize(("literal", "enumeration"), [(written.Linkage, Linkage), (written.Representative, Strategy)])
+def test_the_words_of_the_settings_are_the_words_of_selection(literal: object, enumeration: type[Linkage]) -> None:
+    assert list(get_args(literal)) == [member.value for member in enumeration]
+
+
+def test_mmr_none_and_zero_are_different_things() -> None:
+    assert resolve(policy={"mmr": None}).selection.mmr is None
+    switched = resolve(policy={"mmr": {"lambda": 0.0}, "threshold": {"fixed": 0.0}}).selection
+    assert switched.mmr is not None
+    assert switched.mmr.weight == 0.0
+    assert switched.threshold == Fixed(value=0.0)
+
+
+RULES = (
+    {"collection": "docs-eu", "policy": {"vector": "first"}},
+    {"collection": "docs-*", "policy": {"vector": "second"}},
+    {"backend": "other*", "policy": {"vector": "third"}},
+    {"collection": "[ab]?", "policy": {"vector": "fourth"}},
+)
+
+
+@pytest.mark.parametrize(
+    ("backend", "collection", "vector"),
+    [
+        ("qdrant", "docs-eu", "first"),
+        ("qdrant", "docs-us", "second"),
+        ("qdrant", "docs-", "second"),
+        ("qdrant", "my-docs-us", None),
+        ("qdrant", "Docs-us", None),
+        ("other-one", "anything", "third"),
+        ("qdrant", "b1", "fourth"),
+        ("qdrant", "b12", None),
+        ("qdrant", "b\n", "fourth"),
+        ("qdrant", "docs-eu\n", "second"),
+        ("qdrant", "", None),
+    ],
+)
+def test_the_first_rule_that_matches_both_names_whole_decides(
+    backend: str, collection: str, vector: str | None
+) -> None:
+    assert policies(rules=RULES).resolve(backend, collection).vector == vector
+
+
+def test_the_settings_mode_beats_every_policys() -> None:
+    settings = {"policy": {"mode": "off"}, "rules": ({"collection": "a", "policy": {"mode": "shadow"}},)}
+    assert [resolve(name, **settings).mode for name in ("a", "b")] == ["shadow", "off"]
+    assert [resolve(name, mode="on", **settings).mode for name in ("a", "b")] == ["on", "on"]
+
+
+def test_tenant_keys_are_fetched_first_and_texts_only_for_the_longest() -> None:
+    keys = {"tenant_keys": ("tenant", "text"), "text_fields": ("body", "text")}
+    assert resolve(policy=keys).payload_fields == ("tenant", "text")
+    assert resolve(policy=keys | {"representative": "longest"}).payload_fields == ("tenant", "text", "body")
+    assert resolve().payload_fields == ()
+
+
+def test_a_collection_gets_the_same_object_every_time() -> None:
+    made = policies(rules=RULES)
+    assert made.resolve("qdrant", "docs-us") is made.resolve("qdrant", "docs-us")
+    assert made.resolve("qdrant", "docs-us") is made.resolve("qdrant", "docs-uk")
+    assert policies().resolve("qdrant", "a") == policies().resolve("qdrant", "b")
+
+
+def test_what_is_remembered_is_bounded_and_forgetting_changes_no_answer() -> None:
+    made = policies(rules=RULES)
+    first = made.resolve("qdrant", "docs-us")
+    for number in range(2 * MOST_REMEMBERED):
+        made.resolve("qdrant", f"invented-{number}")
+    assert len(made._remembered) == MOST_REMEMBERED
+    assert made.resolve("qdrant", "docs-us") is first
+
+
+def test_a_resolved_policy_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        resolve().mode = "off"  # type: ignore[misc]  # - that it is refused is the point
+
+
+def test_a_wrong_rule_that_no_loader_has_seen_is_refused_at_once() -> None:
+    with pytest.raises(ValidationError):
+        policies(rules=({"policy": {"linkage": "ward"}},))
+
+
+@given(
+    patterns=st.lists(st.text(alphabet="ab*?[]!-\n", min_size=1, max_size=6), min_size=1, max_size=4),
+    name=st.text(alphabet="ab*?[]!-\n", max_size=6),
+)
+def test_any_globs_decide_as_fnmatchcase_does(patterns: list[str], name: str) -> None:
+    """Invariant: the policy is that of the first pattern that fnmatchcase accepts, else the default."""
+    rules = tuple({"collection": each, "policy": {"vector": str(n)}} for n, each in enumerate(patterns))
+    expected = next((str(n) for n, each in enumerate(patterns) if fnmatchcase(name, each)), None)
+    made = policies(rules=rules)
+    assert made.resolve("qdrant", name).vector == expected
+    assert made.resolve("qdrant", name).vector == expected
