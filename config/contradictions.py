@@ -84,13 +84,15 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
 
 def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
     """Rules that can never decide anything, as far as looking at the patterns proves it."""
+    backends = get_args(Backend)
+    hiding = _Hiding()
     for index, rule in enumerate(rules):
         at: Path = ("rules", index)
-        backends = get_args(Backend)
         if not any(fnmatchcase(backend, rule.backend) for backend in backends):
             wanted = f"a pattern that matches {alternatives(backends)}"
             yield _contradiction((*at, "backend"), shown(rule.backend), wanted)
-        earlier = next((place for place, other in enumerate(rules[:index]) if _hides(other, rule)), None)
+        earlier = hiding.first(rule)
+        hiding.add(rule)
         if earlier is not None:
             wanted = f"a rule that can be reached: rules[{earlier}] matches all that it matches"
             seen = f"backend {shown(rule.backend)}, collection {shown(rule.collection)}"
@@ -98,8 +100,30 @@ def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
             yield Contradiction(Finding(at, seen, wanted), tuple(patterns))
 
 
-def _hides(earlier: RuleSettings, later: RuleSettings) -> bool:
-    return _covers(earlier.backend, later.backend) and _covers(earlier.collection, later.collection)
+class _Hiding:
+    """The rules so far, kept so that thousands of plain names are compared in no time."""
+
+    __slots__ = ("_count", "_same", "_wild")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._wild: list[tuple[int, RuleSettings]] = []
+        self._same: dict[str, list[tuple[int, RuleSettings]]] = {}
+
+    def add(self, rule: RuleSettings) -> None:
+        """Remember the next rule."""
+        by_pattern = self._wild if _WILD.search(rule.collection) else self._same.setdefault(rule.collection, [])
+        by_pattern.append((self._count, rule))
+        self._count += 1
+
+    def first(self, rule: RuleSettings) -> int | None:
+        """The number of the first rule so far that leaves nothing to this one."""
+        numbers = (
+            number
+            for number, earlier in (*self._wild, *self._same.get(rule.collection, ()))
+            if _covers(earlier.backend, rule.backend) and _covers(earlier.collection, rule.collection)
+        )
+        return min(numbers, default=None)
 
 
 def _covers(wider: str, narrower: str) -> bool:

@@ -61,12 +61,16 @@ class _CoreLoader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
+        self._nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose one node, counting levels: the library recurses until the interpreter's stack ends."""
+        """Compose one node, counting: the library recurses until the stack ends, and takes 15 s for a megabyte of ones."""
         self._depth += 1
+        self._nodes += 1
         if self._depth > DEEPEST:
             raise NotYaml(f"line {self.line + 1}", f"more than {DEEPEST} levels")
+        if self._nodes > MOST_NODES:
+            raise NotYaml(f"line {self.line + 1}", f"more than {MOST_NODES} values")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node

@@ -101,6 +101,18 @@ def test_the_first_rule_that_hides_another_is_named() -> None:
     assert [found.finding.wanted.split(" matches")[0][-8:] for found in of_rules(rules)] == ["rules[0]"]
 
 
+def test_the_first_is_named_whether_it_is_a_pattern_or_a_name() -> None:
+    patterns = ("a*", "b", "ab", "b*", "b", "ab", "bc")
+    found = of_rules(tuple(RuleSettings(collection=each) for each in patterns))
+    named = [(dotted(each.finding.path), each.finding.wanted.split(": ")[1].split(" ")[0]) for each in found]
+    assert named == [
+        ("rules[2]", "rules[0]"),
+        ("rules[4]", "rules[1]"),
+        ("rules[5]", "rules[0]"),
+        ("rules[6]", "rules[3]"),
+    ]
+
+
 @pytest.mark.parametrize("bounds", [{"min": 0.1, "max": 0.1}, {"fixed": 0.0}, {"min": 0.0, "max": 2.0}])
 def test_bounds_that_meet_are_no_contradiction(bounds: dict[str, float]) -> None:
     assert not list(of_policy(PolicySettings.model_validate({"threshold": bounds})))

@@ -82,6 +82,12 @@ def test_a_text_that_is_no_yaml_is_refused_with_its_place(text: str, message: st
     assert str(caught.value) == message
 
 
+def test_a_document_may_not_hold_more_values_than_the_bound() -> None:
+    assert read(f"[{'1,' * (MOST_NODES - 1)}]").findings == ()
+    with pytest.raises(NotYaml, match=rf"line 1: more than {MOST_NODES} values$"):
+        read(f"[{'1,' * MOST_NODES}]")
+
+
 def test_aliases_may_not_multiply_beyond_the_bound() -> None:
     lines = ["a0: &a0 [1, 1, 1, 1]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]" for n in range(1, 30)]
     with pytest.raises(NotYaml, match=f"more than {MOST_NODES} values once aliases are followed"):
