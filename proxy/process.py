@@ -117,6 +117,11 @@ class Process:
         """Requests being answered now."""
         return self.tally.requests_in_flight
 
+    @property
+    def searches_in_flight(self) -> int:
+        """Searches being improved now."""
+        return self.tally.searches_in_flight
+
     async def close(self, *, grace_seconds: float = 0.0) -> None:
         """End everything, in the order in which one part leans on the next."""
         if self._listener is not None:
