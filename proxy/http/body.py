@@ -13,7 +13,6 @@ from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
 from vecsieve.proxy.http.failures import ClientBodyError, ClientFault
-from vecsieve.proxy.http.headers import values
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -26,12 +25,11 @@ class RequestBody:
         self._idle_seconds = idle_seconds
         self._held: list[bytes] = []
         self._is_over = False
-        lengths = values(request.raw_headers, b"content-length")
-        self.content_length = int(lengths[0]) if lengths else None
-        self.is_chunked = bool(values(request.raw_headers, b"transfer-encoding"))
-        self._owes_continue = request.version == HttpVersion11 and any(
-            value.strip().lower() == b"100-continue" for value in values(request.raw_headers, b"expect")
-        )
+        length = request.headers.get("Content-Length")  # one, and of digits: framing.py refused every other
+        self.content_length = None if length is None else int(length)
+        self.is_chunked = "Transfer-Encoding" in request.headers
+        expected = request.headers.get("Expect", "")
+        self._owes_continue = request.version == HttpVersion11 and expected.lower() == "100-continue"
 
     @property
     def exists(self) -> bool:
@@ -58,6 +56,17 @@ class RequestBody:
         self._held = [b"".join(self._held)]
         return self._held[0]
 
+    def arrived(self) -> bytes | None:
+        """The whole body when all of it is here already; None when there is anything to wait for, or went wrong."""
+        content = self._request.content
+        if not content.is_eof() or content.exception() is not None:
+            return None
+        if not self._is_over:
+            self._held.append(content.read_nowait())
+            self._is_over = True
+        self._held = [b"".join(self._held)]
+        return self._held[0]
+
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body from its first byte, as it arrives; once. Raises ClientBodyError."""
         held, self._held = self._held, []
@@ -80,11 +89,13 @@ class RequestBody:
             return b""
         content = self._request.content
         try:
-            await self._continue()
-            if self._request.transport is None and content.exception() is None and not content.is_eof():
-                raise ClientBodyError(ClientFault.GONE)
-            async with asyncio.timeout(self._idle_seconds):
-                piece = await content.readany()
+            piece = content.read_nowait()
+            if not piece and not content.at_eof():
+                await self._continue()
+                if self._request.transport is None:
+                    raise ClientBodyError(ClientFault.GONE)
+                async with asyncio.timeout(self._idle_seconds):
+                    piece = await content.readany()
         except TimeoutError:
             raise ClientBodyError(ClientFault.TOO_SLOW) from None
         except RequestPayloadError:
@@ -100,6 +111,6 @@ class RequestBody:
             return
         self._owes_continue = False
         writer = self._request.writer
-        if writer.output_size == 0 and not self._request.content.is_eof():
+        if writer.output_size == 0:
             await writer.write(CONTINUE)
             writer.output_size = 0  # an interim answer is none: aiohttp's own handler resets it too

@@ -27,8 +27,7 @@ def objection(method: str, target: str, version: HttpVersion, raw: RawHeaders) -
 
 
 def _framing_objection(version: HttpVersion, raw: RawHeaders) -> Trouble | None:
-    codings = values(raw, b"transfer-encoding")
-    lengths = values(raw, b"content-length")
+    codings, lengths, hosts = values(raw, b"transfer-encoding"), values(raw, b"content-length"), values(raw, b"host")
     if codings and lengths:
         return Trouble.TWO_FRAMINGS  # RFC 9112 6.1: whoever sends both may be smuggling
     if codings and [coding.strip().lower() for coding in codings] != [b"chunked"]:
@@ -37,6 +36,6 @@ def _framing_objection(version: HttpVersion, raw: RawHeaders) -> Trouble | None:
         return Trouble.OLD_CHUNKED  # RFC 9112 6.1: the framing of an HTTP/1.0 message with it is faulty
     if len(lengths) > 1 or any(not (length.isascii() and length.isdigit()) for length in lengths):
         return Trouble.MALFORMED
-    if len(values(raw, b"host")) > 1:
+    if len(hosts) > 1:
         return Trouble.MALFORMED
     return None

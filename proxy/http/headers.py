@@ -40,14 +40,13 @@ def is_forwardable(raw: RawHeaders) -> bool:
 
     Other bytes are legal in HTTP (obs-text), but aiohttp's serializer would drop them without a word.
     """
-    return all(_is_text(name) and _is_text(value) for name, value in raw)
-
-
-def _is_text(data: bytes) -> bool:
-    if CONTROL.search(data) is not None:
+    whole = b"".join([part for pair in raw for part in pair])
+    if CONTROL.search(whole) is not None:
         return False
-    if data.isascii():
-        return True
+    return whole.isascii() or all(_is_utf8(part) for pair in raw for part in pair)
+
+
+def _is_utf8(data: bytes) -> bool:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -80,13 +79,18 @@ def replaced(raw: RawHeaders, name: bytes, value: bytes | None) -> list[tuple[by
 
 def for_upstream(raw: RawHeaders, authority: str) -> Headers:
     """A client's fields as the database gets them. ``authority``: the upstream's own host and port."""
-    kept = [
-        (key, authority.encode("ascii") if key.lower() == b"host" else value)
-        for key, value in _end_to_end(raw)
-        if key.lower() != EXPECT and not is_override(key.decode("ascii"))
-    ]
-    if not values(kept, b"host"):
-        kept.insert(0, (b"Host", authority.encode("ascii")))
+    host = authority.encode("ascii")
+    kept: list[tuple[bytes, bytes]] = []
+    has_host = False
+    for key, value in _end_to_end(raw):
+        low = key.lower()
+        if low == b"host":
+            kept.append((key, host))
+            has_host = True
+        elif low != EXPECT and not is_override(low.decode("ascii")):
+            kept.append((key, value))
+    if not has_host:
+        kept.insert(0, (b"Host", host))
     return _decoded(kept)
 
 
@@ -117,8 +121,10 @@ def framed(headers: Headers, *, length: int | None, chunked: bool) -> Headers:
 
 
 def _end_to_end(raw: RawHeaders) -> list[tuple[bytes, bytes]]:
-    named = {token.strip().lower() for line in values(raw, b"connection") for token in line.split(b",")} - PROTECTED
-    return [pair for pair in raw if pair[0].lower() not in HOP_BY_HOP and pair[0].lower() not in named]
+    connection = values(raw, b"connection")
+    named = {token.strip().lower() for line in connection for token in line.split(b",")} - PROTECTED
+    dropped = HOP_BY_HOP | named if named else HOP_BY_HOP
+    return [pair for pair in raw if pair[0].lower() not in dropped]
 
 
 def _decoded(raw: RawHeaders) -> Headers:

@@ -20,6 +20,7 @@ from vecsieve.proxy.http.headers import Headers
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http import StreamWriter
 
 # Small enough that a stalled upstream is noticed within one slice, large enough to cost nothing.
 SLICE_BYTES = 256 * 1024
@@ -80,17 +81,16 @@ class Upload(Payload):
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         """Write the body. Raises TimeoutError when the database stops reading, ClientBodyError as the source does."""
+        out = cast("StreamWriter", writer)
         self._has_begun = True
         written = 0
         try:
             async for piece in self._pieces():
                 written += len(piece)
                 self._check(written, is_last=False)
-                async with asyncio.timeout(self._stall_seconds):
-                    await writer.write(piece)
+                await out.write(piece, drain=False)
+                await self._taken(out)
             self._check(written, is_last=True)
-            async with asyncio.timeout(self._stall_seconds):
-                await writer.drain()
             self.is_sent = True
         except ClientBodyError as error:
             self.fault = error
@@ -100,6 +100,12 @@ class Upload(Payload):
             if not self.is_sent and writer.transport is not None:
                 # Closing would first wait for a peer that may never read again; there is nothing whole to deliver.
                 writer.transport.abort()
+
+    async def _taken(self, out: StreamWriter) -> None:
+        """Wait while the connection is full."""
+        if out.protocol.writing_paused:
+            async with asyncio.timeout(self._stall_seconds):
+                await out.drain()
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Write the body; the part of aiohttp's contract that has no length."""

@@ -5,6 +5,9 @@ Rule of this file: the one place that overrides aiohttp's response. Everything t
 
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING, cast
+
 from aiohttp import HttpVersion10, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import must_be_empty_body
@@ -12,12 +15,15 @@ from multidict import CIMultiDict
 
 from vecsieve.proxy.http.headers import Headers
 
+if TYPE_CHECKING:
+    from aiohttp.http import StreamWriter
+
 
 class RawResponse(web.StreamResponse):
     """A response whose head is the given list plus `Connection`, and whose framing is what the list says.
 
     Content-Length stays a length, `Transfer-Encoding: chunked` stays chunks, neither ends with the connection. ``body``
-    is sent at the end; stream with `write` instead and leave it empty.
+    is sent at the end; leave it empty to `stream` and `end`.
     """
 
     def __init__(self, status: int, reason: str, headers: Headers, *, body: bytes = b"", is_ready: bool = True) -> None:
@@ -59,6 +65,23 @@ class RawResponse(web.StreamResponse):
         await writer.write_headers(f"HTTP/{version} {self.status} {self.reason}", self.headers)
         if self._send_headers_immediately:
             writer.send_headers()
+
+    async def stream(self, data: bytes, *, stall_seconds: float) -> None:
+        """Send a piece of the body. Raises TimeoutError when the client takes nothing for that long."""
+        request, writer = self._bound()
+        await cast("StreamWriter", writer).write(data, drain=False)
+        if request.protocol.writing_paused:
+            async with asyncio.timeout(stall_seconds):
+                await writer.drain()
+
+    async def end(self, *, stall_seconds: float) -> None:
+        """End a streamed body. Raises TimeoutError as `stream`."""
+        transport = self._bound()[0].transport
+        if transport is None or transport.get_write_buffer_size() == 0:
+            await self.write_eof()  # what is left is a head at most: it cannot fill the connection
+            return
+        async with asyncio.timeout(stall_seconds):
+            await self.write_eof()
 
     def _bound(self) -> tuple[web.BaseRequest, AbstractStreamWriter]:
         if self._req is None or self._payload_writer is None:

@@ -14,7 +14,6 @@ for gone.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import struct
 from dataclasses import dataclass
@@ -72,7 +71,11 @@ class Relay:
             await reply.close()
 
     async def _open(self, request: web.BaseRequest, body: RequestBody, *, is_search: bool) -> UpstreamReply:
-        upload = self.upstream.upload(body.chunks() if body.exists else None, content_length=body.content_length)
+        upload = None
+        if body.exists:
+            arrived = body.arrived()
+            source = body.chunks() if arrived is None else arrived
+            upload = self.upstream.upload(source, content_length=body.content_length)
         opening = self.upstream.open(
             method=request.method,
             raw_target=request.raw_path,
@@ -94,10 +97,8 @@ class Relay:
         try:
             await response.prepare(request)
             async for chunk in reply.iter():
-                async with asyncio.timeout(self.stream_idle_seconds):
-                    await response.write(chunk)
-            async with asyncio.timeout(self.stream_idle_seconds):
-                await response.write_eof()
+                await response.stream(chunk, stall_seconds=self.stream_idle_seconds)
+            await response.end(stall_seconds=self.stream_idle_seconds)
         except UpstreamFailure:
             _break(request, response)
         except TimeoutError:

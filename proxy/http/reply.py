@@ -72,9 +72,16 @@ class UpstreamReply:
 
     async def _next(self) -> bytes:
         """The next bytes, empty at the end. sock_read, set on the session, bounds the wait between two of them."""
+        content = self._response.content
         try:
-            async with asyncio.timeout_at(self._deadline_at):
-                piece = await self._response.content.readany()
+            piece = content.read_nowait()
+            if not piece and not content.at_eof():
+                # A timeout without a deadline costs as much as one with it, and this is every request's path.
+                if self._deadline_at is None:
+                    piece = await content.readany()
+                else:
+                    async with asyncio.timeout_at(self._deadline_at):
+                        piece = await content.readany()
         except (aiohttp.ClientError, OSError) as error:
             raise self._failure(kind_of(error)) from None
         if not piece and self._is_cut:

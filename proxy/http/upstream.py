@@ -122,10 +122,12 @@ class Upstream:
         head = framed(for_upstream(headers, self._authority), length=content_length, chunked=is_chunked)
         session = self._writes if is_write(method, is_search=is_search) else self._reads
         try:
-            async with asyncio.timeout_at(deadline_at):
-                response = await session.request(
-                    method, self._url(raw_target), data=Outgoing(head, upload), allow_redirects=False
-                )
+            request = session.request(method, self._url(raw_target), data=Outgoing(head, upload), allow_redirects=False)
+            if deadline_at is None:
+                response = await request
+            else:
+                async with asyncio.timeout_at(deadline_at):
+                    response = await request
         except (aiohttp.ClientError, OSError, ClientBodyError) as error:
             raise self._failed(error, upload) from None
         reply = UpstreamReply(response, upload=upload, deadline_at=deadline_at, events=self._events)

@@ -206,3 +206,20 @@ async def test_draining_ends_idle_connections_now_and_busy_ones_with_their_answe
         assert await busy.rest() == b""
         await idle.close()
         await busy.close()
+
+
+async def test_the_rest_of_a_body_that_was_answered_early_is_no_slow_head() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.head()
+        await talk.send(reply(b"no", status=b"413 Payload Too Large"))
+        await talk.reader.read()
+
+    limits = LimitSettings(head_timeout_seconds=0.1)
+    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url, limits=limits) as relay:
+        client = await RawClient.connect(relay.port)
+        await client.send(b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 20\r\n\r\n0123456789")
+        assert (await client.reply()).status == 413
+        await _dribble(client, b"0123456789")  # lasts longer than a head may
+        assert await client.rest() == b"", "the answer was followed by another"
+        assert relay.heard.rejected == []
+        await client.close()

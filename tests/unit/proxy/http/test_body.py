@@ -116,3 +116,20 @@ async def test_framing_is_known_before_reading() -> None:
 
     assert await looked_at(look, LENGTH, b"0123456789") == (True, 10, False)
     assert await looked_at(look, CHUNKED, b"0\r\n\r\n") == (True, None, True)
+
+
+async def test_what_is_here_already_needs_no_waiting_and_is_not_lost() -> None:
+    async def look(body: RequestBody) -> tuple[bytes | None, bytes]:
+        await asyncio.sleep(0.05)
+        return body.arrived(), await all_of(body)
+
+    assert await looked_at(look, LENGTH + b"0123456789") == (b"0123456789", b"0123456789")
+    assert await looked_at(look, LENGTH + b"01234", *[b""] * 15, b"56789") == (None, b"0123456789")
+    assert await looked_at(look, CHUNKED + b"3\r\nabc\r\nzz\r\n", idle_seconds=0.5) is ClientFault.MALFORMED
+
+
+async def test_a_body_read_whole_before_is_here_already() -> None:
+    async def look(body: RequestBody) -> tuple[bytes | None, bytes | None]:
+        return await body.whole(limit_bytes=100, deadline_seconds=5), body.arrived()
+
+    assert await looked_at(look, LENGTH, b"0123456789") == (b"0123456789", b"0123456789")
