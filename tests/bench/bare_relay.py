@@ -1,7 +1,7 @@
 """The baseline: the least an aiohttp reverse proxy can do. No decoding, no hygiene, no deadlines, no metrics.
 
-Small bodies are read and written whole, which is faster than streaming them (measured for replies of 300 bytes and of
-1 MB); large uploads are streamed, because reading them whole would not be a proxy.
+Replies and small requests are read and written whole: 6 % faster than streaming for replies of 300 bytes, and the same
+within noise for 1 MB. Large uploads are streamed, because reading them whole would not be a proxy.
 
 Usage: python -m bench.bare_relay PORT UPSTREAM_PORT
 """

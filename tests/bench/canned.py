@@ -9,6 +9,7 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 from bench.loops import run
 
@@ -25,8 +26,7 @@ class Canned(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
         self._received += data

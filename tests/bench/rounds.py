@@ -20,7 +20,7 @@ class Effort:
 
 
 FULL = Effort(rounds=5, seconds=2, upload_rounds=5, kernel_rounds=25)
-QUICK = Effort(rounds=3, seconds=1, upload_rounds=2, kernel_rounds=9)
+QUICK = Effort(rounds=2, seconds=1, upload_rounds=2, kernel_rounds=9)
 
 
 def interleave(sides: Mapping[str, Callable[[], Outcome]], *, rounds: int) -> dict[str, list[Outcome]]:
