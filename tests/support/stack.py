@@ -8,6 +8,8 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,45 +51,76 @@ def exchange(
         connection.close()
 
 
-@contextmanager
-def command(*arguments: str, lines: int, environment: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
-    """Run a `vecsieve` command in its own process; yields role -> URL once it has printed ``lines`` of them."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "vecsieve.proxy", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **(environment or {})},
-        text=True,
-    )
-    try:
-        yield _addresses(process, lines)
-    finally:
-        process.send_signal(signal.SIGTERM)
+class Command:
+    """A `vecsieve` command in its own process. Its output goes to a file, so that no full pipe ever blocks it."""
+
+    def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str] | None) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process, closed with it
+        self._last = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "vecsieve.proxy", *arguments],
+            stdout=self._file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+        )
+
+    def output(self) -> str:
+        """Everything printed so far, by the command and its children."""
+        if self._file.closed:
+            return self._last
+        size = os.fstat(self._file.fileno()).st_size
+        return os.pread(self._file.fileno(), size, 0).decode("utf-8", "replace")
+
+    def addresses(self, lines: int, seconds: float = 30.0) -> dict[str, str]:
+        """Role -> URL, once that many were printed."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            found = {
+                match[2] if match[2] == "admin" else match[1]: match[3] for match in LISTENING.finditer(self.output())
+            }
+            if len(found) == lines:
+                return found
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.01)
+        raise AssertionError("the command did not listen: " + self.output())
+
+    def wait_for(self, text: str, seconds: float = 10.0) -> None:
+        """Wait until the output holds a text."""
+        until = time.monotonic() + seconds
+        while text not in self.output():
+            assert time.monotonic() < until, f"{text!r} never came: {self.output()}"
+            time.sleep(0.01)
+
+    def close(self) -> int:
+        """End the command the way Kubernetes does; returns its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
         try:
-            process.communicate(timeout=10)
+            self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            self.process.kill()
+            self.process.wait()
+        self._last = self.output()
+        self._file.close()
+        return self.process.returncode
 
 
-def _addresses(process: subprocess.Popen[str], lines: int) -> dict[str, str]:
-    found: dict[str, str] = {}
-    seen: list[str] = []
-    assert process.stdout is not None
-    for line in process.stdout:
-        seen.append(line)
-        if match := LISTENING.search(line):
-            found[match[2] if match[2] == "admin" else match[1]] = match[3]
-        if len(found) == lines:
-            return found
-    raise AssertionError("the command ended before it listened: " + "".join(seen))
+@contextmanager
+def command(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Command]:
+    """Run a `vecsieve` command; it is ended with the block."""
+    running = Command(arguments, environment)
+    try:
+        yield running
+    finally:
+        running.close()
 
 
 @contextmanager
 def embedded(*arguments: str) -> Iterator[str]:
     """The embedded engine's URL."""
-    with command("embedded", "--listen", "127.0.0.1:0", *arguments, lines=1) as urls:
-        yield urls["embedded"]
+    with command("embedded", "--listen", "127.0.0.1:0", *arguments) as running:
+        yield running.addresses(1)["embedded"]
 
 
 @contextmanager
@@ -95,7 +128,7 @@ def serve(upstream: str, *arguments: str, environment: Mapping[str, str] | None 
     """The proxy's data and admin URLs."""
     with command(
         *("serve", "--upstream", upstream, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *arguments),
-        lines=2,
         environment=environment,
-    ) as urls:
+    ) as running:
+        urls = running.addresses(2)
         yield urls["serve"], urls["admin"]

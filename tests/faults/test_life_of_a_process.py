@@ -1,0 +1,251 @@
+"""The command line's own process: it starts, is told things by signals, and ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from support.stack import Answer, Command, command, exchange
+
+CANARY = "c4nary-s3cret-7f3a"
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A database that takes its time over `/slow`."""
+
+    def do_GET(self) -> None:
+        if self.path == "/slow":
+            time.sleep(1.0)
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    do_POST = do_PUT = do_GET  # noqa: N815 - the standard library finds them by these names
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@contextmanager
+def serving(database: str, *arguments: str) -> Iterator[tuple[Command, str, str]]:
+    with command(
+        "serve", "--upstream", database, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *arguments
+    ) as running:
+        urls = running.addresses(2)
+        yield running, urls["serve"], urls["admin"]
+
+
+def test_the_admin_pages_answer_and_the_data_port_forwards_theirs(database: str) -> None:
+    with serving(database) as (_, data, admin):
+        assert exchange(admin, "GET", "/livez").status == 200
+        assert exchange(admin, "GET", "/readyz").status == 200
+        status = json.loads(exchange(admin, "GET", "/status").body)
+        assert (status["state"], status["backend"], status["breaker"]) == ("ready", "qdrant", "closed")
+        assert status["upstream"] == database.removeprefix("http://")
+        assert b"vecsieve_requests_total" in exchange(admin, "GET", "/metrics").body
+        assert exchange(admin, "GET", "/collections").status == 404
+        assert exchange(data, "GET", "/status").body == b"ok", "the database's own page, not ours"
+
+
+def test_readiness_never_depends_on_the_database() -> None:
+    with serving("http://127.0.0.1:9") as (_, data, admin):
+        assert exchange(data, "GET", "/").status == 502
+        assert exchange(admin, "GET", "/readyz").status == 200
+
+
+def test_sigterm_while_idle_ends_it_at_once_and_cleanly(database: str) -> None:
+    with serving(database) as (running, _, _):
+        started = time.monotonic()
+        assert running.close() == 0
+        assert time.monotonic() - started < 2.0
+
+
+def test_sigterm_lets_the_request_in_flight_finish(database: str) -> None:
+    with serving(database) as (running, data, _):
+        answers: list[Answer] = []
+        asking = threading.Thread(target=lambda: answers.append(exchange(data, "GET", "/slow")))
+        asking.start()
+        time.sleep(0.3)
+        running.process.send_signal(signal.SIGTERM)
+        asking.join()
+        assert [(answer.status, answer.body) for answer in answers] == [(200, b"ok")]
+        assert running.process.wait(timeout=5) == 0
+
+
+def test_the_second_sigterm_ends_it_now(database: str) -> None:
+    with serving(database) as (running, data, _):
+        threading.Thread(target=lambda: _ignoring(data), daemon=True).start()
+        time.sleep(0.3)
+        started = time.monotonic()
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        running.process.send_signal(signal.SIGTERM)
+        running.process.wait(timeout=5)
+        assert time.monotonic() - started < 0.9
+
+
+def _ignoring(data: str) -> None:
+    try:
+        exchange(data, "GET", "/slow")
+    except OSError:
+        return
+
+
+def test_sighup_takes_good_settings_and_refuses_bad_ones_with_a_line_and_a_metric(
+    database: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("report_header: true\n")
+    with serving(database, "--config", str(file)) as (running, _, admin):
+        before = json.loads(exchange(admin, "GET", "/status").body)["settings_hash"]
+        file.write_text("report_header: false\n")
+        running.process.send_signal(signal.SIGHUP)
+        running.wait_for("settings reloaded")
+        after = json.loads(exchange(admin, "GET", "/status").body)["settings_hash"]
+        assert after != before
+        file.write_text("report_headr: false\n")
+        running.process.send_signal(signal.SIGHUP)
+        running.wait_for("reload refused")
+        assert json.loads(exchange(admin, "GET", "/status").body)["settings_hash"] == after
+        assert b"vecsieve_config_last_reload_successful 0.0" in exchange(admin, "GET", "/metrics").body
+        assert "did you mean report_header" in running.output()
+
+
+def test_settings_that_take_a_restart_are_named(database: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("limits: {connections: 100}\n")
+    with serving(database, "--config", str(file)) as (running, _, _):
+        file.write_text("limits: {connections: 200}\n")
+        running.process.send_signal(signal.SIGHUP)
+        running.wait_for("these settings take a restart: limits")
+
+
+def test_an_address_in_use_is_a_message_and_exit_1(database: str) -> None:
+    with serving(database) as (_, data, _):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "vecsieve.proxy",
+                "serve",
+                "--listen",
+                data.removeprefix("http://"),
+                "--upstream",
+                database,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+        assert done.returncode == 1
+        assert "in use" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve", "--workers", "0"),
+        ("serve", "--listen", "nowhere"),
+        ("serve", "--upstream", "ftp://x"),
+        ("check", "--config", "/nonexistent"),
+    ],
+)
+def test_bad_settings_are_a_message_and_exit_2(arguments: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vecsieve.proxy", *arguments], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == 2
+    assert "wanted" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_check_prints_the_effective_settings_and_exits_0(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("policy:\n  threshold:\n    fixed: 0.15\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "vecsieve.proxy", "check", "--config", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 0
+    assert "fixed: 0.15" in done.stdout
+
+
+def test_a_secret_anywhere_in_a_request_appears_in_no_log_metric_status_page_or_error(database: str) -> None:
+    body = json.dumps({"query": {"nearest": [0.1, 0.2]}, "limit": 3, "filter": {"must": [{"key": CANARY}]}}).encode()
+    search = f"/collections/{CANARY}/points/query?key={CANARY}"
+    with serving(database) as (running, data, admin):
+        answers = [
+            exchange(
+                data,
+                "GET",
+                f"/{CANARY}?api_key={CANARY}",
+                headers={"api-key": CANARY, "Authorization": f"Bearer {CANARY}"},
+            ).body,
+            exchange(data, "POST", search, body, {"api-key": CANARY, "Cookie": CANARY}).body,
+            exchange(data, "POST", search, body, {"x-vecsieve-mode": CANARY}).body,
+            exchange(data, "POST", search, body, {f"x-vecsieve-{CANARY}": "1"}).body,
+            raw(data, f"GET /{CANARY} HTTP/1.1\r\nHost: x\r\napi-key: {CANARY}\x01\r\n\r\n"),
+            raw(data, f"GET http://{CANARY}/ HTTP/1.1\r\nHost: {CANARY}\r\n\r\n"),
+            raw(data, f"GET / HTTP/1.1\r\nHost: x\r\napi-key: {CANARY}{'a' * 70_000}\r\n\r\n"),
+            raw(data, f"{CANARY} / HTTP/1.1\r\nHost: x\r\n\r\n"),
+            raw(
+                data,
+                f"POST {search} HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\napi-key: {CANARY}\r\n\r\nabc",
+            ),
+            raw(data, f"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{CANARY}\r\n"),
+            exchange(admin, "GET", "/metrics").body,
+            exchange(admin, "GET", "/status").body,
+            exchange(admin, "GET", f"/{CANARY}", headers={"Authorization": CANARY}).body,
+            raw(admin, f"GET /{CANARY} HTTP/1.1\r\nHost: x\r\napi-key: {CANARY}\x01\r\n\r\n"),
+        ]
+        assert [index for index, answer in enumerate(answers) if CANARY.encode() in answer] == []
+    with serving("http://127.0.0.1:9") as (dead, data, _):
+        assert CANARY.encode() not in exchange(data, "POST", search, body, {"api-key": CANARY}).body
+        dead.close()
+        assert CANARY not in dead.output()
+    running.close()
+    assert CANARY not in running.output()
+    assert '"msg":"access"' in dead.output(), "something was logged at all"
+
+
+def raw(url: str, data: str) -> bytes:
+    """Send bytes as they are; whatever comes back."""
+    import socket
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    received = b""
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=5) as connection:
+        connection.sendall(data.encode("latin-1"))
+        connection.shutdown(socket.SHUT_WR)
+        try:
+            while piece := connection.recv(65_536):
+                received += piece
+        except OSError:
+            return received
+    return received
