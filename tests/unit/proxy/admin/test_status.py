@@ -63,7 +63,7 @@ def test_of_an_upstream_url_only_host_and_port_remain(url: str, address: str) ->
     assert upstream_address(url) == address
 
 
-SECRETS = st.text(st.characters(categories=("Lu",), max_codepoint=90), min_size=8)
+SECRETS = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=8)
 
 
 @given(SECRETS, SECRETS, SECRETS)

@@ -1,0 +1,40 @@
+"""Time that passes when a test says so, for code that waits."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+async def settle() -> None:
+    """Let every task run until it waits for something."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class ManualTime:
+    """A clock and the sleep that belongs to it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked: list[float] = []
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def pause(self, seconds: float) -> None:
+        self.asked.append(seconds)
+        sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self.now + seconds, sleeper))
+        await sleeper
+
+    async def advance(self, seconds: float) -> None:
+        """Pass time, waking each sleeper at its moment."""
+        await settle()
+        end = self.now + seconds
+        while due := [(at, sleeper) for at, sleeper in self._sleepers if at <= end + 1e-9 and not sleeper.done()]:
+            at, sleeper = min(due, key=lambda each: each[0])
+            self.now = max(self.now, at)
+            sleeper.set_result(None)
+            await settle()
+        self.now = end
