@@ -129,8 +129,11 @@ def _swaps(search: Search, selection: Selection) -> int:
     keep = selection.keep
     chosen = keep[selection.representative[keep] == keep]
     each = np.arange(len(selection.representative), dtype=np.intp)
-    by_rank = each[selection.representative == each]
-    return int(np.count_nonzero(~np.isin(chosen, by_rank[: len(chosen)])))
+    by_rank = np.flatnonzero(selection.representative == each)
+    if not len(chosen):
+        return 0
+    # Both are representatives and the first ones by rank are as many as were chosen: whatever lies behind them swapped in.
+    return int(np.count_nonzero(chosen > by_rank[len(chosen) - 1]))
 
 
 def _score_loss(search: Search, pool: Pool, selection: Selection) -> float:

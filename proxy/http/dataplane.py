@@ -67,13 +67,21 @@ class DataPlane:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        with self.tally.visit(request) as visit:
-            async with self.admission.place() as has_place:
-                if not has_place:
-                    return visit.ends(self._shed(visit, Shed.IN_FLIGHT))
-                if self.memory.pressure() is Pressure.CRITICAL:
-                    return visit.ends(self._shed(visit, Shed.MEMORY))
-                return visit.ends(await self._route(request, visit))
+        visit = self.tally.begin()
+        try:
+            return visit.ends(await self._admitted(request, visit))
+        finally:
+            self.tally.end(visit, request)
+
+    async def _admitted(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
+        if not await self.admission.enter():
+            return self._shed(visit, Shed.IN_FLIGHT)
+        try:
+            if self.memory.pressure() is Pressure.CRITICAL:
+                return self._shed(visit, Shed.MEMORY)
+            return await self._route(request, visit)
+        finally:
+            self.admission.leave()
 
     def _shed(self, visit: Visit, reason: Shed) -> web.StreamResponse:
         visit.shed(reason)

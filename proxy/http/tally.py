@@ -32,10 +32,11 @@ LOOPBACK = frozenset({"127.0.0.1", "::1"})
 class Visit:
     """One request while it lasts: what is learned of it on the way to its end."""
 
-    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "response")
+    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "response", "started")
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Tally, started: float) -> None:
         self._tally = tally
+        self.started = started
         self.operation: Operation | None = None
         self.outcome = Outcome.PASSTHROUGH
         self.bypass: BypassReason | None = None
@@ -101,17 +102,15 @@ class Tally:
         self.searches_in_flight = 0
         self.requests_in_flight = 0
 
-    @contextmanager
-    def visit(self, request: web.BaseRequest) -> Iterator[Visit]:
-        """Follow a request; it is counted when the block ends, however it ends."""
-        visit = Visit(self)
-        started = self._clock()
+    def begin(self) -> Visit:
+        """Follow a request; whoever begins must end."""
         self._requests(+1)
-        try:
-            yield visit
-        finally:
-            self._requests(-1)
-            self._count(visit, request, self._clock() - started)
+        return Visit(self, self._clock())
+
+    def end(self, visit: Visit, request: web.BaseRequest) -> None:
+        """Count the request, however it ended."""
+        self._requests(-1)
+        self._count(visit, request, self._clock() - visit.started)
 
     @contextmanager
     def searching(self) -> Iterator[None]:
