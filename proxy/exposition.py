@@ -5,7 +5,7 @@ With several workers the registry reads their files; the process's own collector
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +28,10 @@ def own_registry() -> CollectorRegistry:
 
 def shared_registry(directory: Path) -> CollectorRegistry:
     """A registry that adds up the files of all workers in ``directory`` at every scrape."""
+    if not directory.is_dir():
+        raise ValueError(f"metrics directory: saw {directory}, which is not a directory")
     registry = CollectorRegistry()
-    MultiProcessCollector(registry, path=str(directory))  # type: ignore[no-untyped-call]  # - the library is half typed
+    registry.register(_WorkerFiles(directory))
     return registry
 
 
@@ -42,6 +44,25 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
     """One sample, by its name without the prefix; 0 where there is none."""
     found = registry.get_sample_value(PREFIX + name, labels)
     return 0.0 if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkerFiles:
+    """What the library's own collector does, less the file that a starting worker has made and not yet filled."""
+
+    directory: Path
+
+    def collect(self) -> Iterable[Metric]:
+        files = [str(file) for file in sorted(self.directory.glob("*.db")) if _size(file)]
+        merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]  # - the library is half typed
+        return merged
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0  # a gauge of a worker that ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """The class of an exception and where it was raised: enough to find it, nothing of what it was about."""
     return f"{type(error).__name__} at {_where(error.__traceback__)}"
 
@@ -67,7 +67,7 @@ class JsonLines(logging.Formatter):
             "msg": record.getMessage(),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            fields["error"] = place(record.exc_info[1])
+            fields["error"] = place_of(record.exc_info[1])
         own = getattr(record, FIELDS, None)
         if isinstance(own, Mapping):
             fields.update(own)

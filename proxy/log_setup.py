@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from vecsieve.proxy.http.redaction import guard_foreign_loggers
-from vecsieve.proxy.log_lines import FIELDS, OWN, ForeignWithheld, JsonLines, encode, place
+from vecsieve.proxy.log_lines import FIELDS, OWN, ForeignWithheld, JsonLines, encode, place_of
 from vecsieve.proxy.log_sink import LineSink
 
 LOGGER = logging.getLogger(OWN)
@@ -74,5 +74,5 @@ def set_up(sink: LineSink, *, level: int = logging.INFO) -> Logging:
 def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     if issubclass(kind, KeyboardInterrupt):
         return
-    where = place(error.with_traceback(trace)) if error is not None else kind.__name__
+    where = place_of(error.with_traceback(trace)) if error is not None else kind.__name__
     LOGGER.critical("uncaught exception", extra={FIELDS: {"error": where}})

@@ -36,3 +36,8 @@ def test_a_shared_registry_wants_its_directory(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a directory"):
         shared_registry(tmp_path / "missing")
     assert exposition(shared_registry(tmp_path)) == b""
+
+
+def test_a_file_that_a_starting_worker_has_not_filled_yet_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "counter_w0.db").touch()
+    assert exposition(shared_registry(tmp_path)) == b""

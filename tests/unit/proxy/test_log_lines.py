@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.log_lines import LINE_BYTES, Field, ForeignWithheld, JsonLines, encode, place, timestamp
+from vecsieve.proxy.log_lines import LINE_BYTES, Field, ForeignWithheld, JsonLines, encode, place_of, timestamp
 
 VALUES = st.one_of(
     st.none(),
@@ -56,10 +56,10 @@ def raised(message: str) -> ValueError:
 
 
 def test_an_exception_is_its_class_and_place_never_its_message() -> None:
-    assert place(raised("CANARY")).startswith("ValueError at ")
-    assert place(raised("CANARY")).rsplit(":", 1)[1].isdecimal()
-    assert "CANARY" not in place(raised("CANARY"))
-    assert place(ValueError("CANARY")) == "ValueError at unknown"
+    assert place_of(raised("CANARY")).startswith("ValueError at ")
+    assert place_of(raised("CANARY")).rsplit(":", 1)[1].isdecimal()
+    assert "CANARY" not in place_of(raised("CANARY"))
+    assert place_of(ValueError("CANARY")) == "ValueError at unknown"
 
 
 def record(name: str, message: str, *arguments: object, error: BaseException | None = None) -> logging.LogRecord:

@@ -1,0 +1,153 @@
+"""A crew of real processes: workers that answer with their process id, and an admin listener over all of them.
+
+    python worker_program.py COUNT [crash]
+
+Prints one JSON line with the ports, then serves until told to stop. A worker asked for `/die` ends itself; with `crash`
+no worker ever starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from vecsieve.proxy.admin.reading import Facts, read_status, state_of, worker_statuses
+from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.exposition import exposition, shared_registry
+from vecsieve.proxy.labels import OperationName, Origin, Outcome
+from vecsieve.proxy.lifecycle import Lifecycle
+from vecsieve.proxy.loop_lag import LoopLag
+from vecsieve.proxy.memory import resident_bytes
+from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.worker_metrics import join, show_memory
+from vecsieve.proxy.workers import Crew, Worker, run_workers
+
+FACTS = Facts(version="0", backend="qdrant", mode=None, upstream="db:6333", settings_hash="0" * 12)
+
+
+class TinyPlane:
+    """Answers every connection with the process id, on a listening socket that others share."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.in_flight = 0
+        self._metrics = metrics
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, where: socket.socket) -> None:
+        self._server = await asyncio.start_server(self._serve, sock=where)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.in_flight += 1
+        self._metrics.requests_in_flight.inc()
+        asked = (await reader.readline()).decode()
+        if asked.startswith("/die"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._metrics.request_done(
+            OperationName.OTHER, Outcome.PASSTHROUGH, status=200, origin=Origin.UPSTREAM, seconds=0.001
+        )
+        writer.write(f"{os.getpid()}\n".encode())
+        writer.close()
+        self._metrics.requests_in_flight.dec()
+        self.in_flight -= 1
+
+    def drain(self) -> None:
+        """Every answer ends its connection anyway."""
+
+    def stop_accepting(self) -> None:
+        assert self._server is not None
+        self._server.close()
+
+
+async def work(worker: Worker, data: socket.socket) -> None:
+    metrics = Metrics(join(worker.metrics_directory, worker.number))
+    plane = TinyPlane(metrics)
+    reloads = metrics.config_taken
+    cycle = Lifecycle(
+        drain_accept_seconds=0,
+        drain_seconds=5,
+        reload=lambda: reloads(f"reloaded{worker.number}", previous=None, at=time.time()),
+    )
+    cycle.listen_to_signals()
+
+    def beat() -> None:
+        worker.beat()
+        show_memory(metrics, worker.number, resident_bytes)
+
+    lag = LoopLag(metrics.event_loop_lag_seconds.observe, clock=time.monotonic, beat=beat)
+    await plane.listen(data)
+    lag.start()
+    cycle.started()
+    worker.is_ready()
+    await cycle.finish(plane)
+    await lag.close()
+
+
+class Nothing:
+    """The admin process has nothing in flight that is worth waiting for."""
+
+    in_flight = 0
+
+    def drain(self) -> None:
+        """Nothing."""
+
+    def stop_accepting(self) -> None:
+        """Nothing."""
+
+
+async def administrate(worker: Worker, admin: socket.socket) -> None:
+    registry, board = shared_registry(worker.metrics_directory), worker.board
+    pages = Pages(
+        is_ready=lambda: state_of(board).value == "ready",
+        metrics=lambda: exposition(registry),
+        status=lambda: read_status(
+            registry, FACTS, state=state_of(board), uptime_seconds=0.0, workers=worker_statuses(board)
+        ),
+    )
+    cycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=lambda: None)
+    cycle.listen_to_signals()
+    server = AdminServer(pages)
+    lag = LoopLag(lambda _: None, clock=time.monotonic, beat=worker.beat)
+    await server.start(admin)
+    lag.start()
+    worker.is_ready()
+    await cycle.finish(Nothing())
+    await lag.close()
+    await server.close()
+
+
+def main() -> int:
+    data, admin = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+    print(json.dumps({"data": data.getsockname()[1], "admin": admin.getsockname()[1]}), flush=True)
+
+    def worker(own: Worker) -> int:
+        if "crash" in sys.argv:
+            raise RuntimeError("no worker of this crew ever starts")
+        asyncio.run(work(own, data))
+        return 0
+
+    def administrator(own: Worker) -> int:
+        asyncio.run(administrate(own, admin))
+        return 0
+
+    return run_workers(
+        Crew(
+            count=int(sys.argv[1]),
+            worker=worker,
+            admin=administrator,
+            data_sockets=(data,),
+            admin_sockets=(admin,),
+            drain_seconds=5.0,
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
