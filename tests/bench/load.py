@@ -50,8 +50,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Replies per second, and the mean size of a reply with its head, in bytes."""
+    """Replies in all and per second, and the mean size of a reply with its head, in bytes."""
 
+    replies: int
     per_second: float
     reply_bytes: float
 
@@ -75,7 +76,8 @@ def capacity(request: Request, port: int, *, seconds: int) -> Capacity:
     wrk = shutil.which("wrk")
     outcome = _generate(request, port, seconds=seconds, rate=0) if wrk is None else _wrk(wrk, request, port, seconds)
     _check(outcome)
-    return Capacity(outcome["replies"] / outcome["seconds"], outcome["reply_bytes"] / outcome["replies"])
+    replies = int(outcome["replies"])
+    return Capacity(replies, replies / outcome["seconds"], outcome["reply_bytes"] / replies)
 
 
 def latency(request: Request, port: int, *, seconds: float, rate: float) -> Latency:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +15,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from bench import bodies, generator, stats
-from bench.bench_search import MixedAnswers, check_size
+from bench.bench_search import MixedAnswers, unselected_share
 from bench.canned import load
 from bench.client_side import mmr
 from bench.contenders import NotTheSearchWeMeant, check_selected
 from bench.figures import Aim, Figure, Sides, figure
-from bench.load import Capacity, Request
+from bench.load import Request
 from bench.pools import sample
+from bench.processes import cpu_seconds, peak_rss_bytes
+from bench.rates import Rate
 from bench.report import document, number, table
 from bench.rounds import interleave
 
@@ -193,11 +197,16 @@ def test_only_a_selected_page_is_measured() -> None:
         check_selected(reply([1, 2, 3, 5, 8, 9, 10, 12, 13, 14], vector=True))
 
 
-@pytest.mark.parametrize("mean", [100_000.0, 6_000.0])
-def test_a_load_that_met_other_answers_is_refused(mean: float) -> None:
-    check_size(Capacity(1.0, 7_200.0), 7_000)
-    with pytest.raises(MixedAnswers):
-        check_size(Capacity(1.0, mean), 7_000)
+def test_searches_that_were_answered_unselected_are_counted_and_too_many_are_refused() -> None:
+    def share(*means: float) -> float:
+        return unselected_share([Rate(1.0, mean, 1.0) for mean in means], selected_bytes=7_000, pool_bytes=1_007_000)
+
+    assert share(7_200.0, 7_300.0) == 0.0
+    assert share(7_600.0, 27_600.0) == pytest.approx(0.01)
+    with pytest.raises(MixedAnswers, match="50% of the searches"):
+        share(507_600.0)
+    with pytest.raises(MixedAnswers, match="6000 bytes a reply"):
+        share(6_000.0)
 
 
 def test_the_generator_takes_only_a_counted_200() -> None:
@@ -227,3 +236,11 @@ def test_ratios_of_a_dead_baseline_fail_loudly() -> None:
     with pytest.raises(ZeroDivisionError):
         stats.ratios([1.0], [0.0])
     assert math.isfinite(stats.ratios([1.0], [1e-6])[0])
+
+
+def test_processor_time_and_peak_memory_are_read_of_a_process() -> None:
+    before, begun = cpu_seconds(os.getpid()), time.process_time()
+    while time.process_time() - begun < 0.1:
+        pass
+    assert 0.05 <= cpu_seconds(os.getpid()) - before <= 0.5
+    assert peak_rss_bytes(os.getpid()) > 1 << 20
