@@ -16,8 +16,8 @@ from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.failures import ClientBodyError
 from vecsieve.proxy.http.upstream import Upstream
 
-# `VECSIEVE_PUTS=10000` is the deep run.
-PUTS = int(os.environ.get("VECSIEVE_PUTS", "500"))
+# `PUTS=10000` is the deep run.
+PUTS = int(os.environ.get("PUTS", "500"))
 METHODS = ["PUT", "POST", "DELETE", "PATCH", "GET"]
 
 

@@ -1,0 +1,55 @@
+"""One process with both listeners: the ordinary way to run, one event loop to a container."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+from vecsieve.config.addresses import parse_address
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.admin.reading import read_status
+from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.announcement import announce
+from vecsieve.proxy.exposition import exposition, own_registry
+from vecsieve.proxy.instance import Instance, Source
+from vecsieve.proxy.log import AccessLog
+from vecsieve.proxy.log_setup import set_up
+from vecsieve.proxy.log_sink import ThreadedSink
+from vecsieve.proxy.metrics import Metrics
+
+
+async def serve_alone(source: Source, settings: Settings) -> int:
+    """Listen, announce, serve, drain. Returns the exit status: 0 also when the drain had to cut requests."""
+    registry = own_registry()
+    metrics = Metrics(registry, backend=settings.backend)
+    sink = ThreadedSink(on_drop=metrics.log_dropped_total.inc)
+    logging_ = set_up(sink)
+    started = time.monotonic()
+    instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink))
+    admin = AdminServer(
+        Pages(
+            is_ready=lambda: instance.lifecycle.is_ready,
+            metrics=lambda: exposition(registry),
+            status=lambda: read_status(
+                registry,
+                instance.facts,
+                state=instance.lifecycle.state,
+                uptime_seconds=time.monotonic() - started,
+            ),
+        )
+    )
+    data_at, admin_at = parse_address(settings.listen), parse_address(settings.admin)
+    try:
+        port = await instance.open((data_at.host, data_at.port))
+        await admin.start((admin_at.host, admin_at.port))
+        # What lives from here on lives long: the collector need not walk over the modules again.
+        gc.collect()
+        gc.freeze()
+        announce("listening", data_at.host, port)
+        announce("admin", admin_at.host, admin.port)
+        await instance.serve()
+    finally:
+        await instance.close()
+        await admin.close()
+        logging_.close()
+    return 0

@@ -1,0 +1,143 @@
+"""`--workers N`: N data planes on one listening socket, and the admin listener in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Coroutine
+
+from vecsieve.config.addresses import parse_address
+from vecsieve.config.problems import SettingsError
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.admin.reading import read_status, state_of, worker_statuses
+from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.announcement import announce
+from vecsieve.proxy.exposition import exposition, shared_registry
+from vecsieve.proxy.instance import Instance, Source, facts_of
+from vecsieve.proxy.lifecycle import Lifecycle
+from vecsieve.proxy.log import AccessLog
+from vecsieve.proxy.log_setup import Logging, set_up
+from vecsieve.proxy.log_sink import PollingSink, ThreadedSink
+from vecsieve.proxy.loop_lag import LoopLag
+from vecsieve.proxy.memory import resident_bytes
+from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.worker_metrics import join, show_memory
+from vecsieve.proxy.workers import Crew, Worker, run_workers
+
+LOGGER = logging.getLogger("vecsieve.crew")
+BACKLOG = 1024
+MAIN = Callable[[Coroutine[None, None, int]], int]
+
+
+def serve_crew(source: Source, settings: Settings, run_loop: MAIN) -> int:
+    """Bind both ports, fork, and watch until told to stop. Raises OSError for an address in use.
+
+    ``run_loop`` runs a child's main coroutine. The parent has no thread and no loop, so its log writes at once.
+    """
+    parent_log = set_up(PollingSink())
+    data, admin = _bound(settings.listen), _bound(settings.admin)
+    announce("listening", data.getsockname()[0], data.getsockname()[1])
+    announce("admin", admin.getsockname()[0], admin.getsockname()[1])
+
+    def work(worker: Worker) -> int:
+        return run_loop(_work(worker, source, settings, data, parent_log))
+
+    def administrate(worker: Worker) -> int:
+        return run_loop(_administrate(worker, source, settings, admin))
+
+    limits = settings.limits
+    try:
+        return run_workers(
+            Crew(
+                count=settings.workers,
+                worker=work,
+                admin=administrate,
+                data_sockets=(data,),
+                admin_sockets=(admin,),
+                drain_seconds=limits.drain_accept_seconds + limits.drain_seconds,
+            )
+        )
+    finally:
+        data.close()
+        admin.close()
+        parent_log.close()
+
+
+def _bound(where: str) -> socket.socket:
+    address = parse_address(where)
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
+
+
+async def _work(worker: Worker, source: Source, settings: Settings, data: socket.socket, parent_log: Logging) -> int:
+    """One worker's life."""
+    parent_log.close()
+    metrics = Metrics(join(worker.metrics_directory, worker.number), backend=settings.backend)
+    sink = ThreadedSink(on_drop=metrics.log_dropped_total.inc)
+    logging_ = set_up(sink)
+
+    def beat() -> None:
+        worker.beat()
+        show_memory(metrics, worker.number, resident_bytes)
+
+    instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink), number=worker.number, beat=beat)
+    try:
+        await instance.open(data)
+        worker.is_ready()
+        await instance.serve()
+    finally:
+        await instance.close()
+        logging_.close()
+    return 0
+
+
+class _Nothing:
+    """What the admin process drains: its pages answer at once."""
+
+    in_flight = 0
+
+    def drain(self) -> None:
+        """Nothing."""
+
+    def stop_accepting(self) -> None:
+        """Nothing."""
+
+
+async def _administrate(worker: Worker, source: Source, settings: Settings, where: socket.socket) -> int:
+    """The admin process's life: it answers while any worker is stuck."""
+    started, board = time.monotonic(), worker.board
+    registry, facts = shared_registry(worker.metrics_directory), facts_of(settings)
+
+    def reload() -> None:
+        nonlocal facts
+        try:
+            facts = facts_of(source.load())
+        except SettingsError:
+            LOGGER.info("the status page keeps showing the settings in force")
+
+    pages = Pages(
+        is_ready=lambda: state_of(board).value == "ready",
+        metrics=lambda: exposition(registry),
+        status=lambda: read_status(
+            registry,
+            facts,
+            state=state_of(board),
+            uptime_seconds=time.monotonic() - started,
+            workers=worker_statuses(board),
+        ),
+    )
+    lifecycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=reload)
+    lifecycle.listen_to_signals()
+    server = AdminServer(pages)
+    lag = LoopLag(lambda _: None, clock=time.monotonic, beat=worker.beat)
+    try:
+        await server.start(where)
+        lag.start()
+        worker.is_ready()
+        lifecycle.started()
+        await lifecycle.finish(_Nothing())
+    finally:
+        await lag.close()
+        await server.close()
+    return 0
