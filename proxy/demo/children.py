@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from typing import IO
 PROGRAM = (sys.executable, "-m", "vecsieve.proxy")
 _LAST_LINES = 20
 _LAST_OUTPUT_SECONDS = 1.0
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _URL = re.compile(r"http://\S+$")
 
 
@@ -52,19 +54,11 @@ def child(
     The process is ended on every way out of the block. It gets a session of its own, so that Ctrl-C reaches the demo
     alone and the children end in order. Raises ChildFailed.
     """
-    process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, arguments are ours
-        [*program, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=_environment(os.environ),
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,
-    )
+    process: subprocess.Popen[str] | None = None
     try:
-        assert process.stdout is not None  # noqa: S101 - a pipe was asked for just above
+        with _signals_deferred():
+            process = _start([*program, *arguments])
+        assert process.stdout is not None  # noqa: S101 - _start asks for a pipe
         with closing(_Lines(process.stdout, name=f"output of {arguments[0]}")) as lines:
             try:
                 urls = _announced(lines, announces, deadline=time.monotonic() + patience.start_seconds)
@@ -74,7 +68,43 @@ def child(
             finally:
                 _end(process, patience)  # before the reader is closed: it reads until the process is gone
     finally:
-        _end(process, patience)
+        if process is not None:
+            _end(process, patience)
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - our own interpreter and module, arguments are ours
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_environment(os.environ),
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Hold back what would interrupt us until the block is over.
+
+    A handler that raises inside Popen, between fork and return, would leave a process that nobody knows. Blocking the
+    signals instead would be inherited by the child, which then could not be ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python runs handlers in the main thread only: nothing can interrupt this one
+        return
+    held: list[int] = []
+    before = {number: signal.signal(number, lambda met, _: held.append(met)) for number in _INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number in held:
+        signal.raise_signal(number)
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -137,3 +139,20 @@ def test_the_command_line_is_the_program_by_default() -> None:
         child(("no-such-command",), announces=(READY,)),
     ):
         pass
+
+
+def test_a_signal_while_a_child_is_being_started_still_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    real = subprocess.Popen
+
+    def interrupted(*arguments: object, **options: object) -> subprocess.Popen[str]:
+        process: subprocess.Popen[str] = real(*arguments, **options)  # type: ignore[call-overload]  # - passed through
+        started.append(process.pid)
+        signal.raise_signal(signal.SIGINT)  # as if it came between fork and return
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(announcing(f"{READY} http://127.0.0.1:1"), READY)
+    assert len(started) == 1
+    assert not is_alive(started[0])
