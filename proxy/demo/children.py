@@ -70,6 +70,8 @@ def child(
     finally:
         if process is not None:
             _end(process, patience)
+            if process.stdout is not None:
+                process.stdout.close()  # still open when a signal came before it was read
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[str]:
@@ -97,14 +99,14 @@ def _signals_deferred() -> Iterator[None]:
         yield  # Python runs handlers in the main thread only: nothing can interrupt this one
         return
     held: list[int] = []
-    before = {number: signal.signal(number, lambda met, _: held.append(met)) for number in _INTERRUPTS}
+    before = {each: signal.signal(each, lambda number, _: held.append(number)) for each in _INTERRUPTS}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for number in held:
-        signal.raise_signal(number)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    for met in held:
+        signal.raise_signal(met)
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:

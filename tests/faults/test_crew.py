@@ -81,8 +81,9 @@ def test_a_killed_worker_is_replaced_and_its_counts_stay(database: str) -> None:
             exchange(urls["serve"], "GET", "/")
         os.kill(workers[0]["pid"], signal.SIGKILL)
         for _ in range(300):
-            fresh = until_ready(urls["admin"])["workers"]
-            assert isinstance(fresh, list)
+            found = until_ready(urls["admin"])["workers"]
+            assert isinstance(found, list)
+            fresh: list[dict[str, object]] = found
             if fresh[0]["pid"] != workers[0]["pid"]:
                 break
             time.sleep(0.02)
