@@ -11,8 +11,8 @@ the same structure, and the guess is proven. If not, ``untouched`` reads the who
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from vecsieve.adapters.json_spans import Span
@@ -27,7 +27,7 @@ class Shortened:
     """A text with some spans replaced by placeholders, and how its offsets map back.
 
     ``spans`` are in the original, ``starts`` and ``ends`` are where their placeholders stand in ``text``;
-    ``shifts[k]`` is what the first k replacements took away.
+    ``shifts[k]`` is what the first k replacements took away. ``replaced``: the original's span by its placeholder's.
     """
 
     original: bytes
@@ -36,6 +36,7 @@ class Shortened:
     starts: tuple[int, ...]
     ends: tuple[int, ...]
     shifts: tuple[int, ...]
+    replaced: Mapping[Span, Span]
 
     def cut(self, start: int, end: int) -> bytes:
         """The original's bytes of a span of ``text``. Neither offset may lie inside a placeholder."""
@@ -43,10 +44,7 @@ class Shortened:
 
     def aside(self, span: Span) -> Span | None:
         """What was replaced by the placeholder that fills ``span`` of ``text`` exactly; None when none does."""
-        index = bisect_left(self.starts, span[0])
-        if index < len(self.starts) and (self.starts[index], self.ends[index]) == span:
-            return self.spans[index]
-        return None
+        return self.replaced.get(span)
 
     def _back(self, offset: int) -> int:
         return offset + self.shifts[bisect_right(self.ends, offset)]
@@ -57,15 +55,18 @@ def set_aside(body: bytes, spans: Sequence[Span]) -> Shortened:
     pieces: list[bytes] = []
     starts: list[int] = []
     shifts = [0]
-    position = 0
+    position = shift = 0
     for start, end in spans:
-        pieces += (body[position:start], _PLACEHOLDER)
-        starts.append(start - shifts[-1])
-        shifts.append(shifts[-1] + (end - start) - len(_PLACEHOLDER))
+        pieces.append(body[position:start])
+        starts.append(start - shift)
+        shift += end - start - len(_PLACEHOLDER)
+        shifts.append(shift)
         position = end
     pieces.append(body[position:])
-    ends = tuple(start + len(_PLACEHOLDER) for start in starts)
-    return Shortened(body, b"".join(pieces), tuple(spans), tuple(starts), ends, tuple(shifts))
+    ends = [start + len(_PLACEHOLDER) for start in starts]
+    replaced = dict(zip(zip(starts, ends, strict=True), spans, strict=True))
+    text = _PLACEHOLDER.join(pieces)
+    return Shortened(body, text, tuple(spans), tuple(starts), tuple(ends), tuple(shifts), replaced)
 
 
 def guess_vectors(body: bytes, names: Collection[str]) -> list[Span]:

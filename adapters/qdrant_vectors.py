@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.json_floats import Row, decode_arrays, stack
+from vecsieve.adapters.json_floats import Row, decode_matrix, stack
 from vecsieve.adapters.json_spans import Span, members
 
 # A dense matrix over the union of sparse indices: no wider, and no larger than 64 MiB.
@@ -73,8 +73,7 @@ def compare(values: Sequence[bytes | None]) -> Compared:
     """Read each candidate's vector; None where it has none. The first vector's kind decides for the pool."""
     sample = next((value for value in values if value is not None), b"[]")
     if _is_dense(sample):
-        rows = decode_arrays([b"" if value is None else value for value in values])
-        return _measured(stack(rows), tuple(row is not None for row in rows))
+        return _measured(*decode_matrix([b"" if value is None else value for value in values]))
     none_proven = (False,) * len(values)
     if sample.startswith(b"{"):
         return _measured(_sparse_matrix([_sparse(value) for value in values]), none_proven)
