@@ -42,6 +42,11 @@ class Shortened:
         """The original's bytes of a span of ``text``. Neither offset may lie inside a placeholder."""
         return self.original[self._back(start) : self._back(end)]
 
+    def cut_value(self, span: Span) -> bytes:
+        """As `cut`, at once where the whole span is one placeholder."""
+        aside = self.aside(span)
+        return self.cut(*span) if aside is None else self.original[aside[0] : aside[1]]
+
     def aside(self, span: Span) -> Span | None:
         """What was replaced by the placeholder that fills ``span`` of ``text`` exactly; None when none does."""
         return self.replaced.get(span)

@@ -18,6 +18,7 @@ _ID_STARTS = b'"0123456789'
 _SCORE_STARTS = b"-0123456789n"
 _PAYLOAD_STARTS = b"{n"
 _NULL = ord("n")
+_SPACE = b" \t\n\r"
 
 # What servers write between values; an id is preceded by the end of the point before.
 _ID = b'},{"id":'
@@ -79,6 +80,16 @@ def score_of(text: bytes, point: Point) -> float:
 def members_of(text: bytes, point: Point) -> Members:
     """All members of a point."""
     return members(text, point.span)
+
+
+def member_cut(text: bytes, name: str, value: Span) -> Span | None:
+    """The member that has this value, with the comma right before it; None where it does not stand so.
+
+    What `cuts` would find, without reading the point again, for members that are not the object's first.
+    """
+    lead = b',"%s":' % name.encode()
+    start = value[0] - len(lead)
+    return (start, value[1]) if text.startswith(lead, start) and text[start - 1] not in _SPACE else None
 
 
 def has_null(text: bytes, point: Point) -> bool:

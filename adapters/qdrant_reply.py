@@ -127,8 +127,8 @@ def _pool(
 ) -> Pool:
     """The pool of one list. Raises ValueError when something that was set aside is no array of numbers."""
     source = document.source
-    compared = compare([None if span is None else source.cut(*span) for span in spans])
-    if source.spans and any(
+    compared = compare([None if span is None else source.cut_value(span) for span in spans])
+    if not all(compared.proven) and any(
         span is not None and not is_array and source.aside(span) is not None
         for span, is_array in zip(spans, compared.proven, strict=True)
     ):
@@ -137,7 +137,9 @@ def _pool(
         scores=np.array([score_of(document.text, point) for point in ranked.points], dtype=np.float64),
         vectors=compared.vectors,
         magnitude=compared.magnitude,
-        fields=tuple(_fields(document, point, needs.payload_fields) for point in ranked.points),
+        fields=tuple(_fields(document, point, needs.payload_fields) for point in ranked.points)
+        if needs.payload_fields
+        else ((),) * len(ranked.points),
         vector_name=hint,
         unusable=compared.unusable,
     )
@@ -152,7 +154,7 @@ def _located(text: bytes, plan: Plan, points: Sequence[Point]) -> tuple[str | No
 
 def _fields(document: ReplyDocument, point: Point, fields: Sequence[str]) -> tuple[bytes | None, ...]:
     """The raw JSON of each wanted top-level payload key, None where absent."""
-    if not fields or point.payload is None or document.text[point.payload[0]] != ord("{"):
+    if point.payload is None or document.text[point.payload[0]] != ord("{"):
         return (None,) * len(fields)
     found = members(document.text, point.payload)
     return tuple(

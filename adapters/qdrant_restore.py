@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.json_spans import Span, cuts, members
-from vecsieve.adapters.qdrant_points import Point, members_of
+from vecsieve.adapters.qdrant_points import Point, member_cut, members_of
 from vecsieve.adapters.qdrant_reply import Ranked, ReplyDocument
 from vecsieve.adapters.qdrant_request import Document, Plan
 
@@ -78,11 +78,14 @@ def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[_Edit]:
 
 def _member_edits(reply: ReplyDocument, point: Point, dropped: set[str]) -> list[_Edit]:
     """Take members out of a point, or make them null where the server would have written null."""
-    found = members_of(reply.text, point)
+    values = {"payload": point.payload, "vector": point.vector}
+    present = [(name, span) for name, span in values.items() if name in dropped and span is not None]
     if reply.is_null_style:
-        unwanted = [found[name] for name in sorted(dropped & found.keys())]
-        return [(member.value, member.end, b"null") for member in unwanted]
-    return [(start, end, b"") for start, end in cuts(found, dropped)]
+        return [(*span, b"null") for _, span in present]
+    found = [member_cut(reply.text, name, span) for name, span in present]
+    if None in found:
+        found = [*cuts(members_of(reply.text, point), dropped)]
+    return [(*span, b"") for span in found if span is not None]
 
 
 def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[_Edit]:

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters import json_floats
-from vecsieve.adapters.json_floats import HAS_SIMDJSON, Row, by_orjson, by_simdjson, decode_arrays, stack
+from vecsieve.adapters.json_floats import HAS_SIMDJSON, Row, by_orjson, by_simdjson, decode_arrays, decode_matrix, stack
 
 Decode = Callable[[Sequence[bytes]], list[Row | None]]
 
 needs_simdjson = pytest.mark.skipif(not HAS_SIMDJSON, reason="pysimdjson is optional and not installed here")
 WAYS = [pytest.param(by_simdjson, marks=needs_simdjson), by_orjson]
+ONE_WIDTH = st.tuples(st.floats(-1e40, 1e40), st.floats(-1, 1)).map(lambda row: json.dumps(row).encode())
 BAD = [
     b"",
     b"1",
@@ -65,6 +66,16 @@ def test_both_ways_agree_on_everything(arrays: list[bytes]) -> None:
     assert [None if row is None else row.tolist() for row in fast] == [
         None if row is None else row.tolist() for row in plain
     ]
+
+
+@given(arrays=st.lists(st.text(alphabet="[]019.e+-, n", max_size=9).map(str.encode) | ONE_WIDTH, max_size=5))
+def test_a_matrix_is_the_stacked_rows_however_it_was_made(arrays: list[bytes]) -> None:
+    # Invariant: decoding all rows at once changes neither a number, nor a missing row, nor what is proven.
+    matrix, proven = decode_matrix(arrays)
+    rows = by_orjson(arrays)
+    np.testing.assert_array_equal(matrix, stack(rows))
+    assert matrix.dtype == np.float32
+    assert proven == tuple(row is not None for row in rows)
 
 
 def test_the_installed_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

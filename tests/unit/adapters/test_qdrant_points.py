@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from support.qdrant_bodies import servers
 from support.qdrant_model import Server
-from vecsieve.adapters.json_spans import elements
+from vecsieve.adapters.json_spans import cuts, elements
 from vecsieve.adapters.qdrant_points import (
     _read_any,
     _read_compact,
     has_null,
+    member_cut,
     members_of,
     read_points,
     score_of,
@@ -123,3 +124,27 @@ def test_all_members_of_a_point_can_be_asked_for() -> None:
     text = b"[" + POINT + b"]"
     (point,) = read_points(text, (0, len(text)))
     assert list(members_of(text, point)) == ["id", "version", "score", "payload", "vector", "shard_key", "order_value"]
+
+
+@pytest.mark.parametrize("name", ["payload", "vector"])
+def test_a_member_that_stands_as_servers_write_it_is_cut_as_the_walk_would_cut_it(name: str) -> None:
+    (point,) = read_points(b"[" + POINT + b"]", (0, len(POINT) + 2))
+    value = {"payload": point.payload, "vector": point.vector}[name]
+    assert value is not None
+    assert [member_cut(b"[" + POINT + b"]", name, value)] == cuts(members_of(b"[" + POINT + b"]", point), {name})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'[{"vector":[1],"id":1,"score":1}]',
+        b'[{"id":1,"score":1 ,"vector":[1]}]',
+        b'[{"id":1,"score":1, "vector":[1]}]',
+        b'[{"id":1,"score":1,"vector": [1]}]',
+        b'[{"id":1,"score":1,"v\\u0065ctor":[1]}]',
+    ],
+)
+def test_a_member_in_another_place_or_style_is_left_to_the_walk(text: bytes) -> None:
+    (point,) = read_points(text, (0, len(text)))
+    assert point.vector is not None
+    assert member_cut(text, "vector", point.vector) is None
