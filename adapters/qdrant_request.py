@@ -184,7 +184,7 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
         raise Unsupported(Reason.AMBIGUOUS_FIELD)
     if top_k + skipped == 1:
         raise Unsupported(Reason.SINGLE_RESULT)
-    name = _compared(ranking, needs)
+    name = _compared(ranking, needs, vectors)
     plan = Plan(
         index=place[0], start=place[1], top_k=top_k, limit=limit, offset=offset,
         vectors=vectors, payload=payload, name=name, prefers=ranking.name,
@@ -193,10 +193,15 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
     return Search(top_k=top_k, offset=skipped, pages=offset is not None, query=query), plan
 
 
-def _compared(ranking: Ranking, needs: Needs) -> str | None:
+def _compared(ranking: Ranking, needs: Needs, vectors: Vectors) -> str | None:
+    """The vector to compare by; None where all must be asked for to find one."""
     if needs.vector_name is not None:
         return needs.vector_name
-    return ranking.name if ranking.kind in {Kind.DENSE, Kind.REFERENCE} else needs.vector_hint
+    if ranking.kind in {Kind.DENSE, Kind.REFERENCE}:
+        return ranking.name
+    # Asking for all in place of a list would hide the server's error about a name it does not know.
+    is_list = not isinstance(vectors.wanted, bool)
+    return ranking.name if needs.vector_hint is None and is_list else needs.vector_hint
 
 
 def _dense(body: bytes, ranking: Ranking) -> npt.NDArray[np.float32] | None:

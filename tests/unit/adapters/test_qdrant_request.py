@@ -188,6 +188,17 @@ def test_a_hint_serves_where_the_query_does_not_tell(hint: str | None, expected:
         assert widened("query", body, 5, needs=needs) == b'{"with_vector":' + expected + b"," + body[1:]
 
 
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [(b'["ghost"]', b'["ghost","s"]'), (b"[]", b'["s"]'), (b'["s"]', b'["s"]'), (b"true", b"true")],
+)
+def test_names_the_client_selects_are_still_asked_for_so_that_an_unknown_one_stays_an_error(
+    selector: bytes, expected: bytes
+) -> None:
+    body = b'{"query":{"indices":[1],"values":[0.5]},"using":"s","with_vector":%s}'
+    assert widened("query", body % selector, 10) == body % expected
+
+
 def test_a_hint_never_overrules_what_a_request_says() -> None:
     assert b'["a"]' in widened("query", b'{"query":[1],"using":"a"}', 20, needs=Needs(vector_hint="d"))
 
