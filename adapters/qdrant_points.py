@@ -29,6 +29,8 @@ _VECTOR = b',"vector":'
 _SHARD_KEY = b',"shard_key":'
 _ORDER_VALUE = b',"order_value":'
 _BEFORE_SCORE = len('{"id":') + len(_VERSION) + len(_SCORE)
+_BEFORE_PAYLOAD = len(_PAYLOAD)
+_BEFORE_VECTOR = len(_VECTOR)
 
 
 class Point(NamedTuple):
@@ -43,16 +45,20 @@ class Point(NamedTuple):
     vector: Span | None
 
 
+# Stands for an absent member, as this one object: no value that was read is it.
+_ABSENT = msgspec.Raw()
+
+
 class _Compact(msgspec.Struct):
-    """A point as servers write it. An empty value stands for an absent member."""
+    """A point as servers write it."""
 
     id: msgspec.Raw
     version: msgspec.Raw
     score: msgspec.Raw
-    payload: msgspec.Raw = msgspec.Raw()
-    vector: msgspec.Raw = msgspec.Raw()
-    shard_key: msgspec.Raw = msgspec.Raw()
-    order_value: msgspec.Raw = msgspec.Raw()
+    payload: msgspec.Raw = _ABSENT
+    vector: msgspec.Raw = _ABSENT
+    shard_key: msgspec.Raw = _ABSENT
+    order_value: msgspec.Raw = _ABSENT
 
 
 _COMPACT = msgspec.json.Decoder(list[_Compact])
@@ -123,18 +129,20 @@ def _rebuilt(raws: list[_Compact], start: int) -> tuple[list[Point], list[bytes 
         end = after = score + len(raw.score)
         built += (_ID, raw.id, _VERSION, raw.version, _SCORE, raw.score)
         payload = vector = None
-        if size := len(raw.payload):
-            payload = after + len(_PAYLOAD), after + len(_PAYLOAD) + size
+        if raw.payload is not _ABSENT:
+            value = after + _BEFORE_PAYLOAD
+            after = value + len(raw.payload)
+            payload = value, after
             built += (_PAYLOAD, raw.payload)
-            after = payload[1]
-        if size := len(raw.vector):
-            vector = after + len(_VECTOR), after + len(_VECTOR) + size
+        if raw.vector is not _ABSENT:
+            value = after + _BEFORE_VECTOR
+            after = value + len(raw.vector)
+            vector = value, after
             built += (_VECTOR, raw.vector)
-            after = vector[1]
-        for name, value in ((_SHARD_KEY, raw.shard_key), (_ORDER_VALUE, raw.order_value)):
-            if size := len(value):
-                built += (name, value)
-                after += len(name) + size
+        for name, more in ((_SHARD_KEY, raw.shard_key), (_ORDER_VALUE, raw.order_value)):
+            if more is not _ABSENT:
+                built += (name, more)
+                after += len(name) + len(more)
         points.append(Point((start, after + 1), (score, end), payload, vector))
         start = after + 2
     return points, built

@@ -5,6 +5,7 @@ A call may carry several searches. Each has its own ``Figures``; the report's ow
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,8 +142,8 @@ def _score_loss(search: Search, pool: Pool, selection: Selection) -> float:
     own = _mean(pool.scores[search.offset : search.offset + len(selection.keep)])
     kept = _mean(pool.scores[selection.keep])
     loss = abs(own - kept) / abs(own) if own else 0.0
-    return loss if np.isfinite(loss) else 0.0
+    return loss if math.isfinite(loss) else 0.0
 
 
 def _mean(scores: npt.NDArray[np.float64]) -> float:
-    return float(np.mean(scores)) if len(scores) else 0.0
+    return float(scores.sum()) / len(scores) if len(scores) else 0.0

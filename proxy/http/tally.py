@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 from aiohttp import web
@@ -11,6 +11,7 @@ from aiohttp import web
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.http.answers import ORIGIN
 from vecsieve.proxy.labels import (
+    AttemptKind,
     BypassReason,
     Divergence,
     FailOpen,
@@ -18,7 +19,9 @@ from vecsieve.proxy.labels import (
     OperationName,
     Origin,
     Outcome,
+    OverrideName,
     Shed,
+    UpstreamError,
 )
 from vecsieve.proxy.log import Access
 from vecsieve.proxy.metrics import Metrics
@@ -73,6 +76,15 @@ class Visit:
         """There was no room for it."""
         self._tally.shed(reason)
 
+    def overridden(self, names: Iterable[OverrideName]) -> None:
+        """Its headers changed the policy."""
+        for name in names:
+            self._tally.metrics.overrides_total.labels(name.value).inc()
+
+    def sent_original(self, attempt: AttemptKind, seconds: float) -> None:
+        """The client's own bytes went upstream and their answer to the client."""
+        self._tally.metrics.upstream_done(attempt, seconds)
+
     def bad_request(self) -> None:
         """Its override headers cannot be obeyed."""
         self.outcome = Outcome.BYPASS
@@ -83,11 +95,9 @@ class Visit:
         self.response = response
         return response
 
-    @contextmanager
-    def searching(self) -> Iterator[None]:
+    def searching(self) -> AbstractContextManager[None]:
         """Hold one of the places for searches that are being improved."""
-        with self._tally.searching():
-            yield
+        return self._tally.searching()
 
 
 class Tally:
@@ -146,6 +156,8 @@ class Tally:
         origin = Origin.PROXY if response is not None and ORIGIN[0] in response.headers else Origin.UPSTREAM
         operation = OperationName.of(None if visit.operation is None else visit.operation.name)
         self.metrics.request_done(operation, visit.outcome, status=status, origin=origin, seconds=seconds)
+        if status is not None and status >= 500 and origin is Origin.UPSTREAM:
+            self.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
         report = visit.report
         if report is None and (visit.bypass is not None or visit.fail_open is not None):
             report = Report(

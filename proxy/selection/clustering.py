@@ -53,8 +53,9 @@ def separate(distance: FloatMatrix, rows: Tenants, columns: Tenants) -> FloatMat
 
 def best_ranked(labels: Indices) -> Indices:
     """The best-ranked member of each cluster (distinct,), for labels numbered in order of best rank."""
-    # A label one above all before it can only be met at its cluster's first member.
-    return np.flatnonzero(np.diff(np.maximum.accumulate(labels), prepend=-1))
+    # The highest label so far never falls and leaves out no number: where it first reaches k stands the first k.
+    highest = np.maximum.accumulate(labels)
+    return highest.searchsorted(np.arange(highest[-1] + 1 if len(highest) else 0))
 
 
 def _condensed(distance: FloatMatrix, crowd: Indices) -> FloatVector:
