@@ -54,8 +54,6 @@ class FailOpen(StrEnum):
     MALFORMED = "malformed"  # a 2xx reply that could not be read with certainty
     NO_VECTORS = "no_vectors"  # no candidate came with a vector
     NOT_FOUND_VECTOR = "not_found_vector"  # the vector to compare by is not in this collection
-    NON_FINITE = "non_finite"
-    BUDGET = "budget"  # the time for the attempt was used up before selection
     OVERLOAD = "overload"  # more searches in flight than selection takes on
     MEMORY = "memory"
     BREAKER = "breaker"
@@ -66,7 +64,6 @@ class Bypass(StrEnum):
     """Why the proxy itself leaves a classified search alone; adapters add their own ``Reason``."""
 
     DISABLED = "disabled"  # mode off, by policy or by the request
-    NOT_MATCHED = "not_matched"
     ENCODING = "encoding"  # a content encoding or charset that is not read
     TOO_LARGE = "too_large"  # the request body passed its cap
     WINDOW_TOO_LARGE = "window_too_large"  # offset + top_k leaves no room to widen
@@ -178,10 +175,9 @@ class BreakerState(StrEnum):
 
 
 class Side(StrEnum):
-    """The two sides of the proxy."""
+    """Whose connections are counted. Upstream's belong to aiohttp's pool, which has no public count."""
 
     CLIENT = "client"
-    UPSTREAM = "upstream"
 
 
 class OverrideName(StrEnum):

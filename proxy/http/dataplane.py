@@ -21,8 +21,9 @@ from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.shadow import Shadow
 from vecsieve.proxy.http.tally import Tally, Visit
 from vecsieve.proxy.http.target import Target, matching_path, read_target
-from vecsieve.proxy.labels import Bypass, BypassReason, FailOpen, Shed
+from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, FailOpen, Shed
 from vecsieve.proxy.memory import MemoryGuard, Pressure
+from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, parse
 from vecsieve.proxy.policies import Policies, ResolvedPolicy
 from vecsieve.proxy.search import Attempt
@@ -98,16 +99,15 @@ class DataPlane:
         if operation is None:
             return await self.relay.relay(request)
         visit.classified(operation)
-        rules = self.rules
+        rules, headers = self.rules, list(request.headers.items())
+        own = rules.policies.resolve(self.backend, operation.collection)
         try:
-            policy = parse(
-                list(request.headers.items()),
-                rules.overrides,
-                rules.policies.resolve(self.backend, operation.collection),
-            )
+            policy = parse(headers, rules.overrides, own)
         except BadOverride as refusal:
             visit.bad_request()
             return self.answers.native(self.dialect.error(400, str(refusal)))
+        if policy is not own:
+            visit.overridden(OVERRIDES[name.lower()] for name, _ in headers if name.lower() in OVERRIDES)
         return await self._search(_Search(request, target, operation, policy, rules), visit)
 
     async def _search(self, search: _Search, visit: Visit) -> web.StreamResponse:
@@ -117,7 +117,7 @@ class DataPlane:
         full = self._no_room(visit)
         if full is not None:
             visit.failed_open(full)
-            return await self.relay.relay(request, is_search=True)
+            return await self._original(search, visit)
         if not accepts_identity(request.raw_headers):
             return await self._bypass(search, visit, Bypass.ENCODING)
         body = RequestBody(request, idle_seconds=self.limits.stream_idle_timeout_seconds)
@@ -158,24 +158,24 @@ class DataPlane:
         async def prepare() -> Attempt | BypassReason:
             return self.interceptor.prepare(exchange)
 
-        async def original() -> web.StreamResponse:
-            return await self.relay.relay(search.request, body=body, is_search=True)
+        async def replay() -> web.StreamResponse:
+            return await self._original(search, visit, body, AttemptKind.REPLAY)
 
         prepared = await first_standing([prepare], lambda _: visit.failed_open(FailOpen.INTERNAL))
         if prepared is None:
-            return await original()
+            return await self._original(search, visit, body)
         if not isinstance(prepared, Attempt):
             return await self._bypass(search, visit, prepared, body)
         if search.policy.mode == "shadow":
             return await self._shadowed(search, exchange, prepared, body, visit)
-        response, report = await self.interceptor.answer(exchange, prepared, original)
+        response, report = await self.interceptor.answer(exchange, prepared, replay)
         visit.reported(report)
         return response
 
     async def _shadowed(
         self, search: _Search, exchange: Exchange, attempt: Attempt, body: RequestBody, visit: Visit
     ) -> web.StreamResponse:
-        response = await self.relay.relay(search.request, body=body, is_search=True)
+        response = await self._original(search, visit, body)
         if self.shadow.follow(exchange, attempt, sample=search.rules.shadow_sample):
             visit.shadowed()
         else:
@@ -186,7 +186,18 @@ class DataPlane:
         self, search: _Search, visit: Visit, reason: BypassReason, body: RequestBody | None = None
     ) -> web.StreamResponse:
         visit.bypassed(reason)
-        return await self.relay.relay(search.request, body=body, is_search=True)
+        return await self._original(search, visit, body)
+
+    async def _original(
+        self,
+        search: _Search,
+        visit: Visit,
+        body: RequestBody | None = None,
+        attempt: AttemptKind = AttemptKind.ORIGINAL,
+    ) -> web.StreamResponse:
+        """The client's own bytes, and upstream's own answer to them."""
+        with visit.original(attempt):
+            return await self.relay.relay(search.request, body=body, is_search=True)
 
 
 @dataclass(frozen=True, slots=True)

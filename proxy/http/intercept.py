@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
@@ -22,7 +22,7 @@ from vecsieve.proxy.http.headers import Headers, for_client, framed, replaced, v
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
-from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, OperationName, Outcome, Stage
+from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, OperationName, Outcome, Stage, UpstreamError
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.patience import Patience
@@ -214,6 +214,7 @@ class Interceptor:
     def _refused(self, operation: Operation, status: int, fetched: bytes) -> None:
         if status >= 500:
             self._breaker.failed()
+            self._metrics.upstream_failed(UpstreamError.SERVER_ERROR)
             return
         self._breaker.succeeded()  # it answered: a refusal of what was asked is no failure of the database
         limit = self._dialect.refused_limit(status, fetched)
@@ -240,8 +241,12 @@ def _response(exchange: Exchange, seen: Seen, body: bytes, report: Report) -> Ra
 
 def _rows(attempt: Attempt) -> tuple[Figures, ...]:
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
-    return tuple(figures(search, pool, selection) for search, pool, selection in searches)
+    rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
+    return tuple(
+        # No vectors were asked for where nothing was widened, so none is missing.
+        figures(search, pool if planned is not None else replace(pool, unusable=0), selection)
+        for search, pool, selection, planned in rows
+    )
 
 
 def _report(

@@ -81,9 +81,11 @@ class Visit:
         for name in names:
             self._tally.metrics.overrides_total.labels(name.value).inc()
 
-    def sent_original(self, attempt: AttemptKind, seconds: float) -> None:
-        """The client's own bytes went upstream and their answer to the client."""
-        self._tally.metrics.upstream_done(attempt, seconds)
+    @contextmanager
+    def original(self, attempt: AttemptKind) -> Iterator[None]:
+        """Time the client's own bytes on their way and their answer on its way back, both streamed."""
+        with self._tally.timed(attempt):
+            yield
 
     def bad_request(self) -> None:
         """Its override headers cannot be obeyed."""
@@ -130,6 +132,15 @@ class Tally:
             yield
         finally:
             self._searches(-1)
+
+    @contextmanager
+    def timed(self, attempt: AttemptKind) -> Iterator[None]:
+        """An exchange with upstream."""
+        started = self._clock()
+        try:
+            yield
+        finally:
+            self.metrics.upstream_done(attempt, self._clock() - started)
 
     def shed(self, reason: Shed) -> None:
         """A request was refused for want of room."""

@@ -77,6 +77,26 @@ async def test_an_override_holds_for_its_request_and_never_reaches_upstream(head
         )
 
 
+async def test_an_override_that_was_obeyed_is_counted_by_its_name() -> None:
+    async with upstream() as database, running(database.url) as proxy:
+        await raw_exchange(proxy.port, request(search(), headers=b"X-VecSieve-Linkage: single\r\n"))
+        assert proxy.count("overrides_total", header="linkage") == 1
+        assert proxy.count("overrides_total", header="mode") == 0
+
+
+async def test_a_server_error_of_the_database_is_counted_as_its_own() -> None:
+    async def broken(talk: Talk) -> None:
+        while await talk.request() is not None:
+            await talk.send(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
+
+    async with FaultyUpstream(broken) as database, running(database.url) as proxy:
+        assert b" 500 " in await raw_exchange(proxy.port, request(search()))
+        await asyncio.sleep(0.05)
+        assert proxy.count("upstream_errors_total", backend="qdrant", kind="5xx") == 2, "widened, and replayed"
+        for attempt in ("overfetch", "replay"):
+            assert proxy.count("upstream_request_duration_seconds_count", backend="qdrant", attempt=attempt) == 1
+
+
 async def test_fetch_k_is_the_number_that_is_fetched() -> None:
     async with upstream() as database, running(database.url) as proxy:
         await raw_exchange(proxy.port, request(search(), headers=b"x-vecsieve-fetch-k: 17\r\n"))
