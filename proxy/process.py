@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from vecsieve.adapters import ADAPTERS, DIALECTS
-from vecsieve.config.schema import Settings
+from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.breaker import Breaker, spread
 from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -27,6 +27,7 @@ from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_byte
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.search import Searcher
+from vecsieve.proxy.stopwatch import Clock
 
 LOGGER = logging.getLogger("vecsieve.process")
 
@@ -38,17 +39,15 @@ class Process:
         self, settings: Settings, *, metrics: Metrics, log: Callable[[Access], None], seed: int = 0, workers: int = 1
     ) -> None:
         clock = time.monotonic
+        limits, events = settings.limits, CountedEvents(metrics)
         adapter, dialect = ADAPTERS[settings.backend](), DIALECTS[settings.backend]()
-        limits = settings.limits
-        events = CountedEvents(metrics)
-        self._metrics = metrics
+        answers = LocalAnswers(dialect)
         self._settings = settings
         self._writes = Writes()
+        self._upstream = Upstream(settings.upstream, events=events)
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self.tally = Tally(metrics, log=log, clock=clock)
-        self._upstream = Upstream(settings.upstream, events=events)
-        answers = LocalAnswers(dialect)
         interceptor = Interceptor(
             searcher=Searcher(adapter),
             dialect=dialect,
@@ -61,10 +60,6 @@ class Process:
             clock=clock,
         )
         self._shadow = Shadow(interceptor=interceptor, tally=self.tally, limit=settings.shadow.in_flight)
-        memory = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
-        metrics.memory_limit_bytes.set(memory.limit_bytes or 0)
-        metrics.requests_in_flight_limit.set(limits.in_flight)
-        metrics.searches_in_flight_limit.set(limits.searches_in_flight)
         self._plane = DataPlane(
             rules=Rules.of(settings),
             limits=limits,
@@ -73,22 +68,26 @@ class Process:
             adapter=adapter,
             dialect=dialect,
             interceptor=interceptor,
-            relay=Relay(
-                upstream=self._upstream,
-                answers=answers,
-                writes=self._writes,
-                events=events,
-                client_idle_seconds=limits.stream_idle_timeout_seconds,
-                stream_idle_seconds=settings.upstream.stream_idle_timeout_seconds,
-            ),
+            relay=self._relay(answers, events),
             shadow=self._shadow,
             answers=answers,
             admission=Admission(limit=limits.in_flight, wait_seconds=limits.in_flight_queue_seconds),
-            memory=memory,
+            memory=_memory_guard(metrics, clock, workers=workers),
             tally=self.tally,
         )
+        _show_limits(metrics, limits)
         self._server = DataServer(self._plane.handle, limits, answers, events)
         self._listener: Listener | None = None
+
+    def _relay(self, answers: LocalAnswers, events: CountedEvents) -> Relay:
+        return Relay(
+            upstream=self._upstream,
+            answers=answers,
+            writes=self._writes,
+            events=events,
+            client_idle_seconds=self._settings.limits.stream_idle_timeout_seconds,
+            stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
+        )
 
     async def listen(self, where: tuple[str, int] | socket.socket) -> int:
         """Open the data port; returns its number. Raises OSError, or IncompatibleLibrary."""
@@ -129,3 +128,15 @@ class Process:
         await self._shadow.close()
         await self._writes.close(grace_seconds=grace_seconds)
         await self._upstream.close()
+
+
+def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuard:
+    guard = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
+    metrics.memory_limit_bytes.set(guard.limit_bytes or 0)
+    return guard
+
+
+def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:
+    """A gauge of what is in flight says little without what may be."""
+    metrics.requests_in_flight_limit.set(limits.in_flight)
+    metrics.searches_in_flight_limit.set(limits.searches_in_flight)
