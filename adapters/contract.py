@@ -151,7 +151,8 @@ class Adapter(Protocol):
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
         """The request that fetches ``fetch_k[i]`` candidates from rank 0 for search i, with what the needs name.
 
-        Only the fields that must change differ from the client's bytes.
+        Only the fields that must change differ from the client's bytes. A count of 0 leaves search i as the client sent
+        it; its pool is then the client's own page, to be kept whole.
         """
         ...
 

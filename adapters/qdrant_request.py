@@ -132,10 +132,14 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
-    """The request that asks for ``fetch_k[i]`` candidates from rank 0 for plan i, with vectors and payload keys added."""
+    """The request that asks for ``fetch_k[i]`` candidates from rank 0 for plan i, with vectors and payload keys added.
+
+    A count of 0 leaves that search as the client sent it.
+    """
     edits: list[_Edit] = []
     for plan, count in zip(document.plans, fetch_k, strict=True):
-        edits += _edits(document.body, plan, count)
+        if count:
+            edits += _edits(document.body, plan, count)
     return splice(document.body, edits)
 
 

@@ -7,7 +7,7 @@ of the failure ladder can still answer from it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ Fetch = Callable[[bytes], Awaitable[bytes]]
 
 
 Plan = tuple[int | None, ...]
-"""Per search the first pool's size; None for a search that cannot be widened and keeps the backend's own page."""
+"""Per search the first pool's size; None for a search that cannot be widened and is sent as the client wrote it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class Searcher:
     async def improve(self, attempt: Attempt, fetch: Fetch, *, cap: int | None) -> bytes:
         """The distinct answer in the backend's own bytes. Raises Rejected or Malformed when there is none to be had."""
         await self._round(attempt, fetch, _first_sizes(attempt))
-        if _is_blind(attempt.reply):
+        if _is_blind(attempt):
             raise Rejected(FailOpen.NO_VECTORS)
         await self._grow(attempt, fetch, cap)
         with attempt.watch.stage(Stage.ENCODE):
@@ -106,8 +106,11 @@ class Searcher:
         """The backend's own first top_k out of the fetched pool. Raises Rejected when nothing usable was fetched."""
         if attempt.reply is None:
             raise Rejected(FailOpen.INTERNAL)
-        keep = [_window(search, pool) for search, pool in zip(attempt.call.searches, attempt.reply.pools, strict=True)]
-        return self._trim(attempt, keep)
+        rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
+        return self._trim(
+            attempt,
+            [_whole(pool) if planned is None else _window(search, pool) for search, pool, planned in rows],
+        )
 
     def _trim(self, attempt: Attempt, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
         assert attempt.reply is not None  # noqa: S101 - a round has set it, or plain() has looked
@@ -125,7 +128,7 @@ class Searcher:
             reply = self._adapter.parse_reply(attempt.call, fetched)
         if len(reply.pools) != len(attempt.call.searches):
             raise Malformed(f"{len(reply.pools)} result lists for {len(attempt.call.searches)} searches")
-        attempt.reply, attempt.sizes, attempt.selections = reply, sizes, ()
+        attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
         attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
         attempt.selections = self._select(attempt, final=False)
 
@@ -156,7 +159,7 @@ class Searcher:
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.exhausted, attempt.plan, strict=True)
         return tuple(
-            untouched(search, pool)
+            untouched(pool)
             if planned is None
             else self._select_one(attempt, search, pool, exhausted=exhausted or final)
             for search, pool, exhausted, planned in rows
@@ -174,17 +177,14 @@ class Searcher:
             return select(candidates, top_k=search.top_k, policy=policy.selection, lap=lap)
 
 
-def untouched(search: Search, pool: Pool) -> Selection:
-    """The backend's own page, as a selection that did nothing."""
-    each = np.arange(pool.size, dtype=np.intp)
-    keep = _window(search, pool)
-    fates = np.full(pool.size, Fate.NOT_CHOSEN, dtype=np.int8)
-    fates[keep] = Fate.KEPT
+def untouched(pool: Pool) -> Selection:
+    """The client's own page, as a selection that did nothing."""
+    each = _whole(pool)
     return Selection(
-        keep=keep,
+        keep=each,
         labels=each,
         representative=each,
-        fates=fates,
+        fates=np.full(pool.size, Fate.KEPT, dtype=np.int8),
         distinct=pool.size,
         wanting=0,
         acted=False,
@@ -192,24 +192,31 @@ def untouched(search: Search, pool: Pool) -> Selection:
     )
 
 
+def _whole(pool: Pool) -> npt.NDArray[np.intp]:
+    return np.arange(pool.size, dtype=np.intp)
+
+
 def _window(search: Search, pool: Pool) -> npt.NDArray[np.intp]:
     return np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size), dtype=np.intp)
 
 
-def _is_blind(reply: Reply | None) -> bool:
+def _judged(reply: Reply, planned: Plan) -> Reply:
+    """The reply without a complaint about vectors that were never asked for: those of searches sent as they came."""
+    pools = zip(reply.pools, planned, strict=True)
+    return replace(reply, pools=tuple(replace(pool, unusable=0) if size is None else pool for pool, size in pools))
+
+
+def _is_blind(attempt: Attempt) -> bool:
     """Whether there are candidates, and not one with a vector to compare."""
-    return (
-        reply is not None
-        and any(pool.size for pool in reply.pools)
-        and all(pool.unusable == pool.size for pool in reply.pools)
-    )
+    if attempt.reply is None:
+        return False
+    pools = [pool for pool, size in zip(attempt.reply.pools, attempt.plan, strict=True) if size is not None]
+    return any(pool.size for pool in pools) and all(pool.unusable == pool.size for pool in pools)
 
 
 def _first_sizes(attempt: Attempt) -> tuple[int, ...]:
-    return tuple(
-        search.offset + search.top_k if planned is None else planned
-        for search, planned in zip(attempt.call.searches, attempt.plan, strict=True)
-    )
+    # 0, not the page's end: a page at rank 100,000 would come with all that lies before it, and with its vectors.
+    return tuple(0 if planned is None else planned for planned in attempt.plan)
 
 
 def _may_grow(search: Search, policy: ResolvedPolicy) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -241,12 +241,8 @@ def _response(exchange: Exchange, seen: Seen, body: bytes, report: Report) -> Ra
 
 def _rows(attempt: Attempt) -> tuple[Figures, ...]:
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
-    return tuple(
-        # No vectors were asked for where nothing was widened, so none is missing.
-        figures(search, pool if planned is not None else replace(pool, unusable=0), selection)
-        for search, pool, selection, planned in rows
-    )
+    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
+    return tuple(figures(search, pool, selection) for search, pool, selection in searches)
 
 
 def _report(

@@ -36,7 +36,8 @@ class ToyAdapter:
         return call(*[(item["k"], item.get("offset")) for item in asked], needs=needs)
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        return json.dumps(list(fetch_k)).encode()
+        own = [[search.offset, search.offset + search.top_k] for search in call.searches]
+        return json.dumps([size or page for size, page in zip(fetch_k, own, strict=True)]).encode()
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
         try:
@@ -85,13 +86,17 @@ def families_of(answer: bytes) -> list[list[int]]:
 
 
 class ToyUpstream:
-    """Answers widened requests from one ranking per search; records the sizes it was asked for."""
+    """Answers widened requests from one ranking per search.
+
+    Records the sizes it was asked for: a number, or the two ends of the page of a search that was left alone.
+    """
 
     def __init__(self, *rankings: list[list[float]]) -> None:
         self.rankings = rankings
-        self.asked: list[list[int]] = []
+        self.asked: list[list[int | list[int]]] = []
 
     async def fetch(self, body: bytes) -> bytes:
         sizes = json.loads(body)
         self.asked.append(sizes)
-        return json.dumps([rows[:size] for rows, size in zip(self.rankings, sizes, strict=True)]).encode()
+        pages = [[0, size] if isinstance(size, int) else size for size in sizes]
+        return json.dumps([rows[slice(*page)] for rows, page in zip(self.rankings, pages, strict=True)]).encode()

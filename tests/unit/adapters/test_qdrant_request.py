@@ -259,6 +259,13 @@ def test_a_batch_of_another_shape_is_left_alone(body: bytes, reason: Reason) -> 
     assert refusal("query_batch", body) is reason
 
 
+def test_a_count_of_0_leaves_an_items_bytes_alone() -> None:
+    body = b'{"searches":[{"query":[1],"limit":900,"offset":5},{"query":[2],"limit":3}]}'
+    assert widened("query_batch", body, 0, 30) == body.replace(
+        b'{"query":[2],"limit":3}', b'{"with_vector":[""],"query":[2],"limit":30}'
+    )
+
+
 def test_one_count_is_wanted_for_each_search() -> None:
     with pytest.raises(ValueError, match="zip"):
         widened("query", b'{"query":[1]}', 20, 20)

@@ -129,6 +129,17 @@ async def test_a_search_that_cannot_be_widened_keeps_the_backends_own_page_besid
     first, second = families_of(answer)
     assert first == [0] * 200 + list(range(1, 51))
     assert second == [0, 1, 2]
+    assert upstream.asked == [[[0, 250], 24]], "and its request as it was"
+
+
+async def test_a_page_too_deep_to_widen_is_not_fetched_from_rank_0_beside_one_that_is_widened() -> None:
+    upstream = ToyUpstream(ranking([family % 100 for family in range(5_000)]), ranking([0] * 40 + [1, 2]))
+    searcher = Searcher(ToyAdapter())
+    attempt = attempt_of(call((10, 4_000), (3, None)), policy())
+    own = list(range(10))
+    assert families_of(await searcher.improve(attempt, upstream.fetch, cap=None)) == [own, [0, 1, 2]]
+    assert upstream.asked == [[[4_000, 4_010], 24], [[4_000, 4_010], 100]]
+    assert families_of(searcher.plain(attempt)) == [own, [0, 0, 0]]
 
 
 @pytest.mark.parametrize("asked", [call((200, None)), call((10, 5000)), call((10, 1000))])
