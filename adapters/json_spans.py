@@ -52,8 +52,8 @@ def without_surrogates(text: bytes) -> bytes:
     msgspec refuses a lone surrogate even inside a value it only skips, so the walk reads this text and the output is cut
     from the original. Four hex digits inside a string change; a ``\\ud800`` that is no escape changes as harmlessly.
     """
-    # One byte is looked for first: a text without escapes is told at once, 30 kB in 1 instead of 30 microseconds.
-    return _SURROGATE.sub(rb"\\u0041", text) if b"\\" in text and b"\\u" in text else text
+    # A text without escapes is told by one byte; the pattern needs a third of the time that `in` needs for two bytes.
+    return _SURROGATE.sub(rb"\\u0041", text) if b"\\" in text else text
 
 
 def members(text: bytes, span: Span) -> Members:

@@ -19,7 +19,7 @@ from vecsieve.adapters.json_spans import Span
 
 _MEMBER = b'"vector":'
 _PLACEHOLDER = b"[]"
-_FIRST_DIGITS = {b"-", *(b"%d" % digit for digit in range(10))}
+_OPENINGS = {b"[-", *(b"[%d" % digit for digit in range(10))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Shortened:
 
     def cut_value(self, span: Span) -> bytes:
         """As `cut`, at once where the whole span is one placeholder."""
-        aside = self.aside(span)
+        aside = self.replaced.get(span)
         return self.cut(*span) if aside is None else self.original[aside[0] : aside[1]]
 
     def aside(self, span: Span) -> Span | None:
@@ -91,7 +91,7 @@ def guess_vectors(body: bytes, names: Collection[str]) -> list[Span]:
             inside = body.find(needle, start)
             is_named = inside >= 0  # nor in any later vector: searching on would read the rest once per point
             start = inside + len(needle) - 1 if is_named else start
-        if body[start : start + 1] == b"[" and body[start + 1 : start + 2] in _FIRST_DIGITS:
+        if body[start : start + 2] in _OPENINGS:
             end = body.find(b"]", start) + 1
             if not end:
                 break
