@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +94,7 @@ class ToyUpstream:
 
     def __init__(self, *rankings: list[list[float]]) -> None:
         self.rankings = rankings
-        self.asked: list[list[int | list[int]]] = []
+        self.asked: list[list[Any]] = []
 
     async def fetch(self, body: bytes) -> bytes:
         sizes = json.loads(body)

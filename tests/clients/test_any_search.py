@@ -1,0 +1,252 @@
+"""Any search on any collection of the real engine, as properties: off and shadow say what a direct call says, on says a
+part of it.
+
+Ties: where scores are equal the engine's order depends on the limit (its heap is unstable), so that two direct calls with
+different limits disagree as well. The laws about order therefore speak of runs of equal scores, not of places in one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import event, given, note, settings
+from hypothesis import strategies as st
+
+from support import planted
+from support.any_collection import Collection, collections, random_vector
+from support.any_request import UNORDERED, Request, requests
+from support.stack import Answer, exchange
+
+EVERYONE = 400  # more than any collection here holds
+PAGED_EXAMPLES = settings().max_examples // 3  # each asks for a hundred pages
+APART = 32  # dimensions from which no two of forty random vectors are near each other
+
+
+@contextmanager
+def loaded(engine: str, collection: Collection) -> Iterator[None]:
+    made = exchange(engine, "PUT", collection.path, collection.creation())
+    assert made.status == 200, made.body
+    try:
+        if collection.points:
+            filled = exchange(engine, "PUT", f"{collection.path}/points?wait=true", collection.upsert())
+            assert filled.status == 200, filled.body
+        yield
+    finally:
+        exchange(engine, "DELETE", collection.path)
+
+
+def ask(url: str, collection: Collection, request: Request) -> Answer:
+    return exchange(url, "POST", collection.path + request.path, request.text)
+
+
+def is_unordered(request: Request) -> bool:
+    """Whether two equal direct calls may differ."""
+    return any(f'"{word}"' in json.dumps(item.get("query")) for item in request.items for word in UNORDERED)
+
+
+def same(one: Answer, other: Answer, collection: Collection, request: Request) -> bool:
+    """Byte for byte; value for value where the engine shuffles members, and scores alone where it shuffles ties."""
+    if one.status != other.status:
+        return False
+    if one.status == 200 and any("prefetch" in item for item in request.items):
+        return scores(one, request) == scores(other, request)
+    if collection.shuffles and one.status == 200:
+        return bool(json.loads(one.timeless) == json.loads(other.timeless))
+    return one.timeless == other.timeless
+
+
+def scores(answer: Answer, request: Request) -> list[list[float]]:
+    return [[json.loads(point)["score"] for point in points] for points in request.results(answer.body)]
+
+
+@given(data=st.data())
+def test_off_and_shadow_answer_what_a_direct_call_answers(
+    data: st.DataObject, engine: str, off: str, shadow: str
+) -> None:
+    collection = data.draw(collections())
+    with loaded(engine, collection):
+        for request in data.draw(st.lists(requests(collection), min_size=1, max_size=4)):
+            if is_unordered(request):
+                continue
+            direct = ask(engine, collection, request)
+            note(f"{request.path} {request.text.decode()} -> {direct.status} {direct.body[:300]!r}")
+            for url in (off, shadow):
+                through = ask(url, collection, request)
+                assert same(through, direct, collection, request), (direct, through)
+
+
+@given(data=st.data())
+def test_on_answers_a_part_of_what_a_direct_call_answers(data: st.DataObject, engine: str, on: str) -> None:
+    collection = data.draw(collections())
+    with loaded(engine, collection):
+        for request in data.draw(st.lists(requests(collection), min_size=1, max_size=5)):
+            direct, through = ask(engine, collection, request), ask(on, collection, request)
+            note(f"{request.path} {request.text.decode()}\n-> {direct.status} {direct.body[:2000]!r}")
+            note(f"through: {through.headers} {through.body[:2000]!r}")
+            event(f"{request.operation} {direct.status} {'ours' if through.header('x-vecsieve') else 'not ours'}")
+            check(engine, collection, request, direct=direct, through=through)
+
+
+def check(engine: str, collection: Collection, request: Request, *, direct: Answer, through: Answer) -> None:
+    assert through.status == direct.status
+    if direct.status != 200:
+        assert through.timeless == direct.timeless
+        return
+    assert envelope(through) == envelope(direct)
+    if is_unordered(request):
+        lengths = [len(points) for points in request.results(through.body)]
+        assert lengths == [len(points) for points in request.results(direct.body)]
+        return
+    report = reported(through)
+    both = zip(request.results(direct.body), request.results(through.body), request.items, strict=True)
+    for own, found, item in both:
+        everyone = ask(engine, collection, request.of(widest(item)))
+        if everyone.status != 200:  # an unknown vector is an error only where there is a point to look for it
+            assert own == found == []
+            continue
+        ranking = Ranking.of(request.of(item).results(everyone.body)[0])
+        is_part(found, ranking, own=own, offset=item.get("offset"), is_shuffled=collection.shuffles)
+        if report.get("clusters") == report.get("pool"):
+            assert [ranking.runs[id_of(point)] for point in found] == [ranking.runs[id_of(point)] for point in own]
+        elif not request.is_batch and not item.get("offset"):
+            is_distinct(found, ranking, item, collection, pool=int(report["pool"]))
+
+
+def reported(answer: Answer) -> dict[str, float]:
+    """The report header's figures; empty without it."""
+    value = answer.header("x-vecsieve")
+    return (
+        {}
+        if value is None
+        else {name: float(number) for name, _, number in (p.partition("=") for p in value.split(";"))}
+    )
+
+
+def widest(item: dict[str, Any]) -> dict[str, Any]:
+    return {**{name: value for name, value in item.items() if name not in {"top", "offset"}}, "limit": EVERYONE}
+
+
+def envelope(answer: Answer) -> list[tuple[str, Any]]:
+    """All members but the result and the time, in their order."""
+    whole = json.loads(answer.timeless)
+    return [(name, None if name == "result" else value) for name, value in whole.items()]
+
+
+def id_of(point: bytes) -> Any:
+    return json.loads(point)["id"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Everyone in upstream's order. ``runs``: id -> number of its run of equal scores. ``texts``: id -> its bytes."""
+
+    runs: dict[Any, int]
+    texts: dict[Any, bytes]
+    scores: list[float]
+
+    @classmethod
+    def of(cls, points: list[bytes]) -> Ranking:
+        read = [json.loads(point) for point in points]
+        scores = [point["score"] for point in read]
+        steps = [0, *(one != other for one, other in pairwise(scores))][: len(scores)]
+        ids = [point["id"] for point in read]
+        runs = dict(zip(ids, np.cumsum(steps).tolist(), strict=True))
+        return cls(runs, dict(zip(ids, points, strict=True)), scores)
+
+
+def is_part(found: list[bytes], ranking: Ranking, *, own: list[bytes], offset: int | None, is_shuffled: bool) -> None:
+    """The laws of one list. ``own``: the direct answer's."""
+    ids = [id_of(point) for point in found]
+    assert len(found) == len(own), "as many as a direct call gives"
+    assert len(set(ids)) == len(ids), "nobody twice"
+    for identifier, point in zip(ids, found, strict=True):
+        assert point == ranking.texts[identifier] or (
+            is_shuffled and json.loads(point) == json.loads(ranking.texts[identifier])
+        ), "upstream's own bytes"
+    order = [ranking.runs[identifier] for identifier in ids]
+    assert order == sorted(order), "in upstream's order"
+    if own and not offset:
+        assert order[0] == 0, "the first is upstream's first"
+
+
+def is_distinct(
+    found: list[bytes], ranking: Ranking, item: dict[str, Any], collection: Collection, *, pool: int
+) -> None:
+    """Copies come only when there is nobody else left in the pool. Judged where random vectors are never near."""
+    dense = item.get("query", item.get("vector"))
+    if isinstance(dense, dict) and "nearest" in dense:
+        dense = dense["nearest"]
+    if not (isinstance(dense, list) and len(dense) >= APART and collection.vector_names == ("",)) or "prefetch" in item:
+        return
+    family = {point["id"]: json.dumps(point["vector"]) for point in collection.points}
+    there = {family[identifier] for identifier in list(ranking.runs)[:pool]}
+    kept = {family[id_of(point)] for point in found}
+    event("distinct")
+    assert len(kept) == min(len(found), len(there))
+
+
+@settings(max_examples=PAGED_EXAMPLES)
+@given(data=st.data(), step=st.integers(2, 60))
+def test_pages_of_every_size_are_slices_of_one_sequence_of_everyone(
+    data: st.DataObject, step: int, engine: str, on: str
+) -> None:
+    """Each page is in upstream's order. Where scores tie, upstream's own pages disagree: then the scores are compared."""
+    collection = data.draw(collections())
+    name, size, _ = data.draw(st.sampled_from([shape for shape in collection.shapes if shape[1]]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    query = random_vector(rng, size, multi=name in collection.multi)
+    item = {"query": query, **({"using": name} if name else {})}
+    with loaded(engine, collection):
+        everyone = Ranking.of(pages(engine, collection, item, step=EVERYONE, total=EVERYONE))
+        count = len(everyone.scores)
+        one_by_one = pages(on, collection, item, step=1, total=min(count, 70))
+        paged = pages(on, collection, item, step=step, total=count)
+    has_ties = len(set(everyone.scores)) < count
+    event("ties" if has_ties else "no ties")
+    order: list[Any] = everyone.scores if has_ties else list(everyone.texts.values())
+    if not has_ties:
+        assert sorted(paged) == sorted(everyone.texts.values()), "everyone once"
+    for offset in range(0, len(one_by_one) - step + 1, step):
+        slices = [
+            [json.loads(point)["score"] if has_ties else point for point in sequence[offset : offset + step]]
+            for sequence in (one_by_one, paged)
+        ]
+        assert slices[1] == sorted(slices[0], key=order.index), offset
+
+
+def pages(url: str, collection: Collection, item: dict[str, Any], *, step: int, total: int) -> list[bytes]:
+    found: list[bytes] = []
+    for offset in range(0, total, step):
+        request = Request(
+            "query",
+            ({**item, "limit": min(step, total - offset), "offset": offset, "with_payload": True},),
+            False,
+            None,
+        )
+        answer = ask(url, collection, request)
+        assert answer.status == 200, answer.body
+        found += request.results(answer.body)[0]
+    return found
+
+
+def test_a_batch_item_too_large_to_widen_comes_back_as_its_own_bytes_beside_one_that_is_widened(
+    engine: str, on_admin: tuple[str, str]
+) -> None:
+    on, admin = on_admin
+    vector = planted.query_vector(1)
+    for large in ({"limit": 230}, {"limit": 4, "offset": 2_000}, {"limit": 2, "offset": 238, "with_vector": [""]}):
+        searches = ({"query": vector, **large}, {"query": vector, "limit": 5})
+        request = Request("query", searches, is_batch=True, indent=None)
+        direct, through = (
+            exchange(url, "POST", f"/collections/copied_cosine{request.path}", request.text) for url in (engine, on)
+        )
+        own, found = request.results(direct.body), request.results(through.body)
+        assert found[0] == own[0]
+        assert found[1] != own[1]
+    assert b'candidates_unusable_total{backend="qdrant"} 0.0' in exchange(admin, "GET", "/metrics").body

@@ -1,0 +1,175 @@
+"""Policies from a configuration file, by collection and by alias, on the real engine through the proxy's own process."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient, models
+
+from support import planted, stack
+from support.stack import exchange
+
+RULES = """
+rules:
+  - collection: tenants
+    policy: {tenant_keys: [tenant]}
+  - collection: texts
+    policy: {representative: longest, text_fields: [body]}
+  - collection: in-mmr-order
+    policy: {order: mmr}
+  - collection: short
+    policy: {short: allow}
+  - collection: always
+    policy: {when: always}
+  - collection: ghost
+    policy: {vector: ghost}
+  - collection: classic*
+    preset: classical
+  - collection: "*-off"
+    policy: {mode: off}
+"""
+COLLECTIONS = ("tenants", "texts", "in-mmr-order", "short", "always", "ghost", "classical", "plain", "switched-off")
+FAMILIES, COPIES = 12, 4
+QUERY = [float(value) for value in planted.bases()[:6].sum(axis=0)]
+PAYLOADS: tuple[dict[str, Any], ...] = (
+    {},
+    {"with_payload": True},
+    {"with_payload": ["n"]},
+    {"with_payload": ["body"]},
+    {"with_payload": {"exclude": ["n"]}},
+    {"with_payload": ["n"], "with_vector": True},
+)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
+    """The engine's, the proxy's and its admin URL; every collection holds the same points."""
+    file = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
+    file.write_text(RULES)
+    with stack.embedded() as engine:
+        client = QdrantClient(url=engine, timeout=30)
+        for collection in COLLECTIONS:
+            load(client, collection)
+        client.update_collection_aliases([alias("plain", "plain-off"), alias("switched-off", "switched-on")])
+        client.close()
+        with stack.serve(engine, "--config", str(file)) as (proxy, admin):
+            yield engine, proxy, admin
+
+
+def load(client: QdrantClient, collection: str) -> None:
+    """Copies 0 and 1 of every family are one tenant's, 2 and 3 another's; later copies hold longer texts."""
+    client.create_collection(collection, models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE))
+    rng = np.random.default_rng(planted.RNG_SEED)
+    points = [
+        models.PointStruct(
+            id=family * 10 + copy,
+            vector=(vector + rng.normal(scale=0.003, size=planted.DIMENSION)).tolist(),
+            payload={"tenant": copy // 2, "body": "x" * (copy + 1), "n": 2**63 + family},
+        )
+        for family, vector in enumerate(planted.bases()[:FAMILIES])
+        for copy in range(COPIES)
+    ]
+    client.upsert(collection, points, wait=True)
+
+
+def alias(collection: str, name: str) -> models.CreateAliasOperation:
+    return models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=collection, alias_name=name))
+
+
+def ask(url: str, collection: str, *, limit: int = 8, **members: Any) -> list[dict[str, Any]]:
+    body = json.dumps({"query": QUERY, "limit": limit, **members}).encode()
+    answer = exchange(url, "POST", f"/collections/{collection}/points/query", body)
+    assert answer.status == 200, answer.body
+    points: list[dict[str, Any]] = json.loads(answer.body)["result"]["points"]
+    return points
+
+
+def families(points: list[dict[str, Any]]) -> list[int]:
+    return [planted.family(point["id"]) for point in points]
+
+
+@pytest.mark.parametrize("collection", COLLECTIONS)
+@pytest.mark.parametrize("payload", PAYLOADS, ids=json.dumps)
+def test_what_a_policy_needs_of_the_payload_never_shows(
+    told: tuple[str, str, str], collection: str, payload: dict[str, Any]
+) -> None:
+    engine, proxy, _ = told
+    everyone = {point["id"]: point for point in ask(engine, collection, limit=100, **payload)}
+    for paging in ({}, {"offset": 4}):
+        found = ask(proxy, collection, **payload, **paging)
+        assert found == [everyone[point["id"]] for point in found]
+        assert len(found) == 8
+
+
+def test_results_of_different_tenants_never_stand_for_each_other(told: tuple[str, str, str]) -> None:
+    found = [point["id"] for point in ask(told[1], "tenants")]
+    owners = [(identifier // 10, identifier % 10 // 2) for identifier in found]
+    assert len(set(owners)) == len(owners)
+    assert max(Counter(family for family, _ in owners).values()) == 2
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=json.dumps)
+def test_the_longest_text_stands_for_its_cluster_whatever_payload_the_client_asked_for(
+    told: tuple[str, str, str], payload: dict[str, Any]
+) -> None:
+    found = ask(told[1], "texts", **payload)
+    assert [point["id"] % 10 for point in found] == [COPIES - 1] * len(found)
+    assert len(set(families(found))) == len(found)
+
+
+def test_a_text_the_client_excluded_is_not_fetched_behind_its_back(told: tuple[str, str, str]) -> None:
+    engine, proxy, _ = told
+    hidden: dict[str, Any] = {"with_payload": {"exclude": ["body"]}}
+    assert ask(proxy, "texts", **hidden) == ask(engine, "texts", **hidden)
+
+
+@pytest.mark.parametrize("collection", ["in-mmr-order", "classical"])
+def test_mmr_order_begins_with_the_first_and_may_leave_the_backends_order(
+    told: tuple[str, str, str], collection: str
+) -> None:
+    engine, proxy, _ = told
+    ranking = [point["id"] for point in ask(engine, collection, limit=100)]
+    found = ask(proxy, collection, limit=FAMILIES)
+    places = [ranking.index(point["id"]) for point in found]
+    assert sorted(families(found)) == list(range(FAMILIES))
+    assert families(found)[0] == families(ask(engine, collection))[0]
+    assert places != sorted(places)
+
+
+def test_a_short_page_is_short_only_where_it_is_allowed(told: tuple[str, str, str]) -> None:
+    _, proxy, _ = told
+    assert len(ask(proxy, "short", limit=30)) == FAMILIES
+    assert len(ask(proxy, "short", limit=30, offset=0)) == FAMILIES
+    assert len(ask(proxy, "plain", limit=30)) == 30
+
+
+def test_always_acts_on_copies_as_redundant_does(told: tuple[str, str, str]) -> None:
+    found = families(ask(told[1], "always"))
+    assert len(set(found)) == len(found) == 8
+
+
+def test_a_vector_that_does_not_exist_costs_the_improvement_and_nothing_else(told: tuple[str, str, str]) -> None:
+    engine, proxy, admin = told
+    for _ in range(3):
+        for members in ({}, {"with_payload": True}, {"with_vector": True}, {"offset": 3}):
+            assert ask(proxy, "ghost", **members) == ask(engine, "ghost", **members)
+    metrics = exchange(admin, "GET", "/metrics").body.decode()
+    assert 'vecsieve_fail_open_total{backend="qdrant",reason="not_found_vector"}' in metrics
+    assert 'vecsieve_breaker_state{state="closed"} 1.0' in metrics
+
+
+@pytest.mark.parametrize(
+    ("name", "is_improved"), [("switched-off", False), ("plain-off", False), ("switched-on", True), ("plain", True)]
+)
+def test_rules_are_read_by_the_name_in_the_request_be_it_an_alias(
+    told: tuple[str, str, str], name: str, is_improved: bool
+) -> None:
+    engine, proxy, _ = told
+    found = families(ask(proxy, name))
+    assert (len(set(found)) == len(found)) is is_improved
+    assert (ask(proxy, name) == ask(engine, name)) is not is_improved
