@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters import qdrant_query
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
-from vecsieve.adapters.json_floats import decode_arrays, stack
+from vecsieve.adapters.json_floats import decode_matrix
 from vecsieve.adapters.json_spans import Members, RepeatedKey, Span, elements, members, splice, whole
 from vecsieve.adapters.qdrant_query import Kind, Ranking, present
 from vecsieve.adapters.qdrant_selectors import Payload, Vectors, plan_payload, read_vectors, widen_vectors
@@ -211,7 +211,7 @@ def _compared(ranking: Ranking, needs: Needs, vectors: Vectors) -> str | None:
 def _dense(body: bytes, ranking: Ranking) -> npt.NDArray[np.float32] | None:
     if ranking.dense is None:
         return None
-    row = stack(decode_arrays([body[ranking.dense[0] : ranking.dense[1]]]))[0]
+    row = decode_matrix([body[ranking.dense[0] : ranking.dense[1]]])[0][0]
     return row if len(row) and bool(np.isfinite(row).all()) else None
 
 
