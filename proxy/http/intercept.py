@@ -32,44 +32,7 @@ from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
 from vecsieve.proxy.stopwatch import Clock, Stopwatch
 
 TOO_MANY_REQUESTS = 429  # asking again with the original would burn the client's quota twice
-# A message that names a vector we asked for: what was learned of this collection is out of date.
-UNKNOWN_VECTOR = b"Not existing vector name"
 REJECTED_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """One classified request, its body read. ``plain``: the body without its content coding."""
-
-    request: web.BaseRequest
-    target: Target
-    operation: Operation
-    policy: ResolvedPolicy
-    plain: bytes
-    client_timeout_seconds: float | None
-    report_header: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """The head of upstream's answer, kept for the answer that is made of it."""
-
-    status: int
-    reason: str
-    headers: Headers
-
-
-@dataclass(slots=True)
-class Seen:
-    """What the widened attempt has met so far. Mutable: the rungs and the report read it."""
-
-    head: Head | None = None
-    verbatim: RawResponse | None = None
-    reason: FailOpen | None = None
-
-
-class Passed(Exception):  # noqa: N818 - the answer exists and passes through: nobody failed
-    """Upstream's answer to the widened request is the client's answer as it is."""
 
 
 Answered = tuple[web.StreamResponse, Report]
@@ -143,19 +106,19 @@ class Interceptor:
             try:
                 body = await self._searcher.improve(attempt, fetch, cap=self._learned.cap(exchange.operation))
             except Passed:
-                return _verbatim(seen), _report(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
+                return verbatim_of(seen), report_of(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
             finally:
                 self._learn(exchange.operation, attempt)
-            report = _report(exchange, attempt, outcome=outcome, rows=_rows(attempt))
-            return _response(exchange, seen, body, report), report
+            report = report_of(exchange, attempt, outcome=outcome, rows=rows_of(attempt))
+            return answer_of(exchange, seen, body, report), report
 
         async def plain() -> Answered:
             body = self._searcher.plain(attempt)
-            report = _report(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
-            return _response(exchange, seen, body, report), report
+            report = report_of(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
+            return answer_of(exchange, seen, body, report), report
 
         try:
-            return await first_standing([improved, plain], lambda error: _note(seen, error))
+            return await first_standing([improved, plain], lambda error: note(seen, error))
         except asyncio.CancelledError:
             self._breaker.abandoned()
             raise
@@ -209,7 +172,8 @@ class Interceptor:
             seen.reason = FailOpen.OVERFETCH_STATUS
             raise Passed
         self._refused(operation, reply.status, fetched)
-        raise Rejected(FailOpen.NOT_FOUND_VECTOR if UNKNOWN_VECTOR in fetched else FailOpen.OVERFETCH_STATUS)
+        is_unknown = self._dialect.names_unknown_vector(reply.status, fetched)
+        raise Rejected(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
 
     def _refused(self, operation: Operation, status: int, fetched: bytes) -> None:
         if status >= 500:
@@ -220,70 +184,13 @@ class Interceptor:
         limit = self._dialect.refused_limit(status, fetched)
         if limit is not None:
             self._learned.refused(operation, limit)
-        elif UNKNOWN_VECTOR in fetched:
-            self._learned.forget(operation)
+        elif self._dialect.names_unknown_vector(status, fetched):
+            self._learned.forget(operation)  # the vector may be one that earlier replies taught us
 
     async def _original(self, exchange: Exchange, attempt: Attempt, relay: Relay, reason: FailOpen) -> Answered:
         with attempt.watch.stage(Stage.UPSTREAM):
             response = await relay()
-        return response, _report(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=reason)
-
-
-def _response(exchange: Exchange, seen: Seen, body: bytes, report: Report) -> RawResponse:
-    head = seen.head
-    if head is None:
-        raise Rejected(FailOpen.INTERNAL)
-    headers = framed(head.headers, length=len(body), chunked=False)
-    if exchange.report_header:
-        headers.append((REPORT_HEADER, header_value(report)))
-    return RawResponse(head.status, head.reason, headers, body=body)
-
-
-def _rows(attempt: Attempt) -> tuple[Figures, ...]:
-    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
-    return tuple(figures(search, pool, selection) for search, pool, selection in searches)
-
-
-def _report(
-    exchange: Exchange,
-    attempt: Attempt,
-    *,
-    outcome: Outcome,
-    reason: FailOpen | None = None,
-    rows: tuple[Figures, ...] = (),
-) -> Report:
-    return Report(
-        backend=exchange.operation.backend,
-        operation=OperationName.of(exchange.operation.name),
-        outcome=outcome,
-        total_seconds=attempt.watch.elapsed(),
-        upstream_seconds=attempt.watch.seconds(Stage.UPSTREAM),
-        fail_open=reason,
-        figures=rows,
-        grown=attempt.rounds > 1,
-        overfetch_bytes=attempt.fetched_bytes,
-        stages=attempt.watch.stages(),
-    )
-
-
-def _verbatim(seen: Seen) -> RawResponse:
-    assert seen.verbatim is not None  # noqa: S101 - Passed is raised right after it is set
-    return seen.verbatim
-
-
-def _note(seen: Seen, error: Exception) -> None:
-    """Remember the first reason why a rung fell: later ones follow from it."""
-    if seen.reason is not None:
-        return
-    if isinstance(error, Rejected):
-        seen.reason = error.reason
-    elif isinstance(error, Malformed):
-        seen.reason = FailOpen.MALFORMED
-    elif isinstance(error, MemoryError):
-        seen.reason = FailOpen.MEMORY
-    else:
-        seen.reason = FailOpen.INTERNAL
+        return response, report_of(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=reason)
 
 
 def _widened_headers(raw: tuple[tuple[bytes, bytes], ...]) -> list[tuple[bytes, bytes]]:

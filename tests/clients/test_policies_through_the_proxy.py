@@ -163,6 +163,13 @@ def test_a_vector_that_does_not_exist_costs_the_improvement_and_nothing_else(tol
     assert 'vecsieve_breaker_state{state="closed"} 1.0' in metrics
 
 
+def test_an_answer_that_nothing_was_chosen_in_reports_no_counts(told: tuple[str, str, str]) -> None:
+    for members in ({}, {"with_vector": True}, {"offset": 3}):
+        body = json.dumps({"query": QUERY, "limit": 8, **members}).encode()
+        headers = exchange(told[1], "POST", "/collections/ghost/points/query", body).headers
+        assert not [name for name, _ in headers if name.lower().startswith("x-vecsieve")]
+
+
 @pytest.mark.parametrize(
     ("name", "is_improved"), [("switched-off", False), ("plain-off", False), ("switched-on", True), ("plain", True)]
 )
