@@ -175,3 +175,7 @@ class Dialect(Protocol):
     def refused_limit(self, status: int, body: bytes) -> int | None:
         """The largest limit the backend says it takes, when this error says so; else None."""
         ...
+
+    def names_unknown_vector(self, status: int, body: bytes) -> bool:
+        """Whether this error says that a vector which was asked for by name does not exist."""
+        ...

@@ -13,10 +13,11 @@ from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import LocalAnswers, Trouble
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.content_coding import decoded
+from vecsieve.proxy.http.exchange import Exchange
 from vecsieve.proxy.http.failures import ClientBodyError
 from vecsieve.proxy.http.fence import first_standing
 from vecsieve.proxy.http.headers import RawHeaders, values
-from vecsieve.proxy.http.intercept import Exchange, Interceptor
+from vecsieve.proxy.http.intercept import Interceptor
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.shadow import Shadow
 from vecsieve.proxy.http.tally import Tally, Visit

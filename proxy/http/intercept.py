@@ -10,24 +10,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from aiohttp import web
 
-from vecsieve.adapters.contract import Dialect, Malformed, Operation, Reason, SearchCall, Unsupported
+from vecsieve.adapters.contract import Dialect, Operation, Reason, SearchCall, Unsupported
 from vecsieve.proxy.breaker import Breaker
+from vecsieve.proxy.http.exchange import (
+    Exchange,
+    Head,
+    Passed,
+    Seen,
+    answer_of,
+    note,
+    report_of,
+    rows_of,
+    verbatim_of,
+)
 from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.fence import first_standing
-from vecsieve.proxy.http.headers import Headers, for_client, framed, replaced, values
+from vecsieve.proxy.http.headers import for_client, framed, replaced, values
 from vecsieve.proxy.http.raw_response import RawResponse
-from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
-from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, OperationName, Outcome, Stage, UpstreamError
+from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, Stage, UpstreamError
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.patience import Patience
-from vecsieve.proxy.policies import ResolvedPolicy
-from vecsieve.proxy.report import REPORT_HEADER, Figures, Report, figures, header_value
+from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
 from vecsieve.proxy.stopwatch import Clock, Stopwatch
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from vecsieve.proxy.http.exchange import Exchange
 from vecsieve.proxy.http.fence import first_standing
-from vecsieve.proxy.http.intercept import Exchange, Interceptor
+from vecsieve.proxy.http.intercept import Interceptor
 from vecsieve.proxy.http.tally import Tally
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt

@@ -29,6 +29,9 @@ class PlainDialect:
     def refused_limit(self, status: int, body: bytes) -> int | None:
         return None
 
+    def names_unknown_vector(self, status: int, body: bytes) -> bool:
+        return False
+
 
 @dataclass
 class Heard:

@@ -60,3 +60,11 @@ def test_other_errors_teach_nothing(status: int, body: bytes) -> None:
 def test_arbitrary_error_bodies_never_raise(body: bytes) -> None:
     # Invariant: an error body is evidence or it is nothing.
     assert DIALECT.refused_limit(400, body) is None
+
+
+def test_a_vector_that_does_not_exist_is_recognised_by_the_servers_words() -> None:
+    words = b'{"status":{"error":"Wrong input: Not existing vector name error: late"},"time":0.001}'
+    assert DIALECT.names_unknown_vector(400, words)
+    assert not DIALECT.names_unknown_vector(404, words)
+    assert not DIALECT.names_unknown_vector(400, REFUSAL)
+    assert not DIALECT.names_unknown_vector(400, b"Not existing vector name")
