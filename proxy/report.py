@@ -110,13 +110,13 @@ def header_value(report: Report) -> str:
 
 def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
     """Read one search's numbers off what was asked, fetched and chosen."""
-    fates = selection.fates
+    fates = selection.fates.tolist()
     return Figures(
         candidates=pool.size,
         clusters=selection.distinct,
         returned=len(selection.keep),
-        collapsed=int(np.count_nonzero(fates == Fate.COLLAPSED)),
-        filled=int(np.count_nonzero(fates == Fate.FILLED)),
+        collapsed=fates.count(Fate.COLLAPSED.value),
+        filled=fates.count(Fate.FILLED.value),
         unusable=pool.unusable,
         exhausted=selection.wanting > 0,
         mmr_swaps=_swaps(search, selection),

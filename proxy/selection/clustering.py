@@ -18,7 +18,7 @@ import fastcluster
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.geometry import NOISE
+from vecsieve.proxy.selection.geometry import NOISE, pairs
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Linkage
 
 Tenants = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ def cluster(distance: FloatMatrix, threshold: float, linkage: Linkage) -> Indice
     n = len(distance)
     cut = threshold + NOISE
     near = distance <= cut
-    np.fill_diagonal(near, val=False)
+    near.flat[:: n + 1] = False
     crowd = np.flatnonzero(near.any(axis=1))
     if not len(crowd):
         return np.arange(n, dtype=np.intp)
@@ -62,7 +62,7 @@ def _condensed(distance: FloatMatrix, crowd: Indices) -> FloatVector:
     """The upper triangle over the crowd, row by row, as float64: what the linkage takes."""
     m = len(crowd)
     square = distance if m == len(distance) else distance.take(crowd, axis=0).take(crowd, axis=1)
-    return square[~np.tri(m, dtype=np.bool_)].astype(np.float64)
+    return pairs(square).astype(np.float64)
 
 
 def _heads(condensed: FloatVector, m: int, cut: float, linkage: Linkage) -> Indices:

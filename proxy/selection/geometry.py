@@ -11,11 +11,12 @@ matrix needs no mask to stay clear of them, because no finite threshold reaches 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 
 # What a cosine distance computed in float32 may be off by. Measured between exact and scaled copies: below 1e-6 for
 # embedding-like rows of 1 to 65,536 dimensions, up to 1e-5 for rows whose components are all equal (people do test with
@@ -28,6 +29,9 @@ NOISE = 1e-5
 # (Cauchy and Schwarz), and squares that underflow are too small to be seen in the sum. Others are rescaled first.
 SMALLEST_SQUARE = 1e-20
 LARGEST_SQUARE = 1e30
+
+# For pools of up to this size, as the default one is, the pairs' positions are remembered: half a megabyte in all.
+REMEMBERED = 64
 
 Mask = npt.NDArray[np.bool_]
 
@@ -75,7 +79,7 @@ def measure(vectors: FloatMatrix, *, magnitude: bool) -> Geometry:
         products = rescaled_rows.values @ rescaled_rows.values.T
         rows = replace(rescaled_rows, squares=products.diagonal().copy())
     distance = _read(products, rows, rows, magnitude=magnitude)
-    np.fill_diagonal(distance, 0.0)
+    distance.flat[:: len(distance) + 1] = 0.0
     return Geometry(distance, rows.usable)
 
 
@@ -101,12 +105,27 @@ def across(left: Rows, right: Rows, *, magnitude: bool) -> FloatMatrix:
     return _read(left.values @ right.values.T, left, right, magnitude=magnitude)
 
 
+def pairs(square: FloatMatrix) -> FloatMatrix:
+    """The entries (m * (m - 1) / 2,) of ``square`` (m, m) above the diagonal, row by row, as a copy."""
+    m = len(square)
+    if m <= REMEMBERED:
+        return square.ravel().take(_positions(m))
+    return square[~np.tri(m, dtype=np.bool_)]
+
+
+@lru_cache(maxsize=REMEMBERED + 1)
+def _positions(m: int) -> Indices:
+    """Where those entries are in the flattened matrix: the same for every pool of that size."""
+    return np.flatnonzero(~np.tri(m, dtype=np.bool_))
+
+
 def _as_they_are(vectors: FloatMatrix, squares: FloatMatrix) -> Rows:
     return Rows(vectors, squares, np.zeros(len(vectors), np.int32), np.ones(len(vectors), np.bool_))
 
 
 def _are_safe(squares: FloatMatrix) -> bool:
-    return bool(((squares > SMALLEST_SQUARE) & (squares < LARGEST_SQUARE)).all())
+    # NaN comes through both as NaN, and is on neither side of anything.
+    return bool(squares.min(initial=1.0) > SMALLEST_SQUARE and squares.max(initial=1.0) < LARGEST_SQUARE)
 
 
 def _read(products: FloatMatrix, left: Rows, right: Rows, *, magnitude: bool) -> FloatMatrix:
@@ -119,7 +138,8 @@ def _read(products: FloatMatrix, left: Rows, right: Rows, *, magnitude: bool) ->
     """
     with np.errstate(all="ignore"):  # an unusable row has length zero; its distances are overwritten below
         # One factor per pair, made by an operation that does not mind the order of the two: symmetric to the last bit.
-        products *= np.multiply.outer(1.0 / np.sqrt(left.squares), 1.0 / np.sqrt(right.squares))
+        inverse = 1.0 / np.sqrt(left.squares)
+        products *= np.multiply.outer(inverse, inverse if right is left else 1.0 / np.sqrt(right.squares))
         if magnitude:
             lengths, others = _lengths(left)[:, None], _lengths(right)[None, :]
             products *= (2.0 * lengths * others / (lengths**2 + others**2)).astype(np.float32)

@@ -98,7 +98,7 @@ def _leaves_alone(labels: Indices, top_k: int, policy: Policy) -> bool:
     Labels are numbered by first appearance, so they do not repeat exactly when they count up.
     """
     first = labels[:top_k]
-    return policy.when is When.REDUNDANT and bool((first == np.arange(len(first))).all())
+    return policy.when is When.REDUNDANT and first.tolist() == list(range(len(first)))
 
 
 def _pick(candidates: Candidates, clustered: _Clustered, standing: Indices, *, top_k: int, policy: Policy) -> Indices:
@@ -156,6 +156,6 @@ def _outcome(clustered: _Clustered, standing: Indices, keep: Indices, *, top_k: 
 def fates_of(representative: Indices, keep: Indices) -> npt.NDArray[np.int8]:
     """What became of each candidate (n,), given who stands for it and who is kept."""
     stands = representative == np.arange(len(representative))
-    fates = np.where(stands, np.int8(Fate.NOT_CHOSEN), np.int8(Fate.COLLAPSED)).astype(np.int8)
-    fates[keep] = np.where(stands[keep], np.int8(Fate.KEPT), np.int8(Fate.FILLED))
+    fates = np.where(stands, Fate.NOT_CHOSEN.value, Fate.COLLAPSED.value).astype(np.int8)
+    fates[keep] = np.where(stands[keep], Fate.KEPT.value, Fate.FILLED.value)
     return fates

@@ -6,15 +6,10 @@ over eleven labelled sets); divided by the pool's median distance it hardly move
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from vecsieve.proxy.selection.values import Fixed, Indices, Relative
-
-if TYPE_CHECKING:
-    from vecsieve.proxy.selection.geometry import Geometry
+from vecsieve.proxy.selection.geometry import Geometry, pairs
+from vecsieve.proxy.selection.values import Fixed, Relative
 
 # The scale is read from so many candidates at most, so that asking for more does not change what "near" means.
 SCALE_FROM = 50
@@ -22,12 +17,12 @@ SCALE_FROM = 50
 
 def median_distance(geometry: Geometry) -> float:
     """Median of the pairwise distances of the first 50 usable candidates; 0.0 when there are fewer than two."""
-    chosen = np.flatnonzero(geometry.usable)[:SCALE_FROM]
+    chosen = geometry.usable.nonzero()[0][:SCALE_FROM]
     m = len(chosen)
     if m < 2:
         return 0.0
     distance = geometry.distance[:m, :m] if chosen[-1] == m - 1 else geometry.distance[np.ix_(chosen, chosen)]
-    return _median(distance.ravel()[_pairs(m)])
+    return _median(pairs(distance))
 
 
 def resolve(threshold: Fixed | Relative, median: float) -> float:
@@ -45,10 +40,3 @@ def _median(values: np.ndarray[tuple[int], np.dtype[np.float32]]) -> float:
         return float(values[middle])
     values.partition((middle - 1, middle))
     return (float(values[middle - 1]) + float(values[middle])) / 2.0
-
-
-@lru_cache(maxsize=SCALE_FROM)
-def _pairs(m: int) -> Indices:
-    """Positions of the pairs i < j in a flattened (m, m) matrix: the same for every pool of that size."""
-    rows, columns = np.triu_indices(m, k=1)
-    return rows * m + columns

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.oracles import cosine_distances, length_distances
 from support.pools import angles, damaged, planted
-from vecsieve.proxy.selection.geometry import NOISE, across, measure, rescaled, rows_of
+from vecsieve.proxy.selection.geometry import NOISE, REMEMBERED, across, measure, pairs, rescaled, rows_of
 from vecsieve.proxy.selection.values import FloatMatrix
 
 
@@ -137,3 +137,12 @@ def test_rescaling_is_exact(rows: FloatMatrix) -> None:
     again = np.ldexp(safe.values.astype(np.float64), safe.exponents[:, None])
     assert np.allclose(again[safe.usable], rows[safe.usable].astype(np.float64), rtol=0, atol=0)
     assert not safe.values[~safe.usable].any()
+
+
+@pytest.mark.parametrize("m", [0, 1, 2, 5, REMEMBERED, REMEMBERED + 1])
+def test_pairs_are_the_entries_above_the_diagonal_as_a_copy_whether_remembered_or_not(m: int) -> None:
+    square = np.arange(m * m, dtype=np.float32).reshape(m, m)
+    for layout in (square, np.asfortranarray(square)):
+        found = pairs(layout)
+        assert found.tolist() == [float(square[i, j]) for i in range(m) for j in range(i + 1, m)]
+        assert not np.shares_memory(found, layout)
