@@ -43,6 +43,9 @@ class NotYaml(ValueError):  # noqa: N818 - says what the text is
         self.seen = seen
 
 
+_WIDE_BREAK = re.compile("[\x85\u2028\u2029]")
+
+
 class CoreDumper(yaml.SafeDumper):
     """Writes what this file's reader reads back the same: quotes follow the core schema, nothing is aliased."""
 
@@ -51,6 +54,14 @@ class CoreDumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
         """Never alias: the output is for people."""
         return True
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """Quote and escape line breaks beyond ASCII: PyYAML 6.0.3 writes them bare, and reads them back as blanks."""
+        style = '"' if _WIDE_BREAK.search(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+CoreDumper.add_representer(str, CoreDumper.represent_str)
 
 
 class _CoreLoader(yaml.SafeLoader):

@@ -68,3 +68,11 @@ def test_what_is_shown_loads_back_to_the_same_settings(
     tree = {"policy": policy, "rules": ({"collection": "c", "policy": {"linkage": linkage, "mmr": None}},)}
     settings = Settings.model_validate(tree)
     assert loaded_again(effective(settings), tmp_path_factory.getbasetemp()) == settings
+
+
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])
+def test_a_line_break_beyond_ascii_is_shown_escaped_and_loads_back(character: str, tmp_path: Path) -> None:
+    settings = Settings.model_validate({"policy": {"vector": f"a{character}b"}})
+    text = effective(settings)
+    assert character not in text
+    assert loaded_again(text, tmp_path) == settings
