@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+EXTRAS = frozenset({"qdrant_client", "qdrant_edge"})  # `embedded` and `demo` load them, `serve` never does
+
 app = typer.Typer(
     name="vecsieve",
     help="Transparent reverse proxy that makes a vector database's top_k results distinct.",
@@ -100,6 +102,10 @@ def main() -> None:
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
+    except ModuleNotFoundError as error:
+        hint = "; it comes with pip install 'vecsieve[demo]'" if error.name in EXTRAS else ""
+        sys.stderr.write(f"vecsieve: {error.name} is not installed{hint}\n")
+        sys.exit(1)
     except Exception as error:  # noqa: BLE001 - the process fence: a message instead of a traceback that may hold secrets
         sys.stderr.write(f"vecsieve: {type(error).__name__}: {error}\n")
         sys.exit(1)

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from aiohttp import web
 
+from vecsieve.config.addresses import parse_address
+from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.proxy.embedded.engine import edge
 from vecsieve.proxy.embedded.registry import Registry
 from vecsieve.proxy.embedded.rest import make_app
 
@@ -56,9 +59,17 @@ async def start(*, host: str, port: int, path: Path | None = None, api_key: str 
 
 
 def run(*, listen: str, path: Path | None) -> None:
-    """Serve on `host:port` until SIGTERM or SIGINT; the address is printed once it can be used."""
-    host, _, port = listen.rpartition(":")
-    asyncio.run(_serve(host.strip("[]") or "127.0.0.1", int(port), path))
+    """Serve on `host:port` until SIGTERM or SIGINT; the address is printed once it can be used.
+
+    Raises SettingsError for an address that is none, ModuleNotFoundError without the engine: now, not at the first
+    collection.
+    """
+    try:
+        address = parse_address(listen)
+    except ValueError:
+        raise SettingsError((Problem("--listen", repr(listen), "host:port such as 127.0.0.1:6333"),)) from None
+    edge()
+    asyncio.run(_serve(address.host, address.port, path))
 
 
 async def _serve(host: str, port: int, path: Path | None) -> None:

@@ -1,0 +1,52 @@
+"""The command line's own words: what is missing, what failed, what it takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+COMMANDS = ("serve", "embedded", "demo", "check")
+
+
+def vecsieve(*arguments: str, before: str = "pass") -> subprocess.CompletedProcess[str]:
+    program = f"import sys; {before}; sys.argv[1:] = {list(arguments)!r}; from vecsieve.proxy.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("module", ["qdrant_edge", "qdrant_client"])
+def test_a_missing_extra_is_named_with_the_way_to_get_it(module: str) -> None:
+    command = ("embedded", "--listen", "127.0.0.1:0") if module == "qdrant_edge" else ("demo",)
+    done = vecsieve(*command, before=f"sys.modules[{module!r}] = None")
+    assert done.returncode == 1
+    assert module in done.stderr + done.stdout
+    assert "vecsieve[demo]" in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unexpected_failure_is_one_line_without_a_traceback() -> None:
+    before = "import vecsieve.proxy.server as s; s.run = lambda **_: (_ for _ in ()).throw(RuntimeError('broke'))"
+    done = vecsieve("serve", before=before)
+    assert (done.returncode, done.stderr) == (1, "vecsieve: RuntimeError: broke\n")
+
+
+def test_help_names_every_command() -> None:
+    done = vecsieve("--help")
+    assert done.returncode == 0
+    assert [name for name in COMMANDS if name not in done.stdout] == []
+
+
+def test_an_unknown_option_is_a_usage_error() -> None:
+    done = vecsieve("serve", "--nonsense")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("listen", ["nowhere", "127.0.0.1:", "127.0.0.1:99999", ":6333"])
+def test_an_address_that_is_none_is_told_with_what_was_wanted(listen: str) -> None:
+    done = vecsieve("embedded", "--listen", listen)
+    assert done.returncode == 2
+    assert "--listen" in done.stderr
+    assert "wanted host:port" in done.stderr
+    assert "Traceback" not in done.stderr
