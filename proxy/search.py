@@ -82,7 +82,7 @@ def _size(search: Search, policy: ResolvedPolicy, cap: int | None) -> int | None
 
 
 class Searcher:
-    """Runs calls of one adapter. ``clock``: monotonic seconds."""
+    """Runs calls of one adapter. Holds nothing else: what a call has come to is in its Attempt."""
 
     __slots__ = ("_adapter",)
 
@@ -130,7 +130,7 @@ class Searcher:
             raise Malformed(f"{len(reply.pools)} result lists for {len(attempt.call.searches)} searches")
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
         attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
-        attempt.selections = self._select(attempt, final=False)
+        attempt.selections = self._select(attempt)
 
     async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None) -> None:
         """Fetch more while a page is wanting; when that is impossible, settle with what there is."""
@@ -143,8 +143,7 @@ class Searcher:
                 await self._round(attempt, fetch, sizes)
             except (Rejected, Malformed):
                 break  # the smaller pool is whole and selected: growing was only an attempt to do better
-        if any(selection.wanting for selection in attempt.selections):
-            attempt.selections = self._select(attempt, final=True)
+        self._settle(attempt)
 
     def _grown(self, attempt: Attempt, cap: int | None) -> tuple[int, ...]:
         rows = zip(attempt.call.searches, attempt.selections, attempt.sizes, attempt.exhausted, strict=True)
@@ -155,13 +154,24 @@ class Searcher:
             for search, selection, size, exhausted in rows
         )
 
-    def _select(self, attempt: Attempt, *, final: bool) -> tuple[Selection, ...]:
+    def _settle(self, attempt: Attempt) -> None:
+        """Decide the pages that growing could not fill with what there is. Everything else is decided already:
+        a single page is filled as it is selected, and an exhausted pool was read to its end.
+        """
+        assert attempt.reply is not None  # noqa: S101 - a round has set it
+        rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.exhausted, strict=True)
+        attempt.selections = tuple(
+            self._select_one(attempt, search, pool, exhausted=True)
+            if search.pages and selection.wanting and not exhausted
+            else selection
+            for search, pool, selection, exhausted in rows
+        )
+
+    def _select(self, attempt: Attempt) -> tuple[Selection, ...]:
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.exhausted, attempt.plan, strict=True)
         return tuple(
-            untouched(pool)
-            if planned is None
-            else self._select_one(attempt, search, pool, exhausted=exhausted or final)
+            untouched(pool) if planned is None else self._select_one(attempt, search, pool, exhausted=exhausted)
             for search, pool, exhausted, planned in rows
         )
 

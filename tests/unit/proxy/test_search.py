@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
 from vecsieve.adapters.contract import Malformed, SearchCall
 from vecsieve.config.schema import Settings
+from vecsieve.proxy import search
 from vecsieve.proxy.labels import FailOpen, Stage
 from vecsieve.proxy.policies import Policies, ResolvedPolicy
 from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
@@ -195,3 +196,22 @@ def test_the_vector_a_policy_names_is_kept_apart_from_the_one_learned_from_repli
     needs = needs_of(policy(vector="mine", tenant_keys=("t",)), "learned")
     assert (needs.vector_name, needs.vector_hint, needs.payload_fields) == ("mine", "learned", ("t",))
     assert needs_of(policy(), None).vector_name is None
+
+
+@pytest.mark.parametrize("asked", [call((4, None)), call((4, 0))])
+async def test_a_small_collection_that_cannot_fill_the_page_is_selected_from_once(
+    asked: SearchCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = itertools.count()
+    for name in ("select", "page"):
+        kernel = getattr(search, name)
+
+        def counting(*given: object, kernel: Callable[..., object] = kernel, **named: object) -> object:
+            next(runs)
+            return kernel(*given, **named)
+
+        monkeypatch.setattr(search, name, counting)
+    attempt = attempt_of(asked, policy())
+    answer = await Searcher(ToyAdapter()).improve(attempt, ToyUpstream(ranking([0, 0, 0, 1])).fetch, cap=None)
+    assert families_of(answer) == [[0, 0, 0, 1]]
+    assert next(runs) == 1
