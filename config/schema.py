@@ -154,7 +154,10 @@ class UpstreamSettings(Model):
     stream_idle_timeout_seconds: Seconds = Field(
         default=300.0, description="between two reads, as Envoy's 5 min; no total: that is the client's business"
     )
-    pool_connections: Count = Field(default=256, description="open connections to the database per process")
+    pool_connections: Count = Field(
+        default=256,
+        description="open connections to the database per process, for reads; writes have as many of their own",
+    )
     pool_idle_seconds: Annotated[float, Field(gt=0.0, lt=5.0)] = Field(
         default=3.0,
         description="Qdrant closes idle connections at 5 s, and a write on a dying one is lost; linkerd 3 s",

@@ -137,7 +137,8 @@ def test_settings_that_take_a_restart_are_named(database: str, tmp_path: Path) -
     with serving(database, "--config", str(file)) as (running, _, _):
         file.write_text("limits: {connections: 200}\n")
         running.process.send_signal(signal.SIGHUP)
-        running.wait_for("these settings take a restart: limits")
+        running.wait_for("settings reloaded")
+        assert "these settings take a restart: limits" in running.output()
 
 
 def test_an_address_in_use_is_a_message_and_exit_1(database: str) -> None:
