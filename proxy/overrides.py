@@ -17,7 +17,7 @@ from vecsieve.config.schema import MmrSettings, OverrideSettings, RelativeThresh
 from vecsieve.config.values import Mode
 from vecsieve.proxy.labels import OverrideName
 from vecsieve.proxy.policies import Fetch, ResolvedPolicy, mmr_of, threshold_of
-from vecsieve.proxy.selection.values import Fixed, Linkage, Order, Relative, Strategy
+from vecsieve.proxy.selection.policy import Fixed, Linkage, Mmr, Order, Relative, Strategy
 
 PREFIX = "x-vecsieve-"
 HEADERS: Mapping[str, OverrideName] = MappingProxyType(
@@ -100,9 +100,9 @@ def _linkage(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 def _mmr_lambda(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     """A policy without MMR gets it, scaled as by default."""
     weight = _number(OverrideName.MMR_LAMBDA, value, most=1.0)
-    current = policy.selection.mmr
-    mmr = replace(mmr_of(MmrSettings()) if current is None else current, weight=weight)
-    return replace(policy, selection=replace(policy.selection, mmr=mmr))
+    current = policy.selection.diversifier
+    mmr = replace(current if isinstance(current, Mmr) else mmr_of(MmrSettings()), weight=weight)
+    return replace(policy, selection=replace(policy.selection, diversifier=mmr))
 
 
 def _representative(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
@@ -139,7 +139,7 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
 
 
 def _reject_unpicked_order(policy: ResolvedPolicy, given: Mapping[OverrideName, str]) -> None:
-    if OverrideName.ORDER in given and policy.selection.order is Order.MMR and policy.selection.mmr is None:
+    if OverrideName.ORDER in given and policy.selection.order is Order.MMR and policy.selection.diversifier is None:
         wanted = f"wanted {Order.BACKEND}, or {_header(OverrideName.MMR_LAMBDA)} beside it: the policy has no MMR"
         raise BadOverride(f"{_header(OverrideName.ORDER)}: {wanted}")
 

@@ -17,9 +17,11 @@ from vecsieve.config.schema import (
     Settings,
 )
 from vecsieve.config.values import Mode
-from vecsieve.proxy.selection.values import (
+from vecsieve.proxy.selection.policy import (
+    Caps,
     Distance,
     Fixed,
+    Guards,
     Linkage,
     Mmr,
     Order,
@@ -29,6 +31,7 @@ from vecsieve.proxy.selection.values import (
     Short,
     Similarity,
     Strategy,
+    Tie,
     When,
 )
 
@@ -152,8 +155,15 @@ def _selection(policy: PolicySettings) -> Policy:
         threshold=threshold_of(policy.threshold),
         when=When(policy.when),
         representative=Strategy(policy.representative),
-        mmr=None if policy.mmr is None else mmr_of(policy.mmr),
+        diversifier=None if policy.mmr is None else mmr_of(policy.mmr),
         order=Order(policy.order),
         short=Short(policy.short),
         distance=Distance(policy.distance),
+        text=None,
+        guards=Guards(
+            numbers=False, dates=False, versions=False, amounts=False, negation=False, short_words=0, keep_sources=()
+        ),
+        chain=(Tie.RANK,),
+        authority=(),
+        caps=Caps(per_cluster=1, per_document=None, per_source=None),
     )

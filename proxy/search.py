@@ -18,8 +18,9 @@ from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, 
 from vecsieve.proxy.labels import FailOpen, Stage
 from vecsieve.proxy.policies import ResolvedPolicy
 from vecsieve.proxy.selection.paged import page
-from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Fate, Selection, Short
+from vecsieve.proxy.selection.policy import Short
+from vecsieve.proxy.selection.single import select, unlinked
+from vecsieve.proxy.selection.values import Fate, Selection
 from vecsieve.proxy.stopwatch import Stopwatch
 
 PAGE_ROUNDS = 4  # 50 -> 200 -> 800 -> 1000: the steps from the smallest paged pool to the default page_cap
@@ -199,6 +200,7 @@ def untouched(pool: Pool) -> Selection:
         wanting=0,
         acted=False,
         threshold=0.0,
+        **unlinked(pool.size),
     )
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.corpus import Corpus
 from vecsieve.proxy.demo.repeats import Nearest, nearest_earlier, vector_repeats, wording_repeats
+from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Policy, Selection
+from vecsieve.proxy.selection.values import Candidates, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

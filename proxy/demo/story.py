@@ -17,7 +17,7 @@ from vecsieve.proxy.demo.comparison import Comparison, Pool, compare
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
 from vecsieve.proxy.demo.summary import summarise, timing
-from vecsieve.proxy.selection.values import Policy
+from vecsieve.proxy.selection.policy import Policy
 
 LIMIT = 8
 _ROUNDS = 25  # the medians move by less than 0.1 ms beyond that, and the demo stays under a minute

@@ -1,7 +1,7 @@
 """Agglomerative clustering up to a threshold: merge the two nearest clusters while they are at most that far apart.
 
 Only candidates with some other candidate within the threshold are handed to the linkage; all others are singletons.
-That is exact for all three linkages. The distance of two clusters is the smallest (single), largest (complete) or mean
+That is exact for every linkage: a leader's followers are all near it, and for the other three the distance of two clusters is the smallest (single), largest (complete) or mean
 (average) distance of their cross pairs, so it is at most the threshold only if some cross pair is. A candidate
 without a neighbour is therefore never merged, and, because the distance of two clusters is read from their own
 members alone, leaving it out changes no other merge. On a clean pool nothing is left and the linkage is not run.
@@ -19,7 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.geometry import NOISE, pairs
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Linkage
+from vecsieve.proxy.selection.leader import lead
+from vecsieve.proxy.selection.policy import Linkage
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 
 Tenants = npt.NDArray[np.int64]
 
@@ -38,7 +40,10 @@ def cluster(distance: FloatMatrix, threshold: float, linkage: Linkage) -> Indice
     if not len(crowd):
         return np.arange(n, dtype=np.intp)
     heads = np.arange(n, dtype=np.intp)
-    heads[crowd] = crowd[_heads(_condensed(distance, crowd), len(crowd), cut, linkage)]
+    if linkage is Linkage.LEADER:
+        heads[crowd] = crowd[lead(_among(distance, crowd), cut)]
+    else:
+        heads[crowd] = crowd[_heads(pairs(_among(distance, crowd)).astype(np.float64), len(crowd), cut, linkage)]
     return _numbered(heads)
 
 
@@ -58,11 +63,9 @@ def best_ranked(labels: Indices) -> Indices:
     return highest.searchsorted(np.arange(highest[-1] + 1 if len(highest) else 0))
 
 
-def _condensed(distance: FloatMatrix, crowd: Indices) -> FloatVector:
-    """The upper triangle over the crowd, row by row, as float64: what the linkage takes."""
-    m = len(crowd)
-    square = distance if m == len(distance) else distance.take(crowd, axis=0).take(crowd, axis=1)
-    return pairs(square).astype(np.float64)
+def _among(distance: FloatMatrix, crowd: Indices) -> FloatMatrix:
+    """The distances of the crowd to itself."""
+    return distance if len(crowd) == len(distance) else distance.take(crowd, axis=0).take(crowd, axis=1)
 
 
 def _heads(condensed: FloatVector, m: int, cut: float, linkage: Linkage) -> Indices:
@@ -71,12 +74,12 @@ def _heads(condensed: FloatVector, m: int, cut: float, linkage: Linkage) -> Indi
     merges = int(np.searchsorted(steps[:, 2], cut, side="right"))
     # Step i joins two earlier clusters into number m + i. Walking back from the last one, each cluster hands its
     # own top down to its two parts, so that every candidate ends up with the top of the last cluster it is in.
-    pairs = steps[:merges, :2].astype(np.intp).tolist()
+    joined = steps[:merges, :2].astype(np.intp).tolist()
     best = list(range(m))
-    for left, right in pairs:
+    for left, right in joined:
         best.append(min(best[left], best[right]))
     for number in range(m + merges - 1, m - 1, -1):
-        left, right = pairs[number - m]
+        left, right = joined[number - m]
         best[left] = best[right] = best[number]
     return np.array(best[:m], dtype=np.intp)
 

@@ -21,9 +21,10 @@ import numpy as np
 
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
 from vecsieve.proxy.selection.geometry import NOISE, Mask, across, measure, rows_of
-from vecsieve.proxy.selection.single import fates_of
+from vecsieve.proxy.selection.policy import Distance, Policy, Short, When
+from vecsieve.proxy.selection.single import fates_of, unlinked
 from vecsieve.proxy.selection.thresholds import SCALE_FROM, median_distance, resolve
-from vecsieve.proxy.selection.values import Candidates, Distance, FloatMatrix, Indices, Policy, Selection, Short, When
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection
 
 # Raw ranks per block: the pool a single page of ten is chosen from, and as many as the threshold's scale is read from.
 # A caller who wants rank r decided fetches up to the next multiple of this.
@@ -68,6 +69,7 @@ def page(candidates: Candidates, *, top_k: int, offset: int, policy: Policy, exh
         wanting=end - min(max(len(walk.emitted), offset), end),
         acted=policy.when is When.ALWAYS or not np.array_equal(keep, np.arange(candidates.size)[offset:end]),
         threshold=walk.threshold,
+        **unlinked(candidates.size),
     )
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from vecsieve.proxy.selection.geometry import across, rows_of
-from vecsieve.proxy.selection.values import Candidates, FloatVector, Mmr, Relevance
+from vecsieve.proxy.selection.policy import Mmr, Relevance
+from vecsieve.proxy.selection.values import Candidates, FloatVector
 
 
 def by_rank(n: int) -> FloatVector:

@@ -6,8 +6,9 @@ import numpy as np
 
 from vecsieve.proxy.selection.clustering import best_ranked
 from vecsieve.proxy.selection.geometry import NOISE
+from vecsieve.proxy.selection.policy import Strategy
 from vecsieve.proxy.selection.relevance import oriented, query_distance, scaled
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices, Strategy
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices
 
 # Scores weigh more than the middle: the usual blend of the tools that offer it.
 HYBRID_SCORE = 0.7

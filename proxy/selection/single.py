@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,22 +13,11 @@ from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
 from vecsieve.proxy.selection.fill import fill
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.mmr import mmr
+from vecsieve.proxy.selection.policy import Distance, Mmr, Order, Policy, Short, Similarity, When
 from vecsieve.proxy.selection.relevance import relevance
 from vecsieve.proxy.selection.representatives import represent
 from vecsieve.proxy.selection.thresholds import median_distance, resolve
-from vecsieve.proxy.selection.values import (
-    Candidates,
-    Distance,
-    Fate,
-    FloatMatrix,
-    Indices,
-    Order,
-    Policy,
-    Selection,
-    Short,
-    Similarity,
-    When,
-)
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +100,15 @@ def _pick(candidates: Candidates, clustered: _Clustered, standing: Indices, *, t
     A cluster is as relevant as its best-ranked member, whoever represents it: a centroid from the end of the pool must not
     make the best cluster the least relevant one.
     """
-    if policy.mmr is None or (len(standing) <= top_k and policy.order is not Order.MMR):
+    if not isinstance(policy.diversifier, Mmr) or (len(standing) <= top_k and policy.order is not Order.MMR):
         return standing[:top_k]
-    gains = relevance(candidates, policy.mmr)[best_ranked(clustered.labels)]
+    gains = relevance(candidates, policy.diversifier)[best_ranked(clustered.labels)]
     chosen = mmr(
         gains,
         clustered.distance.take(standing, axis=0).take(standing, axis=1),
-        weight=policy.mmr.weight,
+        weight=policy.diversifier.weight,
         count=top_k,
-        scale=clustered.median if policy.mmr.similarity is Similarity.SCALED else None,
+        scale=clustered.median if policy.diversifier.similarity is Similarity.SCALED else None,
     )
     return standing[chosen]
 
@@ -136,6 +126,7 @@ def _native(clustered: _Clustered, top_k: int) -> Selection:
         wanting=max(0, top_k - clustered.distinct),
         acted=False,
         threshold=clustered.threshold,
+        **unlinked(len(fates)),
     )
 
 
@@ -150,6 +141,7 @@ def _outcome(clustered: _Clustered, standing: Indices, keep: Indices, *, top_k: 
         wanting=max(0, top_k - clustered.distinct),
         acted=True,
         threshold=clustered.threshold,
+        **unlinked(len(representative)),
     )
 
 
@@ -159,3 +151,12 @@ def fates_of(representative: Indices, keep: Indices) -> npt.NDArray[np.int8]:
     fates = np.where(stands, Fate.NOT_CHOSEN.value, Fate.COLLAPSED.value).astype(np.int8)
     fates[keep] = np.where(stands[keep], Fate.KEPT.value, Fate.FILLED.value)
     return fates
+
+
+def unlinked(n: int) -> dict[str, Any]:
+    """The three arrays of a selection in which nothing is linked."""
+    return {
+        "links": np.zeros(n, np.int8),
+        "similarities": np.full(n, np.nan, np.float32),
+        "vetoes": np.zeros(n, np.int8),
+    }

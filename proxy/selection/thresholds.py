@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vecsieve.proxy.selection.geometry import Geometry, pairs
-from vecsieve.proxy.selection.values import Fixed, Relative
+from vecsieve.proxy.selection.policy import Fixed, Relative
 
 # The scale is read from so many candidates at most, so that asking for more does not change what "near" means.
 SCALE_FROM = 50

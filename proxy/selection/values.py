@@ -5,8 +5,9 @@ Shapes: n candidates in backend order, d dimensions.
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -16,105 +17,22 @@ FloatMatrix = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.intp]
 
 
-class Linkage(StrEnum):
-    """How the distance of two clusters is read off their members' distances."""
-
-    SINGLE = "single"
-    COMPLETE = "complete"
-    AVERAGE = "average"
-
-
-class Strategy(StrEnum):
-    """Which member stands for its cluster."""
-
-    RANK = "rank"
-    CENTROID = "centroid"
-    HYBRID = "hybrid"
-    QUERY_CLOSEST = "query_closest"
-    LONGEST = "longest"
-    AUTO = "auto"
-
-
-class When(StrEnum):
-    """Whether selection acts only when two of the first top_k share a cluster, or on every pool."""
-
-    REDUNDANT = "redundant"
-    ALWAYS = "always"
-
-
-class Order(StrEnum):
-    """The order of the answer: the backend's, or the order in which MMR picked."""
-
-    BACKEND = "backend"
-    MMR = "mmr"
-
-
-class Short(StrEnum):
-    """What happens when there are fewer representatives than top_k."""
-
-    GROW_THEN_FILL = "grow_then_fill"
-    FILL = "fill"
-    ALLOW = "allow"
-
-
-class Relevance(StrEnum):
-    """How MMR reads relevance: the score as it is, or scaled to [0, 1] over the pool."""
-
-    RAW = "raw"
-    MINMAX = "minmax"
-
-
-class Similarity(StrEnum):
-    """How MMR reads similarity: 1 - distance, or max(0, 1 - distance / median pool distance)."""
-
-    RAW = "raw"
-    SCALED = "scaled"
-
-
-class Distance(StrEnum):
-    """Cosine distance always, or (auto) with a term for length where the pool says that length carries meaning."""
-
-    AUTO = "auto"
-    COSINE = "cosine"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
-    """A threshold that is one number for every pool: candidates at distance <= value merge."""
+class Metadata:
+    """What is known of n candidates beside their vectors; None for what was not asked for.
 
-    value: float
+    ``texts``, ``documents``, ``sections``, ``sources``: n strings, None where a candidate has none. ``spans``: (n, 2)
+    float64, [start, end) within the document in any unit, NaN where unknown. ``recency``: (n,) float64, larger is newer,
+    NaN where unknown. ``citations``: (n,) int64, how many citation fields are filled, -1 where unknown.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relative:
-    """factor x median pairwise distance of the first 50 candidates, clipped to [minimum, maximum]."""
-
-    factor: float
-    minimum: float
-    maximum: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mmr:
-    """Maximal marginal relevance (Carbonell and Goldstein 1998): weight 1.0 = relevance only, 0.0 = diversity only."""
-
-    weight: float
-    relevance: Relevance
-    similarity: Similarity
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How to choose. Every member is given: defaults live in the settings."""
-
-    linkage: Linkage
-    threshold: Fixed | Relative
-    when: When
-    representative: Strategy
-    mmr: Mmr | None
-    order: Order
-    short: Short
-    distance: Distance
+    texts: tuple[str | None, ...] | None = None
+    documents: tuple[str | None, ...] | None = None
+    sections: tuple[str | None, ...] | None = None
+    sources: tuple[str | None, ...] | None = None
+    spans: FloatVector | None = None
+    recency: FloatVector | None = None
+    citations: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +51,21 @@ class Candidates:
     query: FloatMatrix | None = None
     tenants: npt.NDArray[np.int64] | None = None
     text_lengths: npt.NDArray[np.int64] | None = None
+    metadata: Metadata = Metadata()
 
     def __post_init__(self) -> None:
         """Refuse what no kernel could read. Raises ValueError that says what was seen and what was wanted."""
         n = len(self.scores)
         if self.vectors.ndim != 2 or self.vectors.dtype != np.float32:
             raise ValueError(f"vectors: saw {self.vectors.dtype} {self.vectors.shape}, wanted float32 (n, d)")
-        for name, rows in (("vectors", self.vectors), ("tenants", self.tenants), ("text_lengths", self.text_lengths)):
+        known = self.metadata
+        per_candidate: tuple[tuple[str, Sized | None], ...] = (
+            ("vectors", self.vectors),
+            ("tenants", self.tenants),
+            ("text_lengths", self.text_lengths),
+            *((name, getattr(known, name)) for name in Metadata.__slots__),
+        )
+        for name, rows in per_candidate:
             if rows is not None and len(rows) != n:
                 raise ValueError(f"{name}: saw {len(rows)} rows, wanted one for each of the {n} scores")
 
@@ -149,13 +75,41 @@ class Candidates:
         return len(self.scores)
 
 
+class Link(IntEnum):
+    """By which rule two candidates are copies; of several, the one that stands first here after NONE."""
+
+    NONE = 0
+    IDENTICAL = 1  # the same canonical text
+    SPAN = 2  # overlapping spans of one document
+    CONTAINMENT = 3
+    JACCARD = 4
+    INDEL = 5
+    MINHASH = 6
+    SIMHASH = 7
+    DISTANCE = 8  # vectors within the cut, directly or through other members of the cluster
+
+
+class Veto(IntEnum):
+    """By which guard two candidates may not share a cluster; of several, the first one here after NONE."""
+
+    NONE = 0
+    TENANT = 1
+    SOURCE = 2  # one of them is of a source whose results are always kept
+    VERSION = 3
+    DATE = 4
+    AMOUNT = 5
+    NUMBER = 6
+    NEGATION = 7
+
+
 class Fate(IntEnum):
     """What became of a candidate."""
 
     KEPT = 0  # in the answer, as the representative of its cluster
     FILLED = 1  # in the answer, although its cluster is already represented: there were too few representatives
     COLLAPSED = 2  # left out, because its cluster is represented by another candidate of the pool
-    NOT_CHOSEN = 3  # beyond what was asked for, or passed over by MMR; nothing stands in its place
+    NOT_CHOSEN = 3  # beyond what was asked for, or passed over by the diversifier; nothing stands in its place
+    CAPPED = 4  # left out, because its document or source has as many results as the policy allows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +121,9 @@ class Selection:
     ``wanting``: how many representatives were missing for the page (0 when there were enough); it says nothing of
     whether the backend has more candidates to give.
     ``acted``: False when the gate left the backend's own answer alone. ``threshold``: the cut that was used.
+    ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself.
+    ``similarities``: (n,) float32 by that rule: 1 - distance for DISTANCE, the share or ratio for a text rule, 1.0 for
+    IDENTICAL; NaN where there is no link. ``vetoes``: (n,) Veto that kept i from a better-ranked candidate, else NONE.
     """
 
     keep: Indices
@@ -177,3 +134,6 @@ class Selection:
     wanting: int
     acted: bool
     threshold: float
+    links: npt.NDArray[np.int8]
+    similarities: FloatMatrix
+    vetoes: npt.NDArray[np.int8]

@@ -14,8 +14,9 @@ from bench.pools import sample
 from bench.rounds import Effort, interleave
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Policy
+from vecsieve.proxy.selection.values import Candidates
 
 SHAPES = ((50, 384), (50, 1536), (200, 1536), (1000, 1536))
 TOP_K = 10

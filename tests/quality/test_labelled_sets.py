@@ -9,7 +9,7 @@ import pytest
 
 from support.labelled_sets import Outcome, folder, mean, names, score
 from support.policies import CLASSICAL, DEFAULT
-from vecsieve.proxy.selection.values import Short
+from vecsieve.proxy.selection.policy import Short
 
 DATA = folder()
 # Where the sets are known to be, REQUIRE_EVAL_DATA turns the skip into a failure: a check that silently skips is none.

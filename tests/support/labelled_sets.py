@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Policy
+from vecsieve.proxy.selection.values import Candidates
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 POOL = 40

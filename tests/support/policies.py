@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from vecsieve.proxy.selection.values import (
+from vecsieve.proxy.selection.policy import (
+    Caps,
     Distance,
     Fixed,
+    Guards,
     Linkage,
     Mmr,
     Order,
@@ -14,18 +16,29 @@ from vecsieve.proxy.selection.values import (
     Short,
     Similarity,
     Strategy,
+    Tie,
     When,
 )
+
+NO_GUARDS = Guards(
+    numbers=False, dates=False, versions=False, amounts=False, negation=False, short_words=0, keep_sources=()
+)
+ONE_A_CLUSTER = Caps(per_cluster=1, per_document=None, per_source=None)
 
 DEFAULT = Policy(
     linkage=Linkage.AVERAGE,
     threshold=Relative(factor=0.20, minimum=0.02, maximum=0.30),
     when=When.REDUNDANT,
     representative=Strategy.RANK,
-    mmr=Mmr(weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
+    diversifier=Mmr(weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
     order=Order.BACKEND,
     short=Short.GROW_THEN_FILL,
     distance=Distance.AUTO,
+    text=None,
+    guards=NO_GUARDS,
+    chain=(Tie.RANK,),
+    authority=(),
+    caps=ONE_A_CLUSTER,
 )
 
 CLASSICAL = Policy(
@@ -33,8 +46,13 @@ CLASSICAL = Policy(
     threshold=Fixed(value=0.15),
     when=When.ALWAYS,
     representative=Strategy.RANK,
-    mmr=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),
+    diversifier=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),
     order=Order.MMR,
     short=Short.FILL,
     distance=Distance.COSINE,
+    text=None,
+    guards=NO_GUARDS,
+    chain=(Tie.RANK,),
+    authority=(),
+    caps=ONE_A_CLUSTER,
 )

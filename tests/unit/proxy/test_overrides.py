@@ -12,7 +12,7 @@ from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.labels import OverrideName
 from vecsieve.proxy.overrides import HEADERS, BadOverride, is_override, parse
 from vecsieve.proxy.policies import Policies, ResolvedPolicy
-from vecsieve.proxy.selection.values import Fixed, Linkage, Mmr, Order, Relative, Relevance, Similarity, Strategy
+from vecsieve.proxy.selection.policy import Fixed, Linkage, Mmr, Order, Relative, Relevance, Similarity, Strategy
 
 ALLOWED = OverrideSettings()
 
@@ -99,12 +99,12 @@ def test_order(order: Order) -> None:
 
 def test_mmr_lambda_keeps_the_scaling_of_the_policy() -> None:
     made = given_headers(("x-vecsieve-mmr-lambda", "0"), mmr={"relevance": "raw"})
-    assert made.selection.mmr == Mmr(weight=0.0, relevance=Relevance.RAW, similarity=Similarity.SCALED)
+    assert made.selection.diversifier == Mmr(weight=0.0, relevance=Relevance.RAW, similarity=Similarity.SCALED)
 
 
 def test_mmr_lambda_switches_mmr_on_with_the_default_scaling() -> None:
-    made = given_headers(("x-vecsieve-mmr-lambda", "1"), mmr=None)
-    assert made.selection.mmr == Mmr(weight=1.0, relevance=Relevance.MINMAX, similarity=Similarity.SCALED)
+    made = given_headers(("x-vecsieve-mmr-lambda", "1"), diversifier=None)
+    assert made.selection.diversifier == Mmr(weight=1.0, relevance=Relevance.MINMAX, similarity=Similarity.SCALED)
 
 
 def test_fetch_k_is_bounded_by_the_cap() -> None:
@@ -196,11 +196,11 @@ def test_two_thresholds_at_once_are_refused() -> None:
 
 def test_the_order_of_mmr_needs_mmr_from_the_policy_or_a_header() -> None:
     asked = ("x-vecsieve-order", "mmr")
-    assert refusal(asked, mmr=None) == (
+    assert refusal(asked, diversifier=None) == (
         "x-vecsieve-order: wanted backend, or x-vecsieve-mmr-lambda beside it: the policy has no MMR"
     )
-    assert given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5"), mmr=None).selection.order is Order.MMR
-    assert given_headers(("x-vecsieve-order", "backend"), mmr=None).selection.order is Order.BACKEND
+    assert given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5"), diversifier=None).selection.order is Order.MMR
+    assert given_headers(("x-vecsieve-order", "backend"), diversifier=None).selection.order is Order.BACKEND
 
 
 def test_the_longest_needs_text_fields() -> None:
@@ -232,15 +232,15 @@ texts = raw | st.sampled_from(["on", "mmr", "0.5", "1", "100", "single", "longes
 @given(headers=st.lists(st.tuples(names, texts), max_size=4), mmr=st.booleans())
 def test_any_headers_make_a_policy_or_a_bad_override(headers: list[tuple[str, str]], mmr: bool) -> None:
     """Invariant: parse returns a ResolvedPolicy within the policy's bounds or raises BadOverride, nothing else."""
-    chosen = policy() if mmr else policy(mmr=None)
+    chosen = policy() if mmr else policy(diversifier=None)
     try:
         made = parse(headers, ALLOWED, chosen)
     except BadOverride:
         assert any(is_override(name) for name, _ in headers)
         return
     assert made.fetch.exact is None or 1 <= made.fetch.exact <= made.fetch.cap
-    assert made.selection.mmr is None or 0.0 <= made.selection.mmr.weight <= 1.0
-    assert made.selection.order is Order.BACKEND or made.selection.mmr is not None
+    assert not isinstance(made.selection.diversifier, Mmr) or 0.0 <= made.selection.diversifier.weight <= 1.0
+    assert made.selection.order is Order.BACKEND or made.selection.diversifier is not None
     assert (made is chosen) is not any(is_override(name) for name, _ in headers)
 
 

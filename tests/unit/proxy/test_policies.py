@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from support.policies import NO_GUARDS, ONE_A_CLUSTER
 from vecsieve.config import values as written
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.policies import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy
-from vecsieve.proxy.selection.values import (
+from vecsieve.proxy.selection.policy import (
     Distance,
     Fixed,
     Linkage,
@@ -26,6 +27,7 @@ from vecsieve.proxy.selection.values import (
     Short,
     Similarity,
     Strategy,
+    Tie,
     When,
 )
 
@@ -47,10 +49,15 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
             threshold=Relative(factor=0.20, minimum=0.02, maximum=0.30),
             when=When.REDUNDANT,
             representative=Strategy.RANK,
-            mmr=Mmr(weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
+            diversifier=Mmr(weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
             order=Order.BACKEND,
             short=Short.GROW_THEN_FILL,
             distance=Distance.AUTO,
+            text=None,
+            guards=NO_GUARDS,
+            chain=(Tie.RANK,),
+            authority=(),
+            caps=ONE_A_CLUSTER,
         ),
         tenant_keys=(),
         text_fields=("text", "page_content", "content", "document", "chunk", "body"),
@@ -66,10 +73,15 @@ def test_classical_reaches_selection_number_for_number() -> None:
         threshold=Fixed(value=0.15),
         when=When.ALWAYS,
         representative=Strategy.RANK,
-        mmr=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),
+        diversifier=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),
         order=Order.MMR,
         short=Short.FILL,
         distance=Distance.COSINE,
+        text=None,
+        guards=NO_GUARDS,
+        chain=(Tie.RANK,),
+        authority=(),
+        caps=ONE_A_CLUSTER,
     )
 
 
@@ -79,10 +91,10 @@ def test_the_words_of_the_settings_are_the_words_of_selection(literal: object, e
 
 
 def test_mmr_none_and_zero_are_different_things() -> None:
-    assert resolve(policy={"mmr": None}).selection.mmr is None
+    assert resolve(policy={"mmr": None}).selection.diversifier is None
     switched = resolve(policy={"mmr": {"lambda": 0.0}, "threshold": {"fixed": 0.0}}).selection
-    assert switched.mmr is not None
-    assert switched.mmr.weight == 0.0
+    assert isinstance(switched.diversifier, Mmr)
+    assert switched.diversifier.weight == 0.0
     assert switched.threshold == Fixed(value=0.0)
 
 

@@ -14,6 +14,7 @@ from support.reports import FIGURES, REPORT, report_of
 from vecsieve.adapters.contract import Pool, Reason, Search
 from vecsieve.proxy.labels import Bypass, FailOpen, Outcome
 from vecsieve.proxy.report import REPORT_HEADER, Figures, figures, header_value
+from vecsieve.proxy.selection.single import unlinked
 from vecsieve.proxy.selection.values import Fate, Selection
 
 COUNTS = st.integers(min_value=0, max_value=10_000)
@@ -84,6 +85,7 @@ def searched(
         wanting=max(0, len(keep) - distinct),
         acted=acted,
         threshold=0.1,
+        **unlinked(len(scores)),
     )
     pool = Pool(
         scores=np.array(scores, dtype=np.float64),

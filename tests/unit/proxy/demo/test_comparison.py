@@ -11,7 +11,7 @@ from support.tiny_corpus import BETWEEN_C_AND_D, NEAR_A, A, B, C, D, answer, cor
 from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.comparison import CameIn, Comparison, PassedOver, Pool, Repeat, compare
 from vecsieve.proxy.demo.corpus import Corpus
-from vecsieve.proxy.selection.values import Fixed, Linkage, Policy
+from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy
 
 FIXED = dataclasses.replace(DEFAULT, threshold=Fixed(value=0.1))
 SINGLE = dataclasses.replace(DEFAULT, threshold=Fixed(value=0.3), linkage=Linkage.SINGLE)

@@ -11,7 +11,8 @@ from support.oracles import agglomerate, apart
 from support.pools import angles, damaged
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
 from vecsieve.proxy.selection.geometry import NOISE, measure
-from vecsieve.proxy.selection.values import FloatMatrix, Linkage
+from vecsieve.proxy.selection.policy import Linkage
+from vecsieve.proxy.selection.values import FloatMatrix
 
 LINKAGES = st.sampled_from(list(Linkage))
 

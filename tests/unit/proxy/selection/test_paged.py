@@ -14,7 +14,8 @@ from support.policies import DEFAULT
 from support.pools import angles, damaged, planted, pool
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.paged import BLOCK, page
-from vecsieve.proxy.selection.values import Candidates, Fate, Fixed, FloatMatrix, Linkage, Policy, Short, Strategy, When
+from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Short, Strategy, When
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix
 
 ALLOW = replace(DEFAULT, short=Short.ALLOW)
 LONG = planted(smallest=0, largest=180)

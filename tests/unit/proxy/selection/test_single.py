@@ -14,25 +14,22 @@ from support.oracles import mmr as naive_mmr
 from support.policies import CLASSICAL, DEFAULT
 from support.pools import angles, damaged, planted, pool
 from vecsieve.proxy.selection.geometry import NOISE, measure
-from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import (
-    Candidates,
+from vecsieve.proxy.selection.policy import (
     Distance,
-    Fate,
     Fixed,
-    FloatMatrix,
     Linkage,
     Mmr,
     Order,
     Policy,
     Relative,
     Relevance,
-    Selection,
     Short,
     Similarity,
     Strategy,
     When,
 )
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Selection
 
 MMRS = st.builds(
     Mmr,
@@ -163,9 +160,9 @@ def test_no_cluster_spans_tenants_and_unusable_vectors_stay_alone(
 @given(pools(), st.integers(0, 20), POLICIES)
 def test_weight_one_is_no_mmr_at_all(candidates: Candidates, top_k: int, policy: Policy) -> None:
     # Invariant: relevance only means plain rank order over the clusters, in every form of relevance and similarity.
-    plain = select(candidates, top_k=top_k, policy=replace(policy, mmr=None))
+    plain = select(candidates, top_k=top_k, policy=replace(policy, diversifier=None))
     mmr = Mmr(weight=1.0, relevance=Relevance.RAW, similarity=Similarity.RAW)
-    assert select(candidates, top_k=top_k, policy=replace(policy, mmr=mmr)).keep.tolist() == plain.keep.tolist()
+    assert select(candidates, top_k=top_k, policy=replace(policy, diversifier=mmr)).keep.tolist() == plain.keep.tolist()
 
 
 @given(planted(smallest=2, largest=20), st.integers(1, 12))
@@ -183,7 +180,7 @@ def test_the_classical_recipe_is_clusters_best_score_and_raw_mmr(rows: FloatMatr
 
 def test_duplicates_give_way_to_what_comes_behind_them() -> None:
     candidates = pool(angles(0, 1, 60, 2, 120, 180))
-    outcome = select(candidates, top_k=3, policy=replace(DEFAULT, mmr=None))
+    outcome = select(candidates, top_k=3, policy=replace(DEFAULT, diversifier=None))
     assert outcome.keep.tolist() == [0, 2, 4]
     assert outcome.representative.tolist() == [0, 0, 2, 0, 4, 5]
     assert outcome.fates.tolist() == [Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.NOT_CHOSEN]
@@ -222,7 +219,7 @@ def test_a_cluster_is_as_relevant_as_its_best_member_whoever_represents_it() -> 
     candidates = pool(angles(0, 8, 90, 180, 270, 4), [0.9, 0.8, 0.5, 0.4, 0.3, 0.2])
     policy = replace(DEFAULT, threshold=Fixed(value=0.05), representative=Strategy.CENTROID)
     assert select(candidates, top_k=2, policy=policy).keep.tolist()[-1] == 5
-    assert select(candidates, top_k=2, policy=replace(policy, mmr=None)).keep.tolist() == [2, 5]
+    assert select(candidates, top_k=2, policy=replace(policy, diversifier=None)).keep.tolist() == [2, 5]
 
 
 def test_tenants_keep_their_own_copy() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given
 from support.oracles import median
 from support.pools import angles, damaged
 from vecsieve.proxy.selection.geometry import measure
+from vecsieve.proxy.selection.policy import Fixed, Relative
 from vecsieve.proxy.selection.thresholds import median_distance, resolve
-from vecsieve.proxy.selection.values import Fixed, FloatMatrix, Relative
+from vecsieve.proxy.selection.values import FloatMatrix
 
 RELATIVE = Relative(factor=0.2, minimum=0.02, maximum=0.3)
 

@@ -1,0 +1,205 @@
+"""How to choose: the policy and its parts. Frozen values, no behaviour; the defaults live in the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Linkage(StrEnum):
+    """How the distance of two clusters is read off their members' distances."""
+
+    SINGLE = "single"
+    COMPLETE = "complete"
+    AVERAGE = "average"
+    LEADER = "leader"  # no linkage in the strict sense: walk down the ranking, join the first cluster whose best rank is near
+
+
+class Strategy(StrEnum):
+    """Which member stands for its cluster."""
+
+    RANK = "rank"
+    CENTROID = "centroid"
+    HYBRID = "hybrid"
+    QUERY_CLOSEST = "query_closest"
+    LONGEST = "longest"
+    AUTO = "auto"
+    CHAIN = "chain"  # the policy's ties, one after the other
+
+
+class Tie(StrEnum):
+    """One link of the chain that chooses a representative. What is unknown loses against what is known."""
+
+    CITATIONS = "citations"  # more of the citation fields filled
+    AUTHORITY = "authority"  # earlier in the policy's list of sources
+    RECENCY = "recency"  # newer
+    SHORTER = "shorter"  # shorter span, else shorter text
+    RANK = "rank"  # better rank; always the last word, named or not
+
+
+class When(StrEnum):
+    """Whether selection acts only when two of the first top_k share a cluster, or on every pool."""
+
+    REDUNDANT = "redundant"
+    ALWAYS = "always"
+
+
+class Order(StrEnum):
+    """The order of the answer: the backend's, or the order in which the diversifier picked (MMR by default, hence the word)."""
+
+    BACKEND = "backend"
+    MMR = "mmr"
+
+
+class Short(StrEnum):
+    """What happens when there are fewer representatives than top_k."""
+
+    GROW_THEN_FILL = "grow_then_fill"
+    FILL = "fill"
+    ALLOW = "allow"
+
+
+class Relevance(StrEnum):
+    """How MMR reads relevance: the score as it is, or scaled to [0, 1] over the pool."""
+
+    RAW = "raw"
+    MINMAX = "minmax"
+
+
+class Similarity(StrEnum):
+    """How MMR reads similarity: 1 - distance, or max(0, 1 - distance / median pool distance)."""
+
+    RAW = "raw"
+    SCALED = "scaled"
+
+
+class Distance(StrEnum):
+    """Cosine distance always, or (auto) with a term for length where the pool says that length carries meaning."""
+
+    AUTO = "auto"
+    COSINE = "cosine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """A threshold that is one number for every pool: candidates at distance <= value merge."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relative:
+    """factor x median pairwise distance of the first 50 candidates, clipped to [minimum, maximum]."""
+
+    factor: float
+    minimum: float
+    maximum: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mmr:
+    """Maximal marginal relevance (Carbonell and Goldstein 1998): weight 1.0 = relevance only, 0.0 = diversity only."""
+
+    weight: float
+    relevance: Relevance
+    similarity: Similarity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dpp:
+    """Greedy determinantal point process. ``diversity``: 0.0 = relevance only, 1.0 = diversity only (1 - weight of MMR)."""
+
+    diversity: float
+
+
+class Method(StrEnum):
+    """Diversifiers of the optional library pyversity."""
+
+    MSD = "msd"
+    COVER = "cover"
+    SSD = "ssd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class External:
+    """A diversifier of pyversity. ``diversity``: 0.0 = relevance only, 1.0 = diversity only."""
+
+    method: Method
+    diversity: float
+
+
+class Require(StrEnum):
+    """Whether one text signal over its threshold makes a near copy, or all that are switched on must be."""
+
+    ANY = "any"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRules:
+    """Which texts are copies. None switches a signal off.
+
+    ``identical``: equal canonical texts. ``containment``, ``jaccard``, ``minhash``, ``indel``: similarity at least, in
+    [0, 1]; over word 3-grams, word 3-grams, word 3-grams, words. ``simhash``: Hamming distance of 64 bits at most.
+    ``require``: how the five near-text signals combine. ``span``: share of the shorter span that must overlap, for chunks
+    of one document. ``reach``: pairs with vectors farther apart than reach x median pool distance are not compared by
+    text; None compares all.
+    """
+
+    identical: bool
+    containment: float | None
+    jaccard: float | None
+    simhash: int | None
+    minhash: float | None
+    indel: float | None
+    require: Require
+    span: float | None
+    reach: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """What forbids that two candidates share a cluster, however alike they are.
+
+    ``short_words``: the first five look only at pairs of texts that both have at most so many words. ``keep_sources``: a
+    candidate of one of these sources is never collapsed into another.
+    """
+
+    numbers: bool
+    dates: bool
+    versions: bool
+    amounts: bool
+    negation: bool
+    short_words: int
+    keep_sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """At most so many results; None: any number. Unknown documents and sources are not counted."""
+
+    per_cluster: int
+    per_document: int | None
+    per_source: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How to choose. Every member is given: defaults live in the settings.
+
+    ``chain``: the ties that Strategy.CHAIN goes through. ``authority``: sources, the most trusted first.
+    """
+
+    linkage: Linkage
+    threshold: Fixed | Relative
+    when: When
+    representative: Strategy
+    diversifier: Mmr | Dpp | External | None
+    order: Order
+    short: Short
+    distance: Distance
+    text: TextRules | None
+    guards: Guards
+    chain: tuple[Tie, ...]
+    authority: tuple[str, ...]
+    caps: Caps
