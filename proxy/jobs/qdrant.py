@@ -1,0 +1,207 @@
+"""A Qdrant collection as a job reads it: the official client, one request after the other, nothing ever written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar, cast
+
+import numpy as np
+
+from vecsieve.proxy.jobs.pace import Pace
+from vecsieve.proxy.jobs.refusals import explained, known_errors
+from vecsieve.proxy.jobs.source import Point, PointId, Shape, SourceError, Vectors
+from vecsieve.proxy.selection.geometry import across, rows_of
+
+if TYPE_CHECKING:
+    from qdrant_client import models
+
+T = TypeVar("T")
+
+_MOST_NAMED = 20  # collections that an error lists; an operator with more looks elsewhere
+
+
+class QdrantSource:
+    """One collection of one server. ``vector_name``: None for the only dense vector there is.
+
+    ``timeout_seconds``: of every single request. ``requests_per_second``: at most, evenly spread; None for no limit.
+    A URL without a port means 6333, as it does for the client. Raises SourceError for a URL that is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        collection: str,
+        *,
+        vector_name: str | None,
+        api_key: str | None,
+        timeout_seconds: int,
+        requests_per_second: float | None,
+    ) -> None:
+        from qdrant_client import QdrantClient
+
+        # The key goes as a header: given as api_key, the client warns about plain HTTP on every start with a traceback's line.
+        headers = {} if api_key is None else {"api-key": api_key}
+        try:
+            self._client = QdrantClient(url=url, timeout=timeout_seconds, check_compatibility=False, headers=headers)
+        except ValueError:
+            raise SourceError(f"--url: wanted http(s)://host[:port], saw {_without_secrets(url)}") from None
+        self._url = _without_secrets(url)
+        self._collection = collection
+        self._wanted_name = vector_name
+        self._pace = Pace(requests_per_second)
+        self._shape: Shape | None = None
+
+    def shape(self) -> Shape:
+        """See Source. Raises SourceError for a collection, or a vector, that is not there or not dense."""
+        if self._shape is None:
+            info = self._ask(lambda: self._client.get_collection(self._collection))
+            declared = _declared(info.config.params.vectors)
+            if not declared:
+                raise SourceError(f"collection {self._collection!r} has only sparse vectors; wanted a dense one")
+            name, found = _chosen(declared, self._wanted_name, self._collection)
+            self._shape = Shape(
+                points=info.points_count or 0,
+                dimension=found.size,
+                distance=found.distance.value,
+                vector_name=name,
+                vector_names=tuple(sorted(_single(declared))),
+            )
+        return self._shape
+
+    def ids(self, *, after: PointId | None, page: int) -> tuple[list[PointId], PointId | None]:
+        """See Source."""
+        records, following = self._ask(
+            lambda: self._client.scroll(
+                self._collection, limit=page, offset=after, with_payload=False, with_vectors=False
+            )
+        )
+        return [_plain_id(record.id) for record in records], _plain_id_or_none(following)
+
+    def scroll(self, *, after: PointId | None, page: int) -> tuple[list[Point], PointId | None]:
+        """See Source."""
+        selector = self._selector()
+        records, following = self._ask(
+            lambda: self._client.scroll(
+                self._collection, limit=page, offset=after, with_payload=True, with_vectors=selector
+            )
+        )
+        return [self._point(record) for record in records], _plain_id_or_none(following)
+
+    def read(self, ids: Sequence[PointId]) -> list[Point]:
+        """See Source."""
+        selector = self._selector()
+        records = self._ask(
+            lambda: self._client.retrieve(self._collection, list(ids), with_payload=True, with_vectors=selector)
+        )
+        found = {point.id: point for point in map(self._point, records)}
+        return [found[each] for each in ids if each in found]
+
+    def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
+        """See Source."""
+        from qdrant_client import models
+
+        name, selector = self.shape().vector_name, self._selector()
+        requests = [
+            models.QueryRequest(
+                query=vector.tolist(), using=name or None, limit=count, with_payload=True, with_vector=selector
+            )
+            for vector in vectors
+        ]
+        answers = self._ask(lambda: self._client.query_batch_points(self._collection, requests))
+        pools = [[self._point(scored) for scored in answer.points] for answer in answers]
+        return [self._measured(vector, pool) for vector, pool in zip(vectors, pools, strict=True)]
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _measured(self, vector: Vectors, pool: list[Point]) -> list[tuple[Point, float]]:
+        missing = np.zeros(len(vector), np.float32)  # a row of zeros is infinitely far from everything
+        rows = np.stack([vector, *(missing if point.vector is None else point.vector for point in pool)])
+        distances = across(rows_of(rows[:1]), rows_of(rows[1:]), magnitude=self.shape().magnitude)[0]
+        return [(point, float(distance)) for point, distance in zip(pool, distances, strict=True)]
+
+    def _selector(self) -> bool | list[str]:
+        """True for the unnamed vector: old servers do not know its name "" in a list."""
+        name = self.shape().vector_name
+        return [name] if name else True
+
+    def _point(self, record: models.Record | models.ScoredPoint) -> Point:
+        shape = self.shape()
+        held: object = record.vector
+        if isinstance(held, Mapping):
+            held = held.get(shape.vector_name)
+        vector = np.asarray(held, np.float32) if isinstance(held, list) else None
+        if vector is not None and vector.shape != (shape.dimension,):
+            vector = None
+        return Point(id=_plain_id(record.id), vector=vector, payload=record.payload or {})
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        self._pace.wait()
+        try:
+            return request()
+        except known_errors() as error:
+            raise explained(error, url=self._url, collection=self._collection, names=self._names) from None
+
+    def _names(self) -> tuple[str, ...]:
+        """The collections there are, as far as this key may see them."""
+        try:
+            found = self._client.get_collections().collections
+        except known_errors():
+            return ()
+        return tuple(sorted(each.name for each in found))[:_MOST_NAMED]
+
+
+def _declared(
+    vectors: models.VectorParams | Mapping[str, models.VectorParams] | None,
+) -> dict[str, models.VectorParams]:
+    """The collection's vectors that are not sparse, by name; the unnamed one is called ""."""
+    if vectors is None:
+        return {}
+    return dict(vectors) if isinstance(vectors, Mapping) else {"": vectors}
+
+
+def _single(declared: Mapping[str, models.VectorParams]) -> list[str]:
+    return [name for name, each in declared.items() if each.multivector_config is None]
+
+
+def _chosen(
+    declared: Mapping[str, models.VectorParams], wanted: str | None, collection: str
+) -> tuple[str, models.VectorParams]:
+    names = sorted(_single(declared))
+    there = ", ".join(name or '"" (unnamed)' for name in names) or "none"
+    if wanted is not None and wanted in declared and wanted not in names:
+        raise SourceError(f"vector {wanted!r} of {collection!r} holds several vectors a point; wanted one of: {there}")
+    if not names:
+        raise SourceError(f"collection {collection!r} has only multivectors; wanted one dense vector a point")
+    if wanted is None:
+        if len(names) > 1 and "" not in names:
+            raise SourceError(f"collection {collection!r} has several vectors; say which with --vector: {there}")
+        wanted = names[0]  # sorted: the unnamed one first
+    if wanted not in names:
+        raise SourceError(f"collection {collection!r} has no dense vector {wanted!r}; it has: {there}")
+    return wanted, declared[wanted]
+
+
+def _plain_id(value: object) -> PointId:
+    """Numbers stay numbers; UUIDs are text, whichever way the client holds them."""
+    return value if isinstance(value, int) else str(value)
+
+
+def _plain_id_or_none(value: object) -> PointId | None:
+    return None if value is None else _plain_id(value)
+
+
+def _without_secrets(url: str) -> str:
+    from vecsieve.config.problems import masked
+
+    return cast(str, masked(url))
