@@ -4,21 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
+from vecsieve.config.problems import masked
 from vecsieve.proxy.jobs.pace import Pace
 from vecsieve.proxy.jobs.refusals import explained, known_errors
 from vecsieve.proxy.jobs.source import Point, PointId, Shape, SourceError, Vectors
 from vecsieve.proxy.selection.geometry import across, rows_of
 
-if TYPE_CHECKING:
-    from qdrant_client import models
-
 T = TypeVar("T")
 
 _MOST_NAMED = 20  # collections that an error lists; an operator with more looks elsewhere
+
+
+class _Metric(Protocol):
+    @property
+    def value(self) -> str: ...
+
+
+class _Vector(Protocol):
+    """What is read of the client's VectorParams, whose module is not loaded before a job runs."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def distance(self) -> _Metric: ...
+    @property
+    def multivector_config(self) -> object | None: ...
+
+
+class _Record(Protocol):
+    """What the client's Record and ScoredPoint have in common."""
+
+    @property
+    def id(self) -> object: ...
+    @property
+    def vector(self) -> object: ...
+    @property
+    def payload(self) -> Mapping[str, object] | None: ...
 
 
 class QdrantSource:
@@ -135,7 +160,7 @@ class QdrantSource:
         name = self.shape().vector_name
         return [name] if name else True
 
-    def _point(self, record: models.Record | models.ScoredPoint) -> Point:
+    def _point(self, record: _Record) -> Point:
         shape = self.shape()
         held: object = record.vector
         if isinstance(held, Mapping):
@@ -162,21 +187,19 @@ class QdrantSource:
 
 
 def _declared(
-    vectors: models.VectorParams | Mapping[str, models.VectorParams] | None,
-) -> dict[str, models.VectorParams]:
+    vectors: _Vector | Mapping[str, _Vector] | None,
+) -> dict[str, _Vector]:
     """The collection's vectors that are not sparse, by name; the unnamed one is called ""."""
     if vectors is None:
         return {}
     return dict(vectors) if isinstance(vectors, Mapping) else {"": vectors}
 
 
-def _single(declared: Mapping[str, models.VectorParams]) -> list[str]:
+def _single(declared: Mapping[str, _Vector]) -> list[str]:
     return [name for name, each in declared.items() if each.multivector_config is None]
 
 
-def _chosen(
-    declared: Mapping[str, models.VectorParams], wanted: str | None, collection: str
-) -> tuple[str, models.VectorParams]:
+def _chosen(declared: Mapping[str, _Vector], wanted: str | None, collection: str) -> tuple[str, _Vector]:
     names = sorted(_single(declared))
     there = ", ".join(name or '"" (unnamed)' for name in names) or "none"
     if wanted is not None and wanted in declared and wanted not in names:
@@ -202,6 +225,4 @@ def _plain_id_or_none(value: object) -> PointId | None:
 
 
 def _without_secrets(url: str) -> str:
-    from vecsieve.config.problems import masked
-
-    return cast(str, masked(url))
+    return str(masked(url))
