@@ -64,6 +64,8 @@ class Needs:
     ``vector_hint``: what an earlier ``Pool.vector_name`` found for this collection. It is used only where the request
     itself does not tell (a sparse or multivector query), so that a hint never overrules what a request says.
     ``payload_fields``: top-level payload keys whose values are wanted per candidate, in this order.
+    ``optional_fields``: further ones, wanted where they can be had and taken out again exactly; a client's payload selection
+    that makes this impossible for one of them costs that field, not the search.
     ``absent_as_null``: upstream is known to write absent members as null (Qdrant up to 1.9); False where unknown,
     then the reply itself is the evidence.
     """
@@ -72,6 +74,7 @@ class Needs:
     vector_hint: str | None = None
     absent_as_null: bool = False
     payload_fields: tuple[str, ...] = ()
+    optional_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

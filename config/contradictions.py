@@ -10,8 +10,9 @@ from typing import get_args
 
 from vecsieve.config.addresses import parse_address, parse_upstream
 from vecsieve.config.fields import alternatives
+from vecsieve.config.policy import PolicySettings, RelativeThreshold
 from vecsieve.config.problems import Finding, Path, shown
-from vecsieve.config.schema import PolicySettings, RelativeThreshold, RuleSettings, Settings
+from vecsieve.config.schema import RuleSettings, Settings
 from vecsieve.config.values import Backend
 
 _WILD = re.compile(r"[*?\[]")
@@ -75,11 +76,20 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if isinstance(threshold, RelativeThreshold) and threshold.min > threshold.max:
         wanted = f"at most max ({threshold.max:g})"
         yield _contradiction(("threshold", "min"), shown(threshold.min), wanted, ("threshold", "max"))
-    if policy.order == "mmr" and policy.mmr is None:
-        yield _contradiction(("order",), shown(policy.order), "backend, because mmr is none", ("mmr",))
+    if policy.order == "mmr" and policy.diversify is None:
+        yield _contradiction(("order",), shown(policy.order), "backend, because diversify is none", ("diversify",))
+    if policy.order == "mmr" and policy.diversify == "mmr" and policy.mmr is None:
+        yield _contradiction(("order",), shown(policy.order), "backend, because mmr is none", ("mmr",), ("diversify",))
     if policy.representative == "longest" and not policy.text_fields:
         wanted = "at least one name, because representative is longest"
         yield _contradiction(("text_fields",), shown(policy.text_fields), wanted, ("representative",))
+    if policy.representative == "chain" and not policy.chain:
+        wanted = "at least one tie, because representative is chain"
+        yield _contradiction(("chain",), shown(policy.chain), wanted, ("representative",))
+    size, overlap = policy.metadata.chunk_size, policy.metadata.chunk_overlap
+    if size is not None and overlap >= size:
+        at: Path = ("metadata", "chunk_overlap")
+        yield _contradiction(at, shown(overlap), f"below chunk_size ({size})", ("metadata", "chunk_size"))
 
 
 def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:

@@ -10,8 +10,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from vecsieve.config.fields import members, models_in, wanted_of
+from vecsieve.config.policy import FixedThreshold, PolicySettings, RelativeThreshold
 from vecsieve.config.problems import Finding, Path, shown
-from vecsieve.config.schema import FixedThreshold, PolicySettings, RelativeThreshold, RuleSettings
+from vecsieve.config.schema import RuleSettings
 from vecsieve.config.suggestions import suggestion
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)

@@ -13,9 +13,10 @@ from pydantic import BaseModel
 
 from vecsieve.config.contradictions import Contradiction, of_policy, of_rules, of_settings
 from vecsieve.config.findings import pruned, validated
+from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import composed, own_members
 from vecsieve.config.problems import Finding, Path
-from vecsieve.config.schema import PolicySettings, Settings
+from vecsieve.config.schema import Settings
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 

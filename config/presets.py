@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from vecsieve.config.schema import PolicySettings, RuleSettings
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.schema import RuleSettings
 from vecsieve.config.values import PresetName
 
 Tree = Mapping[str, object]
@@ -36,8 +37,14 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
                 "order": "mmr",
                 "short": "fill",
                 "distance": "cosine",
+                "text": None,
+                "diversify": "mmr",
             }
         ),
+        # No payload is read: for collections whose texts the proxy may not see, or that hold none.
+        "vectors": MappingProxyType({"text": None}),
+        # Short questions, opinions, tickets: many ways to say one thing, and no harm in a generous cut.
+        "tickets": MappingProxyType({"threshold": {"relative": 0.40}, "diversify": "dpp", "diversity": 0.4}),
     }
 )
 

@@ -5,140 +5,25 @@ Units are in names. Absent and zero differ: an optional field is None when it wa
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import Field
 
+from vecsieve.config.model import Model, NoneWord
+from vecsieve.config.policy import PolicySettings
 from vecsieve.config.values import (
     Backend,
-    CosineDistance,
     Count,
     HostPort,
-    Linkage,
     Mode,
-    Names,
     PathPrefix,
     Pattern,
     PresetName,
-    Representative,
     Seconds,
     SecondsOrZero,
     Share,
     UpstreamUrl,
-    Wanted,
 )
-
-
-class Model(BaseModel):
-    """What every settings model shares: frozen, unknown keys are errors, no coercion of one type into another."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-def _none_word(value: object) -> object:
-    """YAML's null is easy to overlook; the word says it."""
-    return None if value == "none" else value
-
-
-NoneWord = BeforeValidator(_none_word)
-
-
-class FetchSettings(Model):
-    """How many candidates are fetched for a page of top_k."""
-
-    factor: Annotated[float, Field(ge=1.0, le=50.0)] = Field(
-        default=5.0, description="3 to 5 × top_k is enough: more adds cost, not quality"
-    )
-    floor: Count = Field(default=24, description="for top_k = 8 nothing changes beyond 24 to 40 candidates")
-    cap: Count = Field(
-        default=200,
-        description="200 × 1536 dimensions decode in about 25 ms, which blocks the loop: the most a search may cost",
-    )
-    page_cap: Count = Field(
-        default=1000, description="deepest raw rank a paged search may need; deeper pages pass through"
-    )
-
-
-class FixedThreshold(Model):
-    """One number for every pool: candidates at cosine distance ≤ fixed merge."""
-
-    fixed: CosineDistance = Field(description="0.15 is the usual cut; no number fits all embedding models")
-
-
-class RelativeThreshold(Model):
-    """Candidates at distance ≤ relative × the pool's median pairwise distance merge, clipped to [min, max]."""
-
-    relative: Share = Field(default=0.20, description="keeps the answer in ≥ 98 % of queries on eleven labelled sets")
-    min: CosineDistance = Field(
-        default=0.02, description="copies that differ by rounding still merge in a pool of copies"
-    )
-    max: CosineDistance = Field(
-        default=0.30, description="nothing farther apart than this is a copy, however wide the pool"
-    )
-
-
-def _threshold_kind(value: object) -> str | None:
-    """Which of the two a mapping means; None for what is neither."""
-    if isinstance(value, FixedThreshold) or (isinstance(value, dict) and "fixed" in value):
-        return "fixed"
-    return "relative" if isinstance(value, RelativeThreshold | dict) else None
-
-
-Threshold = Annotated[
-    Annotated[FixedThreshold, Tag("fixed")] | Annotated[RelativeThreshold, Tag("relative")],
-    Discriminator(_threshold_kind),
-    Wanted("{fixed: …}, or {relative: …, min: …, max: …}"),
-]
-
-
-class MmrSettings(Model):
-    """Maximal marginal relevance over the representatives."""
-
-    lambda_: Share = Field(
-        default=0.7, alias="lambda", description="1.0 = relevance only; 0.7 scaled keeps ≥ 98 % of answers"
-    )
-    relevance: Literal["raw", "minmax"] = Field(
-        default="minmax", description="scaled over the pool: with raw cosine MMR prefers the irrelevant"
-    )
-    similarity: Literal["raw", "scaled"] = Field(
-        default="scaled", description="max(0, 1 − distance / median pool distance): models differ by a factor of three"
-    )
-
-
-class PolicySettings(Model):
-    """How results are chosen. The defaults were chosen by measurement on eleven labelled sets."""
-
-    mode: Mode = Field(default="on", description="shadow measures beside the untouched answer; off only relays")
-    fetch: FetchSettings = FetchSettings()
-    linkage: Linkage = Field(
-        default="average", description="single chains neighbours into one; complete splits copies apart"
-    )
-    threshold: Threshold = RelativeThreshold()
-    when: Literal["redundant", "always"] = Field(
-        default="redundant",
-        description="act only when two of the first top_k share a cluster: clean pools come back unchanged",
-    )
-    representative: Representative = Field(
-        default="rank", description="centroid and longest lose the answer more often"
-    )
-    mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = MmrSettings()
-    order: Literal["backend", "mmr"] = Field(
-        default="backend", description="clients take the first result for the best and scores for monotone"
-    )
-    short: Literal["grow_then_fill", "fill", "allow"] = Field(
-        default="grow_then_fill", description="callers index [limit - 1]: a page is never silently short"
-    )
-    distance: Literal["auto", "cosine"] = Field(
-        default="auto", description="adds a length term where the backend says that length carries meaning"
-    )
-    tenant_keys: Names = Field(default=(), description="payload keys whose values must be equal within a cluster")
-    text_fields: Names = Field(
-        default=("text", "page_content", "content", "document", "chunk", "body"),
-        description="where client libraries keep the text; read only for the representative `longest`",
-    )
-    vector: Annotated[str | None, NoneWord] = Field(
-        default=None, description="the named vector to compare by; none: the request decides"
-    )
 
 
 class UpstreamSettings(Model):
@@ -221,6 +106,31 @@ class ShadowSettings(Model):
     in_flight: Count = Field(default=16, description="more than this at once are not measured, and counted as such")
 
 
+class ProfileSettings(Model):
+    """Cuts that `vecsieve calibrate` has measured, one file per collection and vector name. They replace a relative
+    threshold's own reading of the pool; a fixed threshold and a request's header stay as they are.
+    """
+
+    directory: Annotated[str | None, NoneWord] = Field(
+        default=None, description="where the profile files are (*.json); none: no profiles"
+    )
+    reload_seconds: Seconds = Field(
+        default=10.0, description="how often the directory is looked at: a ConfigMap takes about a minute to arrive"
+    )
+    online: bool = Field(
+        default=False,
+        description="learn a collection's typical distance from its first 50 searches, where there is no profile",
+    )
+
+
+class ExplainSettings(Model):
+    """The admin page /explain: what was left out of the last answers, and why. Identifiers only, never payload."""
+
+    keep: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=0, description="answers to remember; identifiers may be confidential, so none unless asked for"
+    )
+
+
 class OverrideSettings(Model):
     """Which per-request headers are obeyed. A forbidden one is refused with 400: silence would look like obedience."""
 
@@ -266,6 +176,8 @@ class Settings(Model):
     upstream: UpstreamSettings = UpstreamSettings()
     limits: LimitSettings = LimitSettings()
     shadow: ShadowSettings = ShadowSettings()
+    profiles: ProfileSettings = ProfileSettings()
+    explain: ExplainSettings = ExplainSettings()
     overrides: OverrideSettings = OverrideSettings()
     policy: PolicySettings = PolicySettings()
     rules: tuple[RuleSettings, ...] = ()

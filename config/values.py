@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
@@ -11,9 +11,11 @@ from vecsieve.config.addresses import listen_address, path_prefix, upstream_url
 
 Mode = Literal["on", "shadow", "off"]
 Backend = Literal["qdrant"]
-Linkage = Literal["single", "complete", "average"]
-Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto"]
-PresetName = Literal["conservative", "balanced", "aggressive", "heavy", "classical"]
+Linkage = Literal["single", "complete", "average", "leader"]
+Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
+Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
+Diversifier = Literal["mmr", "dpp", "msd", "cover", "ssd"]
+PresetName = Literal["conservative", "balanced", "aggressive", "heavy", "classical", "vectors", "tickets"]
 
 LARGEST_COUNT = 2_147_483_647  # a signed 32-bit number: what sockets and C parsers below us can hold
 LONGEST_SECONDS = 86_400.0  # a day: longer waits are a slip of units
@@ -39,6 +41,7 @@ SecondsOrZero = Annotated[float, Field(ge=0.0, le=LONGEST_SECONDS)]
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], AfterValidator(_distinct), Wanted("a list of names, each once")]
+Ties = Annotated[tuple[Tie, ...], AfterValidator(_distinct), Wanted(f"a list of {', '.join(get_args(Tie))}, each once")]
 Pattern = Annotated[str, Field(min_length=1), Wanted("a pattern such as docs-*")]
 HostPort = Annotated[
     str, AfterValidator(listen_address), Wanted("host:port such as 127.0.0.1:6343, an IPv6 host in brackets")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from vecsieve.proxy.policies import ResolvedPolicy
+from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
 
 # Ten to the decade, powers of two where they fit: 24 and 50 are the sizes that the measurements are about.

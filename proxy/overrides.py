@@ -13,10 +13,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
 
-from vecsieve.config.schema import MmrSettings, OverrideSettings, RelativeThreshold
+from vecsieve.config.policy import MmrSettings, RelativeThreshold
+from vecsieve.config.schema import OverrideSettings
 from vecsieve.config.values import Mode
 from vecsieve.proxy.labels import OverrideName
-from vecsieve.proxy.policies import Fetch, ResolvedPolicy, mmr_of, threshold_of
+from vecsieve.proxy.resolved import Fetch, ResolvedPolicy, mmr_of, threshold_of
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Mmr, Order, Relative, Strategy
 
 PREFIX = "x-vecsieve-"

@@ -16,7 +16,7 @@ from vecsieve.adapters.contract import Adapter, Malformed, Needs, Operation, Poo
 from vecsieve.proxy.candidates import from_pool
 from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
 from vecsieve.proxy.labels import FailOpen, Stage
-from vecsieve.proxy.policies import ResolvedPolicy
+from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.selection.paged import page
 from vecsieve.proxy.selection.policy import Short
 from vecsieve.proxy.selection.single import select, unlinked
@@ -61,7 +61,12 @@ class Attempt:
 
 def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
     """What the adapter must fetch for this policy. ``hint``: the vector that earlier replies were compared by."""
-    return Needs(vector_name=policy.vector, vector_hint=hint, payload_fields=policy.payload_fields)
+    return Needs(
+        vector_name=policy.vector,
+        vector_hint=hint,
+        payload_fields=policy.tenant_keys,
+        optional_fields=tuple(key for key in policy.fields.top_level() if key not in policy.tenant_keys),
+    )
 
 
 def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | None:

@@ -26,7 +26,8 @@ from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, FailOpen, S
 from vecsieve.proxy.memory import MemoryGuard, Pressure
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, parse
-from vecsieve.proxy.policies import Policies, ResolvedPolicy
+from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Attempt
 
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")

@@ -11,8 +11,8 @@ from vecsieve.proxy.http.headers import Headers, framed
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.labels import FailOpen, OperationName, Outcome, Stage
-from vecsieve.proxy.policies import ResolvedPolicy
 from vecsieve.proxy.report import REPORT_HEADER, Figures, Report, figures, header_value
+from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Attempt, Rejected
 
 

@@ -13,15 +13,31 @@ from vecsieve.proxy.selection.policy import (
     Policy,
     Relative,
     Relevance,
+    Require,
     Short,
     Similarity,
     Strategy,
+    TextRules,
     Tie,
     When,
 )
 
 NO_GUARDS = Guards(
     numbers=False, dates=False, versions=False, amounts=False, negation=False, short_words=0, keep_sources=()
+)
+ALL_GUARDS = Guards(
+    numbers=True, dates=True, versions=True, amounts=True, negation=True, short_words=30, keep_sources=()
+)
+TEXT_RULES = TextRules(
+    identical=True,
+    containment=0.8,
+    jaccard=None,
+    simhash=None,
+    minhash=None,
+    indel=None,
+    require=Require.ANY,
+    span=0.8,
+    reach=1.0,
 )
 ONE_A_CLUSTER = Caps(per_cluster=1, per_document=None, per_source=None)
 

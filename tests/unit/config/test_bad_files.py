@@ -51,7 +51,7 @@ MESSAGES = {
         "limits.conections: wanted a known key (did you mean connections?); saw 5",
         "policy.fetch.factor: wanted a number from 1 to 50; saw 0.5",
         'policy.mmr.lambda: wanted a number from 0 to 1; saw "0.5"',
-        'rules[0].preset: wanted conservative, balanced, aggressive, heavy, classical or none; saw "gentle"',
+        'rules[0].preset: wanted conservative, balanced, aggressive, heavy, classical, vectors, tickets or none; saw "gentle"',
         'rules[1].policy.distance: wanted auto or cosine; saw "euclid"',
         "policy.fetch.floor: wanted at most fetch.cap (200); saw 500",
         "policy.threshold.min: wanted at most max (0.1); saw 0.3",
@@ -239,10 +239,10 @@ MESSAGES = {
         "drain_seconds: wanted a known key (did you mean limits.drain_seconds?); saw 5",
     ],
     "unknown_linkage": [
-        'policy.linkage: wanted single, complete or average; saw "ward"',
+        'policy.linkage: wanted single, complete, average or leader; saw "ward"',
     ],
     "unknown_preset": [
-        'rules[0].preset: wanted conservative, balanced, aggressive, heavy, classical or none; saw "agressive"',
+        'rules[0].preset: wanted conservative, balanced, aggressive, heavy, classical, vectors, tickets or none; saw "agressive"',
     ],
     "upstream_grpc": [
         f'upstream.url: wanted {URL}; saw "grpc://qdrant:6334"',
@@ -263,7 +263,7 @@ MESSAGES = {
         f'upstream.url: wanted {URL}; saw "qdrant:6333"',
     ],
     "value_of_many_words": [
-        'policy.linkage: wanted single, complete or average; saw "the quick brown fox jumps over the lazy dog and over the lazy cat and over eve…',
+        'policy.linkage: wanted single, complete, average or leader; saw "the quick brown fox jumps over the lazy dog and over the lazy cat and over eve…',
     ],
     "word_for_boolean": [
         'report_header: wanted true or false; saw "yes"',

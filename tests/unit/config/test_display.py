@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from vecsieve.config.display import effective
 from vecsieve.config.fields import leaves
 from vecsieve.config.load import load
-from vecsieve.config.schema import PolicySettings, Settings
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.schema import Settings
 
 
 def loaded_again(text: str, directory: Path) -> Settings:

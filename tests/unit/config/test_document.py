@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from vecsieve.config.document import page
 from vecsieve.config.fields import leaves, members, models_in
-from vecsieve.config.schema import PolicySettings, RuleSettings, Settings
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.schema import RuleSettings, Settings
 
 ROOT = Path(__file__).resolve().parents[3]
 

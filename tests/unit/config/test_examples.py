@@ -8,8 +8,9 @@ import pytest
 
 from vecsieve.config.display import effective
 from vecsieve.config.load import load
+from vecsieve.config.policy import FixedThreshold, PolicySettings
 from vecsieve.config.presets import policy_of
-from vecsieve.config.schema import FixedThreshold, PolicySettings, Settings
+from vecsieve.config.schema import Settings
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "config" / "examples").glob("*.yaml"))
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vecsieve.config.fields import leaves, members, models_in, wanted_of
-from vecsieve.config.schema import (
-    FetchSettings,
-    FixedThreshold,
-    LimitSettings,
-    MmrSettings,
-    PolicySettings,
-    RelativeThreshold,
-    RuleSettings,
-    Settings,
-    UpstreamSettings,
-)
+from vecsieve.config.policy import FetchSettings, FixedThreshold, MmrSettings, PolicySettings, RelativeThreshold
+from vecsieve.config.schema import LimitSettings, RuleSettings, Settings, UpstreamSettings
 from vecsieve.config.suggestions import closest, suggestion
 
 

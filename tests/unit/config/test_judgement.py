@@ -6,8 +6,9 @@ import pytest
 
 from vecsieve.config.contradictions import of_policy, of_rules, of_settings
 from vecsieve.config.judgement import judged
+from vecsieve.config.policy import PolicySettings
 from vecsieve.config.problems import Finding, dotted
-from vecsieve.config.schema import PolicySettings, RuleSettings, Settings
+from vecsieve.config.schema import RuleSettings, Settings
 
 
 def paths(tree: dict[str, object], *known: Finding) -> list[str]:

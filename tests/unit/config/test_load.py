@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from vecsieve.config.fields import leaves
 from vecsieve.config.load import LARGEST_FILE_BYTES, load
+from vecsieve.config.policy import FixedThreshold, RelativeThreshold
 from vecsieve.config.problems import SettingsError
-from vecsieve.config.schema import FixedThreshold, RelativeThreshold, Settings
+from vecsieve.config.schema import Settings
 
 
 def written(directory: Path, text: str | bytes) -> Path:

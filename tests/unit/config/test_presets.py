@@ -7,15 +7,9 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
+from vecsieve.config.policy import FetchSettings, FixedThreshold, MmrSettings, PolicySettings, RelativeThreshold
 from vecsieve.config.presets import PRESETS, merged, own_members, policy_of
-from vecsieve.config.schema import (
-    FetchSettings,
-    FixedThreshold,
-    MmrSettings,
-    PolicySettings,
-    RelativeThreshold,
-    RuleSettings,
-)
+from vecsieve.config.schema import RuleSettings
 from vecsieve.config.values import PresetName
 
 
@@ -52,6 +46,8 @@ def test_classical_is_the_whole_classical_recipe() -> None:
         order="mmr",
         short="fill",
         distance="cosine",
+        text=None,
+        diversify="mmr",
     )
 
 

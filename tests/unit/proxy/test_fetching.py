@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.fetching import bucket, fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
-from vecsieve.proxy.policies import Policies, ResolvedPolicy
+from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.labels import OverrideName
 from vecsieve.proxy.overrides import HEADERS, BadOverride, is_override, parse
-from vecsieve.proxy.policies import Policies, ResolvedPolicy
+from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Mmr, Order, Relative, Relevance, Similarity, Strategy
 
 ALLOWED = OverrideSettings()
@@ -89,7 +91,8 @@ def test_linkage(linkage: Linkage) -> None:
 def test_representative(strategy: Strategy) -> None:
     made = given_headers(("x-vecsieve-representative", strategy.value))
     assert made.selection.representative is strategy
-    assert bool(made.payload_fields) is (strategy is Strategy.LONGEST)
+    without_text = replace(made, selection=replace(made.selection, text=None))
+    assert bool(without_text.fields.text) is (strategy in {Strategy.LONGEST, Strategy.CHAIN})
 
 
 @pytest.mark.parametrize("order", list(Order))
@@ -103,7 +106,7 @@ def test_mmr_lambda_keeps_the_scaling_of_the_policy() -> None:
 
 
 def test_mmr_lambda_switches_mmr_on_with_the_default_scaling() -> None:
-    made = given_headers(("x-vecsieve-mmr-lambda", "1"), diversifier=None)
+    made = given_headers(("x-vecsieve-mmr-lambda", "1"), mmr=None)
     assert made.selection.diversifier == Mmr(weight=1.0, relevance=Relevance.MINMAX, similarity=Similarity.SCALED)
 
 
@@ -136,9 +139,9 @@ def test_no_other_header_is(name: str) -> None:
         ("mode", "one of on, shadow, off"),
         ("distance-threshold", "a number from 0 to 2"),
         ("relative-threshold", "a number from 0 to 1"),
-        ("linkage", "one of single, complete, average"),
+        ("linkage", "one of single, complete, average, leader"),
         ("mmr-lambda", "a number from 0 to 1"),
-        ("representative", "one of rank, centroid, hybrid, query_closest, longest, auto"),
+        ("representative", "one of rank, centroid, hybrid, query_closest, longest, auto, chain"),
         ("order", "one of backend, mmr"),
         ("fetch-k", "a whole number from 1 to 200"),
     ],
@@ -196,11 +199,11 @@ def test_two_thresholds_at_once_are_refused() -> None:
 
 def test_the_order_of_mmr_needs_mmr_from_the_policy_or_a_header() -> None:
     asked = ("x-vecsieve-order", "mmr")
-    assert refusal(asked, diversifier=None) == (
+    assert refusal(asked, mmr=None) == (
         "x-vecsieve-order: wanted backend, or x-vecsieve-mmr-lambda beside it: the policy has no MMR"
     )
-    assert given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5"), diversifier=None).selection.order is Order.MMR
-    assert given_headers(("x-vecsieve-order", "backend"), diversifier=None).selection.order is Order.BACKEND
+    assert given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5"), mmr=None).selection.order is Order.MMR
+    assert given_headers(("x-vecsieve-order", "backend"), mmr=None).selection.order is Order.BACKEND
 
 
 def test_the_longest_needs_text_fields() -> None:
@@ -232,7 +235,7 @@ texts = raw | st.sampled_from(["on", "mmr", "0.5", "1", "100", "single", "longes
 @given(headers=st.lists(st.tuples(names, texts), max_size=4), mmr=st.booleans())
 def test_any_headers_make_a_policy_or_a_bad_override(headers: list[tuple[str, str]], mmr: bool) -> None:
     """Invariant: parse returns a ResolvedPolicy within the policy's bounds or raises BadOverride, nothing else."""
-    chosen = policy() if mmr else policy(diversifier=None)
+    chosen = policy() if mmr else policy(mmr=None)
     try:
         made = parse(headers, ALLOWED, chosen)
     except BadOverride:

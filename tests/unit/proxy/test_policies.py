@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import get_args
 
@@ -11,14 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from support.policies import NO_GUARDS, ONE_A_CLUSTER
+from support.policies import ALL_GUARDS, ONE_A_CLUSTER, TEXT_RULES
 from vecsieve.config import values as written
+from vecsieve.config.policy import MetadataSettings
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.policies import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy
+from vecsieve.proxy.policies import MOST_REMEMBERED, Policies
+from vecsieve.proxy.resolved import Fetch, ResolvedPolicy
 from vecsieve.proxy.selection.policy import (
     Distance,
+    Dpp,
+    External,
     Fixed,
     Linkage,
+    Method,
     Mmr,
     Order,
     Policy,
@@ -53,14 +59,15 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
             order=Order.BACKEND,
             short=Short.GROW_THEN_FILL,
             distance=Distance.AUTO,
-            text=None,
-            guards=NO_GUARDS,
-            chain=(Tie.RANK,),
+            text=TEXT_RULES,
+            guards=ALL_GUARDS,
+            chain=tuple(Tie),
             authority=(),
             caps=ONE_A_CLUSTER,
         ),
         tenant_keys=(),
         text_fields=("text", "page_content", "content", "document", "chunk", "body"),
+        metadata=MetadataSettings(),
         vector=None,
     )
 
@@ -78,15 +85,17 @@ def test_classical_reaches_selection_number_for_number() -> None:
         short=Short.FILL,
         distance=Distance.COSINE,
         text=None,
-        guards=NO_GUARDS,
-        chain=(Tie.RANK,),
+        guards=ALL_GUARDS,  # they read texts, and there are none
+        chain=tuple(Tie),
         authority=(),
         caps=ONE_A_CLUSTER,
     )
 
 
-@pytest.mark.parametrize(("literal", "enumeration"), [(written.Linkage, Linkage), (written.Representative, Strategy)])
-def test_the_words_of_the_settings_are_the_words_of_selection(literal: object, enumeration: type[Linkage]) -> None:
+@pytest.mark.parametrize(
+    ("literal", "enumeration"), [(written.Linkage, Linkage), (written.Representative, Strategy), (written.Tie, Tie)]
+)
+def test_the_words_of_the_settings_are_the_words_of_selection(literal: object, enumeration: type[StrEnum]) -> None:
     assert list(get_args(literal)) == [member.value for member in enumeration]
 
 
@@ -134,11 +143,38 @@ def test_the_settings_mode_beats_every_policys() -> None:
     assert [resolve(name, mode="on", **settings).mode for name in ("a", "b")] == ["on", "on"]
 
 
-def test_tenant_keys_are_fetched_first_and_texts_only_for_the_longest() -> None:
-    keys = {"tenant_keys": ("tenant", "text"), "text_fields": ("body", "text")}
-    assert resolve(policy=keys).payload_fields == ("tenant", "text")
-    assert resolve(policy=keys | {"representative": "longest"}).payload_fields == ("tenant", "text", "body")
-    assert resolve().payload_fields == ()
+@pytest.mark.parametrize(
+    ("policy", "wanted"),
+    [
+        ({"text": None}, ()),
+        ({"text": None, "representative": "longest"}, ("t",)),
+        ({"text": {"span": None}}, ("t",)),
+        ({}, ("t", "doc_id", "document_id", "section_id", "token_start", "token_end", "chunk_index")),
+        ({"text": None, "caps": {"per_document": 1}}, ("doc_id", "document_id", "section_id")),
+        ({"text": None, "caps": {"per_source": 1}}, ("source",)),
+        ({"text": None, "guards": {"keep_sources": ("a",)}}, ("source",)),
+        ({"text": None, "representative": "chain", "chain": ("recency",)}, ("updated_at",)),
+        ({"text": None, "representative": "chain", "chain": ("authority",)}, ()),
+        ({"text": None, "representative": "chain", "chain": ("authority",), "authority": ("a",)}, ("source",)),
+        ({"text": None, "representative": "chain", "chain": ("citations",)}, ("citations", "url", "title")),
+        ({"text": None, "chain": ("citations",)}, ()),
+        ({"text": None, "representative": "chain", "chain": ("shorter",)}, ("t", "token_start", "token_end")),
+        (
+            {"text": None, "metadata": {"source": ("metadata.source", "metadata.origin")}, "caps": {"per_source": 2}},
+            ("metadata",),
+        ),
+    ],
+)
+def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], wanted: tuple[str, ...]) -> None:
+    assert resolve(policy={"text_fields": ("t",), **policy}).fields.top_level() == wanted
+
+
+def test_diversity_is_for_every_diversifier_but_mmr() -> None:
+    assert resolve(policy={"diversify": "dpp", "diversity": 0.0}).selection.diversifier == Dpp(diversity=0.0)
+    made = resolve(policy={"diversify": "ssd", "diversity": 1.0}).selection
+    assert made.diversifier == External(method=Method.SSD, diversity=1.0)
+    assert resolve(policy={"diversify": None}).selection.diversifier is None
+    assert isinstance(resolve(policy={"diversity": 0.9}).selection.diversifier, Mmr)
 
 
 def test_a_collection_gets_the_same_object_every_time() -> None:

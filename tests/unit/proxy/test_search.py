@@ -12,7 +12,8 @@ from vecsieve.adapters.contract import Malformed, SearchCall
 from vecsieve.config.schema import Settings
 from vecsieve.proxy import search
 from vecsieve.proxy.labels import FailOpen, Stage
-from vecsieve.proxy.policies import Policies, ResolvedPolicy
+from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
 from vecsieve.proxy.stopwatch import Stopwatch
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.config.schema import PolicySettings, Settings, UpstreamSettings
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.schema import Settings, UpstreamSettings
 from vecsieve.proxy.admin.status import Status, WorkerStatus, settings_hash, upstream_address
 from vecsieve.proxy.labels import BreakerState
 

@@ -1,0 +1,208 @@
+"""The settings of a policy: how results are chosen. Every default once, with its reason."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from vecsieve.config.model import Model, NoneWord
+from vecsieve.config.values import (
+    CosineDistance,
+    Count,
+    Diversifier,
+    Linkage,
+    Mode,
+    Names,
+    Representative,
+    Share,
+    Ties,
+    Wanted,
+)
+
+
+class FetchSettings(Model):
+    """How many candidates are fetched for a page of top_k."""
+
+    factor: Annotated[float, Field(ge=1.0, le=50.0)] = Field(
+        default=5.0, description="3 to 5 × top_k is enough: more adds cost, not quality"
+    )
+    floor: Count = Field(default=24, description="for top_k = 8 nothing changes beyond 24 to 40 candidates")
+    cap: Count = Field(
+        default=200,
+        description="200 × 1536 dimensions decode in about 25 ms, which blocks the loop: the most a search may cost",
+    )
+    page_cap: Count = Field(
+        default=1000, description="deepest raw rank a paged search may need; deeper pages pass through"
+    )
+
+
+class FixedThreshold(Model):
+    """One number for every pool: candidates at cosine distance ≤ fixed merge."""
+
+    fixed: CosineDistance = Field(description="0.15 is the usual cut; no number fits all embedding models")
+
+
+class RelativeThreshold(Model):
+    """Candidates at distance ≤ relative × the pool's median pairwise distance merge, clipped to [min, max]."""
+
+    relative: Share = Field(default=0.20, description="keeps the answer in ≥ 98 % of queries on eleven labelled sets")
+    min: CosineDistance = Field(
+        default=0.02, description="copies that differ by rounding still merge in a pool of copies"
+    )
+    max: CosineDistance = Field(
+        default=0.30, description="nothing farther apart than this is a copy, however wide the pool"
+    )
+
+
+def _threshold_kind(value: object) -> str | None:
+    """Which of the two a mapping means; None for what is neither."""
+    if isinstance(value, FixedThreshold) or (isinstance(value, dict) and "fixed" in value):
+        return "fixed"
+    return "relative" if isinstance(value, RelativeThreshold | dict) else None
+
+
+Threshold = Annotated[
+    Annotated[FixedThreshold, Tag("fixed")] | Annotated[RelativeThreshold, Tag("relative")],
+    Discriminator(_threshold_kind),
+    Wanted("{fixed: …}, or {relative: …, min: …, max: …}"),
+]
+
+
+class MmrSettings(Model):
+    """Maximal marginal relevance over the representatives."""
+
+    lambda_: Share = Field(
+        default=0.7, alias="lambda", description="1.0 = relevance only; 0.7 scaled keeps ≥ 98 % of answers"
+    )
+    relevance: Literal["raw", "minmax"] = Field(
+        default="minmax", description="scaled over the pool: with raw cosine MMR prefers the irrelevant"
+    )
+    similarity: Literal["raw", "scaled"] = Field(
+        default="scaled", description="max(0, 1 − distance / median pool distance): models differ by a factor of three"
+    )
+
+
+class TextSettings(Model):
+    """Which texts are copies of one another. The text is fetched with the candidates and taken out of the answer again."""
+
+    identical: bool = Field(
+        default=True, description="the same canonical text; found 35 to 40 % of the copies, practically never wrongly"
+    )
+    containment: Annotated[Share | None, NoneWord] = Field(
+        default=0.8, description="shared word 3-grams by the smaller text: overlapping chunks, other chunk borders"
+    )
+    jaccard: Annotated[Share | None, NoneWord] = Field(
+        default=None, description="shared word 3-grams by all; 0.92 adds almost nothing to identical"
+    )
+    indel: Annotated[Share | None, NoneWord] = Field(
+        default=None, description="share of words in the longest common subsequence, as difflib's ratio; 0.85 is usual"
+    )
+    minhash: Annotated[Share | None, NoneWord] = Field(
+        default=None, description="16 bands of 8 rows find the pairs, this Jaccard verifies them"
+    )
+    simhash: Annotated[int | None, Field(ge=0, le=64), NoneWord] = Field(
+        default=None, description="bits of 64 that may differ; 3 is usual, and misses most edits"
+    )
+    require: Literal["any", "all"] = Field(
+        default="any", description="whether one of the five near-text signals is enough, or all that are on must agree"
+    )
+    span: Annotated[Share | None, NoneWord] = Field(
+        default=0.8, description="share of the shorter span that overlaps, for chunks of one document; as containment"
+    )
+    reach: Annotated[float | None, Field(ge=0.0, le=10.0), NoneWord] = Field(
+        default=1.0, description="pairs farther apart than this × the pool's median distance are not compared by text"
+    )
+
+
+class MetadataSettings(Model):
+    """Where payloads keep what chunk spans, ties and caps read. Keys or dotted paths; the first one present counts."""
+
+    document: Names = Field(default=("doc_id", "document_id"), description="for spans and caps.per_document")
+    section: Names = Field(default=("section_id",), description="part of a snippet's identity")
+    source: Names = Field(default=("source",), description="for authority, keep_sources and caps.per_source")
+    span_start: Names = Field(default=("token_start",), description="first token or character of the chunk")
+    span_end: Names = Field(default=("token_end",), description="behind its last one")
+    chunk_index: Names = Field(default=("chunk_index",), description="the chunk's number within its document")
+    chunk_size: Annotated[Count | None, NoneWord] = Field(
+        default=None, description="makes a span of a chunk_index; none: only equal numbers overlap"
+    )
+    chunk_overlap: Annotated[int, Field(ge=0)] = Field(default=0, description="shared by neighbouring chunks")
+    updated: Names = Field(default=("updated_at",), description="number, date or release, for the tie recency")
+    citations: Names = Field(
+        default=("citations", "url", "title"), description="how many are filled: the tie citations"
+    )
+
+
+class GuardSettings(Model):
+    """What forbids that two results stand for one another, however alike they are. The first five read short texts."""
+
+    numbers: bool = Field(default=True, description="0.05 apart: opens 0.28 % lower, 0.19 % higher")
+    dates: bool = Field(default=True, description="October 15th and 16th are 0.009 apart")
+    versions: bool = Field(default=True, description="release 1.0 is not release 3.0")
+    amounts: bool = Field(default=True, description="numbers with a currency, a unit or a percent sign")
+    negation: bool = Field(default=True, description="bans, lifts ban; also opposites such as first and last")
+    short_words: Count = Field(default=30, description="both texts have at most so many words: longer ones say more")
+    keep_sources: Names = Field(default=(), description="results of these sources are never collapsed")
+
+
+class CapSettings(Model):
+    """At most so many results."""
+
+    per_cluster: Annotated[int, Field(ge=1, le=100)] = Field(default=1, description="one stands for its copies")
+    per_document: Annotated[Count | None, NoneWord] = Field(
+        default=None, description="chunks of one document may all be wanted: any number"
+    )
+    per_source: Annotated[Count | None, NoneWord] = Field(default=None, description="the same")
+
+
+class PolicySettings(Model):
+    """How results are chosen. The defaults were chosen by measurement on eleven labelled sets."""
+
+    mode: Mode = Field(default="on", description="shadow measures beside the untouched answer; off only relays")
+    fetch: FetchSettings = FetchSettings()
+    linkage: Linkage = Field(
+        default="average", description="single chains neighbours into one; complete splits copies apart"
+    )
+    threshold: Threshold = RelativeThreshold()
+    when: Literal["redundant", "always"] = Field(
+        default="redundant",
+        description="act only when two of the first top_k share a cluster: clean pools come back unchanged",
+    )
+    representative: Representative = Field(
+        default="rank", description="centroid and longest lose the answer more often"
+    )
+    chain: Ties = Field(
+        default=("citations", "authority", "recency", "shorter", "rank"),
+        description="for the representative `chain`, one after the other; [recency] keeps the newest",
+    )
+    authority: Names = Field(default=(), description="sources, the most trusted first, for the tie authority")
+    caps: CapSettings = CapSettings()
+    diversify: Annotated[Diversifier | None, NoneWord] = Field(
+        default="mmr", description="who chooses among the representatives; msd, cover, ssd need the extra diversifiers"
+    )
+    diversity: Share = Field(
+        default=0.4,
+        description="for dpp, msd, cover, ssd: 0.0 = relevance only (mmr has its lambda, the other way round)",
+    )
+    mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = MmrSettings()
+    order: Literal["backend", "mmr"] = Field(
+        default="backend", description="clients take the first result for the best and scores for monotone"
+    )
+    short: Literal["grow_then_fill", "fill", "allow"] = Field(
+        default="grow_then_fill", description="callers index [limit - 1]: a page is never silently short"
+    )
+    distance: Literal["auto", "cosine"] = Field(
+        default="auto", description="adds a length term where the backend says that length carries meaning"
+    )
+    tenant_keys: Names = Field(default=(), description="payload keys whose values must be equal within a cluster")
+    text: Annotated[TextSettings | None, NoneWord, Wanted("{containment: …, …} or none")] = TextSettings()
+    text_fields: Names = Field(
+        default=("text", "page_content", "content", "document", "chunk", "body"),
+        description="where client libraries keep the text; keys or dotted paths, the first one present counts",
+    )
+    metadata: MetadataSettings = MetadataSettings()
+    guards: GuardSettings = GuardSettings()
+    vector: Annotated[str | None, NoneWord] = Field(
+        default=None, description="the named vector to compare by; none: the request decides"
+    )
