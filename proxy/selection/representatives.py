@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from vecsieve.proxy.selection.chain import best_of
 from vecsieve.proxy.selection.clustering import best_ranked
 from vecsieve.proxy.selection.geometry import NOISE
-from vecsieve.proxy.selection.policy import Strategy
+from vecsieve.proxy.selection.policy import Strategy, Tie
 from vecsieve.proxy.selection.relevance import oriented, query_distance, scaled
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices
 
@@ -15,14 +16,22 @@ HYBRID_SCORE = 0.7
 
 
 def represent(
-    labels: Indices, distance: FloatMatrix, candidates: Candidates, *, strategy: Strategy, magnitude: bool
+    labels: Indices,
+    distance: FloatMatrix,
+    candidates: Candidates,
+    *,
+    strategy: Strategy,
+    magnitude: bool,
+    chain: tuple[Tie, ...] = (),
+    authority: tuple[str, ...] = (),
 ) -> Indices:
     """The representative of each cluster (distinct,), indices into the pool.
 
     ``labels``: (n,) numbered in order of best rank. ``distance``: (n, n).
     rank: the best-ranked member. centroid: the one nearest to the others. hybrid: 0.7 score + 0.3 nearness to the
     others, each min-max scaled within the cluster. query_closest: nearest to the query. longest: longest text. auto:
-    rank where the cluster's scores differ, else centroid. Ties go to the better rank.
+    rank where the cluster's scores differ, else centroid. chain: the ties of ``chain``, one after the other. Ties go
+    to the better rank.
     """
     standing = best_ranked(labels)
     if strategy is Strategy.RANK or len(standing) == len(labels):
@@ -31,6 +40,9 @@ def represent(
     crowded = np.flatnonzero(np.bincount(labels) > 1)
     for label in crowded.tolist():
         members = np.flatnonzero(labels == label)
+        if strategy is Strategy.CHAIN:
+            standing[label] = best_of(members, candidates.metadata, candidates.text_lengths, chain, authority)
+            continue
         values = _cluster_merit(members, distance, merit, strategy)
         # Within NOISE of the best is a tie: which of two copies a rounding error favours is nobody's choice.
         standing[label] = members[np.argmax(values >= values.max() - NOISE)]

@@ -97,3 +97,29 @@ def page_list(distance: Matrix, cut: float, linkage: str, block: int = 50) -> li
         labels = agglomerate([[distance[i][j] for j in fresh] for i in fresh], cut, linkage)
         emitted += [fresh[labels.index(label)] for label in range(max(labels, default=-1) + 1)]
     return emitted
+
+
+def greedy_determinants(quality: Sequence[float], similarity: Matrix, count: int) -> list[int]:
+    """Again and again the candidate whose determinant of q_i S_ij q_j over all picks is largest; ties by rank."""
+    picks: list[int] = []
+    while len(picks) < min(count, len(quality)):
+        picks.append(
+            max(set(range(len(quality))) - set(picks), key=lambda i: (_volume(quality, similarity, [*picks, i]), -i))
+        )
+    return picks
+
+
+def _volume(quality: Sequence[float], similarity: Matrix, chosen: Sequence[int]) -> float:
+    """The determinant over ``chosen``, rounded so that equals are equal."""
+    kernel = [[quality[i] * similarity[i][j] * quality[j] for j in chosen] for i in chosen]
+    return float(f"{_determinant(kernel):.6e}")
+
+
+def _determinant(rows: list[list[float]]) -> float:
+    """By expansion along the first row."""
+    if not rows:
+        return 1.0
+    return math.fsum(
+        (-1) ** column * value * _determinant([row[:column] + row[column + 1 :] for row in rows[1:]])
+        for column, value in enumerate(rows[0])
+    )

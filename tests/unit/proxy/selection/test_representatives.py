@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support.pools import angles, damaged, pool
 from vecsieve.proxy.selection.clustering import best_ranked, cluster
 from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.policy import Linkage, Strategy
+from vecsieve.proxy.selection.policy import Linkage, Strategy, Tie
 from vecsieve.proxy.selection.representatives import represent
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metadata
 
 # One cluster of three around 5 degrees, one alone, one of two: labels 0 0 1 0 2 2.
 ROWS = angles(0, 9, 90, 5, 200, 202)
@@ -37,7 +37,7 @@ def test_each_cluster_is_represented_by_one_of_its_members(rows: FloatMatrix, st
     assert len(standing) == labels.max(initial=-1) + 1
 
 
-@given(damaged(), st.sampled_from([Strategy.RANK, Strategy.LONGEST, Strategy.QUERY_CLOSEST]))
+@given(damaged(), st.sampled_from([Strategy.RANK, Strategy.LONGEST, Strategy.QUERY_CLOSEST, Strategy.CHAIN]))
 def test_a_strategy_without_its_input_is_rank(rows: FloatMatrix, strategy: Strategy) -> None:
     # Invariant: no text lengths and no query leave nothing but the rank.
     distance = measure(rows, magnitude=False).distance
@@ -119,3 +119,19 @@ def test_auto_is_rank_where_scores_differ_and_centroid_where_they_do_not(
     scores: list[float], standing: list[int]
 ) -> None:
     assert chosen(Strategy.AUTO, pool(ROWS, scores)) == standing
+
+
+def test_chain_asks_the_ties_in_each_cluster() -> None:
+    known = Metadata(recency=np.array([1.0, 2.0, 0.0, 2.0, 5.0, 9.0]), sources=("a", "a", "a", "b", "a", "a"))
+    candidates = pool(ROWS, metadata=known)
+    distance = measure(candidates.vectors, magnitude=False).distance
+    standing = represent(
+        np.array(LABELS, dtype=np.intp),
+        distance,
+        candidates,
+        strategy=Strategy.CHAIN,
+        magnitude=False,
+        chain=(Tie.RECENCY, Tie.AUTHORITY),
+        authority=("b",),
+    )
+    assert standing.tolist() == [3, 2, 5]
