@@ -74,13 +74,13 @@ def _standard(gains: FloatVector) -> FloatVector:
     spread = scaled(gains)  # to [0, 1] first, where no square overflows
     spread = spread - spread.mean()
     deviation = float(spread.std())
-    return spread / deviation if deviation > 0.0 else spread
+    standard: FloatVector = spread / deviation if deviation > 0.0 else spread
+    return standard
 
 
 def _similarity(distance: FloatMatrix, scale: float | None) -> npt.NDArray[np.float64]:
     """The similarity of every pair (m, m), read as MMR reads it."""
-    wide = distance.astype(np.float64)
-    if scale is None:
-        return np.where(np.isinf(wide), 0.0, 1.0 - wide)
-    clipped: npt.NDArray[np.float64] = np.maximum(0.0, 1.0 - wide / max(scale, NOISE))
-    return clipped
+    unit = 1.0 if scale is None else max(scale, NOISE)
+    similarity = 1.0 - distance.astype(np.float64) / unit
+    similarity[np.isinf(similarity)] = 0.0
+    return similarity if scale is None else np.maximum(0.0, similarity)

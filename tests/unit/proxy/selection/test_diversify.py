@@ -89,11 +89,12 @@ def test_relevance_only_is_rank_order(
 
 def test_a_cluster_is_as_relevant_as_its_best_member() -> None:
     # Cluster 0 is represented by the last of the pool; at nearly relevance only it must come first all the same.
-    for diversifier in (
+    relevant: list[Diversifier] = [
         Mmr(weight=0.99, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
         Dpp(diversity=0.01),
         *(External(method=method, diversity=0.01) for method in Method),
-    ):
+    ]
+    for diversifier in relevant:
         assert picked(pool(angles(0, 90, 180, 5)), 1, diversifier, last_stands=True)[0] == [3]
 
 
