@@ -1,4 +1,4 @@
-"""The command line: `vecsieve serve | embedded | demo | check`. Holds the process fence, the second of the two.
+"""The command line: `vecsieve serve | embedded | demo | calibrate | check`. Holds the process fence, the second of the two.
 
 Everything heavy is imported inside the commands, after the number of BLAS threads is fixed: numpy reads it once.
 """
@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-EXTRAS = frozenset({"qdrant_client", "qdrant_edge"})  # `embedded` and `demo` load them, `serve` never does
+EXTRAS = frozenset({"qdrant_client", "qdrant_edge"})  # `embedded`, `demo` and the jobs load them, `serve` never does
 
 app = typer.Typer(
     name="vecsieve",
@@ -80,6 +80,41 @@ def demo(
     from vecsieve.proxy.demo.command import run
 
     raise typer.Exit(run(query=query, keep=keep))
+
+
+@app.command()
+def calibrate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads them off the signature
+    url: Annotated[str, typer.Option(help="The database's URL; without a port 6333.", show_default=False)],
+    collection: Annotated[str, typer.Option(help="The collection to read; nothing is written to it.")],
+    vector: Annotated[str | None, typer.Option(help="Which named vector; not needed when there is one.")] = None,
+    sample: Annotated[int, typer.Option(help="How many points to look at.", min=20, max=100_000)] = 2000,
+    text_field: Annotated[str | None, typer.Option(help="Payload field with the text, dots for a way.")] = None,
+    pairs: Annotated[Path | None, typer.Option(help="Labelled pairs (JSON lines) to fit the cut to.")] = None,
+    precision: Annotated[float, typer.Option(help="What share of the pairs must be right.", min=0.5, max=1.0)] = 0.95,
+    out: Annotated[Path | None, typer.Option(help="Write the profile here, whole or not at all.")] = None,
+    rate: Annotated[float, typer.Option(help="Requests a second at most.", min=0.1, max=10_000.0)] = 20.0,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the report.")] = False,
+) -> None:
+    """Find out how near a copy is in a live collection: a report, and a profile file for the proxy."""
+    from vecsieve.proxy.jobs.calibrate.command import Arguments, run
+
+    arguments = Arguments(
+        url=url,
+        collection=collection,
+        vector=vector,
+        sample=sample,
+        text_field=text_field,
+        pairs=pairs,
+        precision=precision,
+        out=out,
+        requests_per_second=rate,
+        api_key_env=api_key_env,
+        as_json=as_json,
+    )
+    raise typer.Exit(run(arguments))
 
 
 @app.command()

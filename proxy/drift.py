@@ -16,6 +16,9 @@ from vecsieve.proxy.profiles import Profile
 ENTRIES = 1024  # collections watched: about 2 MB when all windows are full
 WINDOW = 200  # pools
 WIDENED = 1.25  # live pools are drawn around queries, the profile's around points: some play is no drift
+# The nearest ten lie nearer to each other than the nearest fifty: over eight labelled sets up to 62 % of pools of 10 lie
+# outside the widened range although nothing has changed, 14 % of pools of 24, and 4 % of pools of 40.
+SMALLEST_POOL = 20
 DRIFTED_SHARE = 0.5
 FITTING_SHARE = 0.25  # less than the share above, so that pools on the border do not report in turns
 
@@ -44,16 +47,17 @@ class Drift:
         self._entries = entries
         self._watched: OrderedDict[tuple[str, str], _Watch] = OrderedDict()
 
-    def observe(self, profile: Profile, *, dimension: int, median: float) -> Event | None:
+    def observe(self, profile: Profile, *, dimension: int, median: float, size: int) -> Event | None:
         """Look at one live pool; what it changed, once each time. A new profile starts anew.
 
         ``median``: the pool's median pairwise distance; one that is not above zero says nothing and is not counted.
+        ``size``: of how many candidates; the median of few says nothing either.
         """
         watch = self._watch(profile)
         if dimension != profile.dimension:
             watch.outside.clear()
             return _became(watch, Event.DIMENSION)
-        if not (median > 0.0 and math.isfinite(median)):
+        if size < SMALLEST_POOL or not (median > 0.0 and math.isfinite(median)):
             return None
         watch.outside.append(not _fits(profile, median))
         if len(watch.outside) < WINDOW:

@@ -17,7 +17,7 @@ from vecsieve.config.findings import validated
 from vecsieve.config.problems import Problem, SettingsError, dotted
 from vecsieve.config.values import CosineDistance, Count, Name
 
-VERSION = 1
+VERSION: Literal[1] = 1
 LARGEST_FILE_BYTES = 64 * 1024  # a profile is under 1 kB
 
 Signature = tuple[int, int, int]  # modified (ns), size (bytes), inode: a rename into place changes at least one

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from types import FrameType
 
 import numpy as np
 from rich.console import Console
@@ -21,6 +19,7 @@ from vecsieve.proxy.demo.corpus import Corpus, CorpusDamaged
 from vecsieve.proxy.demo.corpus import load as load_corpus
 from vecsieve.proxy.demo.keeping import Addresses, instructions, invitation
 from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
+from vecsieve.proxy.ending import ended_by_signals
 from vecsieve.proxy.fetching import fetch_k, grown_fetch_k
 from vecsieve.proxy.policies import Policies
 
@@ -43,7 +42,7 @@ def run(*, query: str | None, keep: bool) -> int:
     try:
         corpus = load_corpus()
         choice = choose([question.text for question in corpus.questions], DEFAULT_QUESTION if query is None else query)
-        with _ended_by_signals(), _servers() as addresses:
+        with ended_by_signals(), _servers() as addresses:
             _play(corpus, choice, addresses, console)
             if keep:
                 _keep(corpus, choice, addresses, console)
@@ -89,25 +88,3 @@ def _servers() -> Iterator[Addresses]:
         proxy_arguments = ("serve", "--backend", "qdrant", "--upstream", upstream, *listen)
         with child(proxy_arguments, announces=(_PROXY, _ADMIN)) as proxy:
             yield Addresses(engine=upstream, proxy=proxy[_PROXY], admin=proxy[_ADMIN])
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the demo as Ctrl-C does, so that they leave no process behind either.
-
-    Signals are the main thread's business: elsewhere nothing is installed.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    wanted = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, _interrupt) for number in wanted]
-    try:
-        yield
-    finally:
-        for number, handler in zip(wanted, before, strict=True):
-            signal.signal(number, handler)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

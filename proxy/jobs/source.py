@@ -72,5 +72,5 @@ class Source(Protocol):
         """For each row of ``vectors`` (m, d) the ``count`` nearest points by the database's own index, best first.
 
         The number beside a point is its distance as the proxy's cuts are compared with it (selection/geometry.py), not
-        the database's score. A vector that is in the collection finds itself, and its exact copies before or after it.
+        the database's score; infinite where there is nothing to compare. A vector that is in the collection finds itself, and its exact copies before or after it.
         """

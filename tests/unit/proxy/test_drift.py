@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.profiles import profile
-from vecsieve.proxy.drift import FITTING_SHARE, WIDENED, WINDOW, Drift, Event
+from vecsieve.proxy.drift import FITTING_SHARE, SMALLEST_POOL, WIDENED, WINDOW, Drift, Event
 
 FITS = 0.4
 STRANGE = 0.9
 
 
 def feed(drift: Drift, *medians: float, dimension: int = 384) -> list[Event]:
-    events = [drift.observe(profile(), dimension=dimension, median=median) for median in medians]
+    events = [drift.observe(profile(), dimension=dimension, median=median, size=40) for median in medians]
     return [event for event in events if event is not None]
 
 
@@ -77,17 +77,24 @@ def test_a_pool_without_anything_to_measure_is_not_counted(median: float) -> Non
     assert feed(Drift(), *[median] * (5 * WINDOW)) == []
 
 
+@pytest.mark.parametrize(("size", "counted"), [(SMALLEST_POOL - 1, False), (SMALLEST_POOL, True)])
+def test_pools_of_few_candidates_are_not_counted(size: int, *, counted: bool) -> None:
+    drift = Drift()
+    events = [drift.observe(profile(), dimension=384, median=STRANGE, size=size) for _ in range(WINDOW)]
+    assert events[-1] is (Event.MEDIANS if counted else None)
+
+
 def test_a_new_profile_starts_anew() -> None:
     drift = Drift()
     feed(drift, *[STRANGE] * WINDOW)
-    assert drift.observe(profile(cut=0.1), dimension=384, median=FITS) is None
+    assert drift.observe(profile(cut=0.1), dimension=384, median=FITS, size=40) is None
     assert drift.drifted("docs", "") is None
 
 
 def test_the_collection_unseen_for_longest_is_forgotten_first() -> None:
     drift = Drift(entries=2)
     for name in ("a", "b", "a", "c"):
-        drift.observe(profile(collection=name), dimension=768, median=FITS)
+        drift.observe(profile(collection=name), dimension=768, median=FITS, size=40)
     assert len(drift) == 2
     assert [drift.drifted(name, "") for name in "abc"] == [Event.DIMENSION, None, Event.DIMENSION]
 
@@ -96,7 +103,7 @@ def test_the_collection_unseen_for_longest_is_forgotten_first() -> None:
 def test_no_event_is_said_twice_in_a_row(pools: list[tuple[int, float]]) -> None:
     """Whatever the pools, an event always differs from the one before it."""
     drift = Drift()
-    events = [drift.observe(profile(), dimension=dimension, median=median) for dimension, median in pools]
+    events = [drift.observe(profile(), dimension=dimension, median=median, size=40) for dimension, median in pools]
     said = [event for event in events if event is not None]
     assert all(one is not other for one, other in pairwise(said))
     assert not said or said[0] is not Event.RECOVERED

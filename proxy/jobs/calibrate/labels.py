@@ -1,0 +1,119 @@
+"""The labelled pairs a user brings: which points are copies of each other, as one JSON object a line.
+
+``{"a": id, "b": id, "copy": true}`` names two points of the collection; ``{"distance": 0.07, "copy": false}`` brings
+the distance along, for labels made elsewhere with the same embedding model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.proxy.jobs.source import Point, PointId, Source
+from vecsieve.proxy.selection.geometry import across, rows_of
+from vecsieve.proxy.selection.values import FloatVector
+
+MOST_PROBLEMS = 20  # a file of another format is wrong in every line
+_READ_PAGE = 100
+
+
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    copy: bool
+    a: int | str | None = None
+    b: int | str | None = None
+    distance: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """``pair``: two ids, or None when ``distance`` is known."""
+
+    copy: bool
+    pair: tuple[PointId, PointId] | None
+    distance: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """``distances``: (n,) float64; ``copies``: (n,) bool. ``missing``: labels whose points are gone or have no vector."""
+
+    distances: FloatVector
+    copies: npt.NDArray[np.bool_]
+    missing: int
+
+
+def read_labels(path: Path) -> tuple[Label, ...]:
+    """Every label of the file. Raises SettingsError that names each wrong line, up to twenty."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        seen = (error.strerror or "an error").lower()
+        raise SettingsError([Problem(str(path), seen, "a readable file of labelled pairs")]) from error
+    labels: list[Label] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            labels.append(_label(line))
+        except ValueError as error:
+            wanted = '{"a": id, "b": id, "copy": true or false} or {"distance": number, "copy": true or false}'
+            problems.append(Problem(f"{path}, line {number}", str(error), wanted))
+    if problems:
+        raise SettingsError(problems[:MOST_PROBLEMS])
+    return tuple(labels)
+
+
+def resolved(labels: Sequence[Label], source: Source) -> Labelled:
+    """Distances of the labelled pairs, reading the points they name. Raises SourceError."""
+    named = sorted({each for label in labels if label.pair for each in label.pair}, key=_order)
+    points = {
+        point.id: point
+        for start in range(0, len(named), _READ_PAGE)
+        for point in source.read(named[start : start + _READ_PAGE])
+    }
+    magnitude = source.shape().magnitude
+    measured = [(_distance(label, points, magnitude=magnitude), label.copy) for label in labels]
+    known = [(distance, copy) for distance, copy in measured if np.isfinite(distance)]
+    return Labelled(
+        distances=np.array([distance for distance, _ in known], np.float64),
+        copies=np.array([copy for _, copy in known], np.bool_),
+        missing=len(measured) - len(known),
+    )
+
+
+def _label(line: bytes) -> Label:
+    """Raises ValueError that says what was seen."""
+    try:
+        read = msgspec.json.decode(line, type=_Line)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from None
+    if read.distance is not None and read.a is None and read.b is None:
+        if not 0.0 <= read.distance <= 2.0:
+            raise ValueError(f"distance {read.distance}, which no cosine distance is")
+        return Label(copy=read.copy, pair=None, distance=read.distance)
+    if read.distance is None and read.a is not None and read.b is not None:
+        if read.a == read.b:
+            raise ValueError("the same point twice")
+        return Label(copy=read.copy, pair=(read.a, read.b), distance=None)
+    raise ValueError("neither two ids nor a distance" if read.distance is None else "a distance and ids")
+
+
+def _distance(label: Label, points: dict[PointId, Point], *, magnitude: bool) -> float:
+    if label.pair is None:
+        return np.nan if label.distance is None else label.distance
+    one, other = (points.get(each) for each in label.pair)
+    if one is None or other is None or one.vector is None or other.vector is None:
+        return np.nan
+    return float(across(rows_of(one.vector[None]), rows_of(other.vector[None]), magnitude=magnitude)[0, 0])
+
+
+def _order(value: PointId) -> tuple[bool, int, str]:
+    """Numbers first, then texts: a file may hold both."""
+    return (True, 0, value) if isinstance(value, str) else (False, value, "")

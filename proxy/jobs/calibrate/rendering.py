@@ -1,0 +1,162 @@
+"""The report a person reads: what was seen, what the cut would do, ten pairs to judge it by, what to paste."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vecsieve.config.problems import one_line
+from vecsieve.proxy.jobs.calibrate.borderline import Pair
+from vecsieve.proxy.jobs.calibrate.findings import Findings, profile_of
+from vecsieve.proxy.jobs.calibrate.fit import Fit
+from vecsieve.proxy.jobs.calibrate.proposal import PAGE, Effect, Proposal
+
+
+def report(findings: Findings, *, written: Path | None) -> RenderableType:
+    """The whole report. ``written``: the profile file, None when none was asked for."""
+    return Group(
+        _seen(findings),
+        Text(),
+        _density(findings.proposal),
+        Text(),
+        _decision(findings.proposal),
+        Text(),
+        _pairs(findings.pairs),
+        _how_to_read(findings),
+        Text(),
+        _what_now(findings, written),
+    )
+
+
+def _seen(findings: Findings) -> Table:
+    survey, shape, profile = findings.survey, findings.survey.shape, profile_of(findings)
+    medians = profile.pool_median
+    taken = "all of them" if survey.sample.step <= 1.0 else f"about every {survey.sample.step:.0f}th by id"
+    unusable = f", {survey.unusable} without a usable vector" if survey.unusable else ""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row("Collection", Text(one_line(findings.collection)))
+    table.add_row("Vector", Text(f"{shape.vector_name or 'unnamed'}, {shape.dimension} dimensions, {shape.distance}"))
+    table.add_row("Sample", f"{len(survey.sample.ids)} of {survey.sample.listed} points, {taken}{unusable}")
+    table.add_row(
+        "Pools",
+        f"{profile.pools} of the 50 nearest points; their median distance is {medians.percentile_50:.3f} "
+        f"(1 % below {medians.percentile_1:.3f}, 1 % above {medians.percentile_99:.3f})",
+    )
+    table.add_row("Unrelated", f"two points of the sample are {survey.unrelated:+.3f} alike on average (cosine)")
+    return table
+
+
+def _density(proposal: Proposal) -> Table:
+    table = Table(box=box.ROUNDED, title="How many points have another point that near", title_justify="left")
+    table.add_column("distance at most", justify="right")
+    table.add_column("of the points", justify="right")
+    table.add_column("")
+    for distance, share in proposal.density:
+        note = "same vector" if distance == 0.0 else "the proposed cut" if distance == proposal.cut else ""
+        style = "bold" if distance == proposal.cut else ""
+        table.add_row(
+            f"{distance:.4f}" if note == "the proposed cut" else f"{distance:.2f}", _share(share), note, style=style
+        )
+    return table
+
+
+def _decision(proposal: Proposal) -> Text:
+    text = Text.assemble(("Proposed cut ", "bold"), (f"{proposal.cut:.4f}", "bold green"), ": ")
+    text.append(_by_rule(proposal) if proposal.fit is None else _by_labels(proposal.fit))
+    low, high = proposal.default_cuts
+    text.append(f"\nWith it {_does(proposal.effect)}.")
+    text.append(
+        f"\nThe default, which reads each pool anew, would cut between {low:.3f} and {high:.3f}; "
+        f"with it {_does(proposal.default_effect)}."
+    )
+    return text
+
+
+def _by_rule(proposal: Proposal) -> str:
+    return f"the default's rule, applied to the mean of the pools' medians ({proposal.mean_median:.3f})."
+
+
+def _by_labels(fit: Fit) -> str:
+    missing = f" ({fit.missing} more name points that are gone or have no vector)" if fit.missing else ""
+    return (
+        f"the largest at which at least {_share(fit.wanted)} of {fit.labelled} labelled pairs{missing} are told right. "
+        f"{fit.merged} pairs lie at or below it, {fit.right} of them copies: precision {fit.precision:.3f}, with 95 % "
+        f"confidence at least {fit.lower_bound:.3f}, for pairs like the labelled ones. "
+        f"It finds {_share(fit.recall)} of the labelled copies."
+    )
+
+
+def _does(effect: Effect) -> str:
+    return (
+        f"{_share(effect.copies)} of the first {PAGE} results around a point are copies of one above, "
+        f"and {_share(effect.pages)} of such pages have one"
+    )
+
+
+def _pairs(pairs: tuple[Pair, ...]) -> RenderableType:
+    if not pairs:
+        return Text("No two points of any pool lie near the cut: nothing hangs on where exactly it is.")
+    table = Table(box=box.ROUNDED, title="Pairs around the cut", title_justify="left", expand=True)
+    table.add_column("distance", justify="right", no_wrap=True)
+    table.add_column("one", ratio=1)
+    table.add_column("other", ratio=1)
+    for number, pair in enumerate(pairs):
+        last_merged = pair.merged and (number + 1 == len(pairs) or not pairs[number + 1].merged)
+        style = "green" if pair.merged else "yellow"
+        distance = Text(f"{pair.distance:.4f}\n{'merged' if pair.merged else 'kept apart'}", style=style)
+        table.add_row(distance, *(_side(pair, at) for at in (0, 1)), end_section=last_merged)
+    return table
+
+
+def _side(pair: Pair, at: int) -> Text:
+    text = pair.texts[at]
+    shown = printable(text) if text is not None else "(no text: name its field with --text-field)"
+    return Text.assemble((one_line(str(pair.ids[at])), "bold"), "\n", (shown, "dim" if text is None else ""))
+
+
+def printable(text: str) -> str:
+    """A text as a table may show it: no control characters, whatever a payload holds."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _how_to_read(findings: Findings) -> Text:
+    if not findings.pairs:
+        return Text()
+    return Text(
+        "Read the pairs from the line outwards. Where those above it say different things, take a smaller cut: the "
+        "distance of the last pair that is a copy. Where those below it still say the same, take a larger one. A cut of your "
+        "own goes into the profile file or the settings. Better than reading ten is a file of pairs with your verdict, "
+        'for --pairs: {"a": id, "b": id, "copy": true} a line.',
+        style="dim",
+    )
+
+
+def _what_now(findings: Findings, written: Path | None) -> Text:
+    cut = f"{findings.proposal.cut:.4f}"
+    text = Text("What now", style="bold")
+    if written is not None:
+        text.append("\nThe profile was written to ", style="not bold").append(str(written), style="not bold")
+        text.append("; the proxy uses it, and warns when the embedding model changes, with these settings:\n\n")
+        text.append(f"profiles:\n  directory: {written.parent.resolve()}\n", style="not bold cyan")
+        text.append("\nA policy with a fixed threshold ignores it.", style="not bold")
+        return text
+    text.append("\nNothing was written. Either fix the cut in the settings:\n\n", style="not bold")
+    name = findings.collection.replace("'", "''")
+    text.append(f"rules:\n  - collection: '{name}'\n    policy:\n", style="not bold cyan")
+    text.append(f"      threshold: {{fixed: {cut}}}\n", style="not bold cyan")
+    text.append(
+        "\nor run again with --out DIRECTORY/NAME.json and name the directory under `profiles`: the proxy then also warns "
+        "when the embedding model changes.",
+        style="not bold",
+    )
+    return text
+
+
+def _share(share: float) -> str:
+    return f"{share:.1%}"
