@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
+from itertools import takewhile
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def differing(one: str | None, other: str | None) -> tuple[str | None, str | Non
     """Both texts shortened to what is worth reading: a long beginning that they share is left out of both."""
     if one is None or other is None:
         return one and one[:SHOWN_CHARACTERS], other and other[:SHOWN_CHARACTERS]
-    shared = len(commonprefix((one, other)))
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
     start = shared - KEPT_SHARED if shared > SHOWN_CHARACTERS // 2 else 0
     return _from(one, start), _from(other, start)
 

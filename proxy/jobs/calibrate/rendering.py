@@ -35,7 +35,7 @@ def report(findings: Findings, *, written: Path | None) -> RenderableType:
 def _seen(findings: Findings) -> Table:
     survey, shape, profile = findings.survey, findings.survey.shape, profile_of(findings)
     medians = profile.pool_median
-    taken = "all of them" if survey.sample.step <= 1.0 else f"about every {survey.sample.step:.0f}th by id"
+    taken = "all of them" if len(survey.sample.ids) == survey.sample.listed else "evenly spread over the ids"
     unusable = f", {survey.unusable} without a usable vector" if survey.unusable else ""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")

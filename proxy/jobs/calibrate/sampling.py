@@ -1,4 +1,4 @@
-"""Which points are looked at: every n-th id of the whole collection, in the order of ids.
+"""Which points are looked at: ids evenly spread over the whole collection, in the order of ids.
 
 Ids are listed without vectors and payloads, which a database answers from its id index: a million are a hundred
 requests. A random sample of the same size would say as much, but not the same twice.
@@ -21,11 +21,6 @@ class Sample:
 
     ids: tuple[PointId, ...]
     listed: int
-
-    @property
-    def step(self) -> float:
-        """Every how many-th id was taken; 1.0 when all were."""
-        return self.listed / len(self.ids) if self.ids else 1.0
 
 
 def spread(source: Source, wanted: int, progress: Advance) -> Sample:

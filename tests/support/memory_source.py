@@ -1,0 +1,70 @@
+"""A collection in memory, read as jobs read one: exact neighbours, pages of ids, nothing to connect to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vecsieve.proxy.jobs.source import Point, PointId, Shape, Vectors
+from vecsieve.proxy.selection.geometry import across, rows_of
+
+
+class MemorySource:
+    """Implements Source over ``points``, which are given in ascending order of ids."""
+
+    def __init__(self, points: Sequence[Point], *, distance: str = "Cosine", page_limit: int = 10_000) -> None:
+        self._points = {point.id: point for point in points}
+        self._order = [point.id for point in points]
+        self._limit = page_limit
+        self._vectors = [point for point in points if point.vector is not None]
+        dimension = max((len(point.vector) for point in points if point.vector is not None), default=1)
+        self._shape = Shape(
+            points=len(points), dimension=dimension, distance=distance, vector_name="", vector_names=("",)
+        )
+        self.requests = 0
+
+    def shape(self) -> Shape:
+        return self._shape
+
+    def ids(self, *, after: PointId | None, page: int) -> tuple[list[PointId], PointId | None]:
+        self.requests += 1
+        start = 0 if after is None else self._order.index(after)
+        end = start + min(page, self._limit)
+        return self._order[start:end], self._order[end] if end < len(self._order) else None
+
+    def scroll(self, *, after: PointId | None, page: int) -> tuple[list[Point], PointId | None]:
+        ids, following = self.ids(after=after, page=page)
+        return [self._points[each] for each in ids], following
+
+    def read(self, ids: Sequence[PointId]) -> list[Point]:
+        self.requests += 1
+        return [self._points[each] for each in ids if each in self._points]
+
+    def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
+        self.requests += 1
+        held = np.stack([point.vector for point in self._vectors if point.vector is not None])
+        distances = across(rows_of(vectors), rows_of(held), magnitude=self._shape.magnitude)
+        return [
+            [(self._vectors[at], float(row[at])) for at in np.argsort(row, kind="stable")[:count].tolist()]
+            for row in distances
+        ]
+
+
+def points(vectors: Vectors, payloads: Sequence[Mapping[str, object]] | None = None) -> list[Point]:
+    """One point a row, ids 0 …; without ``payloads`` each has its own text."""
+    held = payloads if payloads is not None else [{"text": f"text number {row}"} for row in range(len(vectors))]
+    return [
+        Point(id=row, vector=vector, payload=payload)
+        for row, (vector, payload) in enumerate(zip(vectors, held, strict=True))
+    ]
+
+
+def families(count: int, copies: int, *, noise: float = 0.004, dimension: int = 48, seed: int = 3) -> Vectors:
+    """``count`` unrelated directions, ``copies`` of each with a little noise; a family's members follow each other."""
+    rng = np.random.default_rng(seed)
+    bases = rng.normal(size=(count, dimension))
+    bases /= np.linalg.norm(bases, axis=1, keepdims=True)
+    return (np.repeat(bases, copies, axis=0) + rng.normal(scale=noise, size=(count * copies, dimension))).astype(
+        np.float32
+    )
