@@ -1,4 +1,4 @@
-"""The command line: `vecsieve serve | embedded | demo | calibrate | check`. Holds the process fence, the second of the two.
+"""The command line: `vecsieve serve | embedded | demo | calibrate | analyze | check`. Holds the process fence, the second of the two.
 
 Everything heavy is imported inside the commands, after the number of BLAS threads is fixed: numpy reads it once.
 """
@@ -113,6 +113,45 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads t
         requests_per_second=rate,
         api_key_env=api_key_env,
         as_json=as_json,
+    )
+    raise typer.Exit(run(arguments))
+
+
+@app.command()
+def analyze(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads them off the signature
+    url: Annotated[str, typer.Option(help="The database's URL; without a port 6333.", show_default=False)],
+    collection: Annotated[str, typer.Option(help="The collection to read; nothing is written to it.")],
+    vector: Annotated[str | None, typer.Option(help="Which named vector; not needed when there is one.")] = None,
+    text_field: Annotated[str | None, typer.Option(help="Payload field with the text, dots for a way.")] = None,
+    source_field: Annotated[str | None, typer.Option(help="Payload field that says where a point is from.")] = None,
+    cut: Annotated[float | None, typer.Option(help="Distance up to which points are copies.", min=0.0, max=2.0)] = None,
+    profile: Annotated[Path | None, typer.Option(help="Take the cut from this profile of `calibrate`.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Look at so many points, evenly spread.", min=1)] = None,
+    rate: Annotated[float, typer.Option(help="Requests a second at most.", min=0.1, max=10_000.0)] = 20.0,
+    json: Annotated[str | None, typer.Option(help="Write the report as JSON; - prints it instead.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
+    state: Annotated[Path | None, typer.Option(help="Keep here how far it came; run again to go on.")] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY")
+    ] = None,
+) -> None:
+    """Find the copies in a live collection: how many, in which families, from which sources."""
+    from vecsieve.proxy.jobs.analyze.command import Arguments, run
+
+    arguments = Arguments(
+        url=url,
+        collection=collection,
+        vector=vector,
+        text_field=text_field,
+        source_field=source_field,
+        cut=cut,
+        profile=profile,
+        limit=limit,
+        requests_per_second=rate,
+        json=json,
+        html=html,
+        state=state,
+        api_key_env=api_key_env,
     )
     raise typer.Exit(run(arguments))
 

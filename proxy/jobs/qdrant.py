@@ -12,7 +12,7 @@ from vecsieve.config.problems import masked
 from vecsieve.proxy.jobs.pace import Pace
 from vecsieve.proxy.jobs.refusals import explained, known_errors
 from vecsieve.proxy.jobs.source import Point, PointId, Shape, SourceError, Vectors
-from vecsieve.proxy.selection.geometry import across, rows_of
+from vecsieve.proxy.selection.geometry import NOISE, across, rows_of
 
 T = TypeVar("T")
 
@@ -137,6 +137,21 @@ class QdrantSource:
         pools = [[self._point(scored) for scored in answer.points] for answer in answers]
         return [self._measured(vector, pool) for vector, pool in zip(vectors, pools, strict=True)]
 
+    def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
+        """As ``neighbours``, ids and distances alone: under cosine the score says the distance, and no vector need travel."""
+        from qdrant_client import models
+
+        shape = self.shape()
+        if shape.distance != "Cosine":
+            return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
+        exact = models.SearchParams(quantization=models.QuantizationSearchParams(rescore=True))
+        requests = [
+            models.QueryRequest(query=vector.tolist(), using=shape.vector_name or None, limit=count, params=exact)
+            for vector in vectors
+        ]
+        answers = self._ask(lambda: self._client.query_batch_points(self._collection, requests))
+        return [[(_plain_id(each.id), _distance(each.score)) for each in answer.points] for answer in answers]
+
     def close(self) -> None:
         """Let go of the connections."""
         self._client.close()
@@ -184,6 +199,12 @@ class QdrantSource:
         except known_errors():
             return ()
         return tuple(sorted(each.name for each in found))[:_MOST_NAMED]
+
+
+def _distance(score: float) -> float:
+    """A cosine score as a distance; what float32 cannot tell from zero is zero, as in selection/geometry.py."""
+    distance = min(1.0 - score, 2.0)
+    return 0.0 if distance < NOISE else distance
 
 
 def _declared(

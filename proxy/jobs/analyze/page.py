@@ -1,0 +1,241 @@
+"""The report as one HTML page that needs nothing else: no script, no font, no picture from anywhere.
+
+Everything the collection says is hostile until escaped, and the page's own policy forbids whatever would slip through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from vecsieve.proxy.jobs.analyze.charts import Column, Curve, columns, curves
+from vecsieve.proxy.jobs.analyze.conclusions import cautions, conclusions, cut_said, percent
+from vecsieve.proxy.jobs.analyze.density import Density
+from vecsieve.proxy.jobs.analyze.report import Family, Member, Report
+from vecsieve.proxy.jobs.analyze.sources import SourceRow, Sources
+from vecsieve.proxy.jobs.analyze.style import STYLE
+from vecsieve.proxy.jobs.analyze.terminal import size_said
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page(report: Report) -> str:
+    """The whole document."""
+    title = escape(f"Redundancy of {report.about.collection}")
+    parts = (
+        _opening(report),
+        _density(report),
+        _saving(report),
+        _families(report) if report.families.count else "",
+        _sources(report.sources) if report.sources is not None else "",
+        _examples(report.families.examples) if report.families.examples else "",
+        _closing(report),
+    )
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _opening(report: Report) -> str:
+    about = report.about
+    vector = f", vector {about.vector_name}" if about.vector_name else ""
+    facts = f"{about.points:,} points{vector}, {about.dimension} dimensions, {about.distance}. Copies: within a distance of "
+    said = "".join(f"<li>{escape(each)}</li>" for each in conclusions(report))
+    warned = "".join(f'<p class="warn">{escape(each)}</p>' for each in cautions(report))
+    return (
+        f"<header><h1>Redundancy of {escape(about.collection)}</h1>"
+        f'<p class="soft">{escape(facts + cut_said(report))}.</p></header>\n{_tiles(report)}\n<ul>{said}</ul>\n{warned}'
+    )
+
+
+def _tiles(report: Report) -> str:
+    whole, saving = report.about.examined, report.saving
+    could_go = "not known" if report.near.redundant is None else percent(report.near.redundant, whole)
+    average = f"{saving.copies / saving.searches:.1f}" if saving.searches else "-"
+    tiles = (
+        ("have a copy", percent(report.near.with_copy, whole), f"{report.near.with_copy:,} of {whole:,} points"),
+        ("have an exact copy", percent(report.exact.with_copy, whole), f"{report.exact.with_copy:,} points"),
+        ("could go", could_go, "if one of each family stayed"),
+        ("families", f"{report.families.count:,}", f"the largest of {report.families.largest:,} points"),
+        (f"copies in a top {saving.top_k}", average, f"mean of {saving.searches:,} searches"),
+    )
+    return (
+        '<dl class="tiles">'
+        + "".join(
+            f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
+            for name, value, note in tiles
+        )
+        + "</dl>"
+    )
+
+
+def _density(report: Report) -> str:
+    whole = max(1, report.about.examined)
+    curve = report.density
+    have = Curve(name="have a copy", kind=1, points=tuple((each.cut, each.with_copy / whole) for each in curve))
+    known = tuple((each.cut, each.redundant / whole) for each in curve if each.redundant is not None)
+    lines = [have, Curve(name="could go", kind=2, points=known)] if known else [have]
+    end = max(0.3, *(each.cut for each in curve))
+    chart = curves(
+        "Share of points with a copy, by distance", lines, end=end, mark=(report.cut.value, f"{report.cut.value:.3f}")
+    )
+    rows = [_density_row("exact", report.exact.with_copy, report.exact.redundant, whole)]
+    rows += [_density_row(_cut_name(each, report), each.with_copy, each.redundant, whole) for each in curve]
+    at = next((number for number, each in enumerate(curve) if each.cut == report.cut.value), -2)
+    keys = " ".join(
+        f'<span class="key{line.kind}">{"━━" if line.kind == 1 else "╍╍"}</span> {line.name}' for line in lines
+    )
+    caption = f"By the distance up to which points count as copies. {keys}"
+    table = _table("Points by distance", ("distance", "have a copy", "could go"), rows, chosen=at + 1)
+    return _section("How many points have a copy", _pair(chart, caption, table))
+
+
+def _cut_name(each: Density, report: Report) -> str:
+    return f"{each.cut:.3f}" + (", relative" if each.cut == report.cut.relative else "")
+
+
+def _density_row(name: str, with_copy: int, redundant: int | None, whole: int) -> tuple[str, str, str]:
+    could_go = "not known" if redundant is None else f"{redundant:,} ({percent(redundant, whole)})"
+    return name, f"{with_copy:,} ({percent(with_copy, whole)})", could_go
+
+
+def _saving(report: Report) -> str:
+    saving = report.saving
+    most = max(1, *saving.by_copies)
+    bars = [
+        Column(label=str(copies), said=f"{searches:,}" if searches else "", height=searches / most)
+        for copies, searches in enumerate(saving.by_copies)
+    ]
+    rows = [
+        (str(copies), f"{searches:,}", percent(searches, saving.searches))
+        for copies, searches in enumerate(saving.by_copies)
+    ]
+    caption = (
+        f"Searches by how many of their first {saving.top_k} results are copies of a better one. The questions are stored "
+        "points spread over the collection; real questions meet rather fewer copies."
+    )
+    chart = columns(f"Searches by copies among the first {saving.top_k} results", bars)
+    table = _table("Searches by copies", ("copies", "searches", "share"), rows)
+    return _section("What a search returns", _pair(chart, caption, table))
+
+
+def _families(report: Report) -> str:
+    sizes = report.families.sizes
+    most = max(1, *(each.points for each in sizes))
+    bars = [
+        Column(
+            label=size_said(each.smallest, each.largest),
+            said=f"{each.points:,}" if each.points else "",
+            height=each.points / most,
+        )
+        for each in sizes
+    ]
+    rows = [
+        (size_said(each.smallest, each.largest), f"{each.families:,}", f"{each.points:,}")
+        for each in sizes
+        if each.families
+    ]
+    caption = (
+        "Points by the size of their family. A family is a leader and what lies within the cut of it; nothing chains."
+    )
+    table = _table("Families by size", ("size", "families", "points"), rows)
+    return _section("Families of copies", _pair(columns("Points by size of family", bars), caption, table))
+
+
+def _sources(sources: Sources) -> str:
+    heads = "".join(f'<th scope="col" class="name">{escape(row.name)}</th>' for row in sources.rows)
+    body = "".join(_source_row(row) for row in sources.rows)
+    more = f" {sources.distinct:,} sources in all." if sources.distinct > len(sources.rows) else ""
+    return _section(
+        "Who repeats whom",
+        "<p class=\"soft\">How much of the row's source stands in the column's again. On the diagonal: in the source itself."
+        f"{more}</p>"
+        '<div class="wide"><table class="heat"><caption>Share of each source with a copy in each source</caption><thead><tr>'
+        '<th scope="col" class="left">source</th><th scope="col">points</th><th scope="col">have a copy</th>'
+        f"{heads}</tr></thead><tbody>{body}</tbody></table></div>",
+    )
+
+
+def _source_row(row: SourceRow) -> str:
+    cells = "".join(
+        f'<td style="--share:{copied / max(1, row.points):.2f}">{escape(percent(copied, row.points))}</td>'
+        for copied in row.copied
+    )
+    return (
+        f'<tr><th scope="row" class="name">{escape(row.name)}</th><td style="--share:0">{row.points:,}</td>'
+        f'<td style="--share:0">{escape(percent(row.with_copy, row.points))}</td>{cells}</tr>'
+    )
+
+
+def _examples(examples: Iterable[Family]) -> str:
+    return _section(
+        "The largest families",
+        '<p class="soft">Each leader, and members from the nearest to the farthest: read the last line of each to judge '
+        "whether the cut is right.</p>" + "".join(_family(family) for family in examples),
+    )
+
+
+def _family(family: Family) -> str:
+    same = f", {family.exact:,} of them with the same text" if family.exact > 1 else ""
+    rows = [_member(family.leader, "leader"), *(_member(each, _far(each)) for each in family.members)]
+    return (
+        f'<div class="family"><table><caption>{family.size:,} points{same}</caption><thead><tr>'
+        '<th scope="col" class="left figure">distance</th><th scope="col" class="left id">id</th>'
+        '<th scope="col" class="left source">source</th><th scope="col" class="left">text</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _far(member: Member) -> str:
+    return "not known" if member.distance is None else f"{member.distance:.3f}"
+
+
+def _member(member: Member, first: str) -> str:
+    repeats = member.exact and first != "leader"
+    text = '<span class="soft">the same text</span>' if repeats and member.text else escape(member.text or "")
+    cells = (escape(str(member.id)), escape(member.source or ""), text)
+    return (
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f'<td class="left">{cell}</td>' for cell in cells)
+        + "</tr>"
+    )
+
+
+def _closing(report: Report) -> str:
+    about, cut = report.about, report.cut
+    median = "" if cut.median is None else f" Median distance in pools around {cut.pools:,} points: {cut.median:.3f}."
+    said = (
+        f"Made by VecSieve {report.version} from {about.examined:,} points and the database's own index, read-only. "
+        f"Texts under {', '.join(about.text_fields)}; sources under {', '.join(about.source_fields)}.{median}"
+    )
+    return f"<footer>{escape(said)}</footer>"
+
+
+def _section(title: str, inside: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{inside}</section>"
+
+
+def _pair(chart: str, caption: str, table: str) -> str:
+    """``caption``: markup of our own."""
+    return f'<div class="pair"><figure>{chart}<figcaption>{caption}</figcaption></figure>{table}</div>'
+
+
+def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, chosen: int = -1) -> str:
+    """``chosen``: the row that stands out."""
+    first, *others = heads
+    top = f'<th scope="col" class="left">{escape(first)}</th>' + "".join(
+        f'<th scope="col">{escape(head)}</th>' for head in others
+    )
+    body = "".join(
+        ('<tr class="chosen">' if number == chosen else "<tr>")
+        + f'<th scope="row">{escape(row[0])}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for number, row in enumerate(rows)
+    )
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,80 @@
+"""What a search meets here: pools around stored points, as the proxy would see them if those points were the questions.
+
+From them come the relative cut of the collection, and what deduplication would save at top_k 8. A stored text is the friendliest
+question there is to its own copies; a real question that lies between two subjects meets fewer of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.clustering import cluster
+from vecsieve.proxy.selection.geometry import measure
+from vecsieve.proxy.selection.policy import Linkage
+from vecsieve.proxy.selection.thresholds import SCALE_FROM, median_distance
+from vecsieve.proxy.selection.values import FloatMatrix
+
+TOP_K = 8
+FETCHED = 40  # what the proxy asks for at top_k 8
+POOL = SCALE_FROM  # and what the relative cut is read from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """``distance``: (n, n) as selection measures it, with 0 between equal texts. ``median``: what the relative cut scales with."""
+
+    distance: FloatMatrix
+    median: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """Plain answers of ``top_k`` results to ``searches`` questions, and what is a copy among their ``results``.
+
+    ``by_copies``: how many answers have 0, 1, … top_k - 1 copies. ``filled``: results that would be distinct after
+    deduplication, because candidates further down take the copies' places; no more than ``results``.
+    """
+
+    searches: int
+    top_k: int
+    results: int
+    copies: int
+    by_copies: tuple[int, ...]
+    filled: int
+
+
+def pool(vectors: FloatMatrix, keys: npt.NDArray[np.uint64], *, magnitude: bool) -> Pool:
+    """The pool of candidates in rank order. ``vectors``: (n, d), zero for one without. ``keys``: (n,) equal for equal texts, 0 for none."""
+    geometry = measure(vectors, magnitude=magnitude)
+    same = (keys[:, None] == keys[None, :]) & (keys[:, None] != 0)
+    return Pool(distance=np.where(same, np.float32(0.0), geometry.distance), median=median_distance(geometry))
+
+
+def collection_median(pools: Sequence[Pool]) -> float | None:
+    """The median of the pools' medians, None without a pool that has two vectors."""
+    known = [each.median for each in pools if each.median > 0.0]
+    return float(np.median(known)) if known else None
+
+
+def saving(pools: Sequence[Pool], cut: float) -> Saving:
+    """What the pools' first results hold: a copy is what lies within the cut of a better-ranked result that is none."""
+    by_copies = [0] * TOP_K
+    results = filled = 0
+    for each in pools:
+        labels = cluster(each.distance[:FETCHED, :FETCHED], cut, Linkage.LEADER)
+        plain = min(TOP_K, len(labels))
+        by_copies[plain - len(np.unique(labels[:plain]))] += 1
+        results += plain
+        filled += min(plain, int(labels.max()) + 1)
+    return Saving(
+        searches=len(pools),
+        top_k=TOP_K,
+        results=results,
+        copies=sum(copies * answers for copies, answers in enumerate(by_copies)),
+        by_copies=tuple(by_copies),
+        filled=filled,
+    )
