@@ -14,6 +14,7 @@ import numpy as np
 
 from vecsieve.proxy.jobs.calibrate.survey import Pool
 from vecsieve.proxy.jobs.source import PointId
+from vecsieve.proxy.selection.geometry import NOISE
 
 BELOW = (0.6, 0.7, 0.8, 0.9, 1.0)  # of the cut
 ABOVE = (1.01, 1.1, 1.2, 1.3, 1.4)
@@ -52,7 +53,7 @@ def borderline(pools: Sequence[Pool], cut: float) -> tuple[Pair, ...]:
         merged = share <= 1.0
         for at in np.argsort(np.abs(distances - share * cut), kind="stable").tolist():
             ids = _ids(pools, found[at])
-            if (found[at].distance <= cut) is merged and used.isdisjoint(ids):
+            if (found[at].distance <= cut + NOISE) is merged and used.isdisjoint(ids):
                 used.update(ids)
                 pairs.append(_pair(pools, found[at], merged=merged))
                 break

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vecsieve.proxy.jobs.calibrate.labels import Labelled
 from vecsieve.proxy.selection.values import FloatVector
 
-Counts = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.intp]
 
 FEWEST_OF_A_KIND = 15  # copies, and pairs that are none: with fewer any cut between two of them looks perfect
 FEWEST_MERGED = 10  # below the cut: ten of ten right leave a lower bound of 0.72
@@ -43,7 +43,7 @@ class Fit:
 
 
 def fit(labelled: Labelled, *, precision: float) -> Fit:
-    """The largest labelled distance at which at least ``precision`` of the pairs up to it are copies. Raises CannotFit."""
+    """The largest distance of a copy such that at least ``precision`` of the pairs up to it are copies. Raises CannotFit."""
     copies = int(labelled.copies.sum())
     others = len(labelled.copies) - copies
     if min(copies, others) < FEWEST_OF_A_KIND:
@@ -51,12 +51,14 @@ def fit(labelled: Labelled, *, precision: float) -> Fit:
             f"too few labelled pairs: saw {copies} copies and {others} that are none"
             f"{_gone(labelled.missing)}; wanted at least {FEWEST_OF_A_KIND} of each"
         )
-    order = np.argsort(labelled.distances, kind="stable")
-    distances, right = labelled.distances[order], np.cumsum(labelled.copies[order], dtype=np.int64)
-    merged = np.arange(1, len(order) + 1, dtype=np.int64)
-    # Of equal distances only the last is a place to cut: a cut merges all of them.
-    ends = np.append(distances[1:] > distances[:-1], True)
-    good = np.flatnonzero(ends & (right >= precision * merged - _ROUNDING) & (merged >= FEWEST_MERGED))
+    # Only a copy's distance is a place to cut: to end on a pair that is none would let it in and find nothing by it. The
+    # pairs up to a place are all at most that far apart, as a cut merges equal distances together.
+    distances = np.unique(labelled.distances[labelled.copies])
+    merged = np.searchsorted(np.sort(labelled.distances), distances, side="right")
+    right = np.searchsorted(np.sort(labelled.distances[labelled.copies]), distances, side="right")
+    enough = merged >= FEWEST_MERGED
+    distances, merged, right = distances[enough], merged[enough], right[enough]
+    good = np.flatnonzero(right >= precision * merged - _ROUNDING)
     if not len(good):
         raise CannotFit(_no_cut(distances, right, merged, precision))
     at = int(good[-1])
@@ -68,7 +70,7 @@ def fit(labelled: Labelled, *, precision: float) -> Fit:
         precision=float(right[at] / merged[at]),
         lower_bound=wilson_lower_bound(int(right[at]), int(merged[at])),
         recall=float(right[at] / copies),
-        labelled=len(order),
+        labelled=len(labelled.copies),
         missing=labelled.missing,
     )
 
@@ -88,8 +90,7 @@ def _gone(missing: int) -> str:
 
 
 def _no_cut(distances: FloatVector, right: Counts, merged: Counts, precision: float) -> str:
-    enough = merged >= FEWEST_MERGED
-    best = int(np.flatnonzero(enough)[np.argmax((right / merged)[enough])])
+    best = int(np.argmax(right / merged))
     return (
         f"no cut with at least {FEWEST_MERGED} pairs reaches precision {precision:g}: "
         f"the best is {right[best] / merged[best]:.3f} at distance {distances[best]:.4f} ({merged[best]} pairs). "

@@ -11,6 +11,7 @@ from vecsieve.config.policy import RelativeThreshold
 from vecsieve.proxy.jobs.calibrate.fit import Fit
 from vecsieve.proxy.jobs.calibrate.survey import Pool, Survey
 from vecsieve.proxy.selection.clustering import cluster
+from vecsieve.proxy.selection.geometry import NOISE
 from vecsieve.proxy.selection.policy import Linkage
 
 PAGE = 8  # results a page, as in every figure of the README
@@ -59,7 +60,7 @@ def proposed(survey: Survey, fitted: Fit | None) -> Proposal:
         default_cuts=(by_rule(low), by_rule(high)),
         effect=_effect([(pool, cut) for pool in survey.pools]),
         default_effect=_effect([(pool, by_rule(pool.median)) for pool in survey.pools]),
-        density=tuple((each, float((survey.nearest <= each).mean())) for each in sorted({*DENSITY_CUTS, cut})),
+        density=tuple((each, float((survey.nearest <= each + NOISE).mean())) for each in sorted({*DENSITY_CUTS, cut})),
     )
 
 
