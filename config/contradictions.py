@@ -76,10 +76,12 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if isinstance(threshold, RelativeThreshold) and threshold.min > threshold.max:
         wanted = f"at most max ({threshold.max:g})"
         yield _contradiction(("threshold", "min"), shown(threshold.min), wanted, ("threshold", "max"))
-    if policy.order == "mmr" and policy.diversify is None:
-        yield _contradiction(("order",), shown(policy.order), "backend, because diversify is none", ("diversify",))
-    if policy.order == "mmr" and policy.diversify == "mmr" and policy.mmr is None:
-        yield _contradiction(("order",), shown(policy.order), "backend, because mmr is none", ("mmr",), ("diversify",))
+    if policy.order == "mmr" and policy.mmr is None and policy.diversify is None:
+        wanted = "backend, because mmr and diversify are none"
+        yield _contradiction(("order",), shown(policy.order), wanted, ("mmr",), ("diversify",))
+    if policy.mmr is not None and policy.diversify is not None:
+        wanted = "none, because mmr is given and one of the two chooses"
+        yield _contradiction(("diversify",), shown(policy.diversify), wanted, ("mmr",))
     if policy.representative == "longest" and not policy.text_fields:
         wanted = "at least one name, because representative is longest"
         yield _contradiction(("text_fields",), shown(policy.text_fields), wanted, ("representative",))

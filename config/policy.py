@@ -55,17 +55,50 @@ class RelativeThreshold(Model):
     )
 
 
+class GrowingThreshold(Model):
+    """A cut that grows down the page: with m results kept, the next candidate is a copy at a distance of at most
+    min(growing × m ^ power, most) × trust × the pool's median pairwise distance. It walks the ranking from the top; the
+    linkages single, complete and average know no such cut and take {relative: 0.20} instead.
+    """
+
+    growing: Share = Field(
+        default=0.15,
+        description="the second result must be all but equal to the first to be dropped; 0.08 to 0.17 keep as many answers",
+    )
+    power: Annotated[float, Field(ge=0.0, le=4.0)] = Field(
+        default=0.7, description="the chance that a result is the answer falls with its place; 0 = the cut never grows"
+    )
+    most: Annotated[float, Field(ge=0.0, le=2.0)] = Field(
+        default=0.5, description="half the usual distance of two candidates; reached at the seventh result"
+    )
+    trusted: Share = Field(
+        default=0.15,
+        description="trust = r ÷ this, at most 1; r: do results deeper in the ranking lie farther apart? 0 = always trust",
+    )
+    wary: Share = Field(
+        default=0.40, description="least trust: where ranking and vectors disagree, rank does not say who is the answer"
+    )
+    least: CosineDistance = Field(
+        default=0.02, description="copies that differ by rounding still merge in a pool of copies"
+    )
+
+
 def _threshold_kind(value: object) -> str | None:
-    """Which of the two a mapping means; None for what is neither."""
-    if isinstance(value, FixedThreshold) or (isinstance(value, dict) and "fixed" in value):
-        return "fixed"
-    return "relative" if isinstance(value, RelativeThreshold | dict) else None
+    """Which of the three a mapping means, by its own member, else by one that only it has; None for none of them."""
+    for kind, model in (("fixed", FixedThreshold), ("relative", RelativeThreshold), ("growing", GrowingThreshold)):
+        if isinstance(value, model) or (isinstance(value, dict) and kind in value):
+            return kind
+    if isinstance(value, dict):
+        return "growing" if value.keys() & {"power", "most", "trusted", "wary", "least"} else "relative"
+    return None
 
 
 Threshold = Annotated[
-    Annotated[FixedThreshold, Tag("fixed")] | Annotated[RelativeThreshold, Tag("relative")],
+    Annotated[FixedThreshold, Tag("fixed")]
+    | Annotated[RelativeThreshold, Tag("relative")]
+    | Annotated[GrowingThreshold, Tag("growing")],
     Discriminator(_threshold_kind),
-    Wanted("{fixed: …}, or {relative: …, min: …, max: …}"),
+    Wanted("{fixed: …}, {relative: …, min: …, max: …} or {growing: …, power: …, most: …}"),
 ]
 
 
@@ -162,9 +195,10 @@ class PolicySettings(Model):
     mode: Mode = Field(default="on", description="shadow measures beside the untouched answer; off only relays")
     fetch: FetchSettings = FetchSettings()
     linkage: Linkage = Field(
-        default="average", description="single chains neighbours into one; complete splits copies apart"
+        default="leader",
+        description="near a better-ranked result: adding a copy changes no other result; single chains, complete splits",
     )
-    threshold: Threshold = RelativeThreshold()
+    threshold: Threshold = GrowingThreshold()
     when: Literal["redundant", "always"] = Field(
         default="redundant",
         description="act only when two of the first top_k share a cluster: clean pools come back unchanged",
@@ -179,13 +213,13 @@ class PolicySettings(Model):
     authority: Names = Field(default=(), description="sources, the most trusted first, for the tie authority")
     caps: CapSettings = CapSettings()
     diversify: Annotated[Diversifier | None, NoneWord] = Field(
-        default="mmr", description="who chooses among the representatives; msd, cover, ssd need the extra diversifiers"
+        default=None, description="another chooser in MMR's place; msd, cover and ssd need the extra `diversifiers`"
     )
     diversity: Share = Field(
         default=0.4,
-        description="for dpp, msd, cover, ssd: 0.0 = relevance only (mmr has its lambda, the other way round)",
+        description="for `diversify`: 0.0 = relevance only, 1.0 = diversity only (lambda the other way round)",
     )
-    mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = MmrSettings()
+    mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = None
     order: Literal["backend", "mmr"] = Field(
         default="backend", description="clients take the first result for the best and scores for monotone"
     )

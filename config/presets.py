@@ -38,7 +38,7 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
                 "short": "fill",
                 "distance": "cosine",
                 "text": None,
-                "diversify": "mmr",
+                "diversify": None,
             }
         ),
         # No payload is read: for collections whose texts the proxy may not see, or that hold none.

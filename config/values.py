@@ -14,7 +14,7 @@ Backend = Literal["qdrant"]
 Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
-Diversifier = Literal["mmr", "dpp", "msd", "cover", "ssd"]
+Diversifier = Literal["dpp", "msd", "cover", "ssd"]
 PresetName = Literal["conservative", "balanced", "aggressive", "heavy", "classical", "vectors", "tickets"]
 
 LARGEST_COUNT = 2_147_483_647  # a signed 32-bit number: what sockets and C parsers below us can hold

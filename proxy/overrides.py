@@ -17,7 +17,7 @@ from vecsieve.config.policy import MmrSettings, RelativeThreshold
 from vecsieve.config.schema import OverrideSettings
 from vecsieve.config.values import Mode
 from vecsieve.proxy.labels import OverrideName
-from vecsieve.proxy.resolved import Fetch, ResolvedPolicy, mmr_of, threshold_of
+from vecsieve.proxy.resolved import Fetch, ResolvedPolicy, mmr_of, suited, threshold_of
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Mmr, Order, Relative, Strategy
 
 PREFIX = "x-vecsieve-"
@@ -53,7 +53,6 @@ def parse(headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy:
     for name in OverrideName:
         if name in given:
             policy = _APPLY[name](policy, given[name])
-    _reject_unpicked_order(policy, given)
     return policy
 
 
@@ -95,7 +94,8 @@ def _relative_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 def _linkage(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     linkage = _word(OverrideName.LINKAGE, value, Linkage)
-    return replace(policy, selection=replace(policy.selection, linkage=linkage))
+    threshold = suited(policy.selection.threshold, linkage)
+    return replace(policy, selection=replace(policy.selection, linkage=linkage, threshold=threshold))
 
 
 def _mmr_lambda(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
@@ -114,7 +114,11 @@ def _representative(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 
 def _order(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    return replace(policy, selection=replace(policy.selection, order=_word(OverrideName.ORDER, value, Order)))
+    """Who asks for the order in which MMR picks, of a policy without it, gets MMR, scaled as by default."""
+    order, chooser = _word(OverrideName.ORDER, value, Order), policy.selection.diversifier
+    if order is Order.MMR and chooser is None:
+        chooser = mmr_of(MmrSettings())
+    return replace(policy, selection=replace(policy.selection, order=order, diversifier=chooser))
 
 
 def _fetch_k(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
@@ -137,12 +141,6 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
         OverrideName.FETCH_K: _fetch_k,
     }
 )
-
-
-def _reject_unpicked_order(policy: ResolvedPolicy, given: Mapping[OverrideName, str]) -> None:
-    if OverrideName.ORDER in given and policy.selection.order is Order.MMR and policy.selection.diversifier is None:
-        wanted = f"wanted {Order.BACKEND}, or {_header(OverrideName.MMR_LAMBDA)} beside it: the policy has no MMR"
-        raise BadOverride(f"{_header(OverrideName.ORDER)}: {wanted}")
 
 
 def _number(name: OverrideName, text: str, *, most: float) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from vecsieve.config.policy import (
     FetchSettings,
     FixedThreshold,
+    GrowingThreshold,
     GuardSettings,
     MetadataSettings,
     MmrSettings,
@@ -22,6 +23,7 @@ from vecsieve.proxy.selection.policy import (
     Dpp,
     External,
     Fixed,
+    Growing,
     Guards,
     Linkage,
     Method,
@@ -35,6 +37,7 @@ from vecsieve.proxy.selection.policy import (
     Similarity,
     Strategy,
     TextRules,
+    Threshold,
     Tie,
     When,
 )
@@ -117,11 +120,27 @@ def mmr_of(settings: MmrSettings) -> Mmr:
     )
 
 
-def threshold_of(settings: FixedThreshold | RelativeThreshold) -> Fixed | Relative:
+def threshold_of(settings: FixedThreshold | RelativeThreshold | GrowingThreshold) -> Threshold:
     """A threshold as selection wants it."""
     if isinstance(settings, FixedThreshold):
         return Fixed(value=settings.fixed)
-    return Relative(factor=settings.relative, minimum=settings.min, maximum=settings.max)
+    if isinstance(settings, RelativeThreshold):
+        return Relative(factor=settings.relative, minimum=settings.min, maximum=settings.max)
+    return Growing(
+        factor=settings.growing,
+        power=settings.power,
+        most=settings.most,
+        trusted=settings.trusted,
+        wary=settings.wary,
+        minimum=settings.least,
+    )
+
+
+def suited(threshold: Threshold, linkage: Linkage) -> Threshold:
+    """The threshold under this linkage: only a walk knows a cut that grows, the others take the relative default."""
+    if isinstance(threshold, Growing) and linkage is not Linkage.LEADER:
+        return threshold_of(RelativeThreshold())
+    return threshold
 
 
 def _fetch(settings: FetchSettings) -> Fetch:
@@ -131,7 +150,7 @@ def _fetch(settings: FetchSettings) -> Fetch:
 def _selection(policy: PolicySettings) -> Policy:
     return Policy(
         linkage=Linkage(policy.linkage),
-        threshold=threshold_of(policy.threshold),
+        threshold=suited(threshold_of(policy.threshold), Linkage(policy.linkage)),
         when=When(policy.when),
         representative=Strategy(policy.representative),
         diversifier=_diversifier(policy),
@@ -152,8 +171,6 @@ def _selection(policy: PolicySettings) -> Policy:
 
 def _diversifier(policy: PolicySettings) -> Mmr | Dpp | External | None:
     if policy.diversify is None:
-        return None
-    if policy.diversify == "mmr":
         return None if policy.mmr is None else mmr_of(policy.mmr)
     if policy.diversify == "dpp":
         return Dpp(diversity=policy.diversity)

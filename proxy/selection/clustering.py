@@ -1,18 +1,21 @@
 """Agglomerative clustering up to a threshold: merge the two nearest clusters while they are at most that far apart.
 
 Only candidates with some other candidate within the threshold are handed to the linkage; all others are singletons.
-That is exact for every linkage: a leader's followers are all near it, and for the other three the distance of two clusters is the smallest (single), largest (complete) or mean
+That is exact for all three linkages. The distance of two clusters is the smallest (single), largest (complete) or mean
 (average) distance of their cross pairs, so it is at most the threshold only if some cross pair is. A candidate
 without a neighbour is therefore never merged, and, because the distance of two clusters is read from their own
 members alone, leaving it out changes no other merge. On a clean pool nothing is left and the linkage is not run.
 
-Infinite distances (unusable vectors, other tenants) cannot merge under any linkage, for the same reason: as long as
-every cluster lies within one tenant, all cross pairs of two tenants' clusters are infinite, and so are their smallest,
-largest and mean; no finite threshold admits the merge, so every cluster stays within one tenant. fastcluster documents
-that it handles infinite distances under these three.
+Infinite distances (unusable vectors, other tenants, vetoes) forbid. Under complete and average linkage no finite
+threshold admits a merge over such a pair, since the largest and the mean distance of the two clusters are infinite;
+fastcluster documents that it handles infinite distances. Single linkage would chain around the pair by way of a third, so
+its clusters are taken apart again (``_parted``); where nobody is infinitely far from part of a cluster only, as with tenants
+and unusable vectors, there is nothing to take apart.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import fastcluster
 import numpy as np
@@ -26,25 +29,45 @@ from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 Tenants = npt.NDArray[np.int64]
 
 
-def cluster(distance: FloatMatrix, threshold: float, linkage: Linkage) -> Indices:
+def cluster(distance: FloatMatrix, cuts: float | Sequence[float], linkage: Linkage) -> Indices:
     """Labels (n,) of the clusters of ``distance`` (n, n), numbered in order of each cluster's best rank.
 
-    Clusters at a distance equal to the threshold merge, where equal means: as far as float32 can tell (NOISE).
+    ``cuts``: the threshold, or one for each number of clusters that lead already, at least n of them; only Linkage.LEADER
+    reads more than the first. Clusters at a distance equal to the threshold merge, where equal means: as far as float32 can tell (NOISE).
     Where several merges are equally near, the linkage's own scan in rank order decides: same input, same labels.
     """
+    if not len(distance):
+        return np.empty(0, np.intp)
+    if not isinstance(cuts, Sequence):
+        cuts = [cuts] * len(distance)
+    if linkage is Linkage.LEADER:
+        return _numbered(lead(distance, cuts).heads)
+    return _agglomerated(distance, cuts[0], linkage)
+
+
+def _agglomerated(distance: FloatMatrix, threshold: float, linkage: Linkage) -> Indices:
     n = len(distance)
     cut = threshold + NOISE
     near = distance <= cut
     near.flat[:: n + 1] = False
     crowd = np.flatnonzero(near.any(axis=1))
-    if not len(crowd):
-        return np.arange(n, dtype=np.intp)
     heads = np.arange(n, dtype=np.intp)
-    if linkage is Linkage.LEADER:
-        heads[crowd] = crowd[lead(_among(distance, crowd), cut)]
-    else:
-        heads[crowd] = crowd[_heads(pairs(_among(distance, crowd)).astype(np.float64), len(crowd), cut, linkage)]
+    if len(crowd):
+        among = distance if len(crowd) == n else distance.take(crowd, axis=0).take(crowd, axis=1)
+        found = _heads(pairs(among).astype(np.float64), len(crowd), cut, linkage)
+        heads[crowd] = crowd[_parted(among, found) if linkage is Linkage.SINGLE else found]
     return _numbered(heads)
+
+
+def _parted(distance: FloatMatrix, heads: Indices) -> Indices:
+    """Clusters without two that are infinitely far apart: in rank order each joins the nearest part that takes it."""
+    parted = heads.copy()
+    for head in np.unique(heads).tolist():
+        members = np.flatnonzero(heads == head)
+        inside = distance[np.ix_(members, members)]
+        if np.isinf(inside).any():
+            parted[members] = members[lead(inside, [float(np.finfo(np.float32).max)] * len(members)).heads]
+    return parted
 
 
 def separate(distance: FloatMatrix, rows: Tenants, columns: Tenants) -> FloatMatrix:
@@ -61,11 +84,6 @@ def best_ranked(labels: Indices) -> Indices:
     # The highest label so far never falls and leaves out no number: where it first reaches k stands the first k.
     highest = np.maximum.accumulate(labels)
     return highest.searchsorted(np.arange(highest[-1] + 1 if len(highest) else 0))
-
-
-def _among(distance: FloatMatrix, crowd: Indices) -> FloatMatrix:
-    """The distances of the crowd to itself."""
-    return distance if len(crowd) == len(distance) else distance.take(crowd, axis=0).take(crowd, axis=1)
 
 
 def _heads(condensed: FloatVector, m: int, cut: float, linkage: Linkage) -> Indices:

@@ -2,38 +2,95 @@
 
 The oldest incremental clustering (Hartigan 1975, "the leader algorithm"), with the backend's rank as its order. A cluster
 is therefore always "these are within the cut of that better-ranked one", which is what a person who asks why a result
-is missing wants to hear; and the leader is the member that the default representative would choose anyway.
+is missing wants to hear; and whether a candidate leads depends on what stands before it alone, so the list of leaders is
+the same however many are asked for.
+
+The cut may depend on how many lead already (thresholds.py says why it grows).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
+from vecsieve.proxy.selection.geometry import NOISE
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
 
-def lead(distance: FloatMatrix, cut: float) -> Indices:
-    """For each of n candidates the leader of its cluster (itself for a leader): the nearest one at ``cut`` or less.
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Outcome of a walk over b candidates behind m earlier leaders.
 
-    Ties by rank. An infinite distance to any member forbids the cluster, not just the pair: candidates that may not share a
-    cluster never meet in one by way of a third. ``distance``: (n, n), symmetric.
+    ``leaders``: those of the b that lead, ascending. ``heads``: (b,) whom each follows, itself for a leader, -1 - j for
+    earlier leader j.
     """
-    n = len(distance)
-    heads = np.arange(n, dtype=np.intp)
-    if not n:
-        return heads
-    forbidden = np.isinf(distance)
-    reach = np.full(
-        (n, n), np.inf, np.float32
-    )  # row i: distance to leader i, infinite where i does not lead or may not
-    reach[0] = distance[0]
-    for i in range(1, n):
-        column = reach[:i, i]
-        nearest = int(column.argmin())
-        if column[nearest] <= cut:
-            heads[i] = nearest
-            if forbidden[i].any():
-                reach[nearest, forbidden[i]] = np.inf
+
+    leaders: Indices
+    heads: Indices
+
+
+def lead(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = None) -> Led:
+    """Walk b candidates in rank order.
+
+    ``inside``: (b, b) their distances. ``back``: (b, m) distances to earlier leaders, None for none. ``cuts``: at index k,
+    the distance at which a candidate follows when k lead already (m + b of them). A follower goes to the nearest leader,
+    ties by rank. An infinite distance forbids: whoever is infinitely far from a member of a cluster may not join it, so that
+    two who may not share a cluster never meet in one by way of a third.
+    """
+    count, earlier = len(inside), 0 if back is None else back.shape[1]
+    nearest = np.full(count, np.inf, np.float32) if back is None else back.min(axis=1, initial=np.inf)
+    if np.isinf(inside).any() or (back is not None and np.isinf(back).any()):
+        return _forbidding(inside, cuts, back)
+    leaders: list[int] = []
+    known = nearest.tolist()
+    for i in range(count):
+        if known[i] > cuts[earlier + len(leaders)] + NOISE:
+            leaders.append(i)
+            np.minimum(nearest, inside[i], out=nearest)
+            known = nearest.tolist()
+    return _followed(inside, back, np.array(leaders, dtype=np.intp))
+
+
+def _followed(inside: FloatMatrix, back: FloatMatrix | None, leaders: Indices) -> Led:
+    """Who follows whom, once it is known who leads: the nearest leader that stands before the follower."""
+    count = len(inside)
+    heads = np.arange(count, dtype=np.intp)
+    followers = np.setdiff1d(heads, leaders, assume_unique=True)
+    if not len(followers):
+        return Led(leaders, heads)
+    to_leaders = inside[np.ix_(followers, leaders)]
+    to_leaders[leaders[None, :] > followers[:, None]] = np.inf
+    if back is not None and back.shape[1]:
+        to_leaders = np.concatenate((back[followers], to_leaders), axis=1)
+        names = np.concatenate((-1 - np.arange(back.shape[1], dtype=np.intp), leaders))
+    else:
+        names = leaders
+    # Within NOISE of the nearest is a tie: which of two copies a rounding error favours is nobody's choice.
+    choice = (to_leaders <= to_leaders.min(axis=1)[:, None] + NOISE).argmax(axis=1)
+    heads[followers] = names[choice]
+    return Led(leaders, heads)
+
+
+def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None) -> Led:
+    """The same walk where some may not meet: the reach of every cluster is kept apart, a row a leader."""
+    count = len(inside)
+    earlier = np.empty((0, count), np.float32) if back is None else back.T
+    reach = np.concatenate((earlier, np.full((count, count), np.inf, np.float32)))
+    names = [-1 - j for j in range(len(earlier))]
+    forbidden = np.isinf(inside)
+    heads = np.arange(count, dtype=np.intp)
+    leaders: list[int] = []
+    for i in range(count):
+        column = reach[: len(names), i]
+        low = float(column.min(initial=np.inf))
+        if low <= cuts[len(names)] + NOISE:
+            row = int((column <= low + NOISE).argmax())
+            heads[i] = names[row]
+            reach[row, forbidden[i]] = np.inf
         else:
-            reach[i] = distance[i]
-    return heads
+            reach[len(names)] = inside[i]
+            names.append(i)
+            leaders.append(i)
+    return Led(np.array(leaders, dtype=np.intp), heads)

@@ -1,29 +1,35 @@
 """One deduplicated list, read page by page.
 
 A client that names an offset reads one list in pieces, so there must be one list: D, a function of the raw ranking
-alone. Candidates are consumed in blocks of 50 raw ranks. Of each block, whatever lies within the threshold of an earlier
-emitted representative is collapsed into the nearest one; the rest is clustered, and the best-ranked member of each
-cluster is emitted. The threshold comes from the first block.
+alone. Candidates are consumed in blocks of 50 raw ranks. Of each block, whatever lies within the cut of an earlier
+emitted representative, or is a copy of it by text, is collapsed into the nearest one; the rest is clustered, and the
+best-ranked member of each cluster is emitted. Scale and repeated header lines are read off the first block.
 
 Why the pages are stable: block b reads its own candidates and what blocks before it emitted, nothing else, so D cannot change
 when more is fetched behind a complete block, and an incomplete block is used only when the backend has no more to
 give. And neither top_k nor offset enters the recurrence, so every page size slices the same D: which is also why there is
-no MMR here (its set depends on how many are asked for) and why the representative is always the best rank.
+no diversifier here (its choice depends on how many are asked for), why there are no caps (they count a page), and why
+the representative is always the best rank.
 
 D ascends in rank, and the first 50 ranks without duplicates are emitted as they are: a clean list comes back unchanged.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
-from vecsieve.proxy.selection.geometry import NOISE, Mask, across, measure, rows_of
-from vecsieve.proxy.selection.policy import Distance, Policy, Short, When
-from vecsieve.proxy.selection.single import fates_of, unlinked
-from vecsieve.proxy.selection.thresholds import SCALE_FROM, median_distance, resolve
+from vecsieve.proxy.selection.evidence import Codes, Evidence, asker, opened, standing_vetoes, weigh
+from vecsieve.proxy.selection.geometry import NOISE, Mask, Rows, across, measure, rows_of
+from vecsieve.proxy.selection.grouping import counts_length, linked, trust
+from vecsieve.proxy.selection.leader import lead
+from vecsieve.proxy.selection.policy import Growing, Linkage, Policy, Short, When
+from vecsieve.proxy.selection.single import fates_of
+from vecsieve.proxy.selection.text.reading import Texts, read
+from vecsieve.proxy.selection.thresholds import SCALE_FROM, cuts, median_distance
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection
 
 # Raw ranks per block: the pool a single page of ten is chosen from, and as many as the threshold's scale is read from.
@@ -32,12 +38,43 @@ BLOCK = SCALE_FROM
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
-    """How far the recurrence went: ``emitted`` is D; ``representative`` (n,) says who stands for each candidate."""
+class _Reading:
+    """What the whole walk goes by: read off the first block, and off nothing else."""
 
-    threshold: float
+    policy: Policy
+    magnitude: bool
+    median: float
+    cuts: Sequence[float]
+    texts: Texts | None
+    ask: Callable[[Indices, Indices], Codes] | None
+
+    @property
+    def linkage(self) -> Linkage:
+        """A growing cut is walked, whatever the policy's linkage."""
+        return Linkage.LEADER if isinstance(self.policy.threshold, Growing) else self.policy.linkage
+
+
+@dataclass(slots=True)
+class _Walk:
+    """How far the recurrence went. ``emitted`` is D; the arrays have one entry per candidate, as in Selection."""
+
     emitted: Indices
     representative: Indices
+    links: Codes
+    similarities: FloatMatrix
+    held: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Ranks ``start`` to ``stop``: distances to themselves and to the m emitted before, and what texts say of both."""
+
+    start: int
+    stop: int
+    inside: FloatMatrix
+    back: FloatMatrix
+    raw: tuple[FloatMatrix, FloatMatrix]
+    evidence: tuple[Evidence, Evidence] | None
 
 
 def page(candidates: Candidates, *, top_k: int, offset: int, policy: Policy, exhausted: bool) -> Selection:
@@ -52,7 +89,8 @@ def page(candidates: Candidates, *, top_k: int, offset: int, policy: Policy, exh
         raise ValueError(f"top_k, offset: saw {top_k}, {offset}, wanted 0 or more")
     end = offset + top_k
     usable = candidates.size if exhausted else candidates.size - candidates.size % BLOCK
-    walk = _walk(candidates, policy, ranks=usable, enough=end)
+    reading = _read(candidates, policy)
+    walk = _walk(candidates, reading, ranks=usable, enough=end)
     sequence = walk.emitted
     if exhausted and policy.short is not Short.ALLOW and len(sequence) < end:
         collapsed = np.ones(candidates.size, np.bool_)
@@ -68,39 +106,102 @@ def page(candidates: Candidates, *, top_k: int, offset: int, policy: Policy, exh
         distinct=int(labels.max(initial=-1)) + 1,
         wanting=end - min(max(len(walk.emitted), offset), end),
         acted=policy.when is When.ALWAYS or not np.array_equal(keep, np.arange(candidates.size)[offset:end]),
-        threshold=walk.threshold,
-        **unlinked(candidates.size),
+        threshold=reading.cuts[min(max(end, 1), len(reading.cuts)) - 1],
+        median=reading.median,
+        links=walk.links,
+        similarities=walk.similarities,
+        vetoes=standing_vetoes(walk.held, walk.representative),
     )
 
 
-def _walk(candidates: Candidates, policy: Policy, *, ranks: int, enough: int) -> _Walk:
+def _read(candidates: Candidates, policy: Policy) -> _Reading:
+    magnitude = counts_length(candidates, policy)
+    first = measure(candidates.vectors[:BLOCK], magnitude=magnitude)
+    median = median_distance(first)
+    known = candidates.metadata
+    texts = None
+    if policy.text is not None and known.texts is not None:
+        texts = read(known, policy.text, learn_from=slice(BLOCK))
+    return _Reading(
+        policy=policy,
+        magnitude=magnitude,
+        median=median,
+        cuts=cuts(policy.threshold, median * trust(first, policy), max(candidates.size, 1)),
+        texts=texts,
+        ask=asker(candidates, policy.guards, texts),
+    )
+
+
+def _walk(candidates: Candidates, reading: _Reading, *, ranks: int, enough: int) -> _Walk:
     """Consume the blocks of the first ``ranks`` candidates until ``enough`` are emitted."""
-    magnitude = candidates.magnitude and policy.distance is Distance.AUTO
+    n = candidates.size
+    walk = _Walk(
+        emitted=np.empty(0, np.intp),
+        representative=np.arange(n, dtype=np.intp),
+        links=np.zeros(n, np.int8),
+        similarities=np.full(n, np.nan, np.float32),
+        held=np.zeros(n, np.int8),
+    )
     rows = rows_of(candidates.vectors)
-    threshold = resolve(policy.threshold, 0.0)
-    emitted = np.empty(0, np.intp)
-    representative = np.arange(candidates.size, dtype=np.intp)
     for start in range(0, ranks, BLOCK):
-        if len(emitted) >= enough:
+        if len(walk.emitted) >= enough:
             break
-        stop = min(start + BLOCK, ranks)
-        block = np.arange(start, stop, dtype=np.intp)
-        # The shapes of both products depend on what came before alone: BLAS rounds by shape, and a distance that
-        # changed in its last digit with the number of fetched candidates could move a page.
-        geometry = measure(candidates.vectors[start:stop], magnitude=magnitude)
-        if start == 0:
-            threshold = resolve(policy.threshold, median_distance(geometry))
-        # Against all earlier rows, not the emitted ones alone: a slice is no copy, and the copies took most of the time.
-        back = across(rows.at(slice(start, stop)), rows.at(slice(start)), magnitude=magnitude)[:, emitted]
-        is_old, elders = _elders(_apart(back, candidates, block, emitted), threshold)
-        representative[block[is_old]] = emitted[elders]
-        fresh = block[~is_old]
-        inside = _apart(geometry.distance[np.ix_(~is_old, ~is_old)], candidates, fresh, fresh)
-        labels = cluster(inside, threshold, policy.linkage)
-        heads = fresh[best_ranked(labels)]
-        representative[fresh] = heads[labels]
-        emitted = np.concatenate((emitted, heads))
-    return _Walk(threshold, emitted, representative)
+        block = _block(candidates, reading, rows, walk.emitted, start, min(start + BLOCK, ranks))
+        _consume(reading, block, walk)
+    return walk
+
+
+def _block(candidates: Candidates, reading: _Reading, rows: Rows, emitted: Indices, start: int, stop: int) -> _Block:
+    """Measure one block."""
+    # The shapes of both products depend on what came before alone: BLAS rounds by shape, and a distance that
+    # changed in its last digit with the number of fetched candidates could move a page.
+    inside = measure(candidates.vectors[start:stop], magnitude=reading.magnitude).distance
+    # Against all earlier rows, not the emitted ones alone: a slice is no copy, and the copies took most of the time.
+    back = across(rows.at(slice(start, stop)), rows.at(slice(start)), magnitude=reading.magnitude)[:, emitted]
+    raw = (inside, back)
+    each = np.arange(start, stop, dtype=np.intp)
+    if reading.texts is not None:
+        inside, back = opened(inside), opened(back)
+    if candidates.tenants is not None:
+        own, theirs = candidates.tenants[each], candidates.tenants[emitted]
+        inside, back = separate(inside, own, own), separate(back, own, theirs)
+    evidence = None
+    rules = reading.policy.text
+    if reading.texts is not None and rules is not None:
+        here = weigh(inside, reading.texts, each, each, rules=rules, median=reading.median)
+        there = weigh(back, reading.texts, each, emitted, rules=rules, median=reading.median)
+        evidence, inside, back = (here, there), here.distance, there.distance
+    return _Block(start, stop, inside.copy(), back.copy(), raw, evidence)
+
+
+def _consume(reading: _Reading, block: _Block, walk: _Walk) -> None:
+    """Decide who follows whom in the block, and lay it on the walk."""
+    asked = np.zeros((block.stop - block.start, block.stop), np.bool_)
+    while True:
+        heads = _heads(reading, block, walk.emitted)
+        walk.representative[block.start : block.stop] = heads
+        if reading.ask is None or not _forbid(reading.ask, block, walk, asked):
+            break
+    _note(block, walk)
+    each = np.arange(block.start, block.stop, dtype=np.intp)
+    walk.emitted = np.concatenate((walk.emitted, each[heads == each]))
+
+
+def _heads(reading: _Reading, block: _Block, emitted: Indices) -> Indices:
+    """Whom each of the block (b,) follows, as indices into the pool; itself where it is emitted."""
+    each = np.arange(block.start, block.stop, dtype=np.intp)
+    if reading.linkage is Linkage.LEADER:
+        found = lead(block.inside, reading.cuts, block.back).heads
+        return np.where(
+            found < 0, emitted[-1 - np.minimum(found, -1)] if len(emitted) else each, each[np.maximum(found, 0)]
+        )
+    heads = each.copy()
+    is_old, elders = _elders(block.back, reading.cuts[0])
+    heads[is_old] = emitted[elders]
+    fresh = each[~is_old]
+    labels = cluster(block.inside[np.ix_(~is_old, ~is_old)], reading.cuts, reading.linkage)
+    heads[~is_old] = fresh[best_ranked(labels)][labels] if len(fresh) else fresh
+    return heads
 
 
 def _elders(back: FloatMatrix, threshold: float) -> tuple[Mask, Indices]:
@@ -115,7 +216,41 @@ def _elders(back: FloatMatrix, threshold: float) -> tuple[Mask, Indices]:
     return is_old, (back[is_old] <= nearest[is_old, None] + NOISE).argmax(axis=1)
 
 
-def _apart(distance: FloatMatrix, candidates: Candidates, rows: Indices, columns: Indices) -> FloatMatrix:
-    if candidates.tenants is None:
-        return distance
-    return separate(distance, candidates.tenants[rows], candidates.tenants[columns])
+def _forbid(ask: Callable[[Indices, Indices], Codes], block: _Block, walk: _Walk, asked: Mask) -> bool:
+    """Ask about all who met in a cluster and set those apart who may not; whether there were any.
+
+    ``asked``: (b, stop), pairs that were asked about before.
+    """
+    own = walk.representative[block.start : block.stop]
+    met = (own[:, None] == walk.representative[None, : block.stop]) & ~asked
+    met &= np.arange(block.start, block.stop)[:, None] > np.arange(block.stop)[None, :]
+    second, first = np.nonzero(met)
+    codes = ask(first, second + block.start) if len(first) else np.empty(0, np.int8)
+    asked |= met
+    for pair in np.flatnonzero(codes)[::-1].tolist():
+        row, other = int(second[pair]), int(first[pair])
+        walk.held[block.start + row] = codes[pair]
+        if other >= block.start:
+            block.inside[row, other - block.start] = block.inside[other - block.start, row] = np.inf
+        else:
+            block.back[row, walk.emitted == walk.representative[other]] = np.inf
+    return bool(codes.any())
+
+
+def _note(block: _Block, walk: _Walk) -> None:
+    """Write down why each of the block shares a cluster with its representative."""
+    each = np.arange(block.start, block.stop, dtype=np.intp)
+    heads = walk.representative[each]
+    rows = np.arange(len(each))
+    is_here = heads >= block.start
+    column = np.where(is_here, heads - block.start, np.searchsorted(walk.emitted, heads))
+    links, similarities = np.zeros(len(each), np.int8), np.full(len(each), np.nan, np.float32)
+    distance = np.zeros(len(each), np.float32)
+    for part, which in enumerate((is_here, ~is_here)):
+        at = rows[which], column[which]
+        distance[which] = block.raw[part][at]
+        if block.evidence is not None:
+            links[which] = block.evidence[part].links[at]
+            similarities[which] = block.evidence[part].similarities[at]
+    found = linked(links, similarities, distance, heads == each)
+    walk.links[each], walk.similarities[each] = found

@@ -97,6 +97,26 @@ class Relative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Growing:
+    """A cut that grows down the page: with m results kept, the next candidate merges at a distance of at most
+    min(factor x m ** power, most) x trust x median pairwise distance of the first 50 candidates, and of ``minimum`` in any
+    case. trust = r / trusted, clipped to [wary, 1], with r the correlation of the pairs' ranks with their distances.
+
+    The candidates are walked in rank order, as Linkage.LEADER does; the policy's linkage is not looked at.
+    """
+
+    factor: float
+    power: float
+    most: float
+    trusted: float
+    wary: float
+    minimum: float
+
+
+Threshold = Fixed | Relative | Growing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mmr:
     """Maximal marginal relevance (Carbonell and Goldstein 1998): weight 1.0 = relevance only, 0.0 = diversity only."""
 
@@ -191,7 +211,7 @@ class Policy:
     """
 
     linkage: Linkage
-    threshold: Fixed | Relative
+    threshold: Threshold
     when: When
     representative: Strategy
     diversifier: Mmr | Dpp | External | None

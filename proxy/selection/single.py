@@ -1,34 +1,22 @@
-"""One search, one page: geometry, clusters, gate, representatives, MMR, fill, order."""
+"""One search, one page: geometry, texts, clusters, gate, representatives, diversifier, caps, fill, order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
+from vecsieve.proxy.selection.caps import capped, expand
+from vecsieve.proxy.selection.clustering import best_ranked
+from vecsieve.proxy.selection.diversify import diversify
+from vecsieve.proxy.selection.evidence import standing_vetoes
 from vecsieve.proxy.selection.fill import fill
-from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.mmr import mmr
-from vecsieve.proxy.selection.policy import Distance, Mmr, Order, Policy, Short, Similarity, When
-from vecsieve.proxy.selection.relevance import relevance
+from vecsieve.proxy.selection.grouping import Grouped, counts_length, group, links_of
+from vecsieve.proxy.selection.policy import Order, Policy, Short, When
 from vecsieve.proxy.selection.representatives import represent
-from vecsieve.proxy.selection.thresholds import median_distance, resolve
-from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Selection
-
-
-@dataclass(frozen=True, slots=True)
-class _Clustered:
-    """The pool as clusters: ``distance`` (n, n), tenants apart; ``labels`` (n,)."""
-
-    distance: FloatMatrix
-    median: float
-    threshold: float
-    labels: Indices
-    distinct: int
+from vecsieve.proxy.selection.values import Candidates, Fate, Indices, Selection
 
 
 def silent(_stage: str) -> None:
@@ -46,102 +34,116 @@ def select(candidates: Candidates, *, top_k: int, policy: Policy, lap: Callable[
     """
     if top_k < 0:
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
-    clustered = _cluster(candidates, policy)
+    grouped = group(candidates, policy, top_k)
     lap("cluster")
-    if _leaves_alone(clustered.labels, top_k, policy):
+    if _leaves_alone(candidates, grouped.labels, top_k, policy):
         lap("select")
         lap("mmr")
-        return _native(clustered, top_k)
-    magnitude = _counts_length(candidates, policy)
+        return _native(grouped, top_k)
     standing = represent(
-        clustered.labels, clustered.distance, candidates, strategy=policy.representative, magnitude=magnitude
+        grouped.labels,
+        grouped.distance,
+        candidates,
+        strategy=policy.representative,
+        magnitude=counts_length(candidates, policy),
+        chain=policy.chain,
+        authority=policy.authority,
     )
     lap("select")
-    picks = _pick(candidates, clustered, standing, top_k=top_k, policy=policy)
+    picks, held = _pick(candidates, grouped, standing, top_k=top_k, policy=policy)
     lap("mmr")
     fills = np.empty(0, np.intp)
     if policy.short is not Short.ALLOW:
-        fills = fill(picks, clustered.distance, top_k - len(picks))
+        fills = fill(picks, grouped.distance, top_k - len(picks), behind=held)
     keep = np.concatenate((picks, fills))
-    return _outcome(clustered, standing, keep if policy.order is Order.MMR else np.sort(keep), top_k=top_k)
+    ordered = keep if policy.order is Order.MMR else np.sort(keep)
+    return _outcome(grouped, standing, ordered, picks, held, wanting=max(0, top_k - len(picks)))
 
 
-def _counts_length(candidates: Candidates, policy: Policy) -> bool:
-    return candidates.magnitude and policy.distance is Distance.AUTO
-
-
-def _cluster(candidates: Candidates, policy: Policy) -> _Clustered:
-    geometry = measure(candidates.vectors, magnitude=_counts_length(candidates, policy))
-    # The scale belongs to the embedding model, not to a tenant: it is read before tenants are set apart.
-    median = median_distance(geometry)
-    threshold = resolve(policy.threshold, median)
-    distance = geometry.distance
-    if candidates.tenants is not None:
-        distance = separate(distance, candidates.tenants, candidates.tenants)
-    labels = cluster(distance, threshold, policy.linkage)
-    return _Clustered(distance, median, threshold, labels, int(labels.max(initial=-1)) + 1)
-
-
-def _leaves_alone(labels: Indices, top_k: int, policy: Policy) -> bool:
-    """Whether the gate stays shut: no two of the first top_k share a cluster.
-
-    Labels are numbered by first appearance, so they do not repeat exactly when they count up.
-    """
+def _leaves_alone(candidates: Candidates, labels: Indices, top_k: int, policy: Policy) -> bool:
+    """Whether the gate stays shut: the first top_k hold no cluster, document or source more often than they may."""
+    if policy.when is not When.REDUNDANT:
+        return False
     first = labels[:top_k]
-    return policy.when is When.REDUNDANT and first.tolist() == list(range(len(first)))
+    if policy.caps.per_cluster == 1:
+        # Labels are numbered by first appearance, so they do not repeat exactly when they count up.
+        is_distinct = first.tolist() == list(range(len(first)))
+    else:
+        is_distinct = int(np.bincount(first).max(initial=0)) <= policy.caps.per_cluster
+    known = candidates.metadata
+    page = np.arange(len(first), dtype=np.intp)
+    return is_distinct and not len(capped(page, known.documents, known.sources, policy.caps, top_k)[1])
 
 
-def _pick(candidates: Candidates, clustered: _Clustered, standing: Indices, *, top_k: int, policy: Policy) -> Indices:
-    """The representatives of the page, as indices into the pool, in pick order.
+def _pick(
+    candidates: Candidates, grouped: Grouped, standing: Indices, *, top_k: int, policy: Policy
+) -> tuple[Indices, Indices]:
+    """The page without what fills it, as indices into the pool in pick order, and those that caps held back.
 
-    MMR has a say only where there is a choice: with no more representatives than top_k all of them are kept, and
+    A diversifier has a say only where there is a choice: with no more representatives than top_k all of them are kept, and
     it could only reorder them, which it does when the policy asks for its order.
-
-    A cluster is as relevant as its best-ranked member, whoever represents it: a centroid from the end of the pool must not
-    make the best cluster the least relevant one.
     """
-    if not isinstance(policy.diversifier, Mmr) or (len(standing) <= top_k and policy.order is not Order.MMR):
-        return standing[:top_k]
-    gains = relevance(candidates, policy.diversifier)[best_ranked(clustered.labels)]
-    chosen = mmr(
-        gains,
-        clustered.distance.take(standing, axis=0).take(standing, axis=1),
-        weight=policy.diversifier.weight,
-        count=top_k,
-        scale=clustered.median if policy.diversifier.similarity is Similarity.SCALED else None,
-    )
-    return standing[chosen]
+    choices = expand(grouped.labels, standing, policy.caps.per_cluster)
+    is_capped = policy.caps.per_document is not None or policy.caps.per_source is not None
+    if len(choices) > top_k or policy.order is Order.MMR:
+        choices = diversify(
+            candidates,
+            choices,
+            grouped.labels,
+            grouped.distance,
+            grouped.median,
+            count=len(choices) if is_capped else top_k,
+            diversifier=policy.diversifier,
+        )
+    if not is_capped:
+        return choices[:top_k], np.empty(0, np.intp)
+    known = candidates.metadata
+    return capped(choices, known.documents, known.sources, policy.caps, top_k)
 
 
-def _native(clustered: _Clustered, top_k: int) -> Selection:
+def _native(grouped: Grouped, top_k: int) -> Selection:
     """The backend's own first top_k. Nothing was collapsed: the rest is simply beyond what was asked for."""
-    fates = np.full(len(clustered.labels), Fate.NOT_CHOSEN, np.int8)
+    fates = np.full(len(grouped.labels), Fate.NOT_CHOSEN, np.int8)
     fates[:top_k] = Fate.KEPT
+    representative = best_ranked(grouped.labels)[grouped.labels]
+    links, similarities = links_of(grouped, representative)
     return Selection(
         keep=np.arange(min(top_k, len(fates)), dtype=np.intp),
-        labels=clustered.labels,
-        representative=best_ranked(clustered.labels)[clustered.labels],
+        labels=grouped.labels,
+        representative=representative,
         fates=fates,
-        distinct=clustered.distinct,
-        wanting=max(0, top_k - clustered.distinct),
+        distinct=grouped.distinct,
+        wanting=max(0, top_k - grouped.distinct),
         acted=False,
-        threshold=clustered.threshold,
-        **unlinked(len(fates)),
+        threshold=grouped.threshold,
+        median=grouped.median,
+        links=links,
+        similarities=similarities,
+        vetoes=standing_vetoes(grouped.held, representative),
     )
 
 
-def _outcome(clustered: _Clustered, standing: Indices, keep: Indices, *, top_k: int) -> Selection:
-    representative = standing[clustered.labels]
+def _outcome(
+    grouped: Grouped, standing: Indices, keep: Indices, picks: Indices, held: Indices, *, wanting: int
+) -> Selection:
+    representative = standing[grouped.labels]
+    links, similarities = links_of(grouped, representative)
+    fates = fates_of(representative, keep)
+    fates[picks] = Fate.KEPT  # a cluster that may have several results fills no gap
+    fates[np.setdiff1d(held, keep)] = Fate.CAPPED
     return Selection(
         keep=keep,
-        labels=clustered.labels,
+        labels=grouped.labels,
         representative=representative,
-        fates=fates_of(representative, keep),
-        distinct=clustered.distinct,
-        wanting=max(0, top_k - clustered.distinct),
+        fates=fates,
+        distinct=grouped.distinct,
+        wanting=wanting,
         acted=True,
-        threshold=clustered.threshold,
-        **unlinked(len(representative)),
+        threshold=grouped.threshold,
+        median=grouped.median,
+        links=links,
+        similarities=similarities,
+        vetoes=standing_vetoes(grouped.held, representative),
     )
 
 
@@ -154,8 +156,9 @@ def fates_of(representative: Indices, keep: Indices) -> npt.NDArray[np.int8]:
 
 
 def unlinked(n: int) -> dict[str, Any]:
-    """The three arrays of a selection in which nothing is linked."""
+    """The members of a selection in which nothing is linked or measured."""
     return {
+        "median": 0.0,
         "links": np.zeros(n, np.int8),
         "similarities": np.full(n, np.nan, np.float32),
         "vetoes": np.zeros(n, np.int8),

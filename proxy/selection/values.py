@@ -120,7 +120,9 @@ class Selection:
     candidate that stands for i's cluster (i itself for a representative). ``distinct``: number of clusters.
     ``wanting``: how many representatives were missing for the page (0 when there were enough); it says nothing of
     whether the backend has more candidates to give.
-    ``acted``: False when the gate left the backend's own answer alone. ``threshold``: the cut that was used.
+    ``acted``: False when the gate left the backend's own answer alone. ``threshold``: the cut that was used (one
+    that grows: for the last place of the page). ``median``: pairwise distance of the first 50 candidates, 0.0 where none
+    could be measured.
     ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself.
     ``similarities``: (n,) float32 by that rule: 1 - distance for DISTANCE, the share or ratio for a text rule, 1.0 for
     IDENTICAL; NaN where there is no link. ``vetoes``: (n,) Veto that kept i from a better-ranked candidate, else NONE.
@@ -134,6 +136,7 @@ class Selection:
     wanting: int
     acted: bool
     threshold: float
+    median: float
     links: npt.NDArray[np.int8]
     similarities: FloatMatrix
     vetoes: npt.NDArray[np.int8]

@@ -62,6 +62,21 @@ def agglomerate(distance: Matrix, cut: float, linkage: str) -> list[int]:
     return [next(label for label, members in enumerate(clusters) if i in members) for i in range(len(distance))]
 
 
+def lead(distance: Matrix, cuts: Sequence[float]) -> list[int]:
+    """Heads: each in rank order follows the nearest leader within the cut whose cluster holds nobody infinitely far away."""
+    heads: list[int] = []
+    for i in range(len(distance)):
+        leaders = [j for j in range(i) if heads[j] == j]
+        open_to = [
+            leader
+            for leader in leaders
+            if distance[i][leader] <= cuts[len(leaders)]
+            and all(math.isfinite(distance[i][j]) for j in range(i) if heads[j] == leader)
+        ]
+        heads.append(min(open_to, key=lambda leader: (distance[i][leader], leader), default=i))
+    return heads
+
+
 def mmr(relevance: Sequence[float], similarity: Matrix, weight: float, count: int) -> list[int]:
     """Greedy MMR over explicit similarities, scoring every candidate against every pick each time."""
     picks: list[int] = []
@@ -94,7 +109,11 @@ def page_list(distance: Matrix, cut: float, linkage: str, block: int = 50) -> li
     for start in range(0, len(distance), block):
         members = range(start, min(start + block, len(distance)))
         fresh = [i for i in members if all(distance[i][j] > cut for j in emitted)]
-        labels = agglomerate([[distance[i][j] for j in fresh] for i in fresh], cut, linkage)
+        among = [[distance[i][j] for j in fresh] for i in fresh]
+        if linkage == "leader":
+            emitted += [i for i, head in zip(fresh, lead(among, [cut] * len(fresh)), strict=True) if fresh[head] == i]
+            continue
+        labels = agglomerate(among, cut, linkage)
         emitted += [fresh[labels.index(label)] for label in range(max(labels, default=-1) + 1)]
     return emitted
 

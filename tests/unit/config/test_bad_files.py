@@ -57,7 +57,7 @@ MESSAGES = {
         "policy.threshold.min: wanted at most max (0.1); saw 0.3",
         f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
         f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs"',
-        'rules[1].policy.order: wanted backend, because mmr is none; saw "mmr"',
+        'rules[1].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
     ],
     "floor_above_cap": [
         "policy.fetch.floor: wanted at most fetch.cap (200); saw 300",
@@ -120,7 +120,7 @@ MESSAGES = {
         'workers: wanted a number of at most 40 characters; saw "10000000000000000000000000000000000000000000000000" on line 1',
     ],
     "order_of_no_mmr": [
-        'policy.order: wanted backend, because mmr is none; saw "mmr"',
+        'policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
     ],
     "page_cap_below_cap": [
         "policy.fetch.page_cap: wanted at least fetch.cap (200); saw 100",
@@ -154,7 +154,7 @@ MESSAGES = {
         'rules[0].backend: wanted a pattern that matches qdrant; saw "qrdant"',
     ],
     "rule_that_orders_by_no_mmr": [
-        'rules[0].policy.order: wanted backend, because mmr is none; saw "mmr"',
+        'rules[0].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
     ],
     "rule_twice": [
         f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs-*"',
@@ -200,7 +200,7 @@ MESSAGES = {
         f'limits.in_flight: wanted {COUNT}; saw "100"',
     ],
     "threshold_as_a_number": [
-        "policy.threshold: wanted {fixed: …}, or {relative: …, min: …, max: …}; saw 0.15",
+        "policy.threshold: wanted {fixed: …}, {relative: …, min: …, max: …} or {growing: …, power: …, most: …}; saw 0.15",
     ],
     "threshold_bounds_crossed": [
         "policy.threshold.min: wanted at most max (0.1); saw 0.3",

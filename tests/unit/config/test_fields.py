@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from vecsieve.config.fields import leaves, members, models_in, wanted_of
-from vecsieve.config.policy import FetchSettings, FixedThreshold, MmrSettings, PolicySettings, RelativeThreshold
+from vecsieve.config.policy import (
+    FetchSettings,
+    FixedThreshold,
+    GrowingThreshold,
+    MmrSettings,
+    PolicySettings,
+    RelativeThreshold,
+)
 from vecsieve.config.schema import LimitSettings, RuleSettings, Settings, UpstreamSettings
 from vecsieve.config.suggestions import closest, suggestion
 
@@ -30,7 +37,7 @@ def test_members_have_the_names_that_users_write() -> None:
 
 def test_the_models_of_a_choice_are_found_in_order() -> None:
     threshold = members(PolicySettings)["threshold"].annotation
-    assert models_in(threshold) == (FixedThreshold, RelativeThreshold)
+    assert models_in(threshold) == (FixedThreshold, RelativeThreshold, GrowingThreshold)
     assert models_in(members(Settings)["rules"].annotation) == (RuleSettings,)
     assert models_in(members(PolicySettings)["mmr"].annotation) == (MmrSettings,)
     assert models_in(members(Settings)["mode"].annotation) == ()

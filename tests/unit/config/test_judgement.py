@@ -16,9 +16,9 @@ def paths(tree: dict[str, object], *known: Finding) -> list[str]:
 
 
 def test_a_sound_tree_has_no_findings_and_gives_its_settings() -> None:
-    settings, findings = judged({"workers": 2, "policy": {"order": "mmr"}}, ())
+    settings, findings = judged({"workers": 2, "policy": {"when": "always"}}, ())
     assert findings == ()
-    assert settings == Settings(workers=2, policy=PolicySettings(order="mmr"))
+    assert settings == Settings(workers=2, policy=PolicySettings(when="always"))
 
 
 def test_a_contradiction_is_told_although_something_else_is_wrong() -> None:

@@ -7,7 +7,14 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from vecsieve.config.policy import FetchSettings, FixedThreshold, MmrSettings, PolicySettings, RelativeThreshold
+from vecsieve.config.policy import (
+    FetchSettings,
+    FixedThreshold,
+    GrowingThreshold,
+    MmrSettings,
+    PolicySettings,
+    RelativeThreshold,
+)
 from vecsieve.config.presets import PRESETS, merged, own_members, policy_of
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.values import PresetName
@@ -31,7 +38,7 @@ def test_the_names_that_the_schema_takes_are_the_presets() -> None:
 def test_a_classical_cut_changes_the_threshold_and_nothing_else(name: str, distance: float) -> None:
     policy = policy_of(PolicySettings(), rule(preset=name))
     assert policy.threshold == FixedThreshold(fixed=distance)
-    assert policy.model_copy(update={"threshold": RelativeThreshold()}) == PolicySettings()
+    assert policy.model_copy(update={"threshold": GrowingThreshold()}) == PolicySettings()
 
 
 def test_classical_is_the_whole_classical_recipe() -> None:
@@ -47,7 +54,7 @@ def test_classical_is_the_whole_classical_recipe() -> None:
         short="fill",
         distance="cosine",
         text=None,
-        diversify="mmr",
+        diversify=None,
     )
 
 

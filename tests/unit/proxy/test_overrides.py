@@ -9,12 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vecsieve.config.policy import MmrSettings
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.labels import OverrideName
 from vecsieve.proxy.overrides import HEADERS, BadOverride, is_override, parse
 from vecsieve.proxy.policies import Policies
-from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.selection.policy import Fixed, Linkage, Mmr, Order, Relative, Relevance, Similarity, Strategy
+from vecsieve.proxy.resolved import ResolvedPolicy, mmr_of
+from vecsieve.proxy.selection.policy import (
+    Dpp,
+    Fixed,
+    Growing,
+    Linkage,
+    Mmr,
+    Order,
+    Relative,
+    Relevance,
+    Similarity,
+    Strategy,
+)
 
 ALLOWED = OverrideSettings()
 
@@ -197,13 +209,22 @@ def test_two_thresholds_at_once_are_refused() -> None:
     assert message == "x-vecsieve-distance-threshold and x-vecsieve-relative-threshold: wanted one of the two"
 
 
-def test_the_order_of_mmr_needs_mmr_from_the_policy_or_a_header() -> None:
-    asked = ("x-vecsieve-order", "mmr")
-    assert refusal(asked, mmr=None) == (
-        "x-vecsieve-order: wanted backend, or x-vecsieve-mmr-lambda beside it: the policy has no MMR"
-    )
-    assert given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5"), mmr=None).selection.order is Order.MMR
-    assert given_headers(("x-vecsieve-order", "backend"), mmr=None).selection.order is Order.BACKEND
+def test_who_asks_for_the_order_of_mmr_gets_mmr() -> None:
+    asked, default = ("x-vecsieve-order", "mmr"), mmr_of(MmrSettings())
+    assert given_headers(asked).selection.diversifier == default
+    assert given_headers(asked, diversify="dpp").selection.diversifier == Dpp(diversity=0.4)
+    made = given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5")).selection
+    assert (made.order, made.diversifier) == (Order.MMR, replace(default, weight=0.5))
+    assert given_headers(("x-vecsieve-order", "backend")).selection.diversifier is None
+
+
+@pytest.mark.parametrize("linkage", [Linkage.SINGLE, Linkage.COMPLETE, Linkage.AVERAGE])
+def test_a_linkage_that_knows_no_growing_cut_takes_the_relative_default(linkage: Linkage) -> None:
+    assert isinstance(policy().selection.threshold, Growing)
+    made = given_headers(("x-vecsieve-linkage", linkage.value)).selection
+    assert made.threshold == Relative(factor=0.20, minimum=0.02, maximum=0.30)
+    fixed = given_headers(("x-vecsieve-linkage", linkage.value), threshold={"fixed": 0.1}).selection
+    assert fixed.threshold == Fixed(value=0.1)
 
 
 def test_the_longest_needs_text_fields() -> None:

@@ -23,12 +23,12 @@ from vecsieve.proxy.selection.policy import (
     Dpp,
     External,
     Fixed,
+    Growing,
     Linkage,
     Method,
     Mmr,
     Order,
     Policy,
-    Relative,
     Relevance,
     Short,
     Similarity,
@@ -51,11 +51,11 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
         mode="on",
         fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000),
         selection=Policy(
-            linkage=Linkage.AVERAGE,
-            threshold=Relative(factor=0.20, minimum=0.02, maximum=0.30),
+            linkage=Linkage.LEADER,
+            threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.02),
             when=When.REDUNDANT,
             representative=Strategy.RANK,
-            diversifier=Mmr(weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
+            diversifier=None,
             order=Order.BACKEND,
             short=Short.GROW_THEN_FILL,
             distance=Distance.AUTO,
@@ -101,6 +101,9 @@ def test_the_words_of_the_settings_are_the_words_of_selection(literal: object, e
 
 def test_mmr_none_and_zero_are_different_things() -> None:
     assert resolve(policy={"mmr": None}).selection.diversifier is None
+    assert resolve(policy={"mmr": {}}).selection.diversifier == Mmr(
+        weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED
+    )
     switched = resolve(policy={"mmr": {"lambda": 0.0}, "threshold": {"fixed": 0.0}}).selection
     assert isinstance(switched.diversifier, Mmr)
     assert switched.diversifier.weight == 0.0
@@ -173,8 +176,8 @@ def test_diversity_is_for_every_diversifier_but_mmr() -> None:
     assert resolve(policy={"diversify": "dpp", "diversity": 0.0}).selection.diversifier == Dpp(diversity=0.0)
     made = resolve(policy={"diversify": "ssd", "diversity": 1.0}).selection
     assert made.diversifier == External(method=Method.SSD, diversity=1.0)
-    assert resolve(policy={"diversify": None}).selection.diversifier is None
-    assert isinstance(resolve(policy={"diversity": 0.9}).selection.diversifier, Mmr)
+    assert resolve(policy={"diversity": 0.9}).selection.diversifier is None
+    assert isinstance(resolve(policy={"mmr": {}, "diversity": 0.9}).selection.diversifier, Mmr)
 
 
 def test_a_collection_gets_the_same_object_every_time() -> None:

@@ -15,15 +15,17 @@ from vecsieve.proxy.selection.policy import Linkage
 from vecsieve.proxy.selection.values import FloatMatrix
 
 LINKAGES = st.sampled_from(list(Linkage))
+MERGING = st.sampled_from([linkage for linkage in Linkage if linkage is not Linkage.LEADER])
 
 
-@given(st.integers(0, 30), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.15, 0.4, 1.0, 2.0]), LINKAGES)
+@given(st.integers(0, 30), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.15, 0.4, 1.0, 2.0]), MERGING)
 def test_labels_are_those_of_greedy_merging(n: int, seed: int, threshold: float, linkage: Linkage) -> None:
     # Invariant: where no two distances are equal there is one greedy partition, and it is this one.
     random = np.random.default_rng(seed)
     group = random.integers(0, 1 + n // 3, n)
     values = random.random((n, n)) * np.where(group[:, None] == group[None, :], 0.3, 2.0)
-    values[random.random((n, n)) < 0.05] = np.inf
+    if linkage is not Linkage.SINGLE:  # which chains around an infinite distance, and is taken apart again
+        values[random.random((n, n)) < 0.05] = np.inf
     upper = np.triu(values, 1).astype(np.float32)
     finite = upper[np.isfinite(upper) & (upper > 0)]
     assume(len(np.unique(finite)) == len(finite))
@@ -32,7 +34,7 @@ def test_labels_are_those_of_greedy_merging(n: int, seed: int, threshold: float,
     assert labels.tolist() == agglomerate(distance.astype(np.float64).tolist(), threshold + NOISE, linkage.value)
 
 
-@given(st.integers(0, 12), st.integers(0, 2**32 - 1), st.integers(0, 8), LINKAGES)
+@given(st.integers(0, 12), st.integers(0, 2**32 - 1), st.integers(0, 8), MERGING)
 def test_with_ties_the_partition_is_one_that_greedy_merging_can_give(
     n: int, seed: int, eighths: int, linkage: Linkage
 ) -> None:
@@ -117,3 +119,20 @@ def test_labels_do_not_depend_on_candidates_that_are_far_from_all() -> None:
     with_far = measure(angles(0, 200, 2, 4, 300, 90, 91), magnitude=False).distance
     assert cluster(near, 0.01, Linkage.AVERAGE).tolist() == [0, 0, 0, 1, 1]
     assert cluster(with_far, 0.01, Linkage.AVERAGE).tolist() == [0, 1, 0, 0, 2, 3, 3]
+
+
+@given(st.integers(0, 25), st.integers(0, 2**32 - 1), st.sampled_from([0.15, 0.4, 1.0, 2.0]), LINKAGES)
+def test_who_is_infinitely_far_apart_never_meets(n: int, seed: int, threshold: float, linkage: Linkage) -> None:
+    # Invariant: under every linkage, also by way of a third, no cluster holds two at an infinite distance.
+    random = np.random.default_rng(seed)
+    upper = np.triu(random.random((n, n)), 1)
+    upper[np.triu(random.random((n, n)) < 0.1, 1)] = np.inf
+    distance = (upper + upper.T).astype(np.float32)
+    labels = cluster(distance, threshold, linkage)
+    assert not np.isinf(distance[labels[:, None] == labels[None, :]]).any()
+
+
+def test_single_linkage_is_taken_apart_in_rank_order() -> None:
+    distance = np.full((3, 3), 0.1, np.float32)
+    distance[0, 2] = distance[2, 0] = np.inf
+    assert cluster(distance, 0.2, Linkage.SINGLE).tolist() == [0, 0, 1]

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from support.oracles import agglomerate
 from support.oracles import mmr as naive_mmr
-from support.policies import CLASSICAL, DEFAULT
+from support.policies import ALL_GUARDS, CLASSICAL, DEFAULT, NO_GUARDS, ONE_A_CLUSTER, TEXT_RULES
 from support.pools import angles, damaged, planted, pool
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.policy import (
+    Caps,
     Distance,
+    Dpp,
     Fixed,
+    Growing,
     Linkage,
     Mmr,
     Order,
@@ -26,10 +29,11 @@ from vecsieve.proxy.selection.policy import (
     Short,
     Similarity,
     Strategy,
+    Tie,
     When,
 )
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Selection
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Link, Metadata, Selection, Veto
 
 MMRS = st.builds(
     Mmr,
@@ -43,13 +47,24 @@ POLICIES = st.builds(
     threshold=st.one_of(
         st.builds(Fixed, value=st.sampled_from([0.0, 0.1, 0.5, 2.0])),
         st.builds(Relative, factor=st.sampled_from([0.0, 0.2, 0.6]), minimum=st.just(0.02), maximum=st.just(0.3)),
+        st.just(Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.02)),
     ),
     when=st.sampled_from(list(When)),
     representative=st.sampled_from(list(Strategy)),
-    mmr=st.one_of(st.none(), MMRS),
+    diversifier=st.one_of(st.none(), MMRS, st.builds(Dpp, diversity=st.sampled_from([0.0, 0.4, 1.0]))),
     order=st.sampled_from(list(Order)),
     short=st.sampled_from(list(Short)),
     distance=st.sampled_from(list(Distance)),
+    text=st.sampled_from([None, TEXT_RULES, replace(TEXT_RULES, reach=None)]),
+    guards=st.sampled_from([NO_GUARDS, ALL_GUARDS, replace(ALL_GUARDS, keep_sources=("b",))]),
+    chain=st.sampled_from([(), (Tie.RECENCY,), tuple(Tie)]),
+    authority=st.sampled_from([(), ("b", "a")]),
+    caps=st.builds(
+        Caps,
+        per_cluster=st.sampled_from([1, 1, 2]),
+        per_document=st.sampled_from([None, None, 2]),
+        per_source=st.sampled_from([None, None, 3]),
+    ),
 )
 SCORES = st.sampled_from(["falling", "rising", "mixed", "equal", "missing"])
 
@@ -73,6 +88,19 @@ def pools(draw: st.DrawFn) -> Candidates:
         query=draw(st.sampled_from([None, np.ones(rows.shape[1], dtype=np.float32), np.ones(1, dtype=np.float32)])),
         tenants=np.arange(n, dtype=np.int64) % 2 if draw(st.booleans()) else None,
         text_lengths=np.arange(n, dtype=np.int64) % 5 if draw(st.booleans()) else None,
+        metadata=draw(st.sampled_from([Metadata(), known(n)])),
+    )
+
+
+def known(n: int) -> Metadata:
+    """Texts of few words and many copies, of few documents and sources; every kind of metadata has gaps."""
+    return Metadata(
+        texts=tuple(None if i % 7 == 6 else f"the {('first', 'last')[i % 2]} of {i % 4} rows" for i in range(n)),
+        documents=tuple(None if i % 5 == 4 else f"d{i % 3}" for i in range(n)),
+        sources=tuple(None if i % 4 == 3 else "abc"[i % 3] for i in range(n)),
+        spans=np.array([[i % 6, i % 6 + 2] for i in range(n)], dtype=np.float64).reshape(n, 2),
+        recency=np.where(np.arange(n) % 3 == 0, np.nan, np.arange(n, dtype=np.float64)),
+        citations=np.arange(n, dtype=np.int64) % 4 - 1,
     )
 
 
@@ -86,6 +114,10 @@ def picture(outcome: Selection) -> tuple[object, ...]:
         outcome.wanting,
         outcome.acted,
         outcome.threshold,
+        outcome.median,
+        outcome.links.tolist(),
+        outcome.similarities.tobytes(),
+        outcome.vetoes.tolist(),
     )
 
 
@@ -96,9 +128,10 @@ def test_the_outcome_agrees_with_itself_under_every_policy(candidates: Candidate
     n, keep = candidates.size, outcome.keep.tolist()
     assert len(set(keep)) == len(keep)
     assert outcome.distinct == len(set(outcome.labels.tolist()))
-    assert outcome.wanting == max(0, top_k - outcome.distinct)
     short = policy.short is Short.ALLOW and outcome.acted
-    assert len(keep) == min(top_k, outcome.distinct if short else n)
+    assert len(keep) == (top_k - outcome.wanting if short else min(top_k, n))
+    if policy.caps == ONE_A_CLUSTER:
+        assert outcome.wanting == max(0, top_k - outcome.distinct)
     assert outcome.labels[outcome.representative].tolist() == outcome.labels.tolist()
     if policy.order is Order.BACKEND:
         assert keep == sorted(keep)
@@ -106,8 +139,10 @@ def test_the_outcome_agrees_with_itself_under_every_policy(candidates: Candidate
         stands = outcome.representative[i] == i
         assert (fate in {Fate.KEPT, Fate.FILLED}) == (i in keep)
         assert not (fate == Fate.FILLED and stands)
-        assert not (fate == Fate.KEPT and not stands)
+        assert not (fate == Fate.KEPT and not stands and policy.caps.per_cluster == 1)
         assert not (fate == Fate.COLLAPSED and stands)
+        assert (outcome.links[i] == Link.NONE) == stands
+        assert stands or outcome.vetoes[i] == Veto.NONE
 
 
 @given(pools(), st.integers(0, 20), POLICIES)
@@ -128,7 +163,7 @@ def test_the_first_result_is_the_backends_first(candidates: Candidates, top_k: i
 @given(pools(), st.integers(0, 20), POLICIES)
 def test_a_page_without_duplicates_is_the_backends_own(candidates: Candidates, top_k: int, policy: Policy) -> None:
     # Invariant: when redundant and no two of the first top_k share a cluster, the answer is rank 0 to top_k - 1.
-    outcome = select(candidates, top_k=top_k, policy=replace(policy, when=When.REDUNDANT))
+    outcome = select(candidates, top_k=top_k, policy=replace(policy, when=When.REDUNDANT, caps=ONE_A_CLUSTER))
     first = outcome.labels[:top_k].tolist()
     assert outcome.acted == (len(set(first)) < len(first))
     if not outcome.acted:
@@ -139,7 +174,7 @@ def test_a_page_without_duplicates_is_the_backends_own(candidates: Candidates, t
 @given(pools(), st.integers(0, 20), POLICIES)
 def test_results_are_distinct_as_long_as_there_are_enough(candidates: Candidates, top_k: int, policy: Policy) -> None:
     # Invariant: with at least top_k clusters no two results share one, and with fewer every cluster has one.
-    outcome = select(candidates, top_k=top_k, policy=policy)
+    outcome = select(candidates, top_k=top_k, policy=replace(policy, caps=ONE_A_CLUSTER))
     kept = set(outcome.labels[outcome.keep].tolist())
     assert len(kept) == min(top_k, outcome.distinct)
 
@@ -149,7 +184,7 @@ def test_no_cluster_spans_tenants_and_unusable_vectors_stay_alone(
     candidates: Candidates, top_k: int, policy: Policy
 ) -> None:
     # Invariant: members of one cluster have one tenant, and a candidate without a usable vector has no company.
-    labels = select(candidates, top_k=top_k, policy=policy).labels
+    labels = select(candidates, top_k=top_k, policy=replace(policy, text=None)).labels
     usable = np.isfinite(candidates.vectors).all(axis=1) & (candidates.vectors != 0).any(axis=1)
     for label in set(labels.tolist()):
         members = np.flatnonzero(labels == label)

@@ -1,0 +1,110 @@
+"""What speaks for and against every pair being copies, brought into one matrix: vectors, texts, tenants, guards.
+
+A pair that texts say are copies is at distance 0, a pair that may not share a cluster is infinitely far apart, everything
+else is as far apart as its vectors; where one side has no vector, farther than any cut. So one clustering serves all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.guards.veto import vetoes
+from vecsieve.proxy.selection.policy import Guards, TextRules
+from vecsieve.proxy.selection.text.matching import matches
+from vecsieve.proxy.selection.text.reading import Texts
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Veto
+
+# Farther than any cosine distance and any cut, and finite: not known to be alike is not the same as forbidden to meet.
+UNKNOWN = np.float32(4.0)
+
+Codes = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """``distance``: (n, m) float32, for clustering. ``links``: (n, m) Link, by texts only. ``similarities``: (n, m)."""
+
+    distance: FloatMatrix
+    links: Codes
+    similarities: FloatMatrix
+
+
+def weigh(
+    distance: FloatMatrix, texts: Texts, rows: Indices, columns: Indices, *, rules: TextRules, median: float
+) -> Evidence:
+    """Lay what the texts say over the ``distance`` (n, m) of candidates ``rows`` to candidates ``columns``.
+
+    Infinite distances that stem from missing vectors must be told apart from forbidden ones before: see ``opened``.
+    """
+    reach = np.inf if rules.reach is None else rules.reach * median
+    compared = (distance <= reach) | (distance == UNKNOWN)
+    compared &= np.isfinite(distance) & (rows[:, None] != columns[None, :])
+    found = matches(texts, rows, columns, compared, rules)
+    return Evidence(np.where(found.links != Link.NONE, np.float32(0.0), distance), found.links, found.similarities)
+
+
+def opened(distance: FloatMatrix) -> FloatMatrix:
+    """The distance with UNKNOWN where it is infinite: for texts to decide what vectors cannot."""
+    if np.isfinite(distance).all():
+        return distance
+    return np.where(np.isinf(distance), UNKNOWN, distance)
+
+
+def is_reached(distance: FloatMatrix, reach: float) -> bool:
+    """Whether any two of a square ``distance`` are within ``reach``, or cannot be compared by their vectors."""
+    near = (distance <= reach) | (distance == UNKNOWN) | np.isinf(distance)
+    return int(np.count_nonzero(near)) > len(distance)  # the diagonal is always near
+
+
+def settle(
+    distance: FloatMatrix,
+    label: Callable[[FloatMatrix], Indices],
+    ask: Callable[[Indices, Indices], Codes],
+) -> tuple[Indices, Codes]:
+    """Cluster until no cluster holds two that a guard keeps apart: (labels (n,), vetoes (n,)).
+
+    ``label`` clusters a distance matrix, ``ask`` gives the Veto of pairs (first[i], second[i]), first < second. Only pairs
+    that met in a cluster are asked about, each once: whatever does not meet needs no guard. ``distance`` is changed.
+    Ends, because every round forbids at least one more pair and a forbidden pair never meets again.
+    """
+    n = len(distance)
+    held: Codes = np.zeros(n, np.int8)
+    asked = np.eye(n, dtype=np.bool_)
+    while True:
+        labels = label(distance)
+        first, second = np.nonzero(np.triu((labels[:, None] == labels[None, :]) & ~asked))
+        codes = ask(first, second) if len(first) else np.empty(0, np.int8)
+        kept_apart = np.flatnonzero(codes)
+        if not len(kept_apart):
+            return labels, held
+        asked[first, second] = True
+        for pair in kept_apart[
+            ::-1
+        ].tolist():  # backwards, so that the best-ranked partner's veto is the one that stays
+            held[second[pair]] = codes[pair]
+        distance[first[kept_apart], second[kept_apart]] = np.inf
+        distance[second[kept_apart], first[kept_apart]] = np.inf
+
+
+def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Callable[[Indices, Indices], Codes] | None:
+    """What ``settle`` asks; None where no guard can have anything to say."""
+    known = candidates.metadata
+    if (texts is None or known.texts is None) and (known.sources is None or not guards.keep_sources):
+        return None
+    raw = known.texts if known.texts is not None and texts is not None else (None,) * candidates.size
+    counts = None if texts is None else texts.word_counts
+
+    def ask(first: Indices, second: Indices) -> Codes:
+        return vetoes(raw, known.sources, first, second, guards, counts)
+
+    return ask
+
+
+def standing_vetoes(held: Codes, representative: Indices) -> Codes:
+    """Only the vetoes that kept a candidate as a result of its own: (n,)."""
+    alone = representative == np.arange(len(held))
+    return np.where(alone, held, np.int8(Veto.NONE)).astype(np.int8)

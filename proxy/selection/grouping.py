@@ -1,0 +1,116 @@
+"""The pool as clusters: vectors, texts and guards brought together, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vecsieve.proxy.selection.clustering import cluster, separate
+from vecsieve.proxy.selection.evidence import (
+    UNKNOWN,
+    Codes,
+    Evidence,
+    asker,
+    is_reached,
+    opened,
+    settle,
+    weigh,
+)
+from vecsieve.proxy.selection.geometry import Geometry, Mask, measure
+from vecsieve.proxy.selection.policy import Distance, Growing, Linkage, Policy, When
+from vecsieve.proxy.selection.text.reading import Texts, read
+from vecsieve.proxy.selection.thresholds import agreement, cuts, median_distance, tempered
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """``distance``: (n, n), tenants and vetoed pairs infinitely far apart, copies by text at 0. ``raw``: (n, n), by vectors
+    alone. ``evidence``: what texts say, None where none were read. ``labels``: (n,). ``held``: (n,) Veto.
+    """
+
+    distance: FloatMatrix
+    evidence: Evidence | None
+    raw: FloatMatrix
+    median: float
+    threshold: float
+    labels: Indices
+    distinct: int
+    held: Codes
+
+
+def counts_length(candidates: Candidates, policy: Policy) -> bool:
+    """Whether a vector's length is part of the distance."""
+    return candidates.magnitude and policy.distance is Distance.AUTO
+
+
+def group(candidates: Candidates, policy: Policy, top_k: int) -> Grouped:
+    """Measure, read and cluster the pool. ``top_k``: texts are read only if they could change that page."""
+    geometry = measure(candidates.vectors, magnitude=counts_length(candidates, policy))
+    # The scale belongs to the embedding model, not to a tenant: it is read before tenants are set apart.
+    median = median_distance(geometry)
+    cut = cuts(policy.threshold, median * trust(geometry, policy), max(candidates.size, 1))
+    raw = geometry.distance
+    texts = _texts_worth_reading(candidates, policy, raw, median=median, most=max(cut), top_k=top_k)
+    distance = raw if texts is None else opened(raw)
+    if candidates.tenants is not None:
+        distance = separate(distance, candidates.tenants, candidates.tenants)
+    evidence = None
+    if texts is not None and policy.text is not None:
+        each = np.arange(candidates.size, dtype=np.intp)
+        evidence = weigh(distance, texts, each, each, rules=policy.text, median=median)
+        distance = evidence.distance
+    linkage = Linkage.LEADER if isinstance(policy.threshold, Growing) else policy.linkage
+    ask = asker(candidates, policy.guards, texts)
+    if ask is None:
+        labels, held = cluster(distance, cut, linkage), np.zeros(candidates.size, np.int8)
+    else:
+        distance = distance.copy() if distance is raw else distance
+        labels, held = settle(distance, lambda apart: cluster(apart, cut, linkage), ask)
+    if texts is not None:
+        distance = np.where(distance == UNKNOWN, np.float32(np.inf), distance)
+    distinct = int(labels.max(initial=-1)) + 1
+    return Grouped(distance, evidence, raw, median, cut[min(top_k, len(cut)) - 1], labels, distinct, held)
+
+
+def trust(geometry: Geometry, policy: Policy) -> float:
+    """How far the pool's ranking can be trusted to say who the answer is; read only where the threshold minds."""
+    if not isinstance(policy.threshold, Growing):
+        return 1.0
+    return tempered(policy.threshold, agreement(geometry))
+
+
+def _texts_worth_reading(
+    candidates: Candidates, policy: Policy, distance: FloatMatrix, *, median: float, most: float, top_k: int
+) -> Texts | None:
+    """The texts, unless they could not open the gate: no two of the first top_k are near enough to be copies."""
+    if policy.text is None or candidates.metadata.texts is None:
+        return None
+    reach = policy.text.reach
+    if policy.when is When.REDUNDANT and reach is not None:
+        first = distance[:top_k, :top_k]
+        if not is_reached(first, max(reach * median, most)):
+            return None
+    return read(candidates.metadata, policy.text)
+
+
+def links_of(grouped: Grouped, representative: Indices) -> tuple[Codes, FloatMatrix]:
+    """Why each candidate shares a cluster with its representative (n,), and by how much (n,)."""
+    each = np.arange(len(representative), dtype=np.intp)
+    distance, stands = grouped.raw[each, representative], representative == each
+    if grouped.evidence is None:
+        return linked(np.zeros(len(each), np.int8), np.full(len(each), np.nan, np.float32), distance, stands)
+    links, similarities = grouped.evidence.links, grouped.evidence.similarities
+    return linked(links[each, representative], similarities[each, representative], distance, stands)
+
+
+def linked(links: Codes, similarities: FloatMatrix, distance: FloatMatrix, stands: Mask) -> tuple[Codes, FloatMatrix]:
+    """Links and similarities (n,) of each candidate to its representative, from what texts say of that pair and, where
+    they say nothing, its ``distance`` (n,). ``stands``: (n,) bool, who is its own representative.
+    """
+    by_text = ~stands & (links != Link.NONE)
+    found = np.where(by_text, links, np.where(stands, np.int8(Link.NONE), np.int8(Link.DISTANCE)))
+    near = np.where(np.isfinite(distance), np.float32(1.0) - distance, np.float32(np.nan))
+    values = np.where(by_text, similarities, np.where(stands, np.float32(np.nan), near))
+    return found.astype(np.int8), values.astype(np.float32)
