@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ from vecsieve.proxy.selection.values import Indices
 FAMILIES = 12
 CONSIDERED = 24  # members of a family that are read again to choose from
 MEMBERS = 4
-TEXT_CHARACTERS = 240
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,18 +58,6 @@ def family(chosen: Chosen, read: Mapping[int, Read], *, magnitude: bool) -> Fami
         leader=_member(leader, leader, magnitude=magnitude),
         members=tuple(members[each] for each in shown),
     )
-
-
-def shortened(text: str) -> str:
-    """On one line, without what a terminal would act on or a reader not see, cut with an ellipsis."""
-    line = " ".join("".join(_visible(each) for each in text[: 8 * TEXT_CHARACTERS]).split())
-    return line if len(line) <= TEXT_CHARACTERS else line[: TEXT_CHARACTERS - 1].rstrip() + "…"
-
-
-def _visible(character: str) -> str:
-    if character.isprintable():
-        return character
-    return "" if unicodedata.category(character) == "Cf" else " "  # joiners and direction marks: no gap where they were
 
 
 def _chosen(leader: int, heads: Indices, firsts: Indices) -> Chosen:

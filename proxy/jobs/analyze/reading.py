@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from vecsieve.proxy.jobs.analyze.excerpts import shortened
 from vecsieve.proxy.jobs.analyze.gathered import NEIGHBOURS, Gathered
 from vecsieve.proxy.jobs.analyze.ids import NOWHERE, Ids, Places
 from vecsieve.proxy.jobs.analyze.keys import key
@@ -114,13 +115,13 @@ def _keep(reading: Reading, row: int, found: list[tuple[PointId, float]]) -> Non
 
 
 def _source_name(point: Point, fields: Sequence[str]) -> str | None:
-    """Names are text; numbers and truth values are written as JSON would, anything larger is no name."""
+    """Names are text fit to print; numbers and truth values are written as JSON would, anything larger is no name."""
     for each in fields:
         value = value_at(point.payload, each)
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, int | float) or (isinstance(value, str) and value.strip()):
-            return str(value).strip()[:LONGEST_NAME]
+            return shortened(str(value))[:LONGEST_NAME]
     return None
 
 

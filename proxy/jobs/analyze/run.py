@@ -12,7 +12,8 @@ import numpy as np
 
 from vecsieve.config.policy import RelativeThreshold
 from vecsieve.proxy.jobs.analyze import judging
-from vecsieve.proxy.jobs.analyze.examples import Chosen, Read, choose, family, shortened
+from vecsieve.proxy.jobs.analyze.examples import Chosen, Read, choose, family
+from vecsieve.proxy.jobs.analyze.excerpts import shortened
 from vecsieve.proxy.jobs.analyze.families import first_copies, leaders
 from vecsieve.proxy.jobs.analyze.gathered import Gathered, Known, nothing_yet, spread
 from vecsieve.proxy.jobs.analyze.ids import NOWHERE, Places

@@ -1,26 +1,28 @@
 """How far a reading came, as one file: written whole or not at all, and continued only by the very same analysis.
 
-A NumPy archive (npz, nothing pickled): the arrays of gathered.py, and as JSON what they were read for. The file goes when
-the report is made; a reading that is done has nothing to continue, and its collection moves on.
+A digest, then a NumPy archive (npz, nothing pickled): the arrays of gathered.py, and as JSON what they were read for. The
+digest is checked first, so that damage never gets as far as a decoder. The file goes when the report is made; a reading
+that is done has nothing to continue, and its collection moves on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vecsieve.config.problems import one_line
-from vecsieve.proxy.jobs.analyze.ids import NOWHERE
 from vecsieve.proxy.jobs.analyze.reading import Reading
 from vecsieve.proxy.jobs.files import write_whole
 
 FORMAT = 1
+_DIGEST_BYTES = 16
 Fingerprint = Mapping[str, str | int | float | None]
 
 
@@ -44,7 +46,7 @@ def save(path: Path, fingerprint: Fingerprint, reading: Reading) -> None:
         sources=gathered.sources,
     )
     try:
-        write_whole(path, buffer.getvalue())
+        write_whole(path, _digest(buffer.getbuffer()) + buffer.getbuffer())
     except OSError as error:
         raise StateError(f"--state {path}: {error.strerror or error}") from None
 
@@ -52,22 +54,27 @@ def save(path: Path, fingerprint: Fingerprint, reading: Reading) -> None:
 def restore(path: Path, fingerprint: Fingerprint, reading: Reading) -> bool:
     """Fill ``reading`` with what ``path`` holds; False when there is no such file. Raises StateError."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            held = {name: archive[name] for name in archive.files}
-        about = json.loads(held["about"].tobytes())
-        differing = _differing({**about["of"], "format": about["format"]}, {"format": FORMAT, **fingerprint})
-        if not differing:
-            _fill(reading, held, about)
+        content = path.read_bytes()
     except FileNotFoundError:
         return False
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        said = one_line(f"{type(error).__name__}: {error}")
-        raise StateError(f"--state {path} cannot be continued ({said}); remove it, or name another file") from None
+    except OSError as error:
+        raise StateError(f"--state {path}: {error.strerror or error}") from None
+    if content[:_DIGEST_BYTES] != _digest(memoryview(content)[_DIGEST_BYTES:]):
+        raise StateError(f"--state {path} is damaged, or no state of this command; remove it, or name another file")
+    with np.load(io.BytesIO(content[_DIGEST_BYTES:]), allow_pickle=False) as archive:
+        held = {name: archive[name] for name in archive.files}
+    about = json.loads(held["about"].tobytes())
+    differing = _differing({**about["of"], "format": about["format"]}, {"format": FORMAT, **fingerprint})
     if differing:
         raise StateError(
             f"--state {path} was begun for another analysis; remove it, or name another file\n" + "\n".join(differing)
         )
+    _fill(reading, held, about)
     return True
+
+
+def _digest(content: memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
 def _differing(held: Mapping[str, object], wanted: Fingerprint) -> list[str]:
@@ -78,33 +85,15 @@ def _differing(held: Mapping[str, object], wanted: Fingerprint) -> list[str]:
     ]
 
 
-def _fill(reading: Reading, held: Mapping[str, npt.NDArray[np.generic]], about: Mapping[str, object]) -> None:
-    """Check everything, then copy everything: a damaged file leaves the reading as it was. Raises ValueError."""
-    gathered, done, names = reading.gathered, about["done"], about["sources"]
-    if not isinstance(done, int) or not 0 <= done <= len(gathered.looked):
-        raise ValueError(f"{done!r} points done of {len(gathered.looked)}")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise TypeError("source names are no list of texts")
-    targets = {
-        "others": gathered.others[:done],
-        "distances": gathered.distances[:done],
-        "vectors": gathered.vectors[:done],
-        "keys": gathered.keys,
-        "known": gathered.known,
-        "sources": gathered.sources,
-    }
-    for name, target in targets.items():
-        if held[name].shape != target.shape or held[name].dtype != target.dtype:
-            raise ValueError(f"{name}: {held[name].dtype} {held[name].shape}, wanted {target.dtype} {target.shape}")
-    _check_range("others", held["others"], len(gathered.keys))
-    _check_range("sources", held["sources"], len(names))
-    for name, target in targets.items():
-        target[...] = held[name]
+def _fill(reading: Reading, held: Mapping[str, npt.NDArray[np.generic]], about: Mapping[str, Any]) -> None:
+    """The digest and the fingerprint hold: these are the arrays of this very reading, as save wrote them."""
+    gathered, done = reading.gathered, int(about["done"])
+    gathered.others[:done] = held["others"]
+    gathered.distances[:done] = held["distances"]
+    gathered.vectors[:done] = held["vectors"]
+    gathered.keys[:] = held["keys"]
+    gathered.known[:] = held["known"]
+    gathered.sources[:] = held["sources"]
+    gathered.source_names[:] = about["sources"]
     reading.done = done
-    gathered.source_names[:] = names
-    reading.names = {name: number for number, name in enumerate(names)}
-
-
-def _check_range(name: str, values: npt.NDArray[np.generic], end: int) -> None:
-    if values.size and (int(values.min()) < NOWHERE or int(values.max()) >= end):
-        raise ValueError(f"{name}: numbers beyond {end}")
+    reading.names = {name: number for number, name in enumerate(gathered.source_names)}

@@ -1,0 +1,57 @@
+"""A planted collection of two sources, read and judged, and a report with something in every part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.memory_source import families
+from support.searched_source import SearchedSource
+from vecsieve.proxy.jobs.analyze.reading import FieldNames
+from vecsieve.proxy.jobs.analyze.report import Report
+from vecsieve.proxy.jobs.analyze.run import Asked, analyze
+from vecsieve.proxy.jobs.progress import Advance
+from vecsieve.proxy.jobs.source import Point
+
+FAMILIES, COPIES, ALONE = 12, 3, 14
+FIELDS = FieldNames(text=("text",), source=("source", "metadata.source"))
+
+
+def planted() -> list[Point]:
+    """Twelve families: two copies of `web`, one of `pdf`, the first and the last of one text; 14 points of `wiki` alone."""
+    copied = [
+        Point(
+            id=place,
+            vector=vector,
+            payload={
+                "text": f"Subject {place // COPIES} as the {'paper' if place % COPIES == 1 else 'page'} has it.",
+                "metadata": {"source": "pdf" if place % COPIES == 1 else "web"},
+            },
+        )
+        for place, vector in enumerate(families(FAMILIES, COPIES))
+    ]
+    alone = [
+        Point(id=100 + place, vector=vector, payload={"text": f"Alone {place}", "source": "wiki"})
+        for place, vector in enumerate(families(ALONE, 1, seed=8))
+    ]
+    return copied + alone
+
+
+def asked(
+    *, cut: float | None = 0.05, limit: int | None = None, state: Path | None = None, fields: FieldNames = FIELDS
+) -> Asked:
+    """What the command would ask for."""
+    origin = "relative" if cut is None else "option"
+    return Asked(collection="planted", cut=cut, origin=origin, fields=fields, limit=limit, state=state)
+
+
+@contextmanager
+def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
+    """A progress bar that nobody sees."""
+    yield lambda _done: None
+
+
+def report(points: list[Point] | None = None, **chosen: object) -> Report:
+    """The report of ``points``, the planted ones without; ``chosen``: of ``asked``."""
+    return analyze(SearchedSource(planted() if points is None else points), asked(**chosen), bar=no_bar)  # type: ignore[arg-type]  # - passed through

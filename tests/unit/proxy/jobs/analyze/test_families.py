@@ -1,0 +1,132 @@
+"""Families: a leader, and what lies within the cut of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.memory_source import families as planted
+from support.searched_source import gathered_of
+from vecsieve.proxy.jobs.analyze.families import first_copies, leaders, saturated
+from vecsieve.proxy.jobs.analyze.gathered import NEIGHBOURS, Known
+from vecsieve.proxy.jobs.source import Vectors
+from vecsieve.proxy.selection.geometry import NOISE, measure
+from vecsieve.proxy.selection.values import Indices
+
+FEW = NEIGHBOURS + 1  # so many points know all others: the lists say what a matrix would
+
+cuts = st.floats(0.0, 1.0)
+
+
+@st.composite
+def collections(draw: st.DrawFn) -> tuple[Vectors, list[int]]:
+    """Few directions with noise, and texts that are sometimes equal."""
+    n = draw(st.integers(1, FEW))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    bases = rng.normal(size=(draw(st.integers(1, 6)), 4))
+    vectors = bases[rng.integers(0, len(bases), n)] + rng.normal(
+        scale=draw(st.sampled_from([0.0, 0.1, 0.4])), size=(n, 4)
+    )
+    texts = draw(st.lists(st.integers(0, 2 * n), min_size=n, max_size=n))
+    return vectors.astype(np.float32), texts
+
+
+def naive(vectors: Vectors, texts: list[int], cut: float) -> list[int]:
+    """The same families by the definition, with sets and a whole matrix."""
+    distance = measure(vectors, magnitude=False).distance
+    first = [texts.index(text) for text in texts]
+    nodes = sorted(set(first))
+    between = {
+        (a, b): min(
+            distance[i, j] for i in range(len(texts)) for j in range(len(texts)) if (first[i], first[j]) == (a, b)
+        )
+        for a in nodes
+        for b in nodes
+        if a != b
+    }
+    size = Counter(first)
+    near = {a: [b for b in nodes if a != b and between[a, b] <= np.float32(cut + NOISE)] for a in nodes}
+    order = sorted(nodes, key=lambda a: (-(size[a] + sum(size[b] for b in near[a])) if near[a] else 0, a))
+    leading: list[int] = []
+    for node in order:
+        if not any(leader in near[node] for leader in leading):
+            leading.append(node)
+    heads = {
+        node: node
+        if node in leading
+        else min((each for each in near[node] if each in leading), key=lambda each: (between[node, each], each))
+        for node in nodes
+    }
+    return [heads[each] for each in first]
+
+
+def found(vectors: Vectors, texts: list[int], cut: float) -> Indices:
+    gathered = gathered_of(vectors, texts=texts)
+    return leaders(gathered, first_copies(gathered), cut)
+
+
+@given(collections(), cuts)
+def test_families_are_those_of_the_definition(collection: tuple[Vectors, list[int]], cut: float) -> None:
+    """The sparse graph gives what sets and a full distance matrix give."""
+    assert found(*collection, cut).tolist() == naive(*collection, cut)
+
+
+@given(collections(), cuts)
+def test_no_member_is_farther_than_the_cut_and_no_two_leaders_are_nearer(
+    collection: tuple[Vectors, list[int]], cut: float
+) -> None:
+    """Within the cut of the leader, through exact copies at most; leaders farther from each other than the cut."""
+    vectors, texts = collection
+    heads = found(vectors, texts, cut)
+    distance = measure(vectors, magnitude=False).distance
+    texts_at = np.array(texts)
+    for place, head in enumerate(heads.tolist()):
+        across = distance[np.ix_(texts_at == texts[place], texts_at == texts[head])]
+        assert texts[place] == texts[head] or across.min() <= cut + NOISE
+        assert heads[head] == head
+    leading = np.unique(heads)
+    apart = distance[np.ix_(leading, leading)]
+    assert (apart[~np.eye(len(leading), dtype=bool)] > np.float32(cut + NOISE)).all()
+
+
+def test_planted_families_are_found_each_whole() -> None:
+    heads = leaders(gathered := gathered_of(planted(12, 4)), first_copies(gathered), 0.05)
+    assert sorted(Counter(heads.tolist()).values()) == [4] * 12
+    assert all(len(set(heads[start : start + 4].tolist())) == 1 for start in range(0, 48, 4))
+
+
+def test_a_copy_of_a_copy_is_no_member() -> None:
+    angles = np.array([0.0, 0.3, 0.6, 0.9, 1.2])  # neighbours are 0.045 apart, next but one 0.175
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    assert found(vectors, list(range(5)), 0.05).tolist() == [1, 1, 1, 3, 3]
+
+
+def test_more_exact_copies_than_a_list_holds_are_one_family() -> None:
+    vectors = np.concatenate([np.tile(planted(1, 1), (100, 1)), planted(3, 1, seed=9)])
+    heads = found(vectors, [7] * 100 + [1, 2, 3], 0.05)
+    assert Counter(heads.tolist()) == {0: 100, 100: 1, 101: 1, 102: 1}
+
+
+def test_equal_texts_are_copies_however_far_their_vectors() -> None:
+    assert found(planted(4, 1), [5, 6, 5, 8], 0.0).tolist() == [0, 1, 0, 3]
+
+
+def test_a_text_and_a_vector_with_the_same_number_are_no_copies() -> None:
+    gathered = gathered_of(planted(3, 1), texts=[5, 5, 5])
+    gathered.known[:] = [Known.TEXT, Known.VECTOR, Known.NOTHING]
+    assert first_copies(gathered).tolist() == [0, 1, 2]
+
+
+def test_points_whose_whole_list_lies_within_the_cut_are_counted() -> None:
+    vectors = np.concatenate([np.tile(planted(1, 1), (NEIGHBOURS + 1, 1)), planted(3, 1, seed=9)])
+    assert saturated(gathered_of(vectors), 0.05) == NEIGHBOURS + 1
+    assert saturated(gathered_of(vectors[1:]), 0.05) == 0
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_collection_of_none_or_one_has_no_families(n: int) -> None:
+    assert found(planted(1, 1)[:n], [0] * n, 0.3).tolist() == list(range(n))
