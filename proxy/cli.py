@@ -1,4 +1,6 @@
-"""The command line: `vecsieve serve | embedded | demo | calibrate | analyze | check`. Holds the process fence, the second of the two.
+"""The command line: `vecsieve serve | embedded | demo | calibrate | analyze | evaluate | check`.
+
+Holds the process fence, the second of the two.
 
 Everything heavy is imported inside the commands, after the number of BLAS threads is fixed: numpy reads it once.
 """
@@ -152,6 +154,49 @@ def analyze(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads the
         html=html,
         state=state,
         api_key_env=api_key_env,
+    )
+    raise typer.Exit(run(arguments))
+
+
+@app.command()
+def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads them off the signature
+    data: Annotated[Path, typer.Argument(help="Folder with labelled sets, or one set.", show_default=False)],
+    policy: Annotated[
+        list[str] | None, typer.Option(help="NAME=PRESET or NAME=YAML, instead of the usual ones; repeatable.")
+    ] = None,
+    config: ConfigFile = None,
+    one_set: Annotated[list[str] | None, typer.Option("--set", help="Only this set; repeatable.")] = None,
+    top_k: Annotated[int, typer.Option(help="Results per query.", min=2, max=1000)] = 8,
+    pool: Annotated[int | None, typer.Option(help="Fetch exactly so many candidates.", min=1, max=10_000)] = None,
+    every: Annotated[int, typer.Option(help="Only every n-th query, for a quick look.", min=1)] = 1,
+    geometry: Annotated[
+        list[str] | None, typer.Option(help="NAME=FOLDER with other embeddings of the sets; repeatable.")
+    ] = None,
+    bootstrap: Annotated[int, typer.Option(help="Draws for the intervals; 0: none.", min=0, max=100_000)] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the draws.", min=0)] = 0,
+    json: Annotated[Path | None, typer.Option(help="Write everything here, too.")] = None,
+) -> None:
+    """Run policies over labelled queries: redundancy removed, answers kept, subtopics found, time taken.
+
+    A set is a folder with corpus.jsonl (id, doc, atoms and the payload), queries.jsonl (subtopics: {need: [ids]}) and the
+    embeddings of both, corpus.f16.npy and queries.f16.npy. Policies are made of --config's policy, else of the defaults:
+
+    vecsieve evaluate data --policy now={} --policy "wide={threshold: {relative: 0.3}}" --policy old=classical
+    """
+    from vecsieve.proxy.jobs.evaluate.command import Arguments, run
+
+    arguments = Arguments(
+        data=data,
+        policies=tuple(policy or ()),
+        config=config,
+        sets=tuple(one_set or ()),
+        top_k=top_k,
+        every=every,
+        pool=pool,
+        draws=bootstrap,
+        seed=seed,
+        geometries=tuple(geometry or ()),
+        json=json,
     )
     raise typer.Exit(run(arguments))
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-COMMANDS = ("serve", "embedded", "demo", "analyze", "check")
+COMMANDS = ("serve", "embedded", "demo", "calibrate", "analyze", "evaluate", "check")
 
 
 def vecsieve(*arguments: str, before: str = "pass") -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,208 @@
+"""Labelled sets from their folders: corpus.jsonl, queries.jsonl, the embeddings of both, and meta.json where there is one.
+
+A set's folder may name a sibling (``extra_corpus`` in meta.json) whose items are appended as distractors: nothing that any
+query looks for is among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from vecsieve.config.problems import Problem, SettingsError, one_line
+from vecsieve.proxy.jobs.evaluate.labelled import Item, LabelledSet, Query, Vectors
+from vecsieve.proxy.jobs.evaluate.vectors import read_vectors
+
+MOST_PROBLEMS = 20  # a file of another format is wrong in every line
+LABELS = frozenset({"id", "atoms"})  # everything else of a row is payload: the proxy must not see the labels
+
+CORPUS = "corpus.jsonl"
+QUERIES = "queries.jsonl"
+
+
+class _Row(msgspec.Struct, frozen=True):
+    id: str
+    doc: str
+    atoms: tuple[str, ...]
+
+
+class _Question(msgspec.Struct, frozen=True):
+    subtopics: dict[str, tuple[str, ...]]
+    rel: tuple[str, ...] | None = None
+    candidates: tuple[str, ...] | None = None
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    extra_corpus: str | None = None
+
+
+_Read = TypeVar("_Read", _Row, _Question)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Corpus:
+    ids: tuple[str, ...]
+    items: tuple[Item, ...]
+    vectors: Vectors
+
+
+def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
+    """The folders of the sets in ``data``, or ``data`` itself when it is one; ``wanted``: only these. Raises SettingsError."""
+    if not data.is_dir():
+        raise SettingsError([Problem(str(data), "no such folder", f"a folder of labelled sets, each with {QUERIES}")])
+    here = [data] if (data / QUERIES).is_file() else sorted(path.parent for path in data.glob(f"*/{QUERIES}"))
+    if not here:
+        seen = "no set in it"
+        raise SettingsError([Problem(str(data), seen, f"folders that hold {CORPUS}, {QUERIES} and their embeddings")])
+    known = {folder.name: folder for folder in here}
+    unknown = [
+        Problem("--set", one_line(repr(name)), f"one of {', '.join(known)}") for name in wanted if name not in known
+    ]
+    if unknown:
+        raise SettingsError(unknown)
+    return tuple(folder for folder in here if not wanted or folder.name in wanted)
+
+
+def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
+    """The set in ``folder``. ``geometry``: a folder with other embeddings, a folder per set. Raises SettingsError."""
+    own = _corpus(folder, geometry)
+    queries = _queries(folder, own.ids)
+    items, vectors = own.items, own.vectors
+    extra = _extra(folder)
+    if extra is not None:
+        others = _corpus(extra, geometry)
+        _same_width(extra, vectors, others.vectors)
+        items, vectors = items + others.items, np.concatenate((vectors, others.vectors))
+    query_vectors = read_vectors(_beside(folder, geometry), "queries", rows=len(queries))
+    _same_width(folder, vectors, query_vectors)
+    return LabelledSet(
+        name=folder.name, items=items, queries=queries, vectors=vectors, query_vectors=query_vectors
+    )  # fmt: skip
+
+
+def _corpus(folder: Path, geometry: Path | None) -> _Corpus:
+    path = folder / CORPUS
+    ids: list[str] = []
+    items: list[Item] = []
+    problems: list[Problem] = []
+    first: dict[str, int] = {}
+    for number, (line, row) in enumerate(_decoded(path, _Row), 1):
+        if row.id in first:
+            seen = f"the id of line {first[row.id]} again: {one_line(row.id)}"
+            problems.append(_at(path, number, seen, "an id of its own"))
+        first.setdefault(row.id, number)
+        ids.append(row.id)
+        items.append(Item(doc=row.doc, atoms=row.atoms, payload=_payload(line)))
+    _raise(problems)
+    return _Corpus(
+        ids=tuple(ids),
+        items=tuple(items),
+        vectors=read_vectors(_beside(folder, geometry), "corpus", rows=len(items)),
+    )
+
+
+def _queries(folder: Path, ids: Sequence[str]) -> tuple[Query, ...]:
+    path = folder / QUERIES
+    rows = {name: row for row, name in enumerate(ids)}
+    queries: list[Query] = []
+    problems: list[Problem] = []
+    for number, (_, question) in enumerate(_decoded(path, _Question), 1):
+        try:
+            queries.append(_query(question, rows))
+        except ValueError as error:
+            problems.append(_at(path, number, str(error), f"needs, and ids of {CORPUS} that satisfy them"))
+    _raise(problems)
+    return tuple(queries)
+
+
+def _query(question: _Question, rows: Mapping[str, int]) -> Query:
+    """Raises ValueError that says what was seen."""
+    subtopics = {name: frozenset(_rows(ids, rows)) for name, ids in question.subtopics.items()}
+    union = frozenset().union(*subtopics.values())
+    relevant = union if question.rel is None else frozenset(_rows(question.rel, rows))
+    if not union or not relevant:
+        raise ValueError("no relevant id")
+    candidates = question.candidates
+    return Query(
+        subtopics=subtopics,
+        relevant=relevant,
+        candidates=None if candidates is None else np.array(sorted(set(_rows(candidates, rows))), np.intp),
+    )
+
+
+def _rows(ids: Sequence[str], rows: Mapping[str, int]) -> list[int]:
+    unknown = next((each for each in ids if each not in rows), None)
+    if unknown is not None:
+        raise ValueError(f"the id {one_line(unknown)}, which no item has")
+    return [rows[each] for each in ids]
+
+
+def _decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
+    """Each line, raw and read. Raises SettingsError that names each wrong line, up to twenty."""
+    found: list[tuple[bytes, _Read]] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(_content(path).splitlines(), 1):
+        try:
+            found.append((line, msgspec.json.decode(line, type=kind)))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            wanted = "a JSON object with " + ", ".join(
+                field.name for field in msgspec.structs.fields(kind) if field.required
+            )
+            problems.append(_at(path, number, one_line(str(error)) if line.strip() else "an empty line", wanted))
+    _raise(problems)
+    if not found:
+        raise SettingsError([Problem(str(path), "an empty file", "a JSON object per line")])
+    yield from found
+
+
+def _payload(line: bytes) -> Mapping[str, bytes]:
+    """Every member that is no label, its value as the file has it."""
+    members = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    return {key: bytes(value) for key, value in members.items() if key not in LABELS}
+
+
+def _extra(folder: Path) -> Path | None:
+    path = folder / "meta.json"
+    if not path.is_file():
+        return None
+    try:
+        name = msgspec.json.decode(_content(path), type=_Meta).extra_corpus
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SettingsError([Problem(str(path), one_line(str(error)), "a JSON object")]) from error
+    if name is None:
+        return None
+    if not name or Path(name).name != name or not (folder.resolve().parent / name / CORPUS).is_file():
+        seen = f"extra_corpus {one_line(repr(name))}"
+        raise SettingsError([Problem(str(path), seen, f"the name of a folder beside {folder.name}, with {CORPUS}")])
+    return folder.resolve().parent / name
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SettingsError([Problem(str(path), (error.strerror or "an error").lower(), "a readable file")]) from error
+
+
+def _beside(folder: Path, geometry: Path | None) -> Path:
+    return folder if geometry is None else geometry / folder.name
+
+
+def _same_width(folder: Path, one: Vectors, other: Vectors) -> None:
+    if one.shape[1] != other.shape[1]:
+        seen = f"embeddings of {one.shape[1]} and of {other.shape[1]} numbers"
+        raise SettingsError([Problem(str(folder), seen, "one width for items, distractors and queries")])
+
+
+def _at(path: Path, number: int, seen: str, wanted: str) -> Problem:
+    return Problem(f"{path}, line {number}", seen, wanted)
+
+
+def _raise(problems: Sequence[Problem]) -> None:
+    if problems:
+        raise SettingsError(problems[:MOST_PROBLEMS])

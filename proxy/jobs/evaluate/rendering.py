@@ -1,0 +1,125 @@
+"""The tables a person reads: the policies side by side over all sets, then each policy set by set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vecsieve.config.problems import one_line
+from vecsieve.proxy.jobs.evaluate.bootstrap import Estimate
+from vecsieve.proxy.jobs.evaluate.contenders import PLAIN
+from vecsieve.proxy.jobs.evaluate.findings import Findings, Terms
+from vecsieve.proxy.jobs.evaluate.summary import REDUNDANT, SetSummary, Summary, Worst
+
+ABSENT = "-"
+
+_Value = Callable[[SetSummary], float | None]
+
+
+def report(findings: Findings, terms: Terms) -> RenderableType:
+    """Everything about one geometry."""
+    each = [_by_set(name, summary) for name, summary in findings.summaries.items() if name != PLAIN]
+    spaced = [part for table in each for part in (Text(), table)]
+    return Group(_headlines(findings, terms), _legend(terms), *spaced)
+
+
+def _headlines(findings: Findings, terms: Terms) -> Table:
+    some = next(iter(findings.summaries.values()))
+    queries = sum(each.queries for each in some.sets)
+    pool = "" if terms.pool is None else f", {terms.pool} candidates"
+    vectors = "" if findings.geometry is None else f", embeddings {one_line(findings.geometry)}"
+    title = f"{len(some.sets)} sets, {queries} queries, top {terms.top_k}{pool}{vectors}"
+    table = Table(box=box.HORIZONTALS, title=Text(title), title_justify="left", show_lines=True, padding=(0, 1, 0, 0))
+    table.add_column("\npolicy", min_width=12)
+    for heading in ("redundancy\nremoved", "answer kept\nworst set", "\nmean", "S-recall\ngained", "\nworst set"):
+        table.add_column(heading, justify="right")
+    for heading in ("\nitems", "ms to\nchoose", "ms\nadded"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, summary in findings.summaries.items():
+        table.add_row(Text(one_line(name)), *_headline_cells(name, summary))
+    return table
+
+
+def _headline_cells(name: str, summary: Summary) -> Sequence[str | Text]:
+    line = summary.headline
+    if name == PLAIN:  # what the others are held against: its own differences are zero by definition
+        return [ABSENT] * 5 + [f"{line.returned:.2f}", ABSENT, ABSENT]
+    return [
+        _estimate(line.reduction),
+        _worst(line.retention_worst),
+        _estimate(line.retention_mean),
+        _estimate(line.gain_mean, sign="+"),
+        _worst(line.gain_worst, sign="+"),
+        f"{line.returned:.2f}",
+        f"{line.choosing_ms:.2f}",
+        f"{line.added_ms:.2f}",
+    ]
+
+
+def _legend(terms: Terms) -> Text:
+    drawn = f" In brackets: 95 % of {terms.draws} draws of the queries, seed {terms.seed}." if terms.draws else ""
+    return Text(
+        f"Redundancy removed: mean over the sets whose plain answers are redundant to more than {REDUNDANT:.0%}. Answer kept: "
+        "of the queries whose plain answer has a relevant item, the share that still has one. S-recall gained: share of a query's subtopics met, less the "
+        f"plain answer's.{drawn} Milliseconds: medians per "
+        "search, for clusters, representatives and diversifier, and for everything but the database.",
+        style="dim",
+    )
+
+
+def _by_set(name: str, summary: Summary) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD, title=Text(one_line(name), style="bold"), title_justify="left", padding=(0, 1, 0, 0)
+    )
+    table.add_column("\nset", no_wrap=True)
+    for heading in _SET_COLUMNS:
+        table.add_column(heading, justify="right")
+    for each in summary.sets:
+        values = _SET_COLUMNS.values()
+        table.add_row(Text(one_line(each.name)), *(_number(value(each), form) for value, form in values))
+    return table
+
+
+# Heading -> what stands there, and its form.
+_SET_COLUMNS: Mapping[str, tuple[_Value, str]] = {
+    "\nqueries": (lambda each: each.queries, "d"),
+    "redundant\nplain": (lambda each: each.plain_redundancy, ".3f"),
+    "\nnow": (lambda each: each.redundancy, ".3f"),
+    "\nremoved": (lambda each: None if each.reduction is None else each.reduction.value, ".3f"),
+    "answer\nkept": (lambda each: each.retention.value, ".3f"),
+    "subtopics\nkept": (lambda each: each.retained_subtopics, ".3f"),
+    "\nS-recall": (lambda each: each.recall, ".3f"),
+    "\ngained": (lambda each: each.gain.value, "+.3f"),
+    "\nα-nDCG": (lambda each: each.alpha_ndcg, ".3f"),
+    "\nnDCG": (lambda each: each.ndcg, ".3f"),
+    "different\ndocuments": (lambda each: each.documents, ".3f"),
+    "\nitems": (lambda each: each.returned, ".2f"),
+}
+
+
+def _estimate(found: Estimate | None, *, sign: str = "") -> str:
+    if found is None or math.isnan(found.value):
+        return ABSENT
+    value = f"{found.value:{sign}.3f}"
+    return value if found.low is None or found.high is None else f"{value}\n[{_short(found.low)}, {_short(found.high)}]"
+
+
+def _short(value: float) -> str:
+    """Without the zero before the point: five intervals stand in a line."""
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
+def _worst(worst: Worst | None, *, sign: str = "") -> Text | str:
+    if worst is None:
+        return ABSENT
+    value, _, interval = _estimate(worst.estimate, sign=sign).partition("\n")
+    return Text.assemble(value, f"\n{interval}" if interval else "", "\n", (one_line(worst.name), "dim"))
+
+
+def _number(value: float | None, form: str) -> str:
+    return ABSENT if value is None or math.isnan(value) else f"{value:{form}}"

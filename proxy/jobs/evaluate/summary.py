@@ -1,0 +1,159 @@
+"""The figures of one set, and those over all sets, with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vecsieve.proxy.jobs.evaluate.bootstrap import Estimate, Resampled, estimate, resampled
+from vecsieve.proxy.jobs.evaluate.columns import Columns
+from vecsieve.proxy.jobs.evaluate.contenders import PLAIN
+from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome
+from vecsieve.proxy.selection.values import FloatVector
+
+# Sets whose plain answers hold more redundant items than this: elsewhere a reduction is a quotient of noise.
+REDUNDANT = 0.10
+MILLISECONDS = 1000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSummary:
+    """Means over the queries of one set under one policy; NaN where no query has the measure.
+
+    ``reduction``: None where there was hardly anything to reduce. ``retained_subtopics``: of all that plain answers met,
+    the share still met. ``choosing_ms``, ``added_ms``: medians.
+    """
+
+    name: str
+    queries: int
+    redundancy: float
+    plain_redundancy: float
+    reduction: Estimate | None
+    retention: Estimate
+    retained_subtopics: float
+    recall: float
+    gain: Estimate
+    collapsed: float
+    documents: float
+    alpha_ndcg: float
+    ndcg: float
+    hit: float
+    returned: float
+    choosing_ms: float
+    added_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """The set with the lowest value, and that set's own interval."""
+
+    name: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """One policy over all sets, each set counting the same; None where no set has the measure.
+
+    ``reduction``: over the sets with more than REDUNDANT. ``choosing_ms``, ``added_ms``: medians over all queries.
+    """
+
+    reduction: Estimate | None
+    retention_worst: Worst | None
+    retention_mean: Estimate | None
+    gain_mean: Estimate
+    gain_worst: Worst
+    returned: float
+    choosing_ms: float
+    added_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One policy."""
+
+    headline: Headline
+    sets: tuple[SetSummary, ...]
+
+
+def summarised(outcomes: Sequence[SetOutcome], *, draws: int, seed: int) -> Mapping[str, Summary]:
+    """By contender, the plain answer first. Every outcome is of the same contenders."""
+    return {name: _summary(name, outcomes, draws=draws, seed=seed) for name in outcomes[0].by_contender}
+
+
+def _summary(name: str, outcomes: Sequence[SetOutcome], *, draws: int, seed: int) -> Summary:
+    drawn = [
+        resampled(each.name, each.by_contender[name], each.by_contender[PLAIN], draws=draws, seed=seed)
+        for each in outcomes
+    ]
+    sets = tuple(_set_summary(each, name, values) for each, values in zip(outcomes, drawn, strict=True))
+    return Summary(headline=_headline(sets, drawn, [each.by_contender[name] for each in outcomes]), sets=sets)
+
+
+def _set_summary(outcome: SetOutcome, name: str, drawn: Resampled) -> SetSummary:
+    own = outcome.by_contender[name]
+    met = float(own.kept.sum() + own.lost.sum())
+    return SetSummary(
+        name=outcome.name,
+        queries=outcome.queries,
+        redundancy=_mean(own.redundancy),
+        plain_redundancy=float(drawn.plain_redundancy[0]),
+        reduction=estimate(_reduction(drawn)) if _is_redundant(drawn) else None,
+        retention=estimate(drawn.retention),
+        retained_subtopics=float(own.kept.sum()) / met if met else float("nan"),
+        recall=_mean(own.recall),
+        gain=estimate(drawn.gain),
+        collapsed=_mean(own.collapsed),
+        documents=_mean(own.documents),
+        alpha_ndcg=_mean(own.alpha_ndcg),
+        ndcg=_mean(own.ndcg),
+        hit=_mean(own.hit),
+        returned=_mean(own.returned),
+        choosing_ms=float(np.median(own.choosing_seconds)) * MILLISECONDS,
+        added_ms=float(np.median(own.added_seconds)) * MILLISECONDS,
+    )
+
+
+def _headline(sets: Sequence[SetSummary], drawn: Sequence[Resampled], own: Sequence[Columns]) -> Headline:
+    reductions = [_reduction(each) for each in drawn if _is_redundant(each)]
+    retentions = [each.retention for each in drawn if not np.isnan(each.retention[0])]
+    judged = [each for each in sets if not np.isnan(each.retention.value)]
+    least_kept = min(judged, key=lambda each: each.retention.value, default=None)
+    least_gain = min(sets, key=lambda each: each.gain.value)
+    return Headline(
+        reduction=_over_sets(reductions),
+        retention_worst=None if least_kept is None else Worst(name=least_kept.name, estimate=least_kept.retention),
+        retention_mean=_over_sets(retentions),
+        gain_mean=estimate(np.mean([each.gain for each in drawn], axis=0)),
+        gain_worst=Worst(name=least_gain.name, estimate=least_gain.gain),
+        returned=float(np.mean([each.returned for each in sets])),
+        choosing_ms=_median([each.choosing_seconds for each in own]),
+        added_ms=_median([each.added_seconds for each in own]),
+    )
+
+
+def _is_redundant(drawn: Resampled) -> bool:
+    return bool(drawn.plain_redundancy[0] > REDUNDANT)
+
+
+def _reduction(drawn: Resampled) -> FloatVector:
+    """NaN for a draw whose plain answers have nothing redundant."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = drawn.redundancy / drawn.plain_redundancy
+    return np.where(drawn.plain_redundancy > 0.0, 1.0 - share, np.nan)
+
+
+def _over_sets(values: Sequence[FloatVector]) -> Estimate | None:
+    return estimate(np.mean(values, axis=0)) if values else None
+
+
+def _mean(values: FloatVector) -> float:
+    """NaN where no query has the measure."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _median(seconds: Sequence[FloatVector]) -> float:
+    return float(np.median(np.concatenate(seconds))) * MILLISECONDS
