@@ -79,7 +79,7 @@ class GrowingThreshold(Model):
         default=0.40, description="least trust: where ranking and vectors disagree, rank does not say who is the answer"
     )
     least: CosineDistance = Field(
-        default=0.02, description="copies that differ by rounding still merge in a pool of copies"
+        default=0.01, description="copies that differ by rounding still merge in a pool of copies"
     )
 
 

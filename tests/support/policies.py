@@ -1,4 +1,4 @@
-"""The two policies every other is compared with: the default, and the usual recipe."""
+"""The policies every other is compared with: the default, relative cut with scaled MMR, and the usual recipe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from vecsieve.proxy.selection.policy import (
     Caps,
     Distance,
     Fixed,
+    Growing,
     Guards,
     Linkage,
     Mmr,
@@ -42,6 +43,23 @@ TEXT_RULES = TextRules(
 ONE_A_CLUSTER = Caps(per_cluster=1, per_document=None, per_source=None)
 
 DEFAULT = Policy(
+    linkage=Linkage.LEADER,
+    threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.01),
+    when=When.REDUNDANT,
+    representative=Strategy.RANK,
+    diversifier=None,
+    order=Order.BACKEND,
+    short=Short.GROW_THEN_FILL,
+    distance=Distance.AUTO,
+    text=TEXT_RULES,
+    guards=ALL_GUARDS,
+    chain=tuple(Tie),
+    authority=(),
+    caps=ONE_A_CLUSTER,
+)
+
+# What VecSieve did before its cut grew: one cut for the whole page, then MMR. Still what its parts make together.
+SCALED_MMR = Policy(
     linkage=Linkage.AVERAGE,
     threshold=Relative(factor=0.20, minimum=0.02, maximum=0.30),
     when=When.REDUNDANT,

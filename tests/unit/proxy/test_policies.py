@@ -52,7 +52,7 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
         fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000),
         selection=Policy(
             linkage=Linkage.LEADER,
-            threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.02),
+            threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.01),
             when=When.REDUNDANT,
             representative=Strategy.RANK,
             diversifier=None,

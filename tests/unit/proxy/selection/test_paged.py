@@ -173,8 +173,9 @@ def test_tenants_do_not_collapse_into_each_other_across_blocks() -> None:
 def test_length_counts_across_blocks_too() -> None:
     rows = np.eye(BLOCK + 1, dtype=np.float32)
     rows[BLOCK] = 3 * rows[7]
+    policy = replace(ALLOW, threshold=Fixed(value=0.2))
     for magnitude, kept in ((False, BLOCK), (True, BLOCK + 1)):
-        one = page(pool(rows, magnitude=magnitude), top_k=BLOCK + 1, offset=0, policy=ALLOW, exhausted=True)
+        one = page(pool(rows, magnitude=magnitude), top_k=BLOCK + 1, offset=0, policy=policy, exhausted=True)
         assert len(one.keep) == kept
 
 

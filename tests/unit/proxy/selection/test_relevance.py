@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import DEFAULT
+from support.policies import SCALED_MMR
 from support.pools import angles, pool
 from vecsieve.proxy.selection.policy import Mmr, Relevance, Similarity
 from vecsieve.proxy.selection.relevance import by_rank, oriented, query_distance, relevance, scaled
@@ -92,5 +92,5 @@ def test_the_distance_to_the_query_is_on_the_pools_scale() -> None:
 @pytest.mark.parametrize(("n", "values"), [(0, []), (1, [1.0]), (3, [1.0, 0.5, 0.0])])
 def test_rank_relevance_falls_from_one_to_zero(n: int, values: list[float]) -> None:
     assert by_rank(n).tolist() == values
-    assert isinstance(DEFAULT.diversifier, Mmr)
-    assert len(relevance(pool(np.ones((n, 2))), DEFAULT.diversifier)) == n
+    assert isinstance(SCALED_MMR.diversifier, Mmr)
+    assert len(relevance(pool(np.ones((n, 2))), SCALED_MMR.diversifier)) == n

@@ -289,7 +289,7 @@ def test_an_all_equal_pool_is_one_cluster_and_still_a_full_page() -> None:
     assert outcome.distinct == 1
     assert outcome.wanting == 3
     assert outcome.keep.tolist() == [0, 1, 2, 3]
-    assert outcome.threshold == 0.02
+    assert outcome.threshold == 0.01
 
 
 @pytest.mark.parametrize(("threshold", "distinct"), [(0.0, 3), (2.0, 1)])
