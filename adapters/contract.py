@@ -104,7 +104,9 @@ class Pool:
     ``scores``: (n,) float64, the backend's numbers; NaN where a score is missing.
     ``vectors``: (n, d) float32; a row of NaN where a candidate has no usable vector; d may be 0.
     ``magnitude``: whether a vector's length carries meaning (true for dot and euclidean collections).
-    ``fields``: per candidate, the raw JSON bytes of each needed payload field, None where absent.
+    ``fields``: per candidate, the raw JSON bytes of each payload field of the needs, the optional ones behind the others;
+    None where absent or not to be had.
+    ``ids``: per candidate, the raw JSON bytes of its identifier, for what people read; () where the adapter has none.
     ``vector_name``: the vector found by asking for all of them, to be remembered per collection as ``Needs.vector_hint``
     ("" is the unnamed one); None when the request named the vector and nothing was found out.
     ``unusable``: how many candidates came without a usable vector.
@@ -114,6 +116,7 @@ class Pool:
     vectors: npt.NDArray[np.float32]
     magnitude: bool
     fields: tuple[tuple[bytes | None, ...], ...] = ()
+    ids: tuple[bytes, ...] = ()
     vector_name: str | None = None
     unusable: int = 0
 

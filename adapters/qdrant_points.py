@@ -28,18 +28,20 @@ _PAYLOAD = b',"payload":'
 _VECTOR = b',"vector":'
 _SHARD_KEY = b',"shard_key":'
 _ORDER_VALUE = b',"order_value":'
-_BEFORE_SCORE = len('{"id":') + len(_VERSION) + len(_SCORE)
+_BEFORE_ID = len('{"id":')
+_BEFORE_SCORE = len(_VERSION) + len(_SCORE)
 _BEFORE_PAYLOAD = len(_PAYLOAD)
 _BEFORE_VECTOR = len(_VECTOR)
 
 
 class Point(NamedTuple):
-    """One candidate: the span of its object and of three values in it; None where a member is absent.
+    """One candidate: the span of its object and of four values in it; None where a member is absent.
 
     A NamedTuple for the same reason as `Member`: there is one for every candidate.
     """
 
     span: Span
+    id: Span
     score: Span
     payload: Span | None
     vector: Span | None
@@ -125,7 +127,9 @@ def _rebuilt(raws: list[_Compact], start: int) -> tuple[list[Point], list[bytes 
     points: list[Point] = []
     built: list[bytes | msgspec.Raw] = []
     for raw in raws:
-        score = start + _BEFORE_SCORE + len(raw.id) + len(raw.version)
+        identity = start + _BEFORE_ID
+        behind = identity + len(raw.id)
+        score = behind + _BEFORE_SCORE + len(raw.version)
         end = after = score + len(raw.score)
         built += (_ID, raw.id, _VERSION, raw.version, _SCORE, raw.score)
         payload = vector = None
@@ -143,7 +147,7 @@ def _rebuilt(raws: list[_Compact], start: int) -> tuple[list[Point], list[bytes 
             if more is not _ABSENT:
                 built += (name, more)
                 after += len(name) + len(more)
-        points.append(Point((start, after + 1), (score, end), payload, vector))
+        points.append(Point((start, after + 1), (identity, behind), (score, end), payload, vector))
         start = after + 2
     return points, built
 
@@ -156,6 +160,7 @@ def _read_any(text: bytes, span: Span) -> Point:
     payload, vector = found.get("payload"), found.get("vector")
     return Point(
         span,
+        (found["id"].value, found["id"].end),
         (found["score"].value, found["score"].end),
         None if payload is None else (payload.value, payload.end),
         None if vector is None else (vector.value, vector.end),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from vecsieve.adapters.contract import Malformed, Needs, Pool
@@ -17,6 +18,8 @@ from vecsieve.adapters.json_vectors import Shortened, guess_vectors, set_aside
 from vecsieve.adapters.qdrant_points import Point, has_null, read_points, score_of
 from vecsieve.adapters.qdrant_request import Document, Plan
 from vecsieve.adapters.qdrant_vectors import compare, find_best, named
+
+_PAYLOAD = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,14 @@ class ReplyDocument:
     """A parsed reply.
 
     Spans are offsets into ``text``, which is ``source.text`` with harmless escapes; bytes are taken through ``source``.
+    ``is_escaped``: some escape was replaced, so that ``text`` is not ``source.text``.
     ``is_null_style``: the server writes null where others leave a member out (Qdrant up to 1.9).
     """
 
     source: Shortened
     text: bytes
     lists: tuple[Ranked, ...]
+    is_escaped: bool
     is_null_style: bool
 
 
@@ -86,6 +91,7 @@ def _read(
         source=source,
         text=text,
         lists=lists,
+        is_escaped=text is not source.text and text != source.text,
         is_null_style=needs.absent_as_null or any(has_null(text, point) for ranked in lists for point in ranked.points),
     )
     located = [_located(text, plan, ranked.points) for plan, ranked in zip(request.plans, lists, strict=True)]
@@ -137,9 +143,8 @@ def _pool(
         scores=np.array([score_of(document.text, point) for point in ranked.points], dtype=np.float64),
         vectors=compared.vectors,
         magnitude=compared.magnitude,
-        fields=tuple(_fields(document, point, needs.payload_fields) for point in ranked.points)
-        if needs.payload_fields
-        else ((),) * len(ranked.points),
+        fields=_all_fields(document, ranked.points, needs),
+        ids=tuple(_id(document, point) for point in ranked.points),
         vector_name=hint,
         unusable=compared.unusable,
     )
@@ -152,11 +157,41 @@ def _located(text: bytes, plan: Plan, points: Sequence[Point]) -> tuple[str | No
     return name, [vector.get(name) if name is not None else None for vector in vectors]
 
 
+def _id(document: ReplyDocument, point: Point) -> bytes:
+    raw = document.text[point.id[0] : point.id[1]]
+    return document.source.cut(*point.id) if b"\\" in raw else raw  # an escape may be the harmless one
+
+
+def _all_fields(document: ReplyDocument, points: Sequence[Point], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
+    """Per point the raw JSON of each wanted top-level payload key, None where absent. Raises ValueError."""
+    if not (needs.payload_fields or needs.optional_fields):
+        return ((),) * len(points)
+    optional = _fields if document.is_escaped else _fields_unproven
+    return tuple(
+        _fields(document, point, needs.payload_fields) + optional(document, point, needs.optional_fields)
+        for point in points
+    )
+
+
 def _fields(document: ReplyDocument, point: Point, fields: Sequence[str]) -> tuple[bytes | None, ...]:
-    """The raw JSON of each wanted top-level payload key, None where absent."""
-    if point.payload is None or document.text[point.payload[0]] != ord("{"):
+    if not fields or point.payload is None or document.text[point.payload[0]] != ord("{"):
         return (None,) * len(fields)
     found = members(document.text, point.payload)
     return tuple(
         document.source.cut(found[field].value, found[field].end) if field in found else None for field in fields
     )
+
+
+def _fields_unproven(document: ReplyDocument, point: Point, fields: Sequence[str]) -> tuple[bytes | None, ...]:
+    """As `_fields` in a sixth of the time (2 against 12 us a payload), for a text without escapes that were changed.
+
+    Of a repeated key the last value counts, where `_fields` raises: what decides about tenants is not read this way.
+    """
+    if not fields or point.payload is None or document.text[point.payload[0]] != ord("{"):
+        return (None,) * len(fields)
+    try:
+        found = _PAYLOAD.decode(document.text[point.payload[0] : point.payload[1]])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # A key that is no text: the client gets it as it is, selection reads nothing of this payload.
+        return (None,) * len(fields)
+    return tuple(bytes(found[field]) if field in found else None for field in fields)

@@ -32,13 +32,18 @@ _INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One search endpoint: its members, the spellings of two of them, and how its ranking is read."""
+    """One search endpoint: its members, the spellings of two of them, and how its ranking is read.
+
+    ``is_old``: servers answer it that write an absent payload as null (up to 1.9). Once all payload is ours, their reply
+    no longer shows it.
+    """
 
     members: frozenset[str]
     limits: tuple[str, ...]
     selectors: tuple[str, ...]
     default_limit: int | None
     ranking: Callable[[bytes, Members], Ranking]
+    is_old: bool = True
 
 
 # Ignored by the server and therefore left alone: `top` on query; `with_vectors` and `score_threshold` on discover,
@@ -50,6 +55,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         ("with_vector", "with_vectors"),
         QUERY_LIMIT,
         qdrant_query.of_query,
+        is_old=False,  # of 1.10, the first that leaves absent members out
     ),
     "search": Endpoint(
         _COMMON | {"vector", "limit", "top", "with_vectors"},
@@ -179,7 +185,13 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
         offset = present(body, found, "offset")
         skipped = _integer(body, offset, default=0)
         vectors = read_vectors(body, _one_of(found, endpoint.selectors))
-        payload = plan_payload(body, _one_of(found, ("with_payload",)), needs.payload_fields)
+        payload = plan_payload(
+            body,
+            _one_of(found, ("with_payload",)),
+            needs.payload_fields,
+            needs.optional_fields,
+            may_force=needs.absent_as_null or not endpoint.is_old,
+        )
     except RepeatedKey:
         raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:  # a key that is no Unicode text

@@ -63,34 +63,60 @@ def widen_vectors(text: bytes, vectors: Vectors, name: str | None) -> bytes | No
     return None if name in vectors.wanted else _appended(text, vectors.span, [name])
 
 
-def plan_payload(text: bytes, span: Span | None, fields: Sequence[str]) -> Payload:
-    """How ``with_payload`` must change so that the top-level keys ``fields`` come along. Raises Unsupported."""
+def plan_payload(
+    text: bytes, span: Span | None, fields: Sequence[str], optional: Sequence[str] = (), *, may_force: bool = True
+) -> Payload:
+    """How ``with_payload`` must change so that the top-level keys ``fields`` come along.
+
+    Raises Unsupported where one of ``fields`` could not be had and taken out again exactly. ``optional`` keys come along
+    where they can; a selection that names a part of one, hides one or is not understood costs those keys and nothing else.
+    ``may_force``: whether they are worth asking for where the client wants no payload at all.
+    """
     value = b"null" if span is None else text[span[0] : span[1]]
-    if not fields or value == b"true":
+    if value == b"true":
         return Payload(span)
+    plain = tuple(field for field in optional if _FIRST_KEY.fullmatch(field) and field not in fields)
     if value in {b"null", b"false"}:
-        if not all(_FIRST_KEY.fullmatch(field) for field in fields):
-            raise Unsupported(Reason.PAYLOAD_SELECTOR)
-        return Payload(span, value=_array(fields), is_forced=True)
-    if span is None or value[:1] not in {b"[", b"{"}:
+        return _plan_forced(span, fields, plain if may_force else ())
+    if not (fields or plain):
+        return Payload(span)
+    try:
+        return _plan_chosen(text, span, fields, plain)
+    except (Unsupported, ValueError):  # ValueError: an object that names a member twice, a key that is no text
+        if fields:
+            raise
+        return Payload(span)
+
+
+def _plan_forced(span: Span | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
+    """For a client that wants no payload: all that comes is ours."""
+    if not all(_FIRST_KEY.fullmatch(field) for field in fields):
         raise Unsupported(Reason.PAYLOAD_SELECTOR)
-    if value[:1] == b"[":
-        return _plan_include(text, span, fields)
+    wanted = (*fields, *optional)
+    return Payload(span, value=_array(wanted), is_forced=True) if wanted else Payload(span)
+
+
+def _plan_chosen(text: bytes, span: Span | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
+    """For a selector that is a list or an object. Raises Unsupported, or ValueError."""
+    if span is None or text[span[0]] not in b"[{":
+        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+    if text[span[0]] == ord("["):
+        return _plan_include(text, span, fields, optional)
     found = members(text, span)
     if found.keys() == {"include"}:
-        return _plan_include(text, (found["include"].value, found["include"].end), fields)
+        return _plan_include(text, (found["include"].value, found["include"].end), fields, optional)
     if found.keys() == {"exclude"}:
         hidden = _first_keys(text, (found["exclude"].value, found["exclude"].end), fields)
         if not hidden.keys() & set(fields):
-            return Payload(span)
+            return Payload(span)  # whatever of the optional keys it spares comes by itself
     raise Unsupported(Reason.PAYLOAD_SELECTOR)
 
 
-def _plan_include(text: bytes, span: Span, fields: Sequence[str]) -> Payload:
-    chosen = _first_keys(text, span, fields)
+def _plan_include(text: bytes, span: Span, fields: Sequence[str], optional: Sequence[str]) -> Payload:
+    chosen = _first_keys(text, span, (*fields, *optional))
     if any(not chosen.get(field, True) for field in fields):  # a part of it is chosen: the rest could not be told apart
         raise Unsupported(Reason.PAYLOAD_SELECTOR)
-    missing = tuple(field for field in fields if field not in chosen)
+    missing = tuple(field for field in (*fields, *optional) if field not in chosen)
     if not missing:
         return Payload(span)
     if not all(_FIRST_KEY.fullmatch(field) for field in missing):

@@ -31,7 +31,8 @@ DECLARED = {"qdrant": {"limit", "top", "offset", "with_vector", "with_vectors", 
 CONTENT = {"qdrant": {"limit": 5, "offset": None, "with_vector": True}}
 NEEDS = st.builds(
     Needs,
-    payload_fields=st.sampled_from([(), (), ("text",), ("doc", "vector")]),
+    payload_fields=st.sampled_from([(), (), (), ("text",), ("doc", "vector")]),
+    optional_fields=st.sampled_from([(), ("doc",), ("größe", "text", "no such key", "vector"), ("dense", "points")]),
     vector_hint=st.sampled_from([None, "dense"]),
 )
 every_adapter = pytest.mark.parametrize("backend", sorted(ADAPTERS))
@@ -118,6 +119,43 @@ def test_the_backends_own_page_cut_from_the_pool_is_the_direct_answer(
 
 
 @every_adapter
+@given(data=st.data(), optional=st.sampled_from([("text",), ("doc", "größe", "a.b"), ("vector", "text", "id")]))
+def test_optional_fields_cost_no_search_and_no_payload_byte_of_theirs_reaches_the_client(
+    backend: str, data: st.DataObject, optional: tuple[str, ...]
+) -> None:
+    # Invariant: whatever the client selects, asking for optional fields refuses nothing and gives the same answer.
+    adapter = ADAPTERS[backend]()
+    talk = data.draw(CONVERSATIONS[backend]())
+    plain, _, without = fetched(adapter, talk, Needs())
+    call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))  # an Unsupported here would be a find
+    keep = [np.array(data.draw(st.permutations(range(pool.size))), dtype=np.intp) for pool in reply.pools]
+    assert adapter.trim(call, reply, keep) == adapter.trim(plain, without, keep)
+
+
+@every_adapter
+@given(data=st.data(), optional=st.sampled_from([("text",), ("doc", "vector")]))
+def test_optional_fields_are_read_wherever_the_payload_has_them(
+    backend: str, data: st.DataObject, optional: tuple[str, ...]
+) -> None:
+    # Invariant: a field is None only where the stored payload lacks it or the client's own selection hides it.
+    adapter = ADAPTERS[backend]()
+    extra = {"with_payload": data.draw(st.sampled_from([True, False, None, [], ["id"], {"include": ["doc"]}]))}
+    talk = data.draw(CONVERSATIONS[backend](operation="query", extra=extra))
+    call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))
+    document = json.loads(talk.body)
+    everything = talk.answer(
+        json.dumps({**document, "limit": reply.pools[0].size, "offset": 0, "with_payload": True}).encode()
+    )
+    stored = [point["payload"] for point in exact(everything)["result"]["points"]]
+    read = [
+        {key: exact(raw) for key, raw in zip(optional, fields, strict=True) if raw is not None}
+        for fields in reply.pools[0].fields
+    ]
+    assert len(call.searches) == 1
+    assert read == [{key: payload[key] for key in optional if key in payload} for payload in stored]
+
+
+@every_adapter
 @given(data=st.data())
 def test_keeping_everything_that_was_wanted_gives_back_the_same_bytes(backend: str, data: st.DataObject) -> None:
     # Invariant: trim with all indices and vectors wanted is the identity.
@@ -150,7 +188,8 @@ def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject
     for pool in reply.pools:
         assert pool.vectors.dtype == np.float32
         assert len(pool.vectors) == len(pool.fields) == pool.size
-        assert all(len(fields) == len(needs.payload_fields) for fields in pool.fields)
+        assert all(len(fields) == len(needs.payload_fields + needs.optional_fields) for fields in pool.fields)
+        assert len(pool.ids) == pool.size
         usable = np.isfinite(pool.vectors).all(axis=1) if pool.vectors.shape[1] else np.zeros(pool.size, bool)
         assert pool.unusable == pool.size - int(usable.sum())
 

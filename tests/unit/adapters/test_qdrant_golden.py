@@ -21,7 +21,7 @@ CASES = sorted((Path(__file__).parents[2] / "golden" / "qdrant").iterdir())
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_conversation_goes_as_written(case: Path) -> None:
     told = json.loads((case / "case.json").read_bytes())
-    needs = Needs(payload_fields=tuple(told.get("needs", {}).get("payload_fields", ())))
+    needs = Needs(**{name: tuple(fields) for name, fields in told.get("needs", {}).items()})
     adapter = QdrantRest()
     operation = adapter.classify(RequestHead(method="POST", path=told["path"], content_type="application/json"))
     assert operation is not None
@@ -33,4 +33,4 @@ def test_the_conversation_goes_as_written(case: Path) -> None:
 
 
 def test_there_are_conversations() -> None:
-    assert len(CASES) >= 14
+    assert len(CASES) >= 16

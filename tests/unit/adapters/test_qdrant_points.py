@@ -24,7 +24,7 @@ POINT = b'{"id":1,"version":2,"score":0.5,"payload":{"a":1},"vector":[1,2],"shar
 
 def one(text: bytes) -> list[bytes | None]:
     (point,) = read_points(text, (0, len(text)))
-    spans = (point.span, point.score, point.payload, point.vector)
+    spans = (point.span, point.id, point.score, point.payload, point.vector)
     return [None if span is None else text[span[0] : span[1]] for span in spans]
 
 
@@ -42,7 +42,7 @@ def test_both_readings_of_a_list_agree(made: tuple[Server, dict[str, str]], want
 def test_a_compact_point_is_read() -> None:
     text = b"[" + POINT + b"]"
     assert _read_compact(text, (0, len(text))) is not None
-    assert one(text) == [POINT, b"0.5", b'{"a":1}', b"[1,2]"]
+    assert one(text) == [POINT, b"1", b"0.5", b'{"a":1}', b"[1,2]"]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_compact_point_is_read() -> None:
 def test_a_point_in_another_order_or_style_is_walked(text: bytes) -> None:
     assert _read_compact(text, (0, len(text))) is None
     found = one(text)
-    assert found[1:] == [b"0.5", None, b"[1,2]"]
+    assert found[1:] == [b"1", b"0.5", None, b"[1,2]"]
     assert found[0] == text[1:-1].strip()
 
 

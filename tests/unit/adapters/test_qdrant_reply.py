@@ -39,9 +39,10 @@ def aside(reply: Reply) -> int:
 def assert_same(one: Pool, other: Pool) -> None:
     np.testing.assert_array_equal(one.scores, other.scores)
     np.testing.assert_array_equal(one.vectors, other.vectors)
-    assert (one.magnitude, one.fields, one.unusable, one.vector_name) == (
+    assert (one.magnitude, one.fields, one.ids, one.unusable, one.vector_name) == (
         other.magnitude,
         other.fields,
+        other.ids,
         other.unusable,
         other.vector_name,
     )
@@ -174,3 +175,44 @@ def test_a_large_payload_and_the_quick_way_stay_quick() -> None:
     began = time.perf_counter()
     assert aside(ADAPTER.parse_reply(call(), body)) == 20
     assert time.perf_counter() - began < 1.0
+
+
+def fields_of(payload: str, *optional: str, must: tuple[str, ...] = ()) -> tuple[bytes | None, ...]:
+    asked = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(payload_fields=must, optional_fields=optional))
+    (pool,) = ADAPTER.parse_reply(asked, enveloped(POINT % payload)).pools
+    return pool.fields[0]
+
+
+def test_optional_fields_stand_behind_the_others() -> None:
+    assert fields_of('{"text":"x","t":1}', "text", "none", must=("t",)) == (b"1", b'"x"', None)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(PAYLOAD_KEYS), st.sampled_from(PAYLOAD_TEXTS)), unique_by=lambda pair: pair[0]),
+    st.booleans(),
+)
+def test_optional_fields_are_read_as_the_others_are(members: list[tuple[str, str]], is_ascii: bool) -> None:
+    """Invariant: the quick reading gives the bytes that the proven one gives, whatever keys and values are."""
+    payload = "{" + ",".join(f"{json.dumps(key, ensure_ascii=is_ascii)}:{text}" for key, text in members) + "}"
+    assert fields_of(payload, *PAYLOAD_KEYS) == fields_of(payload, must=PAYLOAD_KEYS)
+
+
+def test_a_repeated_key_is_malformed_where_it_decides_about_tenants_only() -> None:
+    assert fields_of('{"t":1,"t":2}', "t") == (b"2",)
+    with pytest.raises(Malformed):
+        fields_of('{"t":1,"t":2}', must=("t",))
+
+
+def test_a_payload_with_a_key_that_is_no_text_has_no_optional_fields() -> None:
+    asked = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(optional_fields=("a",)))
+    body = enveloped((POINT % '{"a":1,"?":2}').encode().replace(b"?", b"\xff"))
+    (pool,) = ADAPTER.parse_reply(asked, body).pools
+    assert pool.fields == ((None,),)
+
+
+def test_identifiers_are_upstreams_own_bytes() -> None:
+    points = [
+        (POINT % "{}").replace('"id":1', f'"id":{raw}') for raw in ("18446744073709551615", '"5c-4f"', '"\\ud800"')
+    ]
+    (pool,) = ADAPTER.parse_reply(call(), enveloped(*points)).pools
+    assert pool.ids == (b"18446744073709551615", b'"5c-4f"', b'"\\ud800"')

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -273,3 +274,31 @@ def test_one_count_is_wanted_for_each_search() -> None:
 
 def test_a_key_that_is_no_unicode_text_is_left_to_the_server() -> None:
     assert refusal("query", b'{"query":{"\xff":1}}') is Reason.UNSUPPORTED_FIELD
+
+
+TEXT = Needs(optional_fields=("text",))
+
+
+def test_a_payload_that_nobody_asked_for_is_forced_only_where_the_reply_can_be_restored() -> None:
+    # A server up to 1.9 writes null for it, and a reply in which all payload is ours no longer shows that.
+    assert b'"with_payload":["text"]' in widened("query", b'{"query":[1]}', 24, needs=TEXT)
+    for name, body in (
+        ("search", b'{"vector":[1],"limit":9}'),
+        ("recommend", b'{"limit":9}'),
+        ("discover", b'{"limit":9}'),
+    ):
+        assert b"with_payload" not in widened(name, body, 24, needs=TEXT)
+        known = replace(TEXT, absent_as_null=True)
+        assert b'"with_payload":["text"]' in widened(name, body, 24, needs=known)
+
+
+def test_optional_fields_are_added_to_a_selection_on_every_endpoint() -> None:
+    body = b'{"vector":[1],"limit":9,"with_payload":["a"]}'
+    assert b'"with_payload":["a","text"]' in widened("search", body, 24, needs=TEXT)
+
+
+@pytest.mark.parametrize("selector", [["text.part"], {"exclude": ["text"]}, {"include": ["a"], "exclude": ["b"]}, 7])
+def test_an_optional_field_never_refuses_a_search(selector: object) -> None:
+    body = {"query": [1], "with_payload": selector}
+    assert widen(parsed("query", body, TEXT)[1], [24]) == widen(parsed("query", body)[1], [24])
+    assert refusal("query", body, Needs(payload_fields=("text",))) is Reason.PAYLOAD_SELECTOR

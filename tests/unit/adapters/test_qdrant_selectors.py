@@ -91,6 +91,61 @@ def test_a_key_that_reads_like_a_path_is_never_asked_for(selector: str | None) -
         planned(selector, "a.b")
 
 
+def optional(selector: str | None, *fields: str, must: tuple[str, ...] = ()) -> Payload:
+    text = b"" if selector is None else selector.encode()
+    return plan_payload(text, None if selector is None else (0, len(text)), must, fields)
+
+
+@pytest.mark.parametrize(
+    ("selector", "value", "added"),
+    [
+        ('["a"]', b'["a","k","l"]', ("k", "l")),
+        ('["a","k"]', b'["a","k","l"]', ("l",)),
+        ('["k.part"]', b'["k.part","l"]', ("l",)),
+        ('["k[].part","k"]', b'["k[].part","k","l"]', ("l",)),
+        ('{"include":["k.part","l"]}', None, ()),
+        ('{"exclude":["k"]}', None, ()),
+        ('["\\"k\\""]', None, ()),
+        ('{"include":["a"],"exclude":["b"]}', None, ()),
+        ('{"include":["a"],"include":["b"]}', None, ()),
+        ("{}", None, ()),
+        ("5", None, ()),
+        ('["a",1]', None, ()),
+        ("true", None, ()),
+    ],
+)
+def test_an_optional_key_that_could_not_be_restored_costs_itself_alone(
+    selector: str, value: bytes | None, added: tuple[str, ...]
+) -> None:
+    plan = optional(selector, "k", "l")
+    assert (plan.value, plan.is_forced, plan.added) == (value, False, added)
+
+
+def test_optional_keys_that_read_like_a_path_are_left_out() -> None:
+    assert optional(None, "k", "a.b", "größe", "a b", "").value == b'["k"]'
+    assert optional("false", "a.b").value is None
+    assert optional('["a"]', "a.b").value is None
+
+
+def test_optional_keys_come_behind_the_others_and_once() -> None:
+    assert optional("null", "k", "t", must=("t",)).value == b'["t","k"]'
+    assert optional('["a"]', "k", "t", must=("t",)).value == b'["a","t","k"]'
+
+
+@pytest.mark.parametrize("selector", ['["t.part"]', '{"exclude":["t"]}', "5", '{"include":["a"],"include":["b"]}'])
+def test_a_key_that_is_a_must_is_none_the_less_beside_optional_ones(selector: str) -> None:
+    with pytest.raises((Unsupported, ValueError)):
+        optional(selector, "k", must=("t",))
+
+
+def test_optional_keys_are_not_forced_on_a_client_without_payload_unless_they_may_be() -> None:
+    for selector in (b"", b"null", b"false"):
+        span = (0, len(selector)) if selector else None
+        assert plan_payload(selector, span, (), ("k",), may_force=False) == Payload(span)
+        assert plan_payload(selector, span, ("t",), ("k",), may_force=False).value == b'["t"]'
+    assert plan_payload(b'["a"]', (0, 5), (), ("k",), may_force=False).added == ("k",)
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [(None, False), ("null", False), ("false", False), ("true", True), ("[]", ()), ('["", "a"]', ("", "a"))],
