@@ -109,8 +109,11 @@ def linked(links: Codes, similarities: FloatMatrix, distance: FloatMatrix, stand
     """Links and similarities (n,) of each candidate to its representative, from what texts say of that pair and, where
     they say nothing, its ``distance`` (n,). ``stands``: (n,) bool, who is its own representative.
     """
-    by_text = ~stands & (links != Link.NONE)
-    found = np.where(by_text, links, np.where(stands, np.int8(Link.NONE), np.int8(Link.DISTANCE)))
-    near = np.where(np.isfinite(distance), np.float32(1.0) - distance, np.float32(np.nan))
-    values = np.where(by_text, similarities, np.where(stands, np.float32(np.nan), near))
-    return found.astype(np.int8), values.astype(np.float32)
+    found, values = links.copy(), similarities.copy()
+    by_vectors = links == Link.NONE
+    found[by_vectors] = Link.DISTANCE
+    values[by_vectors] = np.float32(1.0) - distance[by_vectors]
+    values[np.isinf(values)] = np.nan  # one of the two has no vector: they met by way of a third
+    found[stands] = Link.NONE
+    values[stands] = np.nan
+    return found, values

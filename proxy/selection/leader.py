@@ -41,15 +41,17 @@ def lead(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = 
     """
     count, earlier = len(inside), 0 if back is None else back.shape[1]
     nearest = np.full(count, np.inf, np.float32) if back is None else back.min(axis=1, initial=np.inf)
+    if not count:
+        return Led(np.empty(0, np.intp), np.empty(0, np.intp))
     if np.isinf(inside).any() or (back is not None and np.isinf(back).any()):
         return _forbidding(inside, cuts, back)
     leaders: list[int] = []
-    known = nearest.tolist()
+    cut = cuts[earlier] + NOISE
     for i in range(count):
-        if known[i] > cuts[earlier + len(leaders)] + NOISE:
+        if nearest.item(i) > cut:
             leaders.append(i)
             np.minimum(nearest, inside[i], out=nearest)
-            known = nearest.tolist()
+            cut = cuts[min(earlier + len(leaders), len(cuts) - 1)] + NOISE
     return _followed(inside, back, np.array(leaders, dtype=np.intp))
 
 
@@ -57,10 +59,12 @@ def _followed(inside: FloatMatrix, back: FloatMatrix | None, leaders: Indices) -
     """Who follows whom, once it is known who leads: the nearest leader that stands before the follower."""
     count = len(inside)
     heads = np.arange(count, dtype=np.intp)
-    followers = np.setdiff1d(heads, leaders, assume_unique=True)
+    is_follower = np.ones(count, np.bool_)
+    is_follower[leaders] = False
+    followers = is_follower.nonzero()[0]
     if not len(followers):
         return Led(leaders, heads)
-    to_leaders = inside[np.ix_(followers, leaders)]
+    to_leaders = inside.take(followers, axis=0).take(leaders, axis=1)
     to_leaders[leaders[None, :] > followers[:, None]] = np.inf
     if back is not None and back.shape[1]:
         to_leaders = np.concatenate((back[followers], to_leaders), axis=1)

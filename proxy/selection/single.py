@@ -130,7 +130,8 @@ def _outcome(
     links, similarities = links_of(grouped, representative)
     fates = fates_of(representative, keep)
     fates[picks] = Fate.KEPT  # a cluster that may have several results fills no gap
-    fates[np.setdiff1d(held, keep)] = Fate.CAPPED
+    if len(held):
+        fates[np.setdiff1d(held, keep)] = Fate.CAPPED
     return Selection(
         keep=keep,
         labels=grouped.labels,

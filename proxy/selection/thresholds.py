@@ -81,7 +81,19 @@ def resolve(threshold: Threshold, median: float, *, kept: int = 1) -> float:
 
 def cuts(threshold: Threshold, median: float, count: int) -> list[float]:
     """``resolve`` for 0 to ``count - 1`` kept results; nothing is ever compared with none."""
-    return [resolve(threshold, median, kept=kept) for kept in range(count)]
+    if not isinstance(threshold, Growing):
+        return [resolve(threshold, median)] * count
+    shares = _shares(threshold, count) * median
+    grown: list[float] = np.maximum(shares, threshold.minimum).tolist()
+    return grown
+
+
+@lru_cache(maxsize=SCALE_FROM)
+def _shares(threshold: Growing, count: int) -> FloatVector:
+    """What the median counts for when 0 to ``count - 1`` are kept (count,): a matter of the policy and the pool's size."""
+    kept = np.arange(count, dtype=np.float64)
+    shares: FloatVector = np.minimum(threshold.factor * kept**threshold.power, threshold.most)
+    return shares
 
 
 @lru_cache(maxsize=SCALE_FROM + 1)
