@@ -9,6 +9,7 @@ from typing import Protocol, Self, TypeVar
 import numpy as np
 
 from vecsieve.config.problems import masked
+from vecsieve.proxy.jobs.dense import choose
 from vecsieve.proxy.jobs.pace import Pace
 from vecsieve.proxy.jobs.refusals import explained, known_errors
 from vecsieve.proxy.jobs.source import Point, PointId, Shape, SourceError, Vectors
@@ -17,22 +18,6 @@ from vecsieve.proxy.selection.geometry import NOISE, across, rows_of
 T = TypeVar("T")
 
 _MOST_NAMED = 20  # collections that an error lists; an operator with more looks elsewhere
-
-
-class _Metric(Protocol):
-    @property
-    def value(self) -> str: ...
-
-
-class _Vector(Protocol):
-    """What is read of the client's VectorParams, whose module is not loaded before a job runs."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def distance(self) -> _Metric: ...
-    @property
-    def multivector_config(self) -> object | None: ...
 
 
 class _Record(Protocol):
@@ -50,6 +35,7 @@ class QdrantSource:
     """One collection of one server. ``vector_name``: None for the only dense vector there is.
 
     ``timeout_seconds``: of every single request. ``requests_per_second``: at most, evenly spread; None for no limit.
+    ``payload_fields``: what is wanted of the payloads, None for all of it; more may come.
     A URL without a port means 6333, as it does for the client. Raises SourceError for a URL that is none.
     """
 
@@ -62,6 +48,7 @@ class QdrantSource:
         api_key: str | None,
         timeout_seconds: int,
         requests_per_second: float | None,
+        payload_fields: tuple[str, ...] | None = None,
     ) -> None:
         from qdrant_client import QdrantClient
 
@@ -75,22 +62,20 @@ class QdrantSource:
         self._collection = collection
         self._wanted_name = vector_name
         self._pace = Pace(requests_per_second)
+        self._payload = _payload_selector(payload_fields)
         self._shape: Shape | None = None
 
     def shape(self) -> Shape:
         """See Source. Raises SourceError for a collection, or a vector, that is not there or not dense."""
         if self._shape is None:
             info = self._ask(lambda: self._client.get_collection(self._collection))
-            declared = _declared(info.config.params.vectors)
-            if not declared:
-                raise SourceError(f"collection {self._collection!r} has only sparse vectors; wanted a dense one")
-            name, found = _chosen(declared, self._wanted_name, self._collection)
+            dense = choose(info.config.params.vectors, wanted=self._wanted_name, collection=self._collection)
             self._shape = Shape(
                 points=info.points_count or 0,
-                dimension=found.size,
-                distance=found.distance.value,
-                vector_name=name,
-                vector_names=tuple(sorted(_single(declared))),
+                dimension=dense.dimension,
+                distance=dense.distance,
+                vector_name=dense.name,
+                vector_names=dense.names,
             )
         return self._shape
 
@@ -108,7 +93,7 @@ class QdrantSource:
         selector = self._selector()
         records, following = self._ask(
             lambda: self._client.scroll(
-                self._collection, limit=page, offset=after, with_payload=True, with_vectors=selector
+                self._collection, limit=page, offset=after, with_payload=self._payload, with_vectors=selector
             )
         )
         return [self._point(record) for record in records], _plain_id_or_none(following)
@@ -117,7 +102,9 @@ class QdrantSource:
         """See Source."""
         selector = self._selector()
         records = self._ask(
-            lambda: self._client.retrieve(self._collection, list(ids), with_payload=True, with_vectors=selector)
+            lambda: self._client.retrieve(
+                self._collection, list(ids), with_payload=self._payload, with_vectors=selector
+            )
         )
         found = {point.id: point for point in map(self._point, records)}
         return [found[each] for each in ids if each in found]
@@ -129,7 +116,7 @@ class QdrantSource:
         name, selector = self.shape().vector_name, self._selector()
         requests = [
             models.QueryRequest(
-                query=vector.tolist(), using=name or None, limit=count, with_payload=True, with_vector=selector
+                query=vector.tolist(), using=name or None, limit=count, with_payload=self._payload, with_vector=selector
             )
             for vector in vectors
         ]
@@ -207,33 +194,9 @@ def _distance(score: float) -> float:
     return 0.0 if distance < NOISE else distance
 
 
-def _declared(
-    vectors: _Vector | Mapping[str, _Vector] | None,
-) -> dict[str, _Vector]:
-    """The collection's vectors that are not sparse, by name; the unnamed one is called ""."""
-    if vectors is None:
-        return {}
-    return dict(vectors) if isinstance(vectors, Mapping) else {"": vectors}
-
-
-def _single(declared: Mapping[str, _Vector]) -> list[str]:
-    return [name for name, each in declared.items() if each.multivector_config is None]
-
-
-def _chosen(declared: Mapping[str, _Vector], wanted: str | None, collection: str) -> tuple[str, _Vector]:
-    names = sorted(_single(declared))
-    there = ", ".join(name or '"" (unnamed)' for name in names) or "none"
-    if wanted is not None and wanted in declared and wanted not in names:
-        raise SourceError(f"vector {wanted!r} of {collection!r} holds several vectors a point; wanted one of: {there}")
-    if not names:
-        raise SourceError(f"collection {collection!r} has only multivectors; wanted one dense vector a point")
-    if wanted is None:
-        if len(names) > 1 and "" not in names:
-            raise SourceError(f"collection {collection!r} has several vectors; say which with --vector: {there}")
-        wanted = names[0]  # sorted: the unnamed one first
-    if wanted not in names:
-        raise SourceError(f"collection {collection!r} has no dense vector {wanted!r}; it has: {there}")
-    return wanted, declared[wanted]
+def _payload_selector(fields: tuple[str, ...] | None) -> bool | list[str]:
+    """All of it where a field has dots: Qdrant reads those as a way inwards only, and a key may have dots itself."""
+    return True if fields is None or any("." in field for field in fields) else list(fields)
 
 
 def _plain_id(value: object) -> PointId:

@@ -74,10 +74,9 @@ def calibrated(source: Source, arguments: Arguments, labels: tuple[Label, ...] |
     fitted: Fit | None = None
     if labels is not None:  # first: labels that are too few are found out before the sample is read
         fitted = fit(resolved(labels, source), precision=arguments.precision)
-    fields = USUAL_FIELDS if arguments.text_field is None else (arguments.text_field,)
     with progress_bar("listing the points", shape.points) as progress:
         sample = spread(source, arguments.sample, progress)
-    seen = survey(source, sample, fields=fields, step=progress_bar)
+    seen = survey(source, sample, fields=_fields(arguments), step=progress_bar)
     proposal = proposed(seen, fitted)
     return Findings(
         collection=arguments.collection,
@@ -107,7 +106,12 @@ def _source(arguments: Arguments, environment: Mapping[str, str]) -> QdrantSourc
         api_key=key_from(environment, arguments.api_key_env),
         timeout_seconds=TIMEOUT_SECONDS,
         requests_per_second=arguments.requests_per_second,
+        payload_fields=_fields(arguments),
     )
+
+
+def _fields(arguments: Arguments) -> tuple[str, ...]:
+    return USUAL_FIELDS if arguments.text_field is None else (arguments.text_field,)
 
 
 def _check_out(out: Path | None) -> None:

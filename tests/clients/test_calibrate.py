@@ -1,0 +1,213 @@
+"""`vecsieve calibrate` as an operator runs it: the real command, the real engine, sensible words, nothing left half-done."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support import planted, stack
+from vecsieve.proxy.demo.collection import NAME, Collection
+from vecsieve.proxy.demo.corpus import load
+from vecsieve.proxy.profiles import Profiles
+
+COMMAND = (sys.executable, "-m", "vecsieve.proxy", "calibrate", "--rate", "1000")
+
+
+def run(url: str, collection: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "--url", url, "--collection", collection, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[str]:
+    with stack.embedded() as url:
+        with Collection(url) as collection:
+            collection.load(load(), progress=lambda _: None)
+        yield url
+
+
+def test_on_planted_copies_the_cut_lies_between_copies_and_strangers(engine: str, tmp_path: Path) -> None:
+    done = run(engine, "copied_cosine", "--out", str(tmp_path / "copied.json"))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == ""
+    profiles = Profiles(tmp_path)
+    reload = profiles.reload_if_changed()
+    assert reload is not None
+    assert reload.problems == ()
+    cut = profiles.cut("copied_cosine", "", planted.DIMENSION)
+    assert cut is not None
+    assert 0.01 < cut < 0.3  # copies lie below 0.002, strangers above 0.5
+    assert "100.0%" in done.stdout
+    assert "No two points of any pool lie near the cut" in done.stdout
+
+
+def test_on_a_clean_collection_no_page_has_a_copy(engine: str) -> None:
+    done = run(engine, "clean_cosine")
+    assert "With it 0.0% of the first 8 results around a point are copies" in words(done.stdout)
+
+
+def test_a_named_vector_of_another_metric_is_calibrated_too(engine: str, tmp_path: Path) -> None:
+    done = run(engine, "named", "--vector", "small", "--out", str(tmp_path / "small.json"))
+    assert done.returncode == 0, done.stderr
+    profile = json.loads((tmp_path / "small.json").read_text())
+    assert (profile["vector_name"], profile["dimension"], profile["distance"]) == ("small", 8, "Euclid")
+
+
+def test_on_the_demo_collection_the_report_can_be_acted_on(demo: str) -> None:
+    done = run(demo, NAME)
+    assert done.returncode == 0, done.stderr
+    said = words(done.stdout)
+    assert "2000 of 2947 points, evenly spread over the ids" in said
+    cut = re.search(r"Proposed cut (0\.\d+)", said)
+    assert cut is not None
+    assert 0.08 < float(cut[1]) < 0.14
+    same = re.search(r"0\.00 │ (\d+\.\d)% │ same vector", said)
+    assert same is not None
+    assert 15 < float(same[1]) < 30  # a fifth of the corpus stands in docstring and documentation alike
+    assert done.stdout.count("merged") == done.stdout.count("kept apart") == 5
+    assert f"threshold: {{fixed: {cut[1]}}}" in said
+    assert max(len(line) for line in done.stdout.splitlines()) <= 120
+
+
+def test_json_says_the_same_and_twice_the_same(demo: str) -> None:
+    one, other = (run(demo, NAME, "--json", "--sample", "100") for _ in range(2))
+    assert one.stdout == other.stdout
+    read = json.loads(one.stdout)
+    assert read["profile"]["sample"] == 100
+    assert read["points"] == 2947
+    assert len(read["borderline"]) == 10
+    assert all(text for pair in read["borderline"] for text in pair["texts"])
+
+
+def test_labelled_pairs_of_the_collection_set_the_cut(demo: str, tmp_path: Path) -> None:
+    corpus = load()
+    rows = range(len(corpus.chunks) - 300, len(corpus.chunks))  # docstrings, which other classes have word for word
+    distances = 1.0 - corpus.vectors[rows] @ corpus.vectors.T
+    near = [(row, int(other)) for row in rows for other in np.argsort(distances[row - rows[0]])[:6] if other != row]
+    lines = [
+        json.dumps({"a": row, "b": other, "copy": corpus.chunks[row].text == corpus.chunks[other].text})
+        for row, other in near
+    ]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    files = ("--pairs", str(tmp_path / "pairs.jsonl"), "--out", str(tmp_path / "docs.json"))
+    done = run(demo, NAME, "--sample", "50", *files)
+    assert done.returncode == 0, done.stderr
+    assert f"of {len(lines)} labelled pairs are told right" in words(done.stdout)
+    profile = json.loads((tmp_path / "docs.json").read_text())
+    assert profile["how"] == "labelled"
+    assert profile["cut"] < 0.05
+
+
+def test_nothing_is_written_to_the_collection(engine: str) -> None:
+    def state() -> tuple[bytes, bytes]:
+        body = json.dumps({"limit": 1000, "with_payload": True, "with_vector": True}).encode()
+        info = stack.exchange(engine, "GET", "/collections/copied_dot").timeless
+        return info, stack.exchange(engine, "POST", "/collections/copied_dot/points/scroll", body).timeless
+
+    before = state()
+    assert run(engine, "copied_dot").returncode == 0
+    assert state() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--collection", "nowhere"), 1, "has no collection 'nowhere'; it has: "),
+        (("--collection", "named"), 1, "say which with --vector: dense, small"),
+        (("--collection", "named", "--vector", "dense", "--sample", "3"), 2, "20"),
+        (("--collection", "copied_dot", "--precision", "1.5"), 2, "precision"),
+        (("--collection", "copied_dot", "--api-key-env", "NOT_SET"), 2, "--api-key-env: wanted"),
+        (("--collection", "copied_dot", "--out", "profile.txt"), 2, "--out: wanted a name that ends in .json"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(engine: str, arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--url", engine, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == code
+    assert said in words(done.stderr)
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@contextmanager
+def stalled() -> Iterator[tuple[str, threading.Event]]:
+    """A Qdrant that says what its collection is and then never answers; the event tells that it was asked."""
+    asked, over = threading.Event(), threading.Event()
+    shape = {"vectors": {"size": 4, "distance": "Cosine"}}
+    hnsw = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}
+    optimizer = {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000, "default_segment_number": 0}
+    config = {"params": shape, "hnsw_config": hnsw, "optimizer_config": {**optimizer, "flush_interval_sec": 5}}
+    info = {"status": "green", "optimizer_status": "ok", "segments_count": 1, "points_count": 9, "config": config}
+    body = json.dumps({"time": 0.0, "status": "ok", "result": {**info, "payload_schema": {}}}).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            asked.set()
+            over.wait(60)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_the_middle_ends_it_cleanly_and_leaves_the_old_profile(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    out = tmp_path / "docs.json"
+    out.write_text("the old one")
+    with (
+        stalled() as (url, asked),
+        subprocess.Popen(
+            [*COMMAND, "--url", url, "--collection", "docs", "--out", str(out)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        assert asked.wait(30)
+        process.send_signal(number)
+        said, complained = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said == ""
+    assert complained.strip() == "stopped; nothing was written"
+    assert out.read_text() == "the old one"
+    assert list(tmp_path.iterdir()) == [out]

@@ -1,0 +1,35 @@
+"""A finished calibration of a made-up collection, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from support.memory_source import MemorySource, families, points
+from vecsieve.proxy.jobs.calibrate.borderline import borderline
+from vecsieve.proxy.jobs.calibrate.findings import Findings
+from vecsieve.proxy.jobs.calibrate.fit import Fit
+from vecsieve.proxy.jobs.calibrate.proposal import proposed
+from vecsieve.proxy.jobs.calibrate.sampling import spread
+from vecsieve.proxy.jobs.calibrate.survey import survey
+from vecsieve.proxy.jobs.progress import Advance
+
+
+@contextmanager
+def quiet(_title: str, _total: int) -> Iterator[Advance]:
+    yield lambda _: None
+
+
+def calibration(
+    *,
+    copies: int,
+    noise: float = 0.004,
+    collection: str = "docs",
+    fitted: Fit | None = None,
+    payloads: Sequence[Mapping[str, object]] | None = None,
+) -> Findings:
+    """Forty families of ``copies`` members."""
+    source = MemorySource(points(families(40, copies, noise=noise), payloads))
+    seen = survey(source, spread(source, 2000, lambda _: None), fields=("text",), step=quiet)
+    proposal = proposed(seen, fitted)
+    return Findings(collection=collection, survey=seen, proposal=proposal, pairs=borderline(seen.pools, proposal.cut))

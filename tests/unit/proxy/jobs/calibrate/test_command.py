@@ -1,0 +1,157 @@
+"""The command: what is checked before anything is read, what is written last, how it ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.memory_source import MemorySource, families, points
+from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs.calibrate import command
+from vecsieve.proxy.jobs.calibrate.command import Arguments, calibrated, run
+from vecsieve.proxy.jobs.calibrate.fit import CannotFit
+from vecsieve.proxy.jobs.calibrate.labels import Label
+from vecsieve.proxy.jobs.source import SourceError
+from vecsieve.proxy.profiles import decoded
+
+ARGUMENTS = Arguments(
+    url="http://127.0.0.1:1",
+    collection="docs",
+    vector=None,
+    sample=2000,
+    text_field=None,
+    pairs=None,
+    precision=0.95,
+    out=None,
+    requests_per_second=1000.0,
+    api_key_env=None,
+    as_json=False,
+)
+
+
+class Closable(MemorySource):
+    """A source of the command's own making: it is closed when the command ends."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Closable:
+    made = Closable(points(families(40, 3)))
+    monkeypatch.setattr(command, "_source", lambda *_: made)
+    return made
+
+
+def test_a_run_prints_the_report_and_writes_a_profile(
+    source: Closable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "docs.json"
+    assert run(replace(ARGUMENTS, out=out)) == 0
+    assert decoded(out.read_bytes(), name="docs.json").collection == "docs"
+    said = capsys.readouterr()
+    assert "Proposed cut" in said.out
+    assert said.err.strip() == ""
+    assert source.closed
+
+
+def test_without_out_nothing_is_written(source: Closable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(ARGUMENTS) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("source")
+def test_json_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(replace(ARGUMENTS, as_json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["profile"]["collection"] == "docs"
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("docs.yaml", "ends in .json"), ("nowhere/docs.json", "directory that exists")]
+)
+def test_where_nothing_could_be_written_nothing_is_read(
+    source: Closable, tmp_path: Path, name: str, wanted: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"--out: wanted .*{wanted}"):
+        run(replace(ARGUMENTS, out=tmp_path / name))
+    assert source.requests == 0
+
+
+def test_a_labels_file_that_is_wrong_is_told_before_anything_is_read(source: Closable, tmp_path: Path) -> None:
+    (tmp_path / "pairs.jsonl").write_text("nonsense")
+    with pytest.raises(SettingsError, match="line 1"):
+        run(replace(ARGUMENTS, pairs=tmp_path / "pairs.jsonl"))
+    assert source.requests == 0
+
+
+def test_too_few_labels_are_a_failure_with_a_word_and_no_profile(
+    source: Closable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs.jsonl").write_text('{"a": 0, "b": 1, "copy": true}')
+    out = tmp_path / "docs.json"
+    assert run(replace(ARGUMENTS, pairs=tmp_path / "pairs.jsonl", out=out)) == 1
+    assert "too few labelled pairs: saw 1 copies and 0 that are none" in capsys.readouterr().err
+    assert not out.exists()
+    assert source.closed
+
+
+def test_labels_are_judged_before_the_sample_is_read() -> None:
+    source = MemorySource(points(families(40, 3)))
+    with pytest.raises(CannotFit):
+        calibrated(source, ARGUMENTS, (Label(copy=True, pair=None, distance=0.1),))
+    assert source.requests == 0
+
+
+def test_labels_of_the_collection_decide_the_cut() -> None:
+    copies = tuple(Label(copy=True, pair=(3 * each, 3 * each + 1), distance=None) for each in range(30))
+    others = tuple(Label(copy=False, pair=(3 * each, 3 * each + 3), distance=None) for each in range(30))
+    found = calibrated(MemorySource(points(families(40, 3))), ARGUMENTS, copies + others)
+    assert found.proposal.how == "labelled"
+    assert found.proposal.fit is not None
+    assert found.proposal.fit.recall == 1.0
+    assert found.proposal.cut < 0.01
+
+
+def test_a_source_that_fails_is_a_failure_with_its_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    class Failing(Closable):
+        def neighbours(self, vectors: object, *, count: int) -> list[list[tuple[object, float]]]:  # type: ignore[override]  # - never returns
+            raise SourceError("the database went away")
+
+    monkeypatch.setattr(command, "_source", lambda *_: Failing(points(families(40, 3))))
+    assert run(replace(ARGUMENTS, out=tmp_path / "docs.json")) == 1
+    assert capsys.readouterr().err.strip().endswith("vecsieve calibrate: the database went away")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interruption_says_that_nothing_was_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    class Interrupted(Closable):
+        def neighbours(self, vectors: object, *, count: int) -> list[list[tuple[object, float]]]:  # type: ignore[override]  # - never returns
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_source", lambda *_: Interrupted(points(families(40, 3))))
+    assert run(replace(ARGUMENTS, out=tmp_path / "docs.json")) == 130
+    assert "nothing was written" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("source")
+def test_a_disk_that_is_full_is_told_and_the_old_profile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    out = tmp_path / "docs.json"
+    out.write_bytes(b"old")
+    monkeypatch.setattr(command, "write_whole", full)
+    with pytest.raises(SettingsError, match="no space left on device"):
+        run(replace(ARGUMENTS, out=out))
+    assert out.read_bytes() == b"old"
