@@ -1,0 +1,121 @@
+"""What a text counts: its versions, dates, amounts and numbers, each number read once, as the first of these it can be.
+
+Spellings are brought together (0.28 % and 0.28 percent, 7,000 and seven thousand, October 15th and 15/10) so that a
+paraphrase has the same figures, and kinds are kept apart, so that each has a guard of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from vecsieve.proxy.selection.guards.amounts import amounts
+from vecsieve.proxy.selection.guards.dates import dates, years
+from vecsieve.proxy.selection.guards.numerals import NUMBER, in_digits, power_behind, read, shifted, spelled
+
+Facts = tuple[str, ...]
+
+_HAS_DIGIT = re.compile(r"\d")
+# Without any of these there is nothing to count: most short texts are done with one look.
+_MAY_COUNT = re.compile(
+    r"\d|\b(?:jan|feb|apr|june|july|sept|oct|nov|dec|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twel|"
+    r"thirteen|twenty|thirty|forty|fifty|hundred|dozen|thousand|mill|bill|trill)|teen|day\b|days\b"
+)
+_NAMED_VERSION = re.compile(
+    r"(?<!\w)(?:v|ver|versions?|releases?|rev|revision|build)(?:\.|:)? ?#?(?P<parts>\d+(?:\.\d+)*)"
+    r"(?P<stage>[-.]?(?:alpha|beta|dev|post|rc|a|b)\.?\d*)?(?!\w)"
+)
+_DOTTED = re.compile(
+    r"(?<![\w.])(?P<parts>\d+(?:\.\d+){2,})(?P<stage>[-.]?(?:alpha|beta|dev|post|rc|a|b)\.?\d*)?(?!\w)"
+)
+_NUMBER = re.compile(rf"(?P<sign>(?<![\w).])-)?(?<![\d.,])(?P<number>{NUMBER})(?P<thousands>k(?!\w))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Each a sorted multiset of normal spellings."""
+
+    versions: Facts
+    dates: Facts
+    amounts: Facts
+    numbers: Facts
+
+
+NONE = Figures((), (), (), ())
+
+
+def figures(text: str) -> Figures:
+    """The figures of any text."""
+    plain = spelled(text)
+    if not _MAY_COUNT.search(plain):
+        return NONE
+    rest = in_digits(plain)
+    days, rest = dates(rest)
+    if not _HAS_DIGIT.search(rest):
+        return Figures((), tuple(sorted(days)), (), ()) if days else NONE
+    versions, rest = _versions(rest)
+    measured, rest = amounts(rest)
+    later, rest = years(rest)
+    return Figures(*(tuple(sorted(kind)) for kind in (versions, days + later, measured, _numbers(rest))))
+
+
+def differ(one: Facts, other: Facts) -> bool:
+    """Whether each of two multisets has something that the other lacks.
+
+    Having more is no difference: a text that leaves a figure out does not deny it. Measured on pairs of sentences up to
+    0.10 apart, to veto wherever the multisets are unequal keeps 6.1 % of the true duplicates apart, this rule
+    1.4 %, and both catch nearly the same of the others (0.902 against 0.884 of what still merges is a duplicate, 0.835 without guards).
+    """
+    if one == other or not one or not other:
+        return False
+    mine, theirs = Counter(one), Counter(other)
+    return bool(mine - theirs) and bool(theirs - mine)
+
+
+def dates_differ(one: Facts, other: Facts) -> bool:
+    """The same, kind by kind: "on Thursday" and "on May 5th" can be one day."""
+    if one == other or not one or not other:
+        return False
+    kinds = sorted({fact.partition(" ")[0] for fact in one})
+    return any(differ(_of_kind(one, kind), _of_kind(other, kind)) for kind in kinds)
+
+
+def versions_differ(one: Figures, other: Figures) -> bool:
+    """The same, where one side may leave out the word: "release 1.0" and "Flask 3.0"."""
+    if bool(one.versions) is bool(other.versions):
+        return differ(one.versions, other.versions)
+    named, bare = (one, other) if one.versions else (other, one)
+    return differ(named.versions, tuple((Counter(bare.numbers) - Counter(named.numbers)).elements()))
+
+
+def _of_kind(facts: Facts, kind: str) -> Facts:
+    return tuple(fact for fact in facts if fact.startswith(f"{kind} "))
+
+
+def _versions(text: str) -> tuple[list[str], str]:
+    """Numbers that are called a version, or have more points than a number has."""
+    found: list[str] = []
+
+    def take(match: re.Match[str]) -> str:
+        found.append(_version(match["parts"], match["stage"] or ""))
+        return " ; "
+
+    return found, _DOTTED.sub(take, _NAMED_VERSION.sub(take, text))
+
+
+def _version(parts: str, stage: str) -> str:
+    """1.0, 1.0.0 and 1 are one version; 1.10 is not 1.1."""
+    numbers = [part.lstrip("0") or "0" for part in parts.split(".")]
+    while len(numbers) > 1 and numbers[-1] == "0":
+        numbers.pop()
+    return ".".join(numbers) + stage.strip(".-").replace(".", "")
+
+
+def _numbers(text: str) -> list[str]:
+    found: list[str] = []
+    for match in _NUMBER.finditer(text):
+        places = 3 if match["thousands"] else power_behind(text, match.end())[0]
+        sign = "-" if match["sign"] else ""
+        found += [sign + (shifted(number, places) if places else number) for number in read(match["number"])]
+    return found

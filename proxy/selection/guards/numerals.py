@@ -1,0 +1,127 @@
+"""Numbers as people write them, brought to one spelling: 7,000 is 7000, seven thousand and ７０００.
+
+One spelling is all that is wanted, not arithmetic: numbers are compared as strings of digits, so that none is too long
+and none is rounded.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+# A number with whatever groups or parts it: read() says which of them do what.
+NUMBER = r"\d+(?:[.,']\d+)*"
+# Behind a number it moves the point. Not dozen, of which nobody writes digits; not m, which is as often a metre.
+POWERS = {"hundred": 2, "thousand": 3, "million": 6, "mn": 6, "billion": 9, "bn": 9, "trillion": 12}
+
+_UNITS = "zero one two three four five six seven eight nine ten eleven twelve"
+_TEENS = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_SMALL = {word: value for value, word in enumerate(f"{_UNITS} {_TEENS}".split())} | {
+    word: 20 + 10 * i for i, word in enumerate(f"{_TENS}".split())
+}
+_LARGE = {"hundred": 100, "dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_WORD = "|".join((*_SMALL, *_LARGE))
+_RUN = re.compile(rf"(?<![\w.,'])(?<!\d[ -])(?:a[ -])?(?:{_WORD})(?:(?:[ -]|, | and )(?:{_WORD}))*(?!\w)")
+_POWERED = re.compile(rf"(?<=\d) ?({'|'.join(POWERS)})(?!\w)")
+
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?")  # 7,000 and India's 1,00,000
+_GROUPED_BY_POINTS = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}")  # 7.000,50 and 1.234.567, not 7.000
+_WIDE_GROUPS = re.compile(r"(?<=\d)[\u00a0\u202f\u2009](?=\d{3}(?!\d))")  # blanks that do not break, as in 7 000
+_PLAIN_SIGNS = {0x2212: "-", 0x2010: "-", 0x2011: "-", 0x2019: "'", 0x2018: "'", 0x02BC: "'", 0xAD: None, 0x200B: None}
+_OTHER_DIGITS = re.compile(r"(?![0-9])\d")
+
+
+def spelled(text: str) -> str:
+    """``text`` in the form the guards read: NFKC, digits ASCII, folded case, plain signs, blanks single."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    text = unicodedata.normalize("NFKC", _WIDE_GROUPS.sub(",", text)).casefold()
+    text = _OTHER_DIGITS.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
+    return " ".join(text.translate(_PLAIN_SIGNS).split())
+
+
+def in_digits(text: str) -> str:
+    """Number words of a spelled text as digits; English ones, which data in other languages hold, too.
+
+    A lone "one" stays: it is a pronoun more often than a number. So do plurals (thousands), which are no number, and
+    ordinals (second), which are other words as well.
+    """
+    return _RUN.sub(lambda run: " ".join(_read_words(run[0])), text)
+
+
+def read(written: str) -> list[str]:
+    """The numbers in what NUMBER matched, one unless commas list several: 1,2,3.
+
+    A point and its zeros go only where nothing but zeros is behind it: 3.0 is 3, but 3.10 is not 3.1, because a version
+    often stands without the word.
+    """
+    plain = written.replace("'", "")
+    if _GROUPED.fullmatch(plain):
+        plain = plain.replace(",", "")
+    elif _GROUPED_BY_POINTS.fullmatch(plain):
+        plain = plain.replace(".", "").replace(",", ".")
+    elif plain.count(",") == 1 and "." not in plain:
+        plain = plain.replace(",", ".")
+    return [_trimmed(part) for part in plain.split(",")]
+
+
+def shifted(number: str, places: int) -> str:
+    """``number`` times ten to the power of ``places``."""
+    whole, _, fraction = number.partition(".")
+    fraction = fraction.ljust(places, "0")
+    return exact(f"{whole}{fraction[:places]}.{fraction[places:]}")
+
+
+def exact(number: str) -> str:
+    """``number`` without zeros that carry nothing: an amount of 1.50 is one of 1.5."""
+    whole, point, fraction = number.partition(".")
+    fraction = fraction.rstrip("0")
+    return f"{_whole(whole)}{point}{fraction}" if fraction else _whole(whole)
+
+
+def power_behind(text: str, end: int) -> tuple[int, int]:
+    """The power of ten named right behind position ``end``, and where its word ends; (0, end) without one."""
+    found = _POWERED.match(text, end)
+    return (POWERS[found[1]], found.end()) if found else (0, end)
+
+
+def _trimmed(number: str) -> str:
+    whole, point, fraction = number.partition(".")
+    return f"{_whole(whole)}{point}{fraction}" if fraction.strip("0") else _whole(whole)
+
+
+def _whole(digits: str) -> str:
+    return digits.lstrip("0") or "0"
+
+
+def _read_words(run: str) -> Iterator[str]:
+    """The numbers of a run of number words: "two hundred and five" is one, "two and three" are two."""
+    total, current, words = 0, None, 0
+    for word in re.findall(r"[a-z]+", run):
+        if word in {"a", "and"}:
+            continue
+        if current is not None and not _continues(current, word):
+            yield _flushed(total + current, words, run)
+            total, current, words = 0, None, 0
+        words += 1
+        if word in _SMALL:
+            current = (current or 0) + _SMALL[word]
+        elif _LARGE[word] <= 100:
+            current = (1 if current is None else current) * _LARGE[word]
+        else:
+            total, current = total + (1 if current is None else current) * _LARGE[word], 0
+    yield _flushed(total + (current or 0), words, run)
+
+
+def _continues(current: int, word: str) -> bool:
+    """Whether ``word`` goes on with the number that has ``current`` below its last thousand."""
+    if word in _LARGE:
+        return 0 < current < min(_LARGE[word], 1000)
+    return current % 100 == 0 or (current % 10 == 0 and current % 100 >= 20 and 0 < _SMALL[word] < 10)
+
+
+def _flushed(value: int, words: int, run: str) -> str:
+    """The number in digits, with its groups: two thousand people are no year."""
+    return "one" if value == 1 and words == 1 and "one" in run else f"{value:,}"

@@ -1,0 +1,139 @@
+"""Vetoes over pairs: which guard, in which order, for which texts; switched off is off, long or unknown is not looked at."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.proxy.selection.guards.veto import LONGEST_WORD, vetoes
+from vecsieve.proxy.selection.policy import Guards
+from vecsieve.proxy.selection.values import Veto
+
+ALL = Guards(numbers=True, dates=True, versions=True, amounts=True, negation=True, short_words=30, keep_sources=())
+
+
+def counted(texts: list[str | None]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array([-1 if text is None else len(text.split()) for text in texts], dtype=np.int64)
+
+
+def verdict(one: str | None, other: str | None, guards: Guards = ALL) -> Veto:
+    texts = [one, other]
+    codes = vetoes(texts, None, np.array([0]), np.array([1]), guards, counted(texts))
+    assert codes.tolist() == vetoes(texts, None, np.array([1]), np.array([0]), guards, counted(texts)).tolist()
+    return Veto(int(codes[0]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "veto"),
+    [
+        ("Singapore shares open 0.28% lower", "Singapore shares open 0.19% lower", Veto.AMOUNT),
+        ("0.28 %", "0.19 %", Veto.AMOUNT),
+        ("Changes in release 1.0", "Changes in release 3.0", Veto.VERSION),
+        ("EU bans diesel cars", "EU lifts ban on diesel cars", Veto.NEGATION),
+        ("bans", "lifts ban", Veto.NEGATION),
+        ("Death toll surpasses 7,000", "Death toll tops 8,000", Veto.NUMBER),
+        ("Headlines on Oct 4", "Headlines on Oct 19", Veto.DATE),
+        ("Release 1.0 of May 2019", "Release 3.0 of June 2020", Veto.VERSION),
+        ("5 km on Monday", "6 km on Friday", Veto.DATE),
+        ("5 km, 3 people", "6 km, 4 people", Veto.AMOUNT),
+    ],
+)
+def test_different_facts_are_vetoed_by_the_first_guard_that_sees_them(one: str, other: str, veto: Veto) -> None:
+    assert verdict(one, other) is veto
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What's my balance?", "How can I check my balance?"),
+        ("Death toll tops 7,000", "Seven thousand dead"),
+        ("You have answered your own question.", "You answered your own question."),
+        ("Release 1.0", "The 1.0 release"),
+        ("", ""),
+        ("5 people", "some people"),
+    ],
+)
+def test_paraphrases_have_no_veto(one: str, other: str) -> None:
+    assert verdict(one, other) is Veto.NONE
+
+
+@pytest.mark.parametrize(
+    ("guard", "one", "other"),
+    [
+        ("amounts", "0.28 %", "0.19 %"),
+        ("versions", "release 1.0", "release 3.0"),
+        ("negation", "it works", "it doesn't work"),
+        ("numbers", "7,000 dead", "8,000 dead"),
+        ("dates", "on Monday", "on Friday"),
+    ],
+)
+def test_a_guard_that_is_off_vetoes_nothing_and_alone_it_does(guard: str, one: str, other: str) -> None:
+    assert verdict(one, other) is not Veto.NONE
+    assert verdict(one, other, replace(ALL, **{guard: False})) is Veto.NONE  # type: ignore[arg-type]  # - a field by name
+    off = {field.name: False for field in fields(ALL) if field.type == "bool"}
+    assert verdict(one, other, replace(ALL, **{**off, guard: True})) is not Veto.NONE  # type: ignore[arg-type]  # - same
+
+
+def test_only_pairs_of_two_short_texts_are_looked_at() -> None:
+    one, other = "version 1 a b c", "version 2 a b"
+    assert verdict(one, other, replace(ALL, short_words=5)) is Veto.VERSION
+    assert verdict(one, other, replace(ALL, short_words=4)) is Veto.NONE
+
+
+def test_a_text_of_one_endless_word_is_not_short() -> None:
+    tail = "x" * (LONGEST_WORD * ALL.short_words)
+    assert verdict("version 1", "version 2") is Veto.VERSION
+    assert verdict(f"version 1 {tail}", f"version 2 {tail}") is Veto.NONE
+
+
+def test_what_is_unknown_is_not_looked_at() -> None:
+    assert verdict(None, "0.19 %") is Veto.NONE
+    texts = ["0.28 %", "0.19 %"]
+    pair = np.array([0]), np.array([1])
+    assert vetoes(texts, None, *pair, ALL, None).tolist() == [Veto.NONE]
+    assert vetoes(texts, None, *pair, ALL, np.array([-1, 2])).tolist() == [Veto.NONE]
+
+
+def test_a_source_that_is_always_kept_goes_before_all_other_guards() -> None:
+    texts: list[str | None] = ["0.28 %", "0.19 %", None, "0.28 %"]
+    guards = replace(ALL, keep_sources=("law",))
+    first, second = np.array([0, 1, 2, 0]), np.array([1, 3, 3, 3])
+    codes = vetoes(texts, ["law", "blog", None, "blog"], first, second, guards, counted(texts))
+    assert codes.tolist() == [Veto.SOURCE, Veto.AMOUNT, Veto.NONE, Veto.SOURCE]
+    assert vetoes(texts, None, first, second, guards, None).tolist() == [Veto.NONE] * 4
+
+
+def test_sources_are_kept_without_any_text() -> None:
+    off = replace(ALL, numbers=False, dates=False, versions=False, amounts=False, negation=False, keep_sources=("law",))
+    codes = vetoes([None, None], [None, "law"], np.array([0]), np.array([1]), off, None)
+    assert codes.tolist() == [Veto.SOURCE]
+
+
+def test_no_pairs_no_vetoes() -> None:
+    nothing = np.empty(0, dtype=np.intp)
+    codes = vetoes([], [], nothing, nothing, ALL, np.empty(0, dtype=np.int64))
+    assert codes.dtype == np.int8
+    assert codes.shape == (0,)
+
+
+TEXTS = st.lists(
+    st.one_of(
+        st.none(), st.text(max_size=40), st.sampled_from(["0.28 %", "v1.0", "v3", "bans", "lifts ban", "on Monday"])
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(TEXTS, st.data())
+def test_every_pair_is_judged_by_itself(texts: list[str | None], data: st.DataObject) -> None:
+    # Invariant: all pairs at once, in any order, are what each pair is alone; nobody contradicts themselves.
+    order = data.draw(st.permutations([(i, j) for i in range(len(texts)) for j in range(len(texts))]))
+    first, second = (np.array(side, dtype=np.intp) for side in zip(*order, strict=True))
+    codes = vetoes(texts, None, first, second, ALL, counted(texts)).tolist()
+    assert codes == [verdict(texts[i], texts[j]) for i, j in order]
+    assert all(code == Veto.NONE for code, (i, j) in zip(codes, order, strict=True) if i == j)
