@@ -24,10 +24,8 @@ def write_whole(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.chmod(_permissions(path))
         temporary.replace(path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)  # once renamed there is none of that name
     _make_durable(path.parent)
 
 
