@@ -143,6 +143,10 @@ class TextSettings(Model):
     span: Annotated[Share | None, NoneWord] = Field(
         default=0.8, description="share of the shorter span that overlaps, for chunks of one document; as containment"
     )
+    short_factor: Annotated[float, Field(ge=1.0, le=10.0)] = Field(
+        default=1.33,
+        description="the cut for two short texts (guards.short_words) is so much wider: many ways to say one thing",
+    )
     reach: Annotated[float | None, Field(ge=0.0, le=10.0), NoneWord] = Field(
         default=1.0, description="pairs farther apart than this × the pool's median distance are not compared by text"
     )

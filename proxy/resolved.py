@@ -157,7 +157,7 @@ def _selection(policy: PolicySettings) -> Policy:
         order=Order(policy.order),
         short=Short(policy.short),
         distance=Distance(policy.distance),
-        text=None if policy.text is None else _text(policy.text),
+        text=None if policy.text is None else _text(policy.text, short_words=policy.guards.short_words),
         guards=_guards(policy.guards),
         chain=tuple(Tie(tie) for tie in policy.chain),
         authority=policy.authority,
@@ -177,7 +177,7 @@ def _diversifier(policy: PolicySettings) -> Mmr | Dpp | External | None:
     return External(method=Method(policy.diversify), diversity=policy.diversity)
 
 
-def _text(settings: TextSettings) -> TextRules:
+def _text(settings: TextSettings, *, short_words: int) -> TextRules:
     return TextRules(
         identical=settings.identical,
         containment=settings.containment,
@@ -188,6 +188,8 @@ def _text(settings: TextSettings) -> TextRules:
         require=Require(settings.require),
         span=settings.span,
         reach=settings.reach,
+        short_words=short_words,
+        short_factor=settings.short_factor,
     )
 
 

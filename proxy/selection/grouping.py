@@ -90,7 +90,7 @@ def _texts_worth_reading(
     reach = policy.text.reach
     if policy.when is When.REDUNDANT and reach is not None:
         first = distance[:top_k, :top_k]
-        if not is_reached(first, max(reach * median, most)):
+        if not is_reached(first, max(reach * median, most * policy.text.short_factor)):
             return None
     return read(candidates.metadata, policy.text)
 

@@ -161,6 +161,7 @@ class TextRules:
 
     ``identical``: equal canonical texts. ``containment``, ``jaccard``, ``minhash``, ``indel``: similarity at least, in
     [0, 1]; over word 3-grams, word 3-grams, word 3-grams, words. ``simhash``: Hamming distance of 64 bits at most.
+    ``short_factor``: how much farther apart two texts of at most ``short_words`` words may be and still merge by their vectors.
     ``require``: how the five near-text signals combine. ``span``: share of the shorter span that must overlap, for chunks
     of one document. ``reach``: pairs with vectors farther apart than reach x median pool distance are not compared by
     text; None compares all.
@@ -175,6 +176,8 @@ class TextRules:
     require: Require
     span: float | None
     reach: float | None
+    short_words: int
+    short_factor: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

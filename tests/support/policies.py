@@ -39,6 +39,8 @@ TEXT_RULES = TextRules(
     require=Require.ANY,
     span=0.8,
     reach=1.0,
+    short_words=30,
+    short_factor=1.33,
 )
 ONE_A_CLUSTER = Caps(per_cluster=1, per_document=None, per_source=None)
 
