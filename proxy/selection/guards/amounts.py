@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from vecsieve.proxy.selection.guards.numerals import NUMBER, POWERS, exact, read, shifted
+from vecsieve.proxy.selection.guards.numerals import NOT_WITHIN, NUMBER, POWERS, exact, read, shifted
 
 Found = tuple[list[str], str]  # amounts, and the text without them
 
@@ -87,12 +87,12 @@ _POWER = rf"(?: ?(?P<power>{'|'.join(POWERS)})(?!\w)|(?P<short>[kmbt])(?!\w))?"
 _SIGN = r"(?P<sign>(?<![\w)])-)?"
 _BEFORE = re.compile(rf"{_SIGN}(?<!\w)(?P<unit>{_any(list(_MONEY))}) ?(?P<minus>-)?(?P<number>{NUMBER}){_POWER}")
 _BEHIND = re.compile(
-    rf"{_SIGN}(?<![\d.,])(?P<number>{NUMBER}){_POWER}[ -]?(?P<unit>{_any(list(_MONEY))}|per ?cent(?! ?\w*s\b))(?!\w)"
+    rf"{_SIGN}{NOT_WITHIN}(?P<number>{NUMBER}){_POWER}[ -]?(?P<unit>{_any(list(_MONEY))}|per ?cent(?! ?\w*s\b))(?!\w)"
 )
 # Letters glued to the number are a unit; letters that stand apart need two of them, or four blanks make a sentence.
-_GLUED = re.compile(rf"{_SIGN}(?<![\d.,])(?P<number>{NUMBER})(?P<unit>{_any(list(_MEASURE))})(?!\w)")
+_GLUED = re.compile(rf"{_SIGN}{NOT_WITHIN}(?P<number>{NUMBER})(?P<unit>{_any(list(_MEASURE))})(?!\w)")
 _SPACED = re.compile(
-    rf"{_SIGN}(?<![\d.,])(?P<number>{NUMBER})(?: ?(?P<power>{'|'.join(POWERS)}))?[ -]"
+    rf"{_SIGN}{NOT_WITHIN}(?P<number>{NUMBER})(?: ?(?P<power>{'|'.join(POWERS)}))?[ -]"
     rf"(?P<unit>{_any([unit for unit in _MEASURE if len(unit) > 1 or not unit.isalpha()])})(?!\w)"
 )
 

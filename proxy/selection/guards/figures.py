@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vecsieve.proxy.selection.guards.amounts import amounts
 from vecsieve.proxy.selection.guards.dates import dates, years
-from vecsieve.proxy.selection.guards.numerals import NUMBER, in_digits, power_behind, read, shifted, spelled
+from vecsieve.proxy.selection.guards.numerals import NOT_WITHIN, NUMBER, in_digits, power_behind, read, shifted, spelled
 
 Facts = tuple[str, ...]
 
@@ -29,7 +29,7 @@ _NAMED_VERSION = re.compile(
 _DOTTED = re.compile(
     r"(?<![\w.])(?P<parts>\d+(?:\.\d+){2,})(?P<stage>[-.]?(?:alpha|beta|dev|post|rc|a|b)\.?\d*)?(?!\w)"
 )
-_NUMBER = re.compile(rf"(?P<sign>(?<![\w).])-)?(?<![\d.,])(?P<number>{NUMBER})(?P<thousands>k(?!\w))?")
+_NUMBER = re.compile(rf"(?P<sign>(?<![\w).])-)?{NOT_WITHIN}(?P<number>{NUMBER})(?P<thousands>k(?!\w))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def figures(text: str) -> Figures:
 def differ(one: Facts, other: Facts) -> bool:
     """Whether each of two multisets has something that the other lacks.
 
-    Having more is no difference: a text that leaves a figure out does not deny it. Measured on pairs of sentences up to
-    0.10 apart, to veto wherever the multisets are unequal keeps 6.1 % of the true duplicates apart, this rule
-    1.4 %, and both catch nearly the same of the others (0.902 against 0.884 of what still merges is a duplicate, 0.835 without guards).
+    Having more is no difference: a text that leaves a figure out does not deny it. Measured on 176 pairs of sentences at
+    0.10 or less: to veto wherever the multisets are unequal keeps 4.8 % of the true duplicates apart, this rule none,
+    and of what still merges 0.875 and 0.870 are duplicates (0.835 without); at 0.20 it is 6.0 and 0.4 %, and 0.776 both.
     """
     if one == other or not one or not other:
         return False

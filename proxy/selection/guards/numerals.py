@@ -10,8 +10,10 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-# A number with whatever groups or parts it: read() says which of them do what.
-NUMBER = r"\d+(?:[.,']\d+)*"
+# A number with whatever groups or parts it: read() says which of them do what. Possessive, and not to be begun in the middle
+# (NOT_WITHIN), as text that is one long number would take quadratic time otherwise.
+NUMBER = r"\d++(?:[.,']\d++)*+"
+NOT_WITHIN = r"(?<![\d.,])(?<!\d')"
 # Behind a number it moves the point. Not dozen, of which nobody writes digits; not m, which is as often a metre.
 POWERS = {"hundred": 2, "thousand": 3, "million": 6, "mn": 6, "billion": 9, "bn": 9, "trillion": 12}
 

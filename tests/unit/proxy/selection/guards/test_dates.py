@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 
 import pytest
 from hypothesis import given
@@ -111,8 +111,8 @@ def test_what_is_no_year(text: str) -> None:
     assert years(text) == ([], text)
 
 
-@given(st.dates(datetime.date(1500, 1, 1), datetime.date(2199, 12, 31)))
-def test_any_date_reads_the_same_in_words_and_digits(day: datetime.date) -> None:
+@given(st.dates(dt.date(1500, 1, 1), dt.date(2199, 12, 31)))
+def test_any_date_reads_the_same_in_words_and_digits(day: dt.date) -> None:
     # Invariant: ISO and the two English spellings have the same parts.
     month = day.strftime("%B")
     texts = (day.isoformat(), f"{day.day} {month} {day.year}", f"{month} {day.day}, {day.year}")

@@ -143,3 +143,9 @@ def test_a_grouped_number_is_the_plain_one(number: int) -> None:
     plain = figures(f"about {number:,} people").numbers
     for group in ("\u202f", "'", "\u00a0"):
         assert figures(f"about {number:,} people".replace(",", group)).numbers == plain == (str(number),)
+
+
+@pytest.mark.parametrize("unit", ["1'", "1,", "1.", "1-", "$-1", "1/1/", "1 hundred ", "v1."])
+def test_a_text_that_is_one_long_number_is_read_in_reasonable_time(unit: str) -> None:
+    # A pattern that begins anew inside the number would need minutes here.
+    assert figures(unit * 20_000) != NONE
