@@ -33,7 +33,9 @@ def _headlines(findings: Findings, terms: Terms) -> Table:
     queries = sum(each.queries for each in some.sets)
     pool = "" if terms.pool is None else f", {terms.pool} candidates"
     vectors = "" if findings.geometry is None else f", embeddings {one_line(findings.geometry)}"
-    title = f"{len(some.sets)} sets, {queries} queries, top {terms.top_k}{pool}{vectors}"
+    title = (
+        f"{_counted(len(some.sets), 'set')}, {_counted(queries, 'query', 'queries')}, top {terms.top_k}{pool}{vectors}"
+    )
     table = Table(box=box.HORIZONTALS, title=Text(title), title_justify="left", show_lines=True, padding=(0, 1, 0, 0))
     table.add_column("\npolicy", min_width=12)
     for heading in ("redundancy\nremoved", "answer kept\nworst set", "\nmean", "S-recall\ngained", "\nworst set"):
@@ -74,7 +76,11 @@ def _legend(terms: Terms) -> Text:
 
 def _by_set(name: str, summary: Summary) -> Table:
     table = Table(
-        box=box.SIMPLE_HEAD, title=Text(one_line(name), style="bold"), title_justify="left", padding=(0, 1, 0, 0)
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        title=Text(one_line(name), style="bold"),
+        title_justify="left",
+        padding=(0, 1, 0, 0),
     )
     table.add_column("\nset", no_wrap=True)
     for heading in _SET_COLUMNS:
@@ -97,7 +103,7 @@ _SET_COLUMNS: Mapping[str, tuple[_Value, str]] = {
     "\ngained": (lambda each: each.gain.value, "+.3f"),
     "\nα-nDCG": (lambda each: each.alpha_ndcg, ".3f"),
     "\nnDCG": (lambda each: each.ndcg, ".3f"),
-    "different\ndocuments": (lambda each: each.documents, ".3f"),
+    "distinct\ndocuments": (lambda each: each.documents, ".3f"),
     "\nitems": (lambda each: each.returned, ".2f"),
 }
 
@@ -123,3 +129,7 @@ def _worst(worst: Worst | None, *, sign: str = "") -> Text | str:
 
 def _number(value: float | None, form: str) -> str:
     return ABSENT if value is None or math.isnan(value) else f"{value:{form}}"
+
+
+def _counted(count: int, one: str, many: str | None = None) -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"

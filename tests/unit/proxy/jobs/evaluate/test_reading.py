@@ -1,0 +1,211 @@
+"""A labelled set's folder: what is read, and that every fault is told with its file and line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.labelled_folders import CORPUS, QUERIES, B, C, D, labelled_folder, write_lines
+from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs.evaluate.reading import MOST_PROBLEMS, read_set, set_folders
+
+
+def problems(folder: Path) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        read_set(folder)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_a_set_is_read_whole(tmp_path: Path) -> None:
+    labelled = read_set(labelled_folder(tmp_path / "tiny"))
+    assert labelled.name == "tiny"
+    assert [(item.doc, item.atoms) for item in labelled.items[2:4]] == [("one", ("y",)), ("three", ("x", "z"))]
+    assert labelled.queries[0].subtopics == {"x": {0, 1, 3}, "z": {3}}
+    assert [query.relevant for query in labelled.queries] == [{0, 1, 3}, {4}]
+    assert labelled.queries[0].candidates is None
+    assert labelled.vectors.shape == (5, 3)
+    assert labelled.query_vectors.tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+
+
+def test_everything_but_the_labels_is_payload_byte_for_byte(tmp_path: Path) -> None:
+    folder = labelled_folder(tmp_path / "tiny")
+    lines = (folder / "corpus.jsonl").read_text().splitlines()
+    lines[0] = '{"atoms":["x"], "doc":"\\u006fne","big":12345678901234567890.10,"id":"a", "span": [0, 1]}'
+    (folder / "corpus.jsonl").write_text("\n".join(lines))
+    payload = read_set(folder).items[0].payload
+    assert payload == {"doc": b'"\\u006fne"', "big": b"12345678901234567890.10", "span": b"[0, 1]"}
+
+
+def test_relevant_ids_may_be_more_or_less_than_the_subtopics(tmp_path: Path) -> None:
+    queries = [{**QUERIES[0], "rel": ["b"]}, QUERIES[1]]
+    assert read_set(labelled_folder(tmp_path / "tiny", queries=queries)).queries[0].relevant == {B}
+
+
+def test_a_closed_list_is_kept_by_row(tmp_path: Path) -> None:
+    queries = [{**QUERIES[0], "candidates": ["d", "b", "c", "b"]}, QUERIES[1]]
+    candidates = read_set(labelled_folder(tmp_path / "tiny", queries=queries)).queries[0].candidates
+    assert candidates is not None
+    assert candidates.tolist() == [B, C, D]
+
+
+def test_the_sibling_s_items_follow_as_distractors_that_no_query_looks_for(tmp_path: Path) -> None:
+    labelled_folder(tmp_path / "others", vectors=[[0.0, 0.0, float(2 + row)] for row in range(5)])
+    labelled = read_set(labelled_folder(tmp_path / "tiny", extra="others"))
+    assert len(labelled.items) == 10
+    assert labelled.vectors[5:].tolist() == [[0.0, 0.0, 1.0]] * 5
+    assert max(max(query.relevant) for query in labelled.queries) < 5
+
+
+def test_a_geometry_brings_the_vectors_of_items_distractors_and_queries(tmp_path: Path) -> None:
+    labelled_folder(tmp_path / "data" / "others")
+    folder = labelled_folder(tmp_path / "data" / "tiny", extra="others")
+    for name in ("tiny", "others"):
+        (tmp_path / "flat" / name).mkdir(parents=True)
+        np.save(tmp_path / "flat" / name / "corpus.npy", np.full((5, 2), 3.0, np.float64))
+    np.save(tmp_path / "flat" / "tiny" / "queries.npy", np.full((2, 2), 1.0, np.float32))
+    labelled = read_set(folder, geometry=tmp_path / "flat")
+    assert labelled.vectors.shape == (10, 2)
+    assert labelled.query_vectors.shape == (2, 2)
+
+
+def test_widths_that_differ_are_told(tmp_path: Path) -> None:
+    folder = labelled_folder(tmp_path / "tiny", query_vectors=[[1.0], [1.0]])
+    assert problems(folder) == [
+        f"{folder}: wanted one width for items, distractors and queries; saw embeddings of 3 and of 1 numbers"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("", "an empty line"),
+        ("[]", "Expected `object`, got `array`"),
+        ('{"id": "a", "doc": "d"}', "Object missing required field `atoms`"),
+        ('{"id": 7, "doc": "d", "atoms": []}', "Expected `str`, got `int` - at `$.id`"),
+        ('{"id": "a", "doc": "d", "atoms": "x"}', "Expected `array`, got `str` - at `$.atoms`"),
+        ('{"id": "a', "Input data was truncated"),
+    ],
+)
+def test_a_wrong_item_is_told_with_its_line(tmp_path: Path, line: str, seen: str) -> None:
+    folder = labelled_folder(tmp_path / "tiny")
+    path = folder / "corpus.jsonl"
+    lines = path.read_text().splitlines()
+    lines[2] = line
+    path.write_text("\n".join(lines))
+    assert problems(folder) == [f"{path}, line 3: wanted a JSON object with id, doc, atoms; saw {seen}"]
+
+
+def test_every_wrong_line_is_told_up_to_twenty(tmp_path: Path) -> None:
+    folder = labelled_folder(tmp_path / "tiny")
+    (folder / "corpus.jsonl").write_text("{}\n" * (MOST_PROBLEMS + 5))
+    assert len(problems(folder)) == MOST_PROBLEMS
+
+
+def test_an_id_that_comes_twice_is_told_with_both_lines(tmp_path: Path) -> None:
+    folder = labelled_folder(tmp_path / "tiny")
+    write_lines(folder / "corpus.jsonl", [*CORPUS[:4], {**CORPUS[4], "id": "a2"}])
+    assert problems(folder) == [
+        f"{folder / 'corpus.jsonl'}, line 5: wanted an id of its own; saw the id of line 2 again: a2"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "seen"),
+    [
+        ({"subtopics": {"x": ["nobody"]}}, "the id nobody, which no item has"),
+        ({"subtopics": {"x": ["a"]}, "rel": ["nobody"]}, "the id nobody, which no item has"),
+        ({"subtopics": {"x": ["a"]}, "candidates": ["nobody"]}, "the id nobody, which no item has"),
+        ({"subtopics": {}}, "no relevant id"),
+        ({"subtopics": {"x": []}}, "no relevant id"),
+        ({"subtopics": {"x": ["a"]}, "rel": []}, "no relevant id"),
+    ],
+)
+def test_a_wrong_query_is_told_with_its_line(tmp_path: Path, query: dict[str, object], seen: str) -> None:
+    folder = labelled_folder(tmp_path / "tiny", queries=[QUERIES[0], query])
+    path = folder / "queries.jsonl"
+    assert problems(folder) == [f"{path}, line 2: wanted needs, and ids of corpus.jsonl that satisfy them; saw {seen}"]
+
+
+def test_a_distractor_s_id_is_none_of_the_set_s(tmp_path: Path) -> None:
+    labelled_folder(tmp_path / "others", corpus=[{**row, "id": f"o{row['id']}"} for row in CORPUS], queries=[
+        {"subtopics": {"x": ["oa"]}}, {"subtopics": {"x": ["oa"]}}
+    ])  # fmt: skip
+    queries = [{"subtopics": {"x": ["oa"]}}, QUERIES[1]]
+    assert (
+        "the id oa, which no item has"
+        in problems(labelled_folder(tmp_path / "tiny", queries=queries, extra="others"))[0]
+    )
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl"])
+def test_a_missing_or_an_empty_file_is_told(tmp_path: Path, name: str) -> None:
+    folder = labelled_folder(tmp_path / "tiny")
+    (folder / name).write_text("")
+    assert problems(folder) == [f"{folder / name}: wanted a JSON object per line; saw an empty file"]
+    (folder / name).unlink()
+    assert problems(folder) == [f"{folder / name}: wanted a readable file; saw no such file or directory"]
+
+
+@pytest.mark.parametrize("extra", ["missing", "../tiny", "", ".."])
+def test_a_sibling_that_is_none_is_told(tmp_path: Path, extra: str) -> None:
+    folder = labelled_folder(tmp_path / "tiny", extra=extra)
+    wanted = "the name of a folder beside tiny, with corpus.jsonl"
+    assert problems(folder) == [f"{folder / 'meta.json'}: wanted {wanted}; saw extra_corpus {extra!r}"]
+
+
+def test_a_damaged_meta_file_is_told(tmp_path: Path) -> None:
+    folder = labelled_folder(tmp_path / "tiny")
+    (folder / "meta.json").write_text("{")
+    assert problems(folder) == [f"{folder / 'meta.json'}: wanted a JSON object; saw Input data was truncated"]
+
+
+@given(st.binary(max_size=60), st.sampled_from(["corpus.jsonl", "queries.jsonl", "meta.json"]))
+def test_whatever_a_file_holds_is_read_or_told(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str
+) -> None:
+    """Invariant: arbitrary bytes in place of a file give a set or a SettingsError, nothing else."""
+    folder = labelled_folder(tmp_path_factory.mktemp("any") / "tiny")
+    (folder / name).write_bytes(content)
+    with suppress(SettingsError):
+        assert len(read_set(folder).items) == 5
+    shutil.rmtree(folder.parent)
+
+
+def test_every_set_of_a_folder_is_found_in_order_of_names(tmp_path: Path) -> None:
+    for name in ("zebra", "ant"):
+        labelled_folder(tmp_path / name)
+    (tmp_path / "pairs").mkdir()
+    assert [folder.name for folder in set_folders(tmp_path)] == ["ant", "zebra"]
+    assert [folder.name for folder in set_folders(tmp_path, ["zebra"])] == ["zebra"]
+    assert [folder.name for folder in set_folders(tmp_path / "ant")] == ["ant"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "message"),
+    [
+        ("missing", (), "wanted a folder of labelled sets, each with queries.jsonl; saw no such folder"),
+        ("pairs", (), "wanted folders that hold corpus.jsonl, queries.jsonl and their embeddings; saw no set in it"),
+        (".", ("cat", "dog"), "--set: wanted one of ant; saw 'cat'\n--set: wanted one of ant; saw 'dog'"),
+    ],
+)
+def test_a_folder_without_what_was_wanted_is_told(
+    tmp_path: Path, name: str, wanted: tuple[str, ...], message: str
+) -> None:
+    labelled_folder(tmp_path / "ant")
+    (tmp_path / "pairs").mkdir()
+    with pytest.raises(SettingsError) as caught:
+        set_folders(tmp_path / name, wanted)
+    assert str(caught.value).endswith(message)
+
+
+def test_queries_come_back_in_the_file_s_order_of_subtopics(tmp_path: Path) -> None:
+    query = {"subtopics": {name: ["a"] for name in ("z", "m", "a")}}
+    labelled = read_set(labelled_folder(tmp_path / "tiny", queries=[json.loads(json.dumps(query)), QUERIES[1]]))
+    assert list(labelled.queries[0].subtopics) == ["z", "m", "a"]

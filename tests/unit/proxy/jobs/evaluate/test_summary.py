@@ -1,0 +1,101 @@
+"""Figures of sets and over sets, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from support.outcomes import of, outcome
+from vecsieve.proxy.jobs.evaluate.contenders import PLAIN
+from vecsieve.proxy.jobs.evaluate.summary import Summary, summarised
+
+NAN = float("nan")
+
+
+def summary(draws: int = 0) -> Summary:
+    """Three sets: one half redundant, one 40 %, one hardly; the policy loses an answer in the last."""
+    plain_answers = {"recall": [0.5, 0.5], "retained": [1.0, 1.0]}
+    sets = [
+        outcome("half", of(redundancy=[0.5, 0.5], **plain_answers), own=of(redundancy=[0.0, 0.5], recall=[1.0, 0.5])),
+        outcome("some", of(redundancy=[0.4, 0.4], **plain_answers), own=of(redundancy=[0.1, 0.1], recall=[0.5, 0.5])),
+        outcome(
+            "clean",
+            of(redundancy=[0.1, 0.1], **plain_answers),
+            own=of(
+                redundancy=[0.0, 0.0],
+                recall=[0.5, 0.25],
+                retained=[1.0, 0.0],
+                returned=[8.0, 5.0],
+                kept=[3.0, 0.0],
+                lost=[0.0, 1.0],
+                choosing_seconds=[0.001, 0.003],
+                added_seconds=[0.002, 0.006],
+            ),
+        ),
+    ]
+    return summarised(sets, draws=draws, seed=0)["own"]
+
+
+def test_reduction_is_the_mean_over_the_sets_that_are_redundant() -> None:
+    found = summary()
+    assert [None if each.reduction is None else each.reduction.value for each in found.sets] == [
+        0.5,
+        pytest.approx(0.75),
+        None,
+    ]
+    assert found.headline.reduction is not None
+    assert found.headline.reduction.value == pytest.approx((0.5 + 0.75) / 2)
+
+
+def test_retention_and_gain_are_the_mean_over_all_sets_and_the_worst_one() -> None:
+    line = summary().headline
+    assert line.retention_mean is not None
+    assert line.retention_worst is not None
+    assert (line.retention_worst.name, line.retention_worst.estimate.value) == ("clean", 0.5)
+    assert line.retention_mean.value == pytest.approx((1.0 + 1.0 + 0.5) / 3)
+    assert line.gain_mean.value == pytest.approx((0.25 + 0.0 - 0.125) / 3)
+    assert (line.gain_worst.name, line.gain_worst.estimate.value) == ("clean", -0.125)
+
+
+def test_items_and_times_count_sets_and_queries() -> None:
+    line, clean = summary().headline, summary().sets[2]
+    assert line.returned == pytest.approx((8.0 + 8.0 + 6.5) / 3)
+    assert (line.choosing_ms, line.added_ms) == (pytest.approx(1.0), pytest.approx(2.0))
+    assert (clean.choosing_ms, clean.added_ms) == (pytest.approx(2.0), pytest.approx(4.0))
+    assert (clean.queries, clean.retained_subtopics) == (2, 0.75)
+
+
+def test_the_plain_answer_is_held_against_itself() -> None:
+    sets = [outcome("half", of(redundancy=[0.5, 0.5]), own=of(redundancy=[0.0, 0.0]))]
+    found = summarised(sets, draws=10, seed=0)
+    assert list(found) == [PLAIN, "own"]
+    line = found[PLAIN].headline
+    assert line.reduction is not None
+    assert (line.reduction.value, line.gain_mean.value) == (0.0, 0.0)
+    assert (line.reduction.low, line.reduction.high) == (0.0, 0.0)
+
+
+def test_what_no_query_has_is_absent_and_stays_out_of_the_means() -> None:
+    never = of(retained=[NAN], redundancy=[0.0], collapsed=[NAN], kept=[0.0])
+    sets = [outcome("never", never, own=never), outcome("there", of(retained=[1.0]), own=of(retained=[1.0]))]
+    found = summarised(sets, draws=0, seed=0)["own"]
+    assert found.headline.reduction is None
+    assert found.headline.retention_mean is not None
+    assert found.headline.retention_worst is not None
+    assert (found.headline.retention_mean.value, found.headline.retention_worst.name) == (1.0, "there")
+    assert math.isnan(found.sets[0].retention.value)
+    assert math.isnan(found.sets[0].collapsed)
+    assert math.isnan(found.sets[0].retained_subtopics)
+    alone = summarised(sets[:1], draws=5, seed=0)["own"].headline
+    assert (alone.retention_mean, alone.retention_worst) == (None, None)
+
+
+def test_intervals_hold_the_value_and_come_out_the_same_twice() -> None:
+    line, again = summary(draws=400).headline, summary(draws=400).headline
+    assert line == again
+    assert line.reduction is not None
+    assert line.reduction.low is not None
+    assert line.reduction.high is not None
+    assert line.reduction.low < line.reduction.value < line.reduction.high
+    assert (line.gain_worst.estimate.low, line.gain_worst.estimate.high) == (-0.25, 0.0)
