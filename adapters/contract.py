@@ -109,6 +109,7 @@ class Pool:
     ``ids``: per candidate, the raw JSON bytes of its identifier, for what people read; () where the adapter has none.
     ``vector_name``: the vector found by asking for all of them, to be remembered per collection as ``Needs.vector_hint``
     ("" is the unnamed one); None when the request named the vector and nothing was found out.
+    ``compared_by``: the name of the vector in ``vectors``, asked for or found; None where no candidate has one.
     ``unusable``: how many candidates came without a usable vector.
     """
 
@@ -118,6 +119,7 @@ class Pool:
     fields: tuple[tuple[bytes | None, ...], ...] = ()
     ids: tuple[bytes, ...] = ()
     vector_name: str | None = None
+    compared_by: str | None = None
     unusable: int = 0
 
     @property

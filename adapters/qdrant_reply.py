@@ -7,7 +7,7 @@ What is not understood with certainty is Malformed, never guessed. A list is ``[
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -100,7 +100,7 @@ def _read(
     if len(proven) != len(source.spans):
         raise _Unproven(proven)
     pools = tuple(
-        _pool(document, ranked, spans, name if plan.name is None else None, needs)
+        replace(_pool(document, ranked, spans, name if plan.name is None else None, needs), compared_by=name)
         for plan, ranked, (name, spans) in zip(request.plans, lists, located, strict=True)
     )
     return pools, document

@@ -45,12 +45,17 @@ def counts_length(candidates: Candidates, policy: Policy) -> bool:
     return candidates.magnitude and policy.distance is Distance.AUTO
 
 
-def group(candidates: Candidates, policy: Policy, top_k: int) -> Grouped:
-    """Measure, read and cluster the pool. ``top_k``: texts are read only if they could change that page."""
+def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | None) -> Grouped:
+    """Measure, read and cluster the pool.
+
+    ``top_k``: texts are read only if they could change that page. ``scale``: the typical distance to cut by, None for the
+    pool's own median.
+    """
     geometry = measure(candidates.vectors, magnitude=counts_length(candidates, policy))
     # The scale belongs to the embedding model, not to a tenant: it is read before tenants are set apart.
     median = median_distance(geometry)
-    cut = cuts(policy.threshold, median * trust(geometry, policy), max(candidates.size, 1))
+    typical = median if scale is None else scale
+    cut = cuts(policy.threshold, typical * trust(geometry, policy), max(candidates.size, 1))
     raw = geometry.distance
     texts = _texts_worth_reading(candidates, policy, raw, median=median, most=max(cut), top_k=top_k)
     distance = raw if texts is None else opened(raw)

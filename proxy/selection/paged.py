@@ -77,19 +77,28 @@ class _Block:
     evidence: tuple[Evidence, Evidence] | None
 
 
-def page(candidates: Candidates, *, top_k: int, offset: int, policy: Policy, exhausted: bool) -> Selection:
+def page(
+    candidates: Candidates,
+    *,
+    top_k: int,
+    offset: int,
+    policy: Policy,
+    exhausted: bool,
+    scale: float | None = None,
+) -> Selection:
     """The page ``D[offset : offset + top_k]``, in rank order.
 
     ``exhausted``: there is no more to fetch, so that an incomplete last block counts. Then the sequence continues
     behind D with the collapsed candidates in rank order (unless the policy allows short pages), so that a client who
     reads on meets every candidate once. ``wanting``: how many of the page are missing from D. ``labels`` of candidates
-    that the page did not need are clusters of one. Raises ValueError for a negative ``top_k`` or ``offset``.
+    that the page did not need are clusters of one. ``scale``: the typical distance that a relative or growing threshold
+    is read at; None: the first block's own median. Raises ValueError for a negative ``top_k`` or ``offset``.
     """
     if top_k < 0 or offset < 0:
         raise ValueError(f"top_k, offset: saw {top_k}, {offset}, wanted 0 or more")
     end = offset + top_k
     usable = candidates.size if exhausted else candidates.size - candidates.size % BLOCK
-    reading = _read(candidates, policy)
+    reading = _read(candidates, policy, scale)
     walk = _walk(candidates, reading, ranks=usable, enough=end)
     sequence = walk.emitted
     if exhausted and policy.short is not Short.ALLOW and len(sequence) < end:
@@ -114,10 +123,11 @@ def page(candidates: Candidates, *, top_k: int, offset: int, policy: Policy, exh
     )
 
 
-def _read(candidates: Candidates, policy: Policy) -> _Reading:
+def _read(candidates: Candidates, policy: Policy, scale: float | None) -> _Reading:
     magnitude = counts_length(candidates, policy)
     first = measure(candidates.vectors[:BLOCK], magnitude=magnitude)
     median = median_distance(first)
+    typical = median if scale is None else scale
     known = candidates.metadata
     texts = None
     if policy.text is not None and known.texts is not None:
@@ -126,7 +136,7 @@ def _read(candidates: Candidates, policy: Policy) -> _Reading:
         policy=policy,
         magnitude=magnitude,
         median=median,
-        cuts=cuts(policy.threshold, median * trust(first, policy), max(candidates.size, 1)),
+        cuts=cuts(policy.threshold, typical * trust(first, policy), max(candidates.size, 1)),
         texts=texts,
         ask=asker(candidates, policy.guards, texts),
     )

@@ -23,8 +23,17 @@ def silent(_stage: str) -> None:
     """A lap that nobody times."""
 
 
-def select(candidates: Candidates, *, top_k: int, policy: Policy, lap: Callable[[str], None] = silent) -> Selection:
+def select(
+    candidates: Candidates,
+    *,
+    top_k: int,
+    policy: Policy,
+    scale: float | None = None,
+    lap: Callable[[str], None] = silent,
+) -> Selection:
     """Choose ``top_k`` of the candidates.
+
+    ``scale``: the typical distance that a relative or growing threshold is read at; None: this pool's own median.
 
     ``lap`` is called with "cluster", "select" and "mmr" when that stage is over, always in this order, so that the caller
     can time what has no clock. Raises ValueError for a negative ``top_k``.
@@ -34,7 +43,7 @@ def select(candidates: Candidates, *, top_k: int, policy: Policy, lap: Callable[
     """
     if top_k < 0:
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
-    grouped = group(candidates, policy, top_k)
+    grouped = group(candidates, policy, top_k, scale)
     lap("cluster")
     if _leaves_alone(candidates, grouped.labels, top_k, policy):
         lap("select")
