@@ -1,0 +1,186 @@
+"""`vecsieve analyze` as a process against the real engine: finds what was planted, writes nothing, survives being killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from qdrant_client import QdrantClient, models
+
+from support import stack
+from support.analyzed import COPIES, FAMILIES, planted
+from support.memory_source import families
+from vecsieve.proxy.jobs.analyze.gathered import NEIGHBOURS
+from vecsieve.proxy.jobs.qdrant import QdrantSource
+
+SLOW = 20.0  # requests a second at which the long collection takes three seconds after its first page
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[str]:
+    with stack.embedded() as url:
+        client = QdrantClient(url=url, timeout=30)
+        for name, distance in (("planted", models.Distance.COSINE), ("euclid", models.Distance.EUCLID)):
+            create(client, name, [(each.vector, dict(each.payload)) for each in planted()], distance)
+        long = [
+            (vector, {"text": f"text {place % 450}", "source": f"s{place % 5}"})
+            for place, vector in enumerate(families(300, 3, dimension=16))
+        ]
+        create(client, "long", long, models.Distance.COSINE)
+        client.close()
+        yield url
+
+
+def create(
+    client: QdrantClient, name: str, points: list[tuple[Any, dict[str, Any]]], distance: models.Distance
+) -> None:
+    parameters = models.VectorParams(size=len(points[0][0]), distance=distance)
+    client.create_collection(name, vectors_config=parameters)
+    made = [
+        models.PointStruct(id=place, vector=vector.tolist(), payload=held)
+        for place, (vector, held) in enumerate(points)
+    ]
+    for start in range(0, len(made), 500):
+        client.upsert(name, made[start : start + 500], wait=True)
+
+
+def analyze(url: str, collection: str, *arguments: str) -> subprocess.Popen[str]:
+    line = ["analyze", "--url", url, "--collection", collection, "--rate", "1000", *arguments]
+    command = [sys.executable, "-m", "vecsieve.proxy", *line]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("collection", ["planted", "euclid"])
+def test_the_planted_families_and_sources_are_found(engine: str, collection: str) -> None:
+    code, out, err = ended(analyze(engine, collection, "--cut", "0.05", "--json", "-"))
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["near"] == {"with_copy": FAMILIES * COPIES, "redundant": FAMILIES * (COPIES - 1)}
+    assert found["exact"] == {"with_copy": FAMILIES * 2, "redundant": FAMILIES}
+    assert (found["families"]["count"], found["families"]["largest"]) == (FAMILIES, COPIES)
+    assert {row["name"]: row["copied"] for row in found["sources"]["rows"]} == {
+        "web": [24, 0, 24],
+        "wiki": [0, 0, 0],
+        "pdf": [12, 0, 0],
+    }
+    for family in found["families"]["examples"]:
+        members = [family["leader"], *family["members"]]
+        assert len({member["id"] // COPIES for member in members}) == 1
+        assert sorted(member["source"] for member in members) == ["pdf", "web", "web"]
+
+
+def test_a_report_for_people_and_a_page(engine: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    code, out, err = ended(analyze(engine, "planted", "--cut", "0.05", "--html", str(page)))
+    assert (code, err) == (0, "")
+    assert "72 % of the points have a copy" in out
+    assert max(map(len, out.splitlines())) <= 120
+    assert "Subject 0 as the page has it." in page.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def whole(engine: str) -> str:
+    """What one run over the long collection says."""
+    code, out, err = ended(analyze(engine, "long", "--json", "-"))
+    assert (code, err) == (0, "")
+    return out
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
+    engine: str, whole: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    state, page = tmp_path / "state", tmp_path / "page.html"
+    wanted = ("--html", str(page), "--state", str(state))
+    environment = "import vecsieve.proxy.jobs.analyze.keeping as k; k.EVERY_SECONDS = 0.0; k.SHARE = 0; "
+    start = "from vecsieve.proxy.cli import main; main()"
+    line = ["analyze", "--url", engine, "--collection", "long", *wanted, "--rate", str(SLOW)]
+    program = f"import sys; sys.argv[1:] = {line!r}; {environment}{start}"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until = time.monotonic() + 30
+        while not state.exists() and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == (-signal.SIGKILL if number is signal.SIGKILL else 130), err
+    assert state.exists()
+    assert not page.exists()
+    if number is not signal.SIGKILL:
+        assert f"{state}; run the same command again" in err
+        assert list(tmp_path.iterdir()) == [state]
+    code, out, err = ended(analyze(engine, "long", *wanted, "--json", "-"))
+    assert (code, err) == (0, "")
+    assert out == whole
+    assert not state.exists()
+    assert page.exists()
+
+
+def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx
+
+    from support.analyzed import asked, no_bar
+    from vecsieve.proxy.jobs.analyze.run import analyze as analysis
+
+    seen: set[tuple[str, str]] = set()
+    send = httpx.Client.send
+
+    def spying(self: httpx.Client, request: httpx.Request, **named: Any) -> httpx.Response:
+        seen.add((request.method, urlsplit(str(request.url)).path))
+        return send(self, request, **named)
+
+    monkeypatch.setattr(httpx.Client, "send", spying)
+    with QdrantSource(
+        engine, "planted", vector_name=None, api_key=None, timeout_seconds=30, requests_per_second=None
+    ) as source:
+        analysis(source, asked(), bar=no_bar)
+    assert seen == {
+        ("GET", "/collections/planted"),
+        ("POST", "/collections/planted/points"),  # retrieve by id; PUT would be an upsert
+        ("POST", "/collections/planted/points/scroll"),
+        ("POST", "/collections/planted/points/query/batch"),
+    }
+
+
+def test_ids_and_distances_alone_say_what_whole_neighbours_say(engine: str) -> None:
+    for collection in ("planted", "euclid"):
+        with QdrantSource(
+            engine, collection, vector_name=None, api_key=None, timeout_seconds=30, requests_per_second=None
+        ) as source:
+            points, _ = source.scroll(after=None, page=50)
+            vectors = families(FAMILIES, COPIES)
+            assert len(points) == len(planted())
+            light = source.nearest(vectors, count=NEIGHBOURS)
+            heavy = source.neighbours(vectors, count=NEIGHBOURS)
+        for found, expected in zip(light, heavy, strict=True):
+            by_id = {point.id: far for point, far in expected}
+            assert {each for each, _ in found} == set(by_id)
+            assert [far for _, far in found] == pytest.approx([by_id[each] for each, _ in found], abs=2e-6)
+
+
+def test_what_cannot_be_read_is_told_without_a_traceback_or_the_key(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANALYZE_TEST_KEY", "sesame-open")
+    code, out, err = ended(analyze(engine, "nowhere", "--api-key-env", "ANALYZE_TEST_KEY"))
+    assert (code, out) == (1, "")
+    assert "has no collection 'nowhere'; it has: euclid, long, planted" in err
+    assert "Traceback" not in err
+    assert "sesame" not in err
+    code, out, err = ended(analyze(engine, "planted", "--cut", "3"))
+    assert code == 2
+    assert "--cut" in err

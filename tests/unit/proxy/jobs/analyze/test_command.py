@@ -1,0 +1,174 @@
+"""The command: what it refuses before it reads, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.analyzed import planted
+from support.searched_source import SearchedSource
+from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs.analyze import command
+from vecsieve.proxy.jobs.analyze.command import Arguments, run
+from vecsieve.proxy.jobs.source import PointId, SourceError
+from vecsieve.proxy.profiles import PoolMedians, Profile, encoded
+
+ARGUMENTS = Arguments(
+    url="http://localhost:1",
+    collection="planted",
+    vector=None,
+    text_field=None,
+    source_field=None,
+    cut=None,
+    profile=None,
+    limit=None,
+    requests_per_second=1000.0,
+    json=None,
+    html=None,
+    state=None,
+    api_key_env=None,
+)
+PROFILE = Profile(
+    version=1,
+    collection="planted",
+    vector_name="",
+    dimension=48,
+    distance="Cosine",
+    cut=0.125,
+    how="rule",
+    mean_unrelated_similarity=0.0,
+    pool_median=PoolMedians(percentile_1=0.9, percentile_50=0.95, percentile_99=1.0),
+    pools=10,
+    sample=10,
+    created_by="vecsieve 0",
+)
+
+
+class Closing(SearchedSource):
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Closing:
+    made = Closing(planted())
+    monkeypatch.setattr(command, "QdrantSource", lambda *_args, **_named: made)
+    return made
+
+
+@contextmanager
+def refused(*words: str) -> Iterator[None]:
+    with pytest.raises(SettingsError) as caught:
+        yield
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.usefixtures("source")
+def test_the_files_are_written_and_the_state_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    json_file, html, state = tmp_path / "r.json", tmp_path / "r.html", tmp_path / "state"
+    assert run(replace(ARGUMENTS, json=str(json_file), html=html, state=state)) == 0
+    assert json.loads(json_file.read_bytes())["about"]["points"] == 50
+    assert html.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert sorted(tmp_path.iterdir()) == [html, json_file]
+    said = capsys.readouterr().out
+    assert "50 points" in said
+    assert f"written: {html}" in said.replace("\n", "")
+
+
+@pytest.mark.usefixtures("source")
+def test_json_to_stdout_is_all_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(replace(ARGUMENTS, json="-")) == 0
+    assert json.loads(capsys.readouterr().out)["cut"]["origin"] == "relative"
+
+
+@pytest.mark.usefixtures("source")
+def test_the_cut_comes_from_the_option_or_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = tmp_path / "profile.json"
+    profile.write_bytes(encoded(PROFILE))
+    for arguments, value, origin in (
+        (replace(ARGUMENTS, cut=0.0), 0.0, "option"),
+        (replace(ARGUMENTS, profile=profile), 0.125, "profile"),
+    ):
+        assert run(replace(arguments, json="-")) == 0
+        cut = json.loads(capsys.readouterr().out)["cut"]
+        assert (cut["value"], cut["origin"]) == (value, origin)
+    with refused("--profile", "--cut beside it"):
+        run(replace(ARGUMENTS, profile=profile, cut=0.1))
+
+
+def test_a_profile_of_another_collection_or_model_is_refused(tmp_path: Path, source: Closing) -> None:
+    profile = tmp_path / "profile.json"
+    for name, value in (("collection", "other"), ("vector_name", "dense"), ("dimension", 64), ("distance", "Dot")):
+        profile.write_bytes(encoded(PROFILE.model_copy(update={name: value})))
+        with refused(f"--profile: {name}", repr(value)):
+            run(replace(ARGUMENTS, profile=profile))
+    assert source.calls == []
+
+
+def test_a_profile_that_cannot_be_read_is_told_of(tmp_path: Path) -> None:
+    with refused("--profile", "no such file"):
+        run(replace(ARGUMENTS, profile=tmp_path / "nowhere.json"))
+    broken = tmp_path / "broken.json"
+    broken.write_text("{}")
+    with refused("broken.json", "cut"):
+        run(replace(ARGUMENTS, profile=broken))
+
+
+def test_a_place_that_cannot_be_written_is_told_of_before_anything_is_read(tmp_path: Path, source: Closing) -> None:
+    for place in (tmp_path / "nowhere" / "file", tmp_path):
+        for option, arguments in (
+            ("--json", replace(ARGUMENTS, json=str(place))),
+            ("--html", replace(ARGUMENTS, html=place)),
+            ("--state", replace(ARGUMENTS, state=place)),
+        ):
+            with refused(option, "a file in a directory that exists"):
+                run(arguments)
+    assert source.requests == 0
+
+
+def test_fields_are_looked_at_where_they_are_named(source: Closing, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(replace(ARGUMENTS, text_field="metadata.source", source_field="text", json="-")) == 0
+    about = json.loads(capsys.readouterr().out)["about"]
+    assert (about["text_fields"], about["source_fields"]) == (["metadata.source"], ["text"])
+    assert about["with_text"] == 36
+    assert source.calls
+
+
+def test_an_error_of_the_database_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: Closing
+) -> None:
+    def gone(*_: object, **__: object) -> list[list[tuple[PointId, float]]]:
+        raise SourceError("http://localhost:1 does not answer")
+
+    monkeypatch.setattr(source, "nearest", gone)
+    assert run(ARGUMENTS) == 1
+    assert capsys.readouterr().err == "vecsieve analyze: http://localhost:1 does not answer\n"
+    state = tmp_path / "state"
+    assert run(replace(ARGUMENTS, state=state)) == 1
+    assert f"kept in {state}; run the same command again" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setattr(command, "QdrantSource", lambda *_args, **_named: source)
+    assert run(replace(ARGUMENTS, state=state, cut=0.3)) == 1
+    assert "begun for another analysis" in capsys.readouterr().err
+    assert state.exists()
+
+
+def test_an_interruption_says_how_to_go_on_and_writes_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: Closing
+) -> None:
+    def interrupted(*_: object, **__: object) -> list[list[tuple[PointId, float]]]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(source, "nearest", interrupted)
+    assert run(replace(ARGUMENTS, html=tmp_path / "r.html")) == 130
+    assert "--state FILE" in capsys.readouterr().err
+    state = tmp_path / "state"
+    assert run(replace(ARGUMENTS, html=tmp_path / "r.html", state=state)) == 130
+    assert "run the same command again" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [state]
