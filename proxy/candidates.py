@@ -1,25 +1,44 @@
-"""From an adapter's pool to what selection takes: tenants as numbers, texts as lengths."""
+"""From an adapter's pool to what selection takes: tenants as numbers, payload as texts, names, spans and moments.
+
+Nothing here fails on what a payload holds: what cannot be read with certainty is unknown. What nobody in the pool has is
+None as if it had not been asked for, so that selection need not look for it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.selection.values import Candidates
+from vecsieve.proxy.fields import Fields
+from vecsieve.proxy.payload_columns import Columns
+from vecsieve.proxy.payload_values import is_filled, name, number, string
+from vecsieve.proxy.recency import moment, recency
+from vecsieve.proxy.selection.values import Candidates, Metadata
+
+V = TypeVar("V")
 
 
-def from_pool(pool: Pool, search: Search, *, tenant_keys: int) -> Candidates:
-    """The pool's candidates. The first ``tenant_keys`` payload fields name the tenant, the others may hold the text."""
+def from_pool(pool: Pool, search: Search, *, tenant_keys: tuple[str, ...], fields: Fields) -> Candidates:
+    """The pool's candidates. Its fields are those that ``asked_for`` names."""
+    known = _metadata(pool, tenant_keys, fields)
     return Candidates(
         scores=pool.scores,
         vectors=pool.vectors,
         magnitude=pool.magnitude,
         query=search.query,
-        tenants=_tenants(pool, tenant_keys) if tenant_keys else None,
-        text_lengths=_text_lengths(pool, tenant_keys),
+        tenants=_tenants(pool, len(tenant_keys)) if tenant_keys else None,
+        text_lengths=None if known.texts is None else _lengths(known.texts),
+        metadata=known,
     )
+
+
+def asked_for(tenant_keys: tuple[str, ...], fields: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The top-level payload keys that an adapter must fetch, and those that it may: together what a pool's fields are."""
+    return tenant_keys, tuple(key for key in fields.top_level() if key not in tenant_keys)
 
 
 def _tenants(pool: Pool, tenant_keys: int) -> npt.NDArray[np.int64]:
@@ -35,18 +54,71 @@ def _tenants(pool: Pool, tenant_keys: int) -> npt.NDArray[np.int64]:
     return tenants
 
 
-def _text_lengths(pool: Pool, tenant_keys: int) -> npt.NDArray[np.int64] | None:
-    """(n,) characters of the first text field present, -1 where there is none; None when no text was fetched."""
-    if not pool.fields or len(pool.fields[0]) <= tenant_keys:
+def _lengths(texts: Sequence[str | None]) -> npt.NDArray[np.int64]:
+    """(n,) characters, -1 where there is no text."""
+    return np.array([-1 if text is None else len(text) for text in texts], dtype=np.int64)
+
+
+def _metadata(pool: Pool, tenant_keys: tuple[str, ...], fields: Fields) -> Metadata:
+    if not pool.fields or not fields.top_level():
+        return Metadata()
+    must, may = asked_for(tenant_keys, fields)
+    columns = Columns((*must, *may), pool.fields)
+    moments = _firsts(columns, fields.updated, moment)
+    return Metadata(
+        texts=_firsts(columns, fields.text, string),
+        documents=_firsts(columns, fields.document, name),
+        sections=_firsts(columns, fields.section, name),
+        sources=_firsts(columns, fields.source, name),
+        spans=_spans(columns, fields),
+        recency=None if moments is None else recency(moments),
+        citations=_citations(columns, fields.citations),
+    )
+
+
+def _firsts(columns: Columns, paths: tuple[str, ...], read: Callable[[bytes], V | None]) -> tuple[V | None, ...] | None:
+    """Per candidate the first path's value that ``read`` makes something of; None where there is none at all."""
+    found: list[V | None] = [None] * columns.size
+    for column in columns.present(paths):
+        for row, raw in enumerate(column):
+            if raw is not None and found[row] is None:
+                found[row] = read(raw)
+    return None if found.count(None) == len(found) else tuple(found)
+
+
+def _citations(columns: Columns, paths: tuple[str, ...]) -> npt.NDArray[np.int64] | None:
+    """(n,) how many of the fields are filled."""
+    if not paths:
         return None
-    return np.array([_length(fields[tenant_keys:]) for fields in pool.fields], dtype=np.int64)
+    counts = np.zeros(columns.size, dtype=np.int64)
+    for column in columns.present(paths):
+        counts += [raw is not None and is_filled(raw) for raw in column]
+    return counts
 
 
-def _length(texts: tuple[bytes | None, ...]) -> int:
-    for raw in texts:
-        if raw is not None and raw.startswith(b'"'):
-            try:
-                return len(orjson.loads(raw))
-            except orjson.JSONDecodeError:
-                continue  # a lone surrogate: legal for the database, not for a strict reader; the next field may do
-    return -1
+def _spans(columns: Columns, fields: Fields) -> npt.NDArray[np.float64] | None:
+    """(n, 2) [start, end), NaN where unknown; None where all are.
+
+    Tokens or characters where anybody has them, else chunk numbers: two units in one document would seem to overlap.
+    """
+    starts, ends = _firsts(columns, fields.span_start, number), _firsts(columns, fields.span_end, number)
+    spans = None if starts is None or ends is None else _checked(_floats(starts), _floats(ends))
+    if spans is not None:
+        return spans
+    indices = _firsts(columns, fields.chunk_index, number)
+    if indices is None:
+        return None
+    step = 1 if fields.chunk_size is None else fields.chunk_size - fields.chunk_overlap
+    first = _floats(indices) * step
+    return _checked(first, first + (1 if fields.chunk_size is None else fields.chunk_size))
+
+
+def _floats(values: Sequence[float | None]) -> npt.NDArray[np.float64]:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _checked(starts: npt.NDArray[np.float64], ends: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
+    """Spans with a length; None where there is none."""
+    is_span = (starts < ends) & np.isfinite(ends - starts)
+    spans = np.where(is_span[:, None], np.stack((starts, ends), axis=1), np.nan)
+    return spans if bool(is_span.any()) else None

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import Adapter, Malformed, Needs, Operation, Pool, Reply, Search, SearchCall
-from vecsieve.proxy.candidates import from_pool
+from vecsieve.proxy.candidates import asked_for, from_pool
 from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
 from vecsieve.proxy.labels import FailOpen, Stage
 from vecsieve.proxy.resolved import ResolvedPolicy
@@ -61,12 +61,8 @@ class Attempt:
 
 def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
     """What the adapter must fetch for this policy. ``hint``: the vector that earlier replies were compared by."""
-    return Needs(
-        vector_name=policy.vector,
-        vector_hint=hint,
-        payload_fields=policy.tenant_keys,
-        optional_fields=tuple(key for key in policy.fields.top_level() if key not in policy.tenant_keys),
-    )
+    must, may = asked_for(policy.tenant_keys, policy.fields)
+    return Needs(vector_name=policy.vector, vector_hint=hint, payload_fields=must, optional_fields=may)
 
 
 def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | None:
@@ -183,7 +179,8 @@ class Searcher:
 
     def _select_one(self, attempt: Attempt, search: Search, pool: Pool, *, exhausted: bool) -> Selection:
         policy = attempt.policy
-        candidates = from_pool(pool, search, tenant_keys=len(policy.tenant_keys))
+        with attempt.watch.stage(Stage.DECODE):
+            candidates = from_pool(pool, search, tenant_keys=policy.tenant_keys, fields=policy.fields)
         if search.pages:
             with attempt.watch.stage(Stage.CLUSTER):
                 return page(

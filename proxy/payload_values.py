@@ -1,0 +1,49 @@
+"""What one raw JSON value of a payload says, read strictly: whatever is odd says nothing, and nothing raises."""
+
+from __future__ import annotations
+
+import math
+
+import orjson
+
+QUOTE = b'"'
+_NUMBER_STARTS = frozenset(b"-0123456789")
+_WORDS = {b"true": "true", b"false": "false"}
+_EMPTY = frozenset({b"null", b"false", b'""', b"[]", b"{}"})
+
+
+def string(raw: bytes) -> str | None:
+    """A string that is not blank."""
+    if raw[:1] != QUOTE:
+        return None
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None  # a lone surrogate: legal for the database, not for a strict reader
+    return value if value and not value.isspace() else None
+
+
+def name(raw: bytes) -> str | None:
+    """What names a document, a section or a source: a string, or the JSON text of a number or a boolean.
+
+    So 7 and "7" are one name: within a collection identifiers are of one kind, and where they are not they mean the same.
+    """
+    if raw[:1] == QUOTE:
+        return string(raw)
+    return raw.decode() if number(raw) is not None else _WORDS.get(raw)
+
+
+def number(raw: bytes) -> float | None:
+    """A finite number. A number in a string is none."""
+    if not raw or raw[0] not in _NUMBER_STARTS:
+        return None
+    try:
+        value = float(orjson.loads(raw))
+    except orjson.JSONDecodeError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def is_filled(raw: bytes) -> bool:
+    """Whether there is something: not null, false, blank or empty."""
+    return raw not in _EMPTY and (raw[:1] != QUOTE or string(raw) is not None)

@@ -1,0 +1,46 @@
+"""Pools by their payloads: dictionaries in, the raw JSON an adapter would hand over out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vecsieve.adapters.contract import Pool, Search
+from vecsieve.proxy.candidates import asked_for, from_pool
+from vecsieve.proxy.fields import Fields
+from vecsieve.proxy.selection.values import Candidates
+
+SEARCH = Search(top_k=2, offset=0, pages=False, query=np.ones(3, dtype=np.float32))
+PATHS = ("text", "document", "section", "source", "span_start", "span_end", "chunk_index", "updated", "citations")
+
+
+def fields(*, chunk_size: int | None = None, chunk_overlap: int = 0, **paths: tuple[str, ...]) -> Fields:
+    """Only these are looked at."""
+    nothing: dict[str, tuple[str, ...]] = dict.fromkeys(PATHS, ())
+    return Fields(**{**nothing, **paths}, chunk_size=chunk_size, chunk_overlap=chunk_overlap)
+
+
+def raw_pool(rows: Sequence[tuple[bytes | None, ...]]) -> Pool:
+    """A pool whose fields are these raw values."""
+    n = len(rows)
+    return Pool(
+        scores=np.arange(n, dtype=np.float64),
+        vectors=np.zeros((n, 3), dtype=np.float32),
+        magnitude=True,
+        fields=tuple(rows),
+    )
+
+
+def candidates(
+    payloads: Sequence[Mapping[str, Any]], looked_at: Fields, tenant_keys: tuple[str, ...] = ()
+) -> Candidates:
+    """What selection gets of candidates with these payloads."""
+    must, may = asked_for(tenant_keys, looked_at)
+    rows = [
+        tuple(json.dumps(payload[key]).encode() if key in payload else None for key in (*must, *may))
+        for payload in payloads
+    ]
+    return from_pool(raw_pool(rows), SEARCH, tenant_keys=tenant_keys, fields=looked_at)
