@@ -118,20 +118,9 @@ def page_list(distance: Matrix, cut: float, linkage: str, block: int = 50) -> li
     return emitted
 
 
-def greedy_determinants(quality: Sequence[float], similarity: Matrix, count: int) -> list[int]:
-    """Again and again the candidate whose determinant of q_i S_ij q_j over all picks is largest; ties by rank."""
-    picks: list[int] = []
-    while len(picks) < min(count, len(quality)):
-        picks.append(
-            max(set(range(len(quality))) - set(picks), key=lambda i: (_volume(quality, similarity, [*picks, i]), -i))
-        )
-    return picks
-
-
-def _volume(quality: Sequence[float], similarity: Matrix, chosen: Sequence[int]) -> float:
-    """The determinant over ``chosen``, rounded so that equals are equal."""
-    kernel = [[quality[i] * similarity[i][j] * quality[j] for j in chosen] for i in chosen]
-    return float(f"{_determinant(kernel):.6e}")
+def volume(quality: Sequence[float], similarity: Matrix, chosen: Sequence[int]) -> float:
+    """The determinant of q_i S_ij q_j over ``chosen``."""
+    return _determinant([[quality[i] * similarity[i][j] * quality[j] for j in chosen] for i in chosen])
 
 
 def _determinant(rows: list[list[float]]) -> float:
