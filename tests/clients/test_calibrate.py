@@ -112,7 +112,7 @@ def test_labelled_pairs_of_the_collection_set_the_cut(demo: str, tmp_path: Path)
     files = ("--pairs", str(tmp_path / "pairs.jsonl"), "--out", str(tmp_path / "docs.json"))
     done = run(demo, NAME, "--sample", "50", *files)
     assert done.returncode == 0, done.stderr
-    assert f"of {len(lines)} labelled pairs are told right" in words(done.stdout)
+    assert f"Of {len(lines)} pairs it merges" in words(done.stdout)
     profile = json.loads((tmp_path / "docs.json").read_text())
     assert profile["how"] == "labelled"
     assert profile["cut"] < 0.05
@@ -208,6 +208,6 @@ def test_a_signal_in_the_middle_ends_it_cleanly_and_leaves_the_old_profile(
         said, complained = process.communicate(timeout=30)
     assert process.returncode == 130
     assert said == ""
-    assert complained.strip() == "stopped; nothing was written"
+    assert complained.strip() == "stopped; no file is half-written"
     assert out.read_text() == "the old one"
     assert list(tmp_path.iterdir()) == [out]

@@ -1,4 +1,4 @@
-"""``vecsieve calibrate``: checks the arguments, reads, judges, prints, writes the profile last of all."""
+"""``vecsieve calibrate``: checks the arguments, reads, judges, writes the profile whole, prints."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(arguments: Arguments) -> int:
         sys.stderr.write(f"vecsieve calibrate: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\nstopped; nothing was written\n")
+        sys.stderr.write("\nstopped; no file is half-written\n")
         return 130
     return 0
 

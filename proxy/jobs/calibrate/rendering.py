@@ -85,9 +85,9 @@ def _by_rule(proposal: Proposal) -> str:
 def _by_labels(fit: Fit) -> str:
     missing = f" ({fit.missing} more name points that are gone or have no vector)" if fit.missing else ""
     return (
-        f"the largest at which at least {_share(fit.wanted)} of {fit.labelled} labelled pairs{missing} are told right. "
-        f"{fit.merged} pairs lie at or below it, {fit.right} of them copies: precision {fit.precision:.3f}, with 95 % "
-        f"confidence at least {fit.lower_bound:.3f}, for pairs like the labelled ones. "
+        f"the largest at which at least {_share(fit.wanted)} of the labelled pairs that it merges are copies. Of "
+        f"{fit.labelled} pairs{missing} it merges {fit.merged}, {fit.right} of them copies: precision {fit.precision:.3f}, "
+        f"with 95 % confidence at least {fit.lower_bound:.3f}, for pairs like the labelled ones. "
         f"It finds {_share(fit.recall)} of the labelled copies."
     )
 

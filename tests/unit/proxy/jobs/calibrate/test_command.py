@@ -131,7 +131,7 @@ def test_a_source_that_fails_is_a_failure_with_its_word(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interruption_says_that_nothing_was_written(
+def test_an_interruption_leaves_no_file_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     class Interrupted(Closable):
@@ -140,7 +140,7 @@ def test_an_interruption_says_that_nothing_was_written(
 
     monkeypatch.setattr(command, "_source", lambda *_: Interrupted(points(families(40, 3))))
     assert run(replace(ARGUMENTS, out=tmp_path / "docs.json")) == 130
-    assert "nothing was written" in capsys.readouterr().err
+    assert "no file is half-written" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
