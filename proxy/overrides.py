@@ -80,7 +80,7 @@ def _mode(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 def _distance_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     number = _number(OverrideName.DISTANCE_THRESHOLD, value, most=2.0)
-    return replace(policy, selection=replace(policy.selection, threshold=Fixed(value=number)))
+    return replace(policy, selection=replace(policy.selection, threshold=Fixed(value=number)), is_profiled=False)
 
 
 def _relative_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
@@ -89,7 +89,8 @@ def _relative_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     current = policy.selection.threshold
     bounds = current if isinstance(current, Relative) else threshold_of(RelativeThreshold())
     assert isinstance(bounds, Relative)  # noqa: S101 - relative settings make a relative threshold
-    return replace(policy, selection=replace(policy.selection, threshold=replace(bounds, factor=number)))
+    threshold = replace(bounds, factor=number)
+    return replace(policy, selection=replace(policy.selection, threshold=threshold), is_profiled=False)
 
 
 def _linkage(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:

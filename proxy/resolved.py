@@ -59,7 +59,8 @@ class ResolvedPolicy:
     """Everything that one search must know.
 
     ``text_fields``: payload keys that may hold the text. ``metadata``: where payloads keep the rest. ``vector``: the named
-    vector to compare by; None: the request decides.
+    vector to compare by; None: the request decides. ``is_profiled``: whether a collection's profile, or what its traffic
+    taught, may say how to read the threshold: not where the request names one.
     """
 
     mode: Mode
@@ -69,6 +70,7 @@ class ResolvedPolicy:
     text_fields: tuple[str, ...]
     metadata: MetadataSettings
     vector: str | None
+    is_profiled: bool = True
 
     @property
     def fields(self) -> Fields:

@@ -17,8 +17,9 @@ from vecsieve.proxy.candidates import asked_for, from_pool
 from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
 from vecsieve.proxy.labels import FailOpen, Stage
 from vecsieve.proxy.resolved import ResolvedPolicy
+from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.selection.paged import page
-from vecsieve.proxy.selection.policy import Short
+from vecsieve.proxy.selection.policy import Policy, Short
 from vecsieve.proxy.selection.single import select, unlinked
 from vecsieve.proxy.selection.values import Fate, Selection
 from vecsieve.proxy.stopwatch import Stopwatch
@@ -84,12 +85,13 @@ def _size(search: Search, policy: ResolvedPolicy, cap: int | None) -> int | None
 
 
 class Searcher:
-    """Runs calls of one adapter. Holds nothing else: what a call has come to is in its Attempt."""
+    """Runs calls of one adapter. What a call has come to is in its Attempt; ``scaling`` remembers what pools look like."""
 
-    __slots__ = ("_adapter",)
+    __slots__ = ("_adapter", "_scaling")
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: Adapter, scaling: Scaling | None = None) -> None:
         self._adapter = adapter
+        self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
     def read(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Parse the client's request. Raises Unsupported."""
@@ -101,6 +103,7 @@ class Searcher:
         if _is_blind(attempt):
             raise Rejected(FailOpen.NO_VECTORS)
         await self._grow(attempt, fetch, cap)
+        self._learn(attempt)
         with attempt.watch.stage(Stage.ENCODE):
             return self._trim(attempt, [selection.keep for selection in attempt.selections])
 
@@ -181,13 +184,40 @@ class Searcher:
         policy = attempt.policy
         with attempt.watch.stage(Stage.DECODE):
             candidates = from_pool(pool, search, tenant_keys=policy.tenant_keys, fields=policy.fields)
+        chosen, scale = self._scaled(attempt, pool)
         if search.pages:
             with attempt.watch.stage(Stage.CLUSTER):
                 return page(
-                    candidates, top_k=search.top_k, offset=search.offset, policy=policy.selection, exhausted=exhausted
+                    candidates,
+                    top_k=search.top_k,
+                    offset=search.offset,
+                    policy=chosen,
+                    exhausted=exhausted,
+                    scale=scale,
                 )
         with attempt.watch.laps() as lap:
-            return select(candidates, top_k=search.top_k, policy=policy.selection, lap=lap)
+            return select(candidates, top_k=search.top_k, policy=chosen, scale=scale, lap=lap)
+
+    def _scaled(self, attempt: Attempt, pool: Pool) -> tuple[Policy, float | None]:
+        """The policy to select by, and the typical distance to read its threshold at. A threshold that the request itself
+        named is read as it names it.
+        """
+        policy = attempt.policy
+        if not policy.is_profiled:
+            return policy.selection, None
+        collection, dimension = attempt.call.operation.collection, pool.vectors.shape[1]
+        found = self._scaling.of(collection, pool.compared_by, policy.selection, dimension=dimension)
+        return found.policy, found.scale
+
+    def _learn(self, attempt: Attempt) -> None:
+        """Once a call, from the pools as they were last fetched: what a pool grew from is a part of it."""
+        assert attempt.reply is not None  # noqa: S101 - a round has set it
+        collection = attempt.call.operation.collection
+        for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):
+            if planned is not None:
+                dimension = pool.vectors.shape[1]
+                median, size = selection.median, pool.size
+                self._scaling.saw(collection, pool.compared_by, dimension=dimension, median=median, size=size)
 
 
 def untouched(pool: Pool) -> Selection:
