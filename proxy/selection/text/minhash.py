@@ -1,0 +1,62 @@
+"""MinHash with banding (Broder 1997; Indyk and Motwani 1998): which texts may have a high Jaccard similarity.
+
+128 permutations as 16 bands of 8 rows. Two texts of similarity s meet in some band with probability 1 - (1 - s^8)^16: one
+half at .71, .99999 at .92. Whoever meets is a candidate; the exact similarity decides (matching.py).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from vecsieve.proxy.selection.geometry import Mask
+from vecsieve.proxy.selection.text.shingles import Grams
+from vecsieve.proxy.selection.text.word_hashes import Hashes, mixed
+
+BANDS = 16
+ROWS = 8
+
+# So many values are permuted at a time: 8 MB.
+_BLOCK = 8192
+
+
+def _masks() -> Hashes:
+    """One number (128,) a permutation: x -> mixed(x ^ number) is one to one. Any stable source of bits would do."""
+    return np.array([xxhash.xxh64_intdigest(b"permutation", seed=i) for i in range(BANDS * ROWS)], np.uint64)
+
+
+_MASKS = _masks()
+_NONE = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def signatures(found: Grams) -> Hashes:
+    """The smallest permuted 3-gram (t, 128) of each text; all ones for a text without 3-grams."""
+    least = np.full((found.texts, BANDS * ROWS), _NONE, np.uint64)
+    for first in range(0, len(found.values), _BLOCK):
+        part = slice(first, first + _BLOCK)
+        owners = found.owners[part]
+        permuted = mixed(found.values[part, None] ^ _MASKS[None, :])
+        heads = np.flatnonzero(np.concatenate(([True], owners[1:] != owners[:-1])))
+        of = owners[heads]
+        least[of] = np.minimum(least[of], np.minimum.reduceat(permuted, heads, axis=0))
+    return least
+
+
+def meet(found: Hashes) -> Mask:
+    """Which texts (t, t) agree in all rows of at least one band; texts without 3-grams meet nobody."""
+    bands = found.reshape(len(found), BANDS, ROWS)
+    numbers = _numbered(bands)
+    meets: Mask = (numbers[:, None, :] == numbers[None, :, :]).any(axis=2)
+    empty = (found == _NONE).all(axis=1)
+    meets[empty] = False
+    meets[:, empty] = False
+    return meets
+
+
+def _numbered(bands: Hashes) -> npt.NDArray[np.intp]:
+    """A number (t, bands) for each band: equal bands, equal numbers."""
+    numbers = np.empty(bands.shape[:2], np.intp)
+    for band in range(bands.shape[1]):
+        numbers[:, band] = np.unique(bands[:, band], axis=0, return_inverse=True)[1].reshape(-1)
+    return numbers

@@ -1,0 +1,141 @@
+"""The texts of a pool, read once and no further than somebody asks.
+
+What is made of a text depends on the text alone, except for its margins, which the pool teaches (margins.py). So all steps
+before and behind that one are remembered by content from search to search, in bounded memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.policy import TextRules
+from vecsieve.proxy.selection.text.canonical import LONGEST, folded, unwrapped
+from vecsieve.proxy.selection.text.identity import content_hash
+from vecsieve.proxy.selection.text.margins import Edges, Margins, body, edges, learn
+from vecsieve.proxy.selection.text.memo import Memo
+from vecsieve.proxy.selection.text.tokens import words
+from vecsieve.proxy.selection.text.word_hashes import Hashes, hashed
+from vecsieve.proxy.selection.values import FloatVector, Metadata
+
+# A text of a hundred words takes some 2 kB in each: four thousand of them are remembered.
+_BOUND_BYTES = 8 << 20
+
+_Piece = tuple[str, Edges | None]
+
+
+def _piece_bytes(text: str, piece: _Piece) -> int:
+    lines = () if piece[1] is None else (*piece[1].lines, piece[1].head, piece[1].tail)
+    return sum(map(sys.getsizeof, (text, piece[0], *lines)))
+
+
+_PIECES: Memo[str, _Piece] = Memo(_BOUND_BYTES, _piece_bytes)
+_FOLDED: Memo[str, str] = Memo(_BOUND_BYTES, lambda text, form: sys.getsizeof(text) + sys.getsizeof(form))
+_HASHES: Memo[str, Hashes] = Memo(_BOUND_BYTES, lambda form, hashes: sys.getsizeof(form) + hashes.nbytes)
+
+_NO_WORDS: Hashes = np.empty(0, np.uint64)
+
+
+class Texts:
+    """The texts of n candidates. Nothing changes once it is known; what nobody asks for is not made.
+
+    ``documents`` and ``spans`` are the metadata's, for chunks of one document.
+    """
+
+    __slots__ = ("_canonical", "_counts", "_hashes", "_learn_from", "_margins", "_raw", "documents", "spans")
+
+    def __init__(self, metadata: Metadata, learn_from: slice) -> None:
+        size = max((len(known) for known in (metadata.texts, metadata.documents) if known is not None), default=0)
+        self.documents: Sequence[str | None] | None = metadata.documents
+        self.spans: FloatVector | None = metadata.spans
+        self._raw = metadata.texts if metadata.texts is not None else (None,) * size
+        self._learn_from = learn_from
+        self._margins: Margins | None = None
+        self._canonical: list[str | None] = [""] * size  # empty: not looked at yet
+        self._hashes: list[Hashes | None] = [None] * size
+        self._counts: npt.NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def canonical(self, i: int) -> str | None:
+        """The canonical form of candidate i's text; None where there is none, or nothing that can be seen, or too much."""
+        known = self._canonical[i]
+        if known == "":
+            known = self._canonical[i] = self._read(self._raw[i])
+        return known
+
+    def words(self, i: int) -> tuple[str, ...]:
+        """The words of candidate i's canonical text, none where there is no text."""
+        known = self.canonical(i)
+        return () if known is None else words(known)
+
+    def hashes(self, which: Sequence[int]) -> list[Hashes]:
+        """For each candidate of ``which`` the hashes (w,) of its words, empty where it has no text."""
+        missing: dict[str, list[int]] = {}
+        for i in which:
+            if self._hashes[i] is None:
+                known = self.canonical(i)
+                found = _NO_WORDS if known is None else _HASHES.get(known)
+                if found is None and known is not None:
+                    missing.setdefault(known, []).append(i)
+                self._hashes[i] = found
+        for text, found in zip(missing, hashed(list(missing)), strict=True):
+            _HASHES.keep(text, found)
+            for i in missing[text]:
+                self._hashes[i] = found
+        return [found for i in which if (found := self._hashes[i]) is not None]
+
+    @property
+    def word_counts(self) -> npt.NDArray[np.int64]:
+        """How many words each text has (n,), -1 where there is no text."""
+        if self._counts is None:
+            counts = [len(found) or -1 for found in self.hashes(range(len(self)))]
+            self._counts = np.array(counts, dtype=np.int64)
+            self._counts.setflags(write=False)
+        return self._counts
+
+    def content_hashes(self) -> tuple[int | None, ...]:
+        """xxh64 of each canonical text, None where there is no text."""
+        return tuple(None if (known := self.canonical(i)) is None else content_hash(known) for i in range(len(self)))
+
+    def _read(self, text: str | None) -> str | None:
+        if text is None or len(text) > LONGEST:
+            return None
+        whole, known = _piece(text)
+        if known is not None:
+            whole = body(whole, known, self._learnt())
+        form = _FOLDED.get(whole)
+        if form is None:
+            form = folded(whole)
+            _FOLDED.keep(whole, form)
+        return form or None
+
+    def _learnt(self) -> Margins:
+        if self._margins is None:
+            teachers = (text for text in self._raw[self._learn_from] if text is not None and len(text) <= LONGEST)
+            self._margins = learn(known for text in teachers if (known := _piece(text)[1]) is not None)
+        return self._margins
+
+
+def read(metadata: Metadata, rules: TextRules, *, learn_from: slice = slice(None)) -> Texts:
+    """The texts and spans of the candidates.
+
+    ``learn_from``: the candidates whose header and footer lines teach what a header is: a list that is read page by page
+    must not change its mind about earlier pages, so it learns from its first block alone.
+    """
+    return Texts(metadata, learn_from)
+
+
+def _piece(text: str) -> _Piece:
+    if text.isascii() and "\n" not in text and "\r" not in text:
+        return text, None  # nothing to do, which is quicker than to remember
+    found = _PIECES.get(text)
+    if found is None:
+        whole = unwrapped(text)
+        found = whole, edges(whole)
+        _PIECES.keep(text, found)
+    return found

@@ -1,0 +1,107 @@
+"""Word 3-grams: which of them texts share, and what share of all theirs that is.
+
+Broder's resemblance (Jaccard) and containment (1997). Containment is the useful one for chunks: a passage inside a longer
+one, and chunks of one text cut at other places, share most of the shorter side whatever the longer one adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vecsieve.proxy.selection.text.word_hashes import Hashes, mixed
+from vecsieve.proxy.selection.values import FloatMatrix, Indices
+
+# How many different 3-grams the smaller text must have for its containment to count: eight are a sentence of ten words.
+# A heading, a name or "see the next section" stands inside many longer texts and is a copy of none.
+CONTAINED_AT_LEAST = 8
+
+# So many shared 3-grams are counted in one product: 16 MB for a thousand texts.
+_BLOCK = 4096
+
+_FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd, one of each place in a 3-gram
+
+
+@dataclass(frozen=True, slots=True)
+class Grams:
+    """The 3-grams of t texts, with repetitions: ``values`` (g,) and whose they are, ``owners`` (g,) ascending."""
+
+    values: Hashes
+    owners: Indices
+    texts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """``sizes``: (t,) float32 how many different 3-grams each text has. ``counts``: (t, t) float32 how many two share."""
+
+    sizes: FloatMatrix
+    counts: FloatMatrix
+
+
+def grams(texts: Sequence[Hashes]) -> Grams:
+    """The 3-grams of texts given as hashes of their words. One or two words are one 3-gram of what there is."""
+    lengths = np.fromiter(map(len, texts), np.intp, len(texts))
+    words = np.concatenate((*texts, np.zeros(2, np.uint64)))
+    starts = np.cumsum(lengths) - lengths
+    counts = np.maximum(lengths - 2, np.minimum(lengths, 1))
+    owners = np.repeat(np.arange(len(texts), dtype=np.intp), counts)
+    places = np.arange(len(owners), dtype=np.intp) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    values = mixed(words[places] * _FIRST + words[places + 1] * _SECOND + words[places + 2])
+    for short in np.flatnonzero((lengths == 1) | (lengths == 2)).tolist():
+        own = np.zeros(2, np.uint64)
+        own[: lengths[short]] = texts[short]
+        values[owners.searchsorted(short)] = mixed(own[:1] * _FIRST + own[1:] * _SECOND)[0]
+    return Grams(values, owners, len(texts))
+
+
+def distinct(found: Grams) -> tuple[Hashes, Indices]:
+    """The different 3-grams of each text as (values, owners), sorted by value; the same one in two texts stands twice.
+
+    A value and its owner are packed into one number, since sorting numbers is several times as fast as sorting by two keys.
+    The owner takes the place of the lowest bits: 58 bits of a 3-gram are left with 50 texts.
+    """
+    bits = np.uint64(max(found.texts - 1, 1).bit_length())
+    packed = (found.values >> bits << bits) | found.owners.astype(np.uint64)
+    packed.sort()
+    is_new = np.ones(len(packed), np.bool_)
+    np.not_equal(packed[1:], packed[:-1], out=is_new[1:])
+    packed = packed[is_new]
+    owners = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.intp)
+    return packed >> bits, owners
+
+
+def shared(found: Grams) -> Shared:
+    """How many different 3-grams each two texts share."""
+    values, owners = distinct(found)
+    sizes = np.bincount(owners, minlength=found.texts).astype(np.float32)
+    follows = np.zeros(len(values) + 1, np.bool_)
+    np.equal(values[1:], values[:-1], out=follows[1:-1])
+    is_shared = follows[1:] | follows[:-1]
+    # 3-grams of one text alone, most of them, cannot be shared and take no column.
+    columns = np.cumsum(~follows[:-1][is_shared]) - 1
+    owners = owners[is_shared]
+    counts = np.zeros((found.texts, found.texts), np.float32)
+    width = int(columns[-1]) + 1 if len(columns) else 0
+    for first in range(0, width, _BLOCK):
+        part = slice(*columns.searchsorted((first, first + _BLOCK)).tolist())
+        incidence = np.zeros((found.texts, min(_BLOCK, width - first)), np.float32)
+        incidence[owners[part], columns[part] - first] = 1.0
+        counts += incidence @ incidence.T
+    np.fill_diagonal(counts, sizes)
+    return Shared(sizes, counts)
+
+
+def containment(known: Shared) -> FloatMatrix:
+    """Share (t, t) float32 of the smaller text's 3-grams that the larger one has too; 0 where the smaller has too few."""
+    smaller = np.minimum(known.sizes[:, None], known.sizes[None, :])
+    return np.where(smaller >= CONTAINED_AT_LEAST, known.counts / np.maximum(smaller, 1.0), np.float32(0.0))
+
+
+def jaccard(known: Shared) -> FloatMatrix:
+    """Share (t, t) float32 of both texts' 3-grams that both have; 0 where neither has any."""
+    together = known.sizes[:, None] + known.sizes[None, :] - known.counts
+    share: FloatMatrix = known.counts / np.maximum(together, 1.0)
+    return share

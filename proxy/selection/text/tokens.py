@@ -1,0 +1,121 @@
+"""The words of texts, in any script, found for many texts at once.
+
+A word is a run of letters, digits, underscores and the marks that belong to letters (without which "कि" and "की" would be
+one word). Scripts that are written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) have no such runs:
+there every character is a word, which is what n-grams over them want anyway. A text without a single word (emoji,
+signs) is read character by character: as distinct as any other text, not equal to every other one without words.
+
+Found by a table of character kinds over all texts as one array: a regular expression takes 15 microseconds for a text of
+a hundred words with one curly quote in it, this takes one or two.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.values import Indices
+
+Codes = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
+Kinds = npt.NDArray[np.uint8]
+
+_SEPARATOR, _LETTER, _ALONE = 0, 1, 2
+
+_SPACE = 32
+
+# First and last code points: Thai and Lao, Burmese, Khmer, kana and bopomofo, Han.
+_SPACELESS = (
+    *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0xA9E0, 0xA9FF), (0xAA60, 0xAA7F), (0x1780, 0x17FF)),
+    *((0x3040, 0x312F), (0x31A0, 0x31BF), (0x31F0, 0x31FF), (0x1B000, 0x1B16F)),
+    *((0x2E80, 0x2FDF), (0x3005, 0x3007), (0x3021, 0x302F), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF)),
+    (0x20000, 0x3FFFF),
+)
+
+
+@lru_cache(maxsize=4096)
+def _kind(code: int) -> int:
+    """Separator, part of a word, or a word alone. Letters, marks and numbers make words, and the underscore."""
+    if unicodedata.category(chr(code))[0] not in "LMN" and code != ord("_"):
+        return _SEPARATOR
+    return _ALONE if any(first <= code <= last for first, last in _SPACELESS) else _LETTER
+
+
+def _basic_plane() -> Kinds:
+    """The kinds of the first 65,536 characters, (65536,)."""
+    categories = map(unicodedata.category, map(chr, range(1 << 16)))
+    kinds = np.frombuffer(bytes(category[0] in "LMN" for category in categories), np.uint8).copy()
+    kinds[ord("_")] = _LETTER
+    for first, last in _SPACELESS:
+        kinds[first : last + 1] *= _ALONE  # an empty slice beyond the plane
+    return kinds
+
+
+_KINDS = _basic_plane()
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of several texts, joined by spaces: ``codes`` (c,) their code points, ``starts`` and ``ends`` (w,) of each
+    word therein, ``borders`` (t + 1,): text i has the words borders[i] to borders[i + 1].
+    """
+
+    codes: Codes
+    starts: Indices
+    ends: Indices
+    borders: Indices
+
+
+def cut(texts: Sequence[str]) -> Words:
+    """The words of canonical ``texts``; at least one for each text that is not blank. Lone surrogates are characters."""
+    codes = _codes(" ".join(texts))
+    lengths = np.fromiter(map(len, texts), np.intp, len(texts))
+    behind = np.cumsum(lengths + 1)
+    kinds = _kinds(codes)
+    starts = _starts(kinds)
+    borders = starts.searchsorted(np.concatenate(([0], behind)))
+    wordless = np.flatnonzero((borders[1:] == borders[:-1]) & (lengths > 0))
+    if len(wordless):
+        for text in wordless.tolist():
+            part = slice(int(behind[text] - lengths[text] - 1), int(behind[text]) - 1)
+            kinds[part] = np.where(codes[part] == _SPACE, _SEPARATOR, _ALONE)
+        starts = _starts(kinds)
+        borders = starts.searchsorted(np.concatenate(([0], behind)))
+    return Words(codes, starts, _ends(kinds), borders)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of one canonical text."""
+    found = cut([text])
+    return tuple(text[start:end] for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True))
+
+
+def _codes(text: str) -> Codes:
+    if text.isascii():
+        return np.frombuffer(text.encode("ascii"), np.uint8)
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))
+
+
+def _kinds(codes: Codes) -> Kinds:
+    if codes.dtype == np.uint8:
+        return _KINDS.take(codes)
+    kinds = _KINDS.take(codes, mode="clip")
+    beyond = np.flatnonzero(codes > 0xFFFF)
+    if len(beyond):
+        kinds[beyond] = [_kind(code) for code in codes[beyond].tolist()]
+    return kinds
+
+
+def _starts(kinds: Kinds) -> Indices:
+    """Where a word begins: at a letter behind a separator, and at every character that is a word alone or follows one."""
+    before = np.concatenate((np.zeros(1, np.uint8), kinds[:-1]))
+    return np.flatnonzero((kinds != _SEPARATOR) & ((before != _LETTER) | (kinds == _ALONE)))
+
+
+def _ends(kinds: Kinds) -> Indices:
+    """Behind each word's last character, in the order of ``_starts``: the same, read backwards."""
+    return len(kinds) - _starts(kinds[::-1])[::-1]
