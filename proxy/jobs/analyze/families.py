@@ -1,8 +1,8 @@
 """Families of copies: a leader, and what lies within the cut of it. Nothing chains: a copy of a copy is no member.
 
 The leader algorithm of selection/leader.py on a sparse graph. A collection has no ranking, so the order is another: the
-point with most copies within the cut leads first, so that a family's leader is the text that stands there most often in
-nearly these words. Ties by place, hence by id.
+point with most edges goes first, those of its own list and those of the lists it stands in, so that a family's leader is
+the text that stands there most often in nearly these words. Ties by place, hence by id.
 
 Exact copies are one node, so that a hundred equal texts are one family, although no list of neighbours holds a hundred.
 """
@@ -14,22 +14,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.jobs.analyze.gathered import Gathered, Known
+from vecsieve.proxy.jobs.analyze.gathered import NEIGHBOURS, Gathered, Known
 from vecsieve.proxy.jobs.analyze.ids import NOWHERE
-from vecsieve.proxy.selection.geometry import NOISE
+from vecsieve.proxy.selection.geometry import NOISE, Mask
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
+
+_Nodes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class _Graph:
-    """Symmetric edges by their start: those of node i are ``starts[i]:starts[i + 1]``, by end."""
+class _Edges:
+    """Who has whom in its list within the cut, between first copies: ``left`` has ``right``, (e,) each.
 
-    starts: Indices
-    ends: npt.NDArray[np.int32]
+    ``mentions``: (n,) how many edges a node has, both ways, those among its own exact copies included. Four bytes a number
+    elsewhere: where everything has twenty copies, a million points have twenty million edges.
+    """
+
+    left: _Nodes
+    right: _Nodes
     distances: FloatMatrix
-
-    def near(self, node: int) -> npt.NDArray[np.int32]:
-        return self.ends[self.starts[node] : self.starts[node + 1]]
+    mentions: Indices
 
 
 def first_copies(gathered: Gathered) -> Indices:
@@ -48,16 +52,15 @@ def leaders(gathered: Gathered, firsts: Indices, cut: float) -> Indices:
 
     ``firsts``: as first_copies gives it. ``cut``: the distance up to which points are copies, itself included.
     """
-    graph = _graph(gathered, firsts, cut)
-    size = np.bincount(firsts, minlength=len(firsts))
+    edges = _edges(gathered, firsts, cut)
+    leading = _leading(edges)
     heads = np.arange(len(firsts), dtype=np.intp)
-    leading = _leading(graph, size)
-    joining = np.repeat(np.arange(len(heads)), np.diff(graph.starts))
-    chosen = leading[graph.ends] & ~leading[joining]
-    joining, ends, distances = joining[chosen], graph.ends[chosen], graph.distances[chosen]
-    order = np.lexsort((ends, distances, joining))  # the nearest leader takes a point; of equally near ones, the first
+    joining, leader, distances = _candidates(edges, leading)
+    order = np.lexsort(
+        (leader, distances, joining)
+    )  # the nearest leader takes a point; of equally near ones, the first
     joined, first = np.unique(joining[order], return_index=True)
-    heads[joined] = ends[order][first]
+    heads[joined] = leader[order[first]]
     return heads[firsts]
 
 
@@ -66,40 +69,43 @@ def saturated(gathered: Gathered, cut: float) -> int:
     return int((gathered.distances[:, -1] <= cut + NOISE).sum())
 
 
-def _leading(graph: _Graph, size: Indices) -> npt.NDArray[np.bool_]:
-    """Which nodes (n,) lead: gone through by how many points each would gather, no node near a leader leads itself."""
-    n = len(size)
-    leading = np.ones(n, np.bool_)
-    degree = np.diff(graph.starts)
-    crowd = np.flatnonzero(degree)
-    if not len(crowd):
-        return leading
-    around = np.add.reduceat(size[graph.ends], graph.starts[crowd])  # nodes without edges take no room between these
-    gathers = size[crowd] + around
+def _edges(gathered: Gathered, firsts: Indices, cut: float) -> _Edges:
+    within = np.flatnonzero((gathered.distances <= cut + NOISE) & (gathered.others != NOWHERE))
+    left = firsts[gathered.looked[within // NEIGHBOURS]].astype(np.int32)
+    right = firsts[gathered.others.ravel()[within]].astype(np.int32)
+    mentions = np.bincount(left, minlength=len(firsts)) + np.bincount(right, minlength=len(firsts))
+    apart = left != right
+    return _Edges(left[apart], right[apart], gathered.distances.ravel()[within[apart]], mentions)
+
+
+def _leading(edges: _Edges) -> Mask:
+    """Which nodes (n,) lead: gone through by mentions, no node within the cut of a leader leads itself."""
+    n = len(edges.mentions)
+    listed, listing = _by_start(edges.left, edges.right, n), _by_start(edges.right, edges.left, n)
     reached = np.zeros(n, np.bool_)
-    for node in crowd[np.argsort(-gathers, kind="stable")].tolist():
+    leading = np.ones(n, np.bool_)
+    crowd = np.unique(np.concatenate((edges.left, edges.right)))
+    for node in crowd[np.argsort(-edges.mentions[crowd], kind="stable")].tolist():
         if reached[node]:
             leading[node] = False
-        else:
-            reached[graph.near(node)] = True
+            continue
+        for starts, ends in (listed, listing):  # a distance has two ends, a list only one
+            reached[ends[starts[node] : starts[node + 1]]] = True
     return leading
 
 
-def _graph(gathered: Gathered, firsts: Indices, cut: float) -> _Graph:
-    """Edges within the cut between first copies, both ways, each once and with its smallest distance."""
-    n = len(firsts)
-    rows, columns = np.nonzero((gathered.distances <= cut + NOISE) & (gathered.others != NOWHERE))
-    left = firsts[gathered.looked[rows]]
-    right = firsts[gathered.others[rows, columns]]
-    distances = gathered.distances[rows, columns]
-    apart = left != right
-    left, right, distances = left[apart], right[apart], distances[apart]
-    pair = np.concatenate((left, right)) * n + np.concatenate((right, left))  # n < 2^31: fits
-    both = np.concatenate((distances, distances))
-    order = np.lexsort((both, pair))
-    pair, both = pair[order], both[order]
-    once = np.ones(len(pair), np.bool_)
-    once[1:] = pair[1:] != pair[:-1]
-    starts_at, ends = np.divmod(pair[once], n) if n else (pair, pair)
-    starts = np.concatenate(([0], np.cumsum(np.bincount(starts_at, minlength=n)))).astype(np.intp)
-    return _Graph(starts, ends.astype(np.int32), both[once])
+def _by_start(starts: _Nodes, ends: _Nodes, n: int) -> tuple[Indices, _Nodes]:
+    """The edges grouped by their start: those of node i end at ``[1][[0][i] : [0][i + 1]]``."""
+    counts = np.bincount(starts, minlength=n)
+    return np.concatenate(([0], np.cumsum(counts))), ends[np.argsort(starts, kind="stable")]
+
+
+def _candidates(edges: _Edges, leading: Mask) -> tuple[_Nodes, _Nodes, FloatMatrix]:
+    """The edges between a node that does not lead and one that does: the former, the latter, how far."""
+    down = leading[edges.right] & ~leading[edges.left]
+    up = leading[edges.left] & ~leading[edges.right]
+    return (
+        np.concatenate((edges.left[down], edges.right[up])),
+        np.concatenate((edges.right[down], edges.left[up])),
+        np.concatenate((edges.distances[down], edges.distances[up])),
+    )

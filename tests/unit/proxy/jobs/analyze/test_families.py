@@ -48,9 +48,14 @@ def naive(vectors: Vectors, texts: list[int], cut: float) -> list[int]:
         for b in nodes
         if a != b
     }
-    size = Counter(first)
+    mentions = Counter(
+        first[j]
+        for i in range(len(texts))
+        for j in range(len(texts))
+        if i != j and distance[i, j] <= np.float32(cut + NOISE)
+    )
     near = {a: [b for b in nodes if a != b and between[a, b] <= np.float32(cut + NOISE)] for a in nodes}
-    order = sorted(nodes, key=lambda a: (-(size[a] + sum(size[b] for b in near[a])) if near[a] else 0, a))
+    order = sorted(nodes, key=lambda a: (-mentions[a], a))
     leading: list[int] = []
     for node in order:
         if not any(leader in near[node] for leader in leading):

@@ -38,11 +38,11 @@ def test_the_figures_are_there() -> None:
 
 def test_what_looks_like_markup_is_shown_as_it_is() -> None:
     held = [
-        Point(id=each.id, vector=each.vector, payload={"text": f"[bold red]{n // 2}[/] [link=x]", "source": "[/]"})
+        Point(id=each.id, vector=each.vector, payload={"text": f"[bold red]x[/] [link=x] {n}", "source": "[/]"})
         for n, each in enumerate(planted())
     ]
     said = shown(report(held))
-    assert "[bold red]0[/] [link=x]" in said
+    assert "[bold red]x[/] [link=x]" in said
     assert "[/]" in said
 
 
