@@ -24,9 +24,9 @@ check: .venv/.installed
 bench: .venv/.installed
 	$(BIN)/python -m tests.bench
 
-# The labelled sets' table; needs VECSIEVE_EVAL_DATA, or the sets beside the checkout.
+# The labelled sets' tables; needs VECSIEVE_EVAL_DATA, or the sets beside the checkout.
 quality: .venv/.installed
-	$(BIN)/python -m tests.quality
+	$(BIN)/vecsieve evaluate "$${VECSIEVE_EVAL_DATA:-../shared/data}"
 
 # Property tests at length, and 10,000 writes against an upstream that drops connections at random.
 deep: .venv/.installed

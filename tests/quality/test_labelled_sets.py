@@ -1,61 +1,77 @@
-"""The promises about quality, on labelled sets with real embeddings; skipped where the sets are absent."""
+"""The promises about quality, on labelled sets with real embeddings; skipped where the sets are absent.
+
+What is scored is what `vecsieve evaluate` scores: the answers that the proxy's own code gives.
+"""
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
+from collections.abc import Mapping
 
 import pytest
 
-from support.labelled_sets import Outcome, folder, mean, names, score
-from support.policies import CLASSICAL, DEFAULT
-from vecsieve.proxy.selection.policy import Short
+from support.eval_data import NEEDS_EVAL_DATA, folder
+from vecsieve.proxy.jobs.evaluate.command import outcome
+from vecsieve.proxy.jobs.evaluate.contenders import contenders
+from vecsieve.proxy.jobs.evaluate.findings import Terms
+from vecsieve.proxy.jobs.evaluate.reading import set_folders
+from vecsieve.proxy.jobs.evaluate.summary import Headline, SetSummary, Summary, summarised
 
-DATA = folder()
-# Where the sets are known to be, REQUIRE_EVAL_DATA turns the skip into a failure: a check that silently skips is none.
-pytestmark = pytest.mark.skipif(
-    DATA is None and "REQUIRE_EVAL_DATA" not in os.environ,
-    reason="no labelled sets here: name their folder in VECSIEVE_EVAL_DATA",
-)
+pytestmark = NEEDS_EVAL_DATA
+
+TERMS = Terms(top_k=8, every=1, pool=None, draws=0, seed=0)
+# The promises are about choosing, so the choice is scored as it is, without duplicates that fill the page: one set (dirty)
+# has closed pools of seven candidates, four of them distinct, and a filled page of eight returns all seven.
+POLICIES = ("chosen={short: allow}", "filled={}", "classical=classical")
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, list[Outcome]]:
-    # The promises are about choosing, so the choice is scored as it is, without duplicates that fill the page: one set
-    # (dirty) has closed pools of seven candidates, four of them distinct, and a filled page of eight returns all seven.
-    policies = {"chosen": replace(DEFAULT, short=Short.ALLOW), "filled": DEFAULT, "classical": CLASSICAL}
-    assert DATA is not None
-    found = [score(DATA, name, policies) for name in names(DATA)]
-    return {label: [one[label] for one in found] for label in policies}
+def summaries() -> Mapping[str, Summary]:
+    data = folder()
+    assert data is not None
+    named = contenders(given=POLICIES)
+    return summarised([outcome(each, None, named, TERMS) for each in set_folders(data)], draws=0, seed=0)
 
 
-@pytest.mark.parametrize("label", ["chosen", "filled"])
+def line(summaries: Mapping[str, Summary], policy: str) -> Headline:
+    return summaries[policy].headline
+
+
+def sets(summaries: Mapping[str, Summary], policy: str) -> dict[str, SetSummary]:
+    return {each.name: each for each in summaries[policy].sets}
+
+
+@pytest.mark.parametrize("policy", ["chosen", "filled"])
 def test_the_default_keeps_the_answer_in_98_percent_of_queries_of_every_set(
-    outcomes: dict[str, list[Outcome]], label: str
+    summaries: Mapping[str, Summary], policy: str
 ) -> None:
-    assert len(outcomes[label]) >= 8
-    assert not [(one.name, one.retention) for one in outcomes[label] if one.retention < 0.98]
+    found = sets(summaries, policy)
+    assert len(found) >= 8
+    assert not [(name, each.retention.value) for name, each in found.items() if each.retention.value < 0.98]
 
 
-def test_the_default_removes_40_percent_of_the_redundancy(outcomes: dict[str, list[Outcome]]) -> None:
-    assert mean([one.reduction for one in outcomes["chosen"] if one.reduction is not None]) >= 0.40
+def test_the_default_removes_40_percent_of_the_redundancy(summaries: Mapping[str, Summary]) -> None:
+    reduction = line(summaries, "chosen").reduction
+    assert reduction is not None
+    assert reduction.value >= 0.40
 
 
-@pytest.mark.parametrize("label", ["chosen", "filled"])
-def test_the_default_finds_three_points_more_of_the_subtopics(outcomes: dict[str, list[Outcome]], label: str) -> None:
-    assert mean([one.gain for one in outcomes[label]]) >= 0.03
-    assert not [(one.name, one.gain) for one in outcomes[label] if one.gain < -0.005]
+@pytest.mark.parametrize("policy", ["chosen", "filled"])
+def test_the_default_finds_three_points_more_of_the_subtopics(summaries: Mapping[str, Summary], policy: str) -> None:
+    assert line(summaries, policy).gain_mean.value >= 0.03
+    assert not [(name, each.gain.value) for name, each in sets(summaries, policy).items() if each.gain.value < -0.005]
 
 
-def test_a_set_without_duplicates_is_left_as_it_was(outcomes: dict[str, list[Outcome]]) -> None:
-    clean = next(one for one in outcomes["filled"] if one.name == "hotpot")
-    assert clean.retention == 1.0
-    assert clean.gain >= 0.0
+def test_a_set_without_duplicates_is_left_as_it_was(summaries: Mapping[str, Summary]) -> None:
+    clean = sets(summaries, "filled")["hotpot"]
+    assert clean.retention.value == 1.0
+    assert clean.gain.value >= 0.0
 
 
-def test_a_filled_page_is_as_long_as_the_pool_allows(outcomes: dict[str, list[Outcome]]) -> None:
-    assert {one.returned for one in outcomes["filled"] if one.name != "dirty"} == {8.0}
+def test_a_filled_page_is_as_long_as_the_pool_allows(summaries: Mapping[str, Summary]) -> None:
+    assert {each.returned for name, each in sets(summaries, "filled").items() if name != "dirty"} == {8.0}
 
 
-def test_the_classical_recipe_loses_answers_that_the_default_keeps(outcomes: dict[str, list[Outcome]]) -> None:
-    assert min(one.retention for one in outcomes["classical"]) < 0.90
+def test_the_classical_recipe_loses_answers_that_the_default_keeps(summaries: Mapping[str, Summary]) -> None:
+    worst = line(summaries, "classical").retention_worst
+    assert worst is not None
+    assert worst.estimate.value < 0.90

@@ -33,7 +33,7 @@ BY_VECTORS = (
     "{linkage: average, threshold: {fixed: 0.05}, when: always, diversify: none, mmr: none, text: none, short: fill}"
 )
 # The same, with a cut that no two different vectors pass, by text.
-BY_TEXT = "{linkage: average, threshold: {fixed: 0.0}, when: always, diversify: none, mmr: none, short: fill}"
+BY_TEXT = "{linkage: average, threshold: {fixed: 0.0}, when: always, diversify: none, mmr: none, short: fill, text: {reach: none}}"
 
 
 def labelled_folder(

@@ -1,4 +1,8 @@
-"""Exact cosine neighbours, ties broken by row number."""
+"""Exact cosine neighbours, ties broken by row number.
+
+Products are added up in double and rounded to float32 at the end: a float32 product's last bit depends on how many rows are
+multiplied at once, so that two copies would tie in one run and not in another. A database, too, gives copies one score.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +39,9 @@ class Neighbours:
 def neighbours(labelled: LabelledSet, *, every: int) -> Iterator[tuple[int, Neighbours]]:
     """The number and the ranking of every ``every``-th query."""
     numbers = range(0, len(labelled.queries), every)
-    items = labelled.vectors.T
+    items = labelled.vectors.T.astype(np.float64)
     for start in range(0, len(numbers), BLOCK):
         block = numbers[start : start + BLOCK]
-        products = labelled.query_vectors[block.start : block.stop : every] @ items
-        for number, row in zip(block, products, strict=True):
+        products = labelled.query_vectors[block.start : block.stop : every].astype(np.float64) @ items
+        for number, row in zip(block, products.astype(np.float32), strict=True):
             yield number, Neighbours(similarities=row, candidates=labelled.queries[number].candidates)

@@ -50,3 +50,9 @@ def test_an_address_that_is_none_is_told_with_what_was_wanted(listen: str) -> No
     assert "--listen" in done.stderr
     assert "wanted host:port" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_evaluating_what_is_not_there_ends_with_what_was_wanted() -> None:
+    done = vecsieve("evaluate", "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "nowhere: wanted a folder of labelled sets, each with queries.jsonl; saw no such folder\n"

@@ -25,8 +25,8 @@ def judged(folder: Path, query: int, plain: Found, answer: Found) -> Judged:
 
 def test_the_plain_answer_by_hand(tmp_path: Path) -> None:
     plain = judged(tmp_path, 0, found(A, COPY, B), found(A, COPY, B))
-    assert (plain.returned, plain.redundancy, plain.collapsed) == (3, pytest.approx(1 / 3), 0.0)
-    assert (plain.documents, plain.recall) == (pytest.approx(2 / 3), 0.5)
+    assert (plain.returned, plain.redundancy, plain.collapsed) == pytest.approx((3.0, 1 / 3, 0.0))
+    assert (plain.documents, plain.recall) == pytest.approx((2 / 3, 0.5))
     assert plain.ndcg == pytest.approx((1.0 + SECOND) / (1.5 + SECOND))
     assert plain.alpha_ndcg == pytest.approx((1.0 + 0.5 * SECOND) / (2.125 + 0.5 * SECOND))
     assert (plain.hit, plain.retained, plain.kept, plain.lost) == (1.0, 1.0, 1, 0)
@@ -35,7 +35,7 @@ def test_the_plain_answer_by_hand(tmp_path: Path) -> None:
 
 def test_a_distinct_answer_by_hand(tmp_path: Path) -> None:
     own = judged(tmp_path, 0, found(A, COPY, B), found(A, B, C))
-    assert (own.redundancy, own.collapsed, own.documents, own.recall) == (0.0, 1.0, pytest.approx(2 / 3), 1.0)
+    assert (own.redundancy, own.collapsed, own.documents, own.recall) == pytest.approx((0.0, 1.0, 2 / 3, 1.0))
     assert own.ndcg == pytest.approx(1.5 / (1.5 + SECOND))
     assert own.alpha_ndcg == pytest.approx(1.75 / (2.125 + 0.5 * SECOND))
     assert (own.hit, own.retained, own.kept, own.lost) == (1.0, 1.0, 1, 0)

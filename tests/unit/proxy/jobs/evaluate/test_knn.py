@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from support.labelled_folders import COPY, QUERIES, A, B, C, D, labelled_folder
 from vecsieve.proxy.jobs.evaluate import knn
 from vecsieve.proxy.jobs.evaluate.knn import Neighbours, neighbours
+from vecsieve.proxy.jobs.evaluate.labelled import LabelledSet, Query
 from vecsieve.proxy.jobs.evaluate.reading import read_set
+from vecsieve.proxy.jobs.evaluate.vectors import unit
 
 
 def test_ties_are_broken_by_row(tmp_path: Path) -> None:
@@ -53,3 +55,21 @@ def test_blocks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eve
     assert [one.first(5).tolist() for _, one in blocks] == [one.first(5).tolist() for _, one in whole]
     for number, one in blocks:
         np.testing.assert_allclose(one.similarities, labelled.vectors @ labelled.query_vectors[number], rtol=1e-6)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 5, 9, 22])
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_tie_however_many_queries_are_asked_at_once(seed: int, every: int) -> None:
+    random = np.random.default_rng(seed)
+    once = unit(random.normal(size=(23, 37)).astype(np.float32))
+    labelled = LabelledSet(
+        name="copies",
+        items=(),
+        queries=(Query(subtopics={}, relevant=frozenset(), candidates=None),) * 23,
+        vectors=np.concatenate((once, once)),
+        query_vectors=once,
+    )
+    whole = dict(neighbours(labelled, every=1))
+    for number, some in neighbours(labelled, every=every):
+        assert some.similarities.tobytes() == whole[number].similarities.tobytes()
+        assert some.similarities[:23].tobytes() == some.similarities[23:].tobytes()

@@ -137,7 +137,7 @@ def test_a_distractor_s_id_is_none_of_the_set_s(tmp_path: Path) -> None:
     labelled_folder(tmp_path / "others", corpus=[{**row, "id": f"o{row['id']}"} for row in CORPUS], queries=[
         {"subtopics": {"x": ["oa"]}}, {"subtopics": {"x": ["oa"]}}
     ])  # fmt: skip
-    queries = [{"subtopics": {"x": ["oa"]}}, QUERIES[1]]
+    queries: list[dict[str, object]] = [{"subtopics": {"x": ["oa"]}}, QUERIES[1]]
     assert (
         "the id oa, which no item has"
         in problems(labelled_folder(tmp_path / "tiny", queries=queries, extra="others"))[0]

@@ -61,8 +61,8 @@ def test_retention_and_gain_are_the_mean_over_all_sets_and_the_worst_one() -> No
 def test_items_and_times_count_sets_and_queries() -> None:
     line, clean = summary().headline, summary().sets[2]
     assert line.returned == pytest.approx((8.0 + 8.0 + 6.5) / 3)
-    assert (line.choosing_ms, line.added_ms) == (pytest.approx(1.0), pytest.approx(2.0))
-    assert (clean.choosing_ms, clean.added_ms) == (pytest.approx(2.0), pytest.approx(4.0))
+    assert (line.choosing_ms, line.added_ms) == pytest.approx((1.0, 2.0))
+    assert (clean.choosing_ms, clean.added_ms) == pytest.approx((2.0, 4.0))
     assert (clean.queries, clean.retained_subtopics) == (2, 0.75)
 
 

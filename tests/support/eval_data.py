@@ -1,0 +1,27 @@
+"""Where the labelled sets with real embeddings are on this machine, if they are.
+
+They are not part of the project: their licences differ. VECSIEVE_EVAL_DATA names their folder; without it, the folder
+``shared/data`` beside the checkout is tried.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def folder() -> Path | None:
+    """The folder, or None."""
+    found = Path(os.environ.get("VECSIEVE_EVAL_DATA", BESIDE))
+    return found if any(found.glob("*/queries.jsonl")) else None
+
+
+# Where the sets are known to be, REQUIRE_EVAL_DATA turns the skip into a failure: a check that silently skips is none.
+NEEDS_EVAL_DATA = pytest.mark.skipif(
+    folder() is None and "REQUIRE_EVAL_DATA" not in os.environ,
+    reason="no labelled sets here: name their folder in VECSIEVE_EVAL_DATA",
+)

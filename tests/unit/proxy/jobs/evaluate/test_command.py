@@ -1,0 +1,151 @@
+"""`vecsieve evaluate`: what it prints and writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.labelled_folders import BY_VECTORS, labelled_folder
+from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs.evaluate import command
+from vecsieve.proxy.jobs.evaluate.command import Arguments, run
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> Arguments:
+    data = tmp_path / "data"
+    labelled_folder(data / "first")
+    labelled_folder(data / "second")
+    return Arguments(
+        data=data,
+        policies=(f"own={BY_VECTORS}",),
+        config=None,
+        sets=(),
+        top_k=3,
+        every=1,
+        pool=None,
+        draws=50,
+        seed=0,
+        geometries=(),
+        json=None,
+    )
+
+
+def told(arguments: Arguments) -> str:
+    with pytest.raises(SettingsError) as caught:
+        run(arguments)
+    return str(caught.value)
+
+
+def test_the_tables_are_printed(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 0
+    said = capsys.readouterr()
+    assert "2 sets, 4 queries, top 3" in said.out
+    assert said.out.count("\nfirst ") == said.out.count("\nsecond ") == 1
+    assert said.err == ""  # no terminal, no progress bar
+
+
+def test_without_a_policy_the_usual_ones_are_compared(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(replace(arguments, policies=(), draws=0)) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n{name}" in out for name in ("default", "default, short pages allowed", "classical"))
+
+
+def test_a_set_and_a_share_of_its_queries_can_be_chosen(
+    arguments: Arguments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(replace(arguments, sets=("second",), every=2)) == 0
+    out = capsys.readouterr().out
+    assert "1 set, 1 query, top 3" in out
+    assert "first" not in out
+
+
+def test_the_json_says_the_same_and_nothing_is_left_beside_it(arguments: Arguments, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    assert run(replace(arguments, json=target)) == 0
+    headline = json.loads(target.read_bytes())["geometries"][0]["policies"]["own"]["headline"]
+    assert headline["reduction"]["value"] == 1.0
+    assert headline["retention_mean"]["value"] == 1.0
+    assert headline["gain_mean"]["value"] == 0.25
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "out.json"]
+
+
+def test_two_runs_say_the_same_but_for_the_times(arguments: Arguments, tmp_path: Path) -> None:
+    read = []
+    for name in ("a.json", "b.json"):
+        assert run(replace(arguments, json=tmp_path / name)) == 0
+        found = json.loads((tmp_path / name).read_bytes())
+        for summary in found["geometries"][0]["policies"].values():
+            for timed in (summary["headline"], *summary["sets"]):
+                del timed["choosing_ms"], timed["added_ms"]
+        read.append(found)
+    assert read[0] == read[1]
+
+
+def test_each_geometry_has_its_own_tables(
+    arguments: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / "flat" / name).mkdir(parents=True)
+        np.save(tmp_path / "flat" / name / "corpus.npy", np.eye(5, dtype=np.float32))
+        np.save(tmp_path / "flat" / name / "queries.npy", np.eye(5, dtype=np.float32)[:2])
+    flat = f"flat={tmp_path / 'flat'}"
+    assert run(replace(arguments, geometries=(flat, f"again={tmp_path / 'flat'}"))) == 0
+    out = capsys.readouterr().out
+    assert out.index("embeddings flat") < out.index("embeddings again")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            {"data": Path("nowhere")},
+            "nowhere: wanted a folder of labelled sets, each with queries.jsonl; saw no such folder",
+        ),
+        ({"pool": 3}, "--pool: wanted more than --top-k, which is 3; saw 3"),
+        (
+            {"json": Path("nowhere/out.json")},
+            "--json: wanted a file in a directory that exists; saw 'nowhere/out.json'",
+        ),
+        (
+            {"geometries": ("flat",)},
+            "--geometry: wanted NAME=FOLDER, in it a folder per set with its embeddings; saw 'flat'",
+        ),
+        ({"geometries": ("flat=nowhere",)}, "saw no folder nowhere"),
+        ({"sets": ("third",)}, "--set: wanted one of first, second; saw 'third'"),
+        ({"policies": ("own=nonsense",)}, "--policy own: wanted a preset"),
+    ],
+)
+def test_what_cannot_be_used_is_told_before_anything_is_done(
+    arguments: Arguments, capsys: pytest.CaptureFixture[str], change: dict[str, object], expected: str
+) -> None:
+    assert expected in told(replace(arguments, **change))  # type: ignore[arg-type]  # - each case changes a member of its own kind
+    assert capsys.readouterr().out == ""
+
+
+def test_a_file_that_cannot_be_written_is_told(
+    arguments: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: Path, _content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(command, "write_whole", full)
+    assert told(replace(arguments, json=tmp_path / "out.json")) == (
+        f"--json: wanted to write {tmp_path / 'out.json'}; saw no space left on device"
+    )
+
+
+def test_ctrl_c_ends_with_130_and_nothing_written(
+    arguments: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "evaluated", interrupted)
+    assert run(replace(arguments, json=tmp_path / "out.json")) == 130
+    assert capsys.readouterr().err == "\nstopped; nothing was written\n"
+    assert not (tmp_path / "out.json").exists()
