@@ -36,7 +36,11 @@ class PoolMedians(_Model):
 
 
 class Profile(_Model):
-    """One collection, by one of its vectors. ``cut``: candidates at distance <= cut merge."""
+    """One collection, by one of its vectors.
+
+    ``cut``: candidates at distance <= cut merge, when it was fitted to labelled pairs; one by rule is for the record, and
+    ``pool_median`` says at which distance the policy's own threshold is read (scaling.py).
+    """
 
     version: Literal[1]
     collection: Name
@@ -111,11 +115,6 @@ class Profiles:
     def profile(self, collection: str, vector_name: str) -> Profile | None:
         """The profile in force for this vector."""
         return self._profiles.get((collection, vector_name))
-
-    def cut(self, collection: str, vector_name: str, dimension: int) -> float | None:
-        """The cut for pools of this vector; None without a profile, or when it was made for another dimension."""
-        profile = self._profiles.get((collection, vector_name))
-        return None if profile is None or profile.dimension != dimension else profile.cut
 
     def _current(self, name: str, signature: Signature) -> _Held:
         before = self._files.get(name)

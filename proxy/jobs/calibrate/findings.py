@@ -53,9 +53,11 @@ def as_json(findings: Findings) -> dict[str, object]:
         "without_usable_vector": survey.unusable,
         "nearest_neighbour_distance": _named_quantiles(survey.nearest, (0.01, 0.05, 0.25, 0.5, 0.75)),
         "density": [{"distance": distance, "share": share} for distance, share in proposal.density],
-        "default_cuts": list(proposal.default_cuts),
-        "effect": asdict(proposal.effect),
-        "default_effect": asdict(proposal.default_effect),
+        "effects": {
+            "default": asdict(proposal.default_effect),
+            "default_at_typical_distance": asdict(proposal.typical_effect),
+            "fixed_cut": asdict(proposal.cut_effect),
+        },
         "fit": None if proposal.fit is None else asdict(proposal.fit),
         "borderline": [asdict(pair) for pair in findings.pairs],
     }

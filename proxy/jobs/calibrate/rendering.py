@@ -9,11 +9,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vecsieve.config.policy import RelativeThreshold
 from vecsieve.config.problems import one_line
 from vecsieve.proxy.jobs.calibrate.borderline import Pair
+from vecsieve.proxy.jobs.calibrate.effect import PAGE, Effect
 from vecsieve.proxy.jobs.calibrate.findings import Findings, profile_of
 from vecsieve.proxy.jobs.calibrate.fit import Fit
-from vecsieve.proxy.jobs.calibrate.proposal import PAGE, Effect, Proposal
+from vecsieve.proxy.jobs.calibrate.proposal import Proposal
 
 
 def report(findings: Findings, *, written: Path | None) -> RenderableType:
@@ -24,6 +26,8 @@ def report(findings: Findings, *, written: Path | None) -> RenderableType:
         _density(findings.proposal),
         Text(),
         _decision(findings.proposal),
+        Text(),
+        _effects(findings.proposal),
         Text(),
         _pairs(findings.pairs),
         _how_to_read(findings),
@@ -68,18 +72,16 @@ def _density(proposal: Proposal) -> Table:
 
 def _decision(proposal: Proposal) -> Text:
     text = Text.assemble(("Proposed cut ", "bold"), (f"{proposal.cut:.4f}", "bold green"), ": ")
-    text.append(_by_rule(proposal) if proposal.fit is None else _by_labels(proposal.fit))
-    low, high = proposal.default_cuts
-    text.append(f"\nWith it {_does(proposal.effect)}.")
-    text.append(
-        f"\nThe default, which reads each pool anew, would cut between {low:.3f} and {high:.3f}; "
-        f"with it {_does(proposal.default_effect)}."
-    )
-    return text
+    return text.append(_by_rule(proposal) if proposal.fit is None else _by_labels(proposal.fit))
 
 
 def _by_rule(proposal: Proposal) -> str:
-    return f"the default's rule, applied to the mean of the pools' medians ({proposal.mean_median:.3f})."
+    rule = RelativeThreshold()
+    return (
+        f"{rule.relative:.2f} × the pools' mean median distance ({proposal.mean_median:.3f}), never below {rule.min:.2f} "
+        f"nor above {rule.max:.2f}. It is a rule that held up on other collections; only labelled pairs (--pairs) or your "
+        "reading of the pairs below can tell about this one."
+    )
 
 
 def _by_labels(fit: Fit) -> str:
@@ -92,11 +94,21 @@ def _by_labels(fit: Fit) -> str:
     )
 
 
-def _does(effect: Effect) -> str:
-    return (
-        f"{_share(effect.copies)} of the first {PAGE} results around a point are copies of one above, "
-        f"and {_share(effect.pages)} of such pages have one"
-    )
+def _effects(proposal: Proposal) -> Table:
+    title = f"Of the first {PAGE} results around a point, by vectors alone"
+    table = Table(box=box.ROUNDED, title=title, title_justify="left")
+    table.add_column("")
+    table.add_column("are copies", justify="right")
+    table.add_column("pages with one", justify="right")
+    profile = " (the profile)"
+    rows: list[tuple[str, Effect]] = [("the default, by each pool's own distances", proposal.default_effect)]
+    if proposal.fit is None:
+        rows.append((f"the default, at the typical distance {proposal.typical:.3f}{profile}", proposal.typical_effect))
+        profile = ""
+    rows.append((f"the cut fixed at {proposal.cut:.4f}{profile}", proposal.cut_effect))
+    for name, effect in rows:
+        table.add_row(name, _share(effect.copies), _share(effect.pages))
+    return table
 
 
 def _pairs(pairs: tuple[Pair, ...]) -> RenderableType:
@@ -130,32 +142,35 @@ def _how_to_read(findings: Findings) -> Text:
         return Text()
     return Text(
         "Read the pairs from the line outwards. Where those above it say different things, take a smaller cut: the "
-        "distance of the last pair that is a copy. Where those below it still say the same, take a larger one. A cut of your "
-        "own goes into the profile file or the settings. Better than reading ten is a file of pairs with your verdict, "
-        'for --pairs: {"a": id, "b": id, "copy": true} a line.',
+        "distance of the last pair that is a copy. Where those below it still say the same, take a larger one. Better than "
+        'reading ten is a file of pairs with your verdict, for --pairs: {"a": id, "b": id, "copy": true} a line.',
         style="dim",
     )
 
 
 def _what_now(findings: Findings, written: Path | None) -> Text:
-    cut = f"{findings.proposal.cut:.4f}"
-    text = Text("What now", style="bold")
-    if written is not None:
-        text.append("\nThe profile was written to ", style="not bold").append(str(written), style="not bold")
-        text.append("; the proxy uses it, and warns when the embedding model changes, with these settings:\n\n")
-        text.append(f"profiles:\n  directory: {written.parent.resolve()}\n", style="not bold cyan")
-        text.append("\nA policy with a fixed threshold ignores it.", style="not bold")
-        return text
-    text.append("\nNothing was written. Either fix the cut in the settings:\n\n", style="not bold")
+    text = Text.assemble(("What now", "bold"), "\n")
+    if written is None:
+        text.append(
+            "Nothing was written. For a profile run again with --out DIRECTORY/NAME.json. To fix the cut instead:"
+        )
+    else:
+        text.append(
+            f"The profile was written to {written}. With these settings {_what_it_does(findings.proposal)}, and "
+        )
+        text.append("warns when the embedding model changes:\n\n")
+        text.append(f"profiles:\n  directory: {written.parent.resolve()}\n", style="cyan")
+        text.append("\nA policy with a fixed threshold ignores it. To fix the cut, this one or your own:")
     name = findings.collection.replace("'", "''")
-    text.append(f"rules:\n  - collection: '{name}'\n    policy:\n", style="not bold cyan")
-    text.append(f"      threshold: {{fixed: {cut}}}\n", style="not bold cyan")
-    text.append(
-        "\nor run again with --out DIRECTORY/NAME.json and name the directory under `profiles`: the proxy then also warns "
-        "when the embedding model changes.",
-        style="not bold",
-    )
+    text.append(f"\n\nrules:\n  - collection: '{name}'\n    policy:\n", style="cyan")
+    text.append(f"      threshold: {{fixed: {findings.proposal.cut:.4f}}}\n", style="cyan")
     return text
+
+
+def _what_it_does(proposal: Proposal) -> str:
+    if proposal.fit is not None:
+        return "the proxy uses the fitted cut"
+    return "the proxy reads its thresholds at this collection's typical distance instead of each pool's own"
 
 
 def _share(share: float) -> str:

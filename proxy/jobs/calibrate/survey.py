@@ -23,7 +23,8 @@ from vecsieve.proxy.selection.thresholds import SCALE_FROM, median_distance
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector
 
 FEWEST_POINTS = 20  # fewer have no pool to speak of
-MOST_POOLS = 200  # the quantiles at 1 and 99 % rest on two pools each; more cost more vectors than all the rest
+# The quantiles at 1 and 99 % rest on two pools each; more cost more vectors than all the rest. 61 MB at 1536 dimensions.
+MOST_POOLS = 200
 EXCERPT_CHARACTERS = 1000  # of 10,000 candidates: 10 MB. What is shown of a pair is cut from it where the two differ
 _READ_PAGE = 100  # 100 x 1536 numbers are about 2 MB of JSON
 _NEAREST_COUNT = (
@@ -40,12 +41,13 @@ Steps = Callable[[str, int], AbstractContextManager[Advance]]
 class Pool:
     """The candidates nearest to one sampled point, which itself is left out.
 
-    ``ids``: k of them, best first. ``texts``: their beginnings, None where there is none. ``distance``: (k, k) float32.
-    ``median``: their median pairwise distance.
+    ``ids``: k of them, best first. ``texts``: their beginnings, None where there is none. ``vectors``: (k, d) float32.
+    ``distance``: (k, k) float32. ``median``: their median pairwise distance.
     """
 
     ids: tuple[PointId, ...]
     texts: tuple[str | None, ...]
+    vectors: Vectors
     distance: FloatMatrix
     median: float
 
@@ -134,10 +136,12 @@ def _pools(
 
 
 def _pool(points: Sequence[Point], shape: Shape, fields: Sequence[str]) -> Pool:
-    geometry = measure(_stacked(points), magnitude=shape.magnitude)
+    vectors = _stacked(points)
+    geometry = measure(vectors, magnitude=shape.magnitude)
     return Pool(
         ids=tuple(point.id for point in points),
         texts=tuple(excerpt(text_of(point.payload, fields)) for point in points),
+        vectors=vectors,
         distance=geometry.distance,
         median=median_distance(geometry),
     )

@@ -21,6 +21,11 @@ def refusal(tree: object) -> str:
     return str(caught.value)
 
 
+def cut(profiles: Profiles, collection: str, vector_name: str) -> float | None:
+    found = profiles.profile(collection, vector_name)
+    return None if found is None else found.cut
+
+
 def put(directory: Path, name: str, made: Profile) -> None:
     """As `vecsieve calibrate` does: a new file renamed into place."""
     fresh = directory / f"{name}.fresh"
@@ -71,19 +76,18 @@ def test_json_that_is_no_object_is_refused(tree: object) -> None:
     assert "docs.json: wanted a profile" in refusal(tree)
 
 
-def test_a_directory_is_loaded_and_asked_by_collection_vector_and_dimension(tmp_path: Path) -> None:
+def test_a_directory_is_loaded_and_asked_by_collection_and_vector(tmp_path: Path) -> None:
     put(tmp_path, "a.json", profile(cut=0.1))
     put(tmp_path, "b.json", profile(vector_name="title", cut=0.0))
     (tmp_path / "notes.txt").write_text("no profile")
     profiles = Profiles(tmp_path)
-    assert profiles.cut("docs", "", 384) is None
+    assert cut(profiles, "docs", "") is None
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert (reload.profiles, reload.problems) == (2, ())
-    assert profiles.cut("docs", "", 384) == 0.1
-    assert profiles.cut("docs", "title", 384) == 0.0
-    assert profiles.cut("docs", "", 768) is None
-    assert profiles.cut("other", "", 384) is None
+    assert cut(profiles, "docs", "") == 0.1
+    assert cut(profiles, "docs", "title") == 0.0
+    assert cut(profiles, "other", "") is None
     assert profiles.profile("docs", "title") == profile(vector_name="title", cut=0.0)
 
 
@@ -101,12 +105,12 @@ def test_a_changed_a_new_and_a_removed_file_are_noticed(tmp_path: Path) -> None:
     put(tmp_path, "a.json", profile(cut=0.2))
     put(tmp_path, "b.json", profile(collection="other"))
     assert profiles.reload_if_changed() is not None
-    assert (profiles.cut("docs", "", 384), profiles.cut("other", "", 384)) == (0.2, 0.08)
+    assert (cut(profiles, "docs", ""), cut(profiles, "other", "")) == (0.2, 0.08)
     (tmp_path / "a.json").unlink()
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert reload.profiles == 1
-    assert profiles.cut("docs", "", 384) is None
+    assert cut(profiles, "docs", "") is None
 
 
 def test_a_broken_file_is_reported_and_what_it_said_before_stays(tmp_path: Path) -> None:
@@ -117,13 +121,13 @@ def test_a_broken_file_is_reported_and_what_it_said_before_stays(tmp_path: Path)
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert "a.json" in str(reload.problems[0])
-    assert profiles.cut("docs", "", 384) == 0.2
+    assert cut(profiles, "docs", "") == 0.2
     assert profiles.reload_if_changed() is None
     put(tmp_path, "a.json", profile(cut=0.3))
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert reload.problems == ()
-    assert profiles.cut("docs", "", 384) == 0.3
+    assert cut(profiles, "docs", "") == 0.3
 
 
 def test_a_file_broken_from_the_start_leaves_the_others_alone(tmp_path: Path) -> None:
@@ -146,7 +150,7 @@ def test_of_two_files_for_one_vector_the_first_by_name_counts(tmp_path: Path) ->
     assert reload is not None
     assert "b.json" in str(reload.problems[0])
     assert "a.json" in str(reload.problems[0])
-    assert profiles.cut("docs", "", 384) == 0.1
+    assert cut(profiles, "docs", "") == 0.1
 
 
 def test_a_directory_that_goes_away_changes_no_cut_and_is_reported_once(tmp_path: Path) -> None:
@@ -162,7 +166,7 @@ def test_a_directory_that_goes_away_changes_no_cut_and_is_reported_once(tmp_path
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert reload.profiles == 1
-    assert profiles.cut("docs", "", 384) == 0.08
+    assert cut(profiles, "docs", "") == 0.08
     assert profiles.reload_if_changed() is None
     (tmp_path / "elsewhere").rename(directory)
     reload = profiles.reload_if_changed()
@@ -178,4 +182,4 @@ def test_an_edit_of_the_same_length_within_the_same_second_is_noticed(tmp_path: 
     put(tmp_path, "a.json", profile(cut=0.2))
     os.utime(tmp_path / "a.json", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert profiles.reload_if_changed() is not None
-    assert profiles.cut("docs", "", 384) == 0.2
+    assert cut(profiles, "docs", "") == 0.2

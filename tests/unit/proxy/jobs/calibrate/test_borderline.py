@@ -20,7 +20,13 @@ def pool(distances: list[float], first: int = 0) -> Pool:
     for place, value in enumerate(distances):
         distance[2 * place, 2 * place + 1] = distance[2 * place + 1, 2 * place] = value
     ids = tuple(range(first, first + n))
-    return Pool(ids=ids, texts=tuple(f"text {each}" for each in ids), distance=distance, median=0.9)
+    return Pool(
+        vectors=np.ones((n, 1), np.float32),
+        ids=ids,
+        texts=tuple(f"text {each}" for each in ids),
+        distance=distance,
+        median=0.9,
+    )
 
 
 def test_five_pairs_on_either_side_nearest_first() -> None:
@@ -48,7 +54,9 @@ def test_the_same_pair_seen_in_two_pools_is_shown_once() -> None:
 def test_a_big_family_does_not_fill_the_list() -> None:
     distance = np.full((30, 30), 0.095, np.float32)
     np.fill_diagonal(distance, 0.0)
-    crowd = Pool(ids=tuple(range(30)), texts=(None,) * 30, distance=distance, median=0.095)
+    crowd = Pool(
+        vectors=np.ones((30, 1), np.float32), ids=tuple(range(30)), texts=(None,) * 30, distance=distance, median=0.095
+    )
     ids = [each for pair in borderline([crowd], 0.1) for each in pair.ids]
     assert len(ids) == 10
     assert len(set(ids)) == 10

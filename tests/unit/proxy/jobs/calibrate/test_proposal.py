@@ -41,8 +41,7 @@ def test_without_labels_the_cut_is_a_fifth_of_the_mean_of_the_pools_medians() ->
     assert proposal.how == "rule"
     assert proposal.mean_median == pytest.approx(float(np.mean([pool.median for pool in looked.pools])))
     assert proposal.cut == pytest.approx(0.2 * proposal.mean_median)
-    low, high = proposal.default_cuts
-    assert low <= proposal.cut <= high
+    assert proposal.typical == pytest.approx(float(np.median([pool.median for pool in looked.pools])))
 
 
 def test_with_labels_the_fitted_cut_is_proposed() -> None:
@@ -55,24 +54,25 @@ def test_the_rule_is_clipped(median: float, cut: float) -> None:
     assert by_rule(median) == pytest.approx(cut)
 
 
-def test_three_copies_of_everything_leave_a_third_of_each_page() -> None:
+def test_three_copies_of_everything_are_seen_by_every_policy() -> None:
     proposal = proposed(seen(families(40, 3)), None)
-    assert proposal.effect.pages == 1.0
-    assert 0.5 < proposal.effect.copies < 0.7
-    assert proposal.effect == proposal.default_effect
+    for effect in (proposal.default_effect, proposal.typical_effect, proposal.cut_effect):
+        assert effect.pages == 1.0
+        assert 0.5 < effect.copies < 0.7
 
 
 def test_without_copies_nothing_is_merged() -> None:
     proposal = proposed(seen(families(80, 1)), None)
-    assert (proposal.effect.pages, proposal.effect.copies) == (0.0, 0.0)
+    assert (proposal.cut_effect.pages, proposal.cut_effect.copies) == (0.0, 0.0)
     assert proposal.density[0] == (0.0, 0.0)
 
 
 def test_a_collection_of_nothing_but_one_vector_gets_the_smallest_cut() -> None:
     proposal = proposed(seen(np.ones((60, 8), np.float32)), None)
     assert proposal.cut == pytest.approx(0.02)
+    assert (proposal.mean_median, proposal.typical) == (0.0, 0.0)
     assert proposal.density[0] == (0.0, 1.0)
-    assert proposal.effect.copies == pytest.approx(7 / 8)
+    assert proposal.cut_effect.copies == pytest.approx(7 / 8)
 
 
 @given(st.integers(1, 4), st.floats(0.0, 0.02), st.floats(0.0, 0.6))

@@ -51,6 +51,13 @@ def test_where_no_pair_is_near_the_cut_that_is_said() -> None:
     assert "No two points of any pool lie near the cut" in printed(calibration(copies=1))
 
 
+def test_what_becomes_of_a_page_is_told_for_each_choice() -> None:
+    said = printed(calibration(copies=3))
+    assert "the default, by each pool's own distances" in said
+    assert "the default, at the typical distance" in said
+    assert "the cut fixed at 0.1" in said
+
+
 def test_a_missing_text_is_told_with_the_option_that_helps() -> None:
     found = calibration(copies=6, noise=NEAR_CUT, payloads=[{}] * 240)
     assert "--text-field" in printed(found, width=200)
@@ -66,12 +73,14 @@ def test_a_fit_is_told_with_its_precision_bound_and_count() -> None:
     assert "Of 80 pairs (3 more name points that are gone or have no vector) it merges 20, 19 of them copies" in said
     assert "precision 0.950, with 95 % confidence at least 0.764" in said
     assert "It finds 50.0% of the labelled copies." in said
+    assert "the cut fixed at 0.0700 (the profile)" in said
+    assert "typical distance" not in said
 
 
 @pytest.mark.parametrize("collection", ["docs", "it's", "a: b", "#1", "x" * 60])
 def test_the_settings_to_paste_are_valid_and_fix_the_cut(collection: str) -> None:
     said = printed(calibration(copies=3, collection=collection))
-    block = said[said.index("rules:") : said.index("or run again")]
+    block = said[said.index("rules:") :]
     settings = Settings.model_validate(yaml.safe_load(block) | {"rules": tuple(yaml.safe_load(block)["rules"])})
     assert settings.rules[0].collection == collection
     assert "fixed" in str(settings.rules[0].policy)
