@@ -33,14 +33,17 @@ def ratios(texts: Sequence[Hashes], rows: Indices, columns: Indices, compared: M
     first, second = np.nonzero(compared & reachable & (left > 0) & (right > 0))
     if not len(first):
         return found
+    one, other = rows[first], columns[second]
+    pairs, again = np.unique(np.minimum(one, other) * len(texts) + np.maximum(one, other), return_inverse=True)
     spelled = _spelled(texts)
-    found[first, second] = cpdist(
-        [spelled[text] for text in rows[first].tolist()],
-        [spelled[text] for text in columns[second].tolist()],
+    ratio = cpdist(
+        [spelled[text] for text in (pairs // len(texts)).tolist()],
+        [spelled[text] for text in (pairs % len(texts)).tolist()],
         scorer=Indel.normalized_similarity,
         score_cutoff=least,
         dtype=np.float32,
     )
+    found[first, second] = ratio[again]
     return found
 
 

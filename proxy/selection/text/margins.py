@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 # Lines taken from either end at most, for headers of two or three lines; every one more is one more to go wrong.
 DEEPEST = 3
@@ -99,6 +100,7 @@ def _depth(lines: Sequence[str], outermost: str, margins: frozenset[str]) -> int
     return next(inner, len(lines))
 
 
+@lru_cache(maxsize=4096)
 def _masked(line: str) -> str:
     """What two headers share: numbers are masked, case and blanks do not count. Empty for what is no header."""
     if len(line) > LONGEST:

@@ -12,7 +12,7 @@ import xxhash
 
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.text.shingles import Grams
-from vecsieve.proxy.selection.text.word_hashes import Hashes, mixed
+from vecsieve.proxy.selection.text.word_hashes import Hashes
 
 BANDS = 16
 ROWS = 8
@@ -21,12 +21,15 @@ ROWS = 8
 _BLOCK = 8192
 
 
-def _masks() -> Hashes:
-    """One number (128,) a permutation: x -> mixed(x ^ number) is one to one. Any stable source of bits would do."""
-    return np.array([xxhash.xxh64_intdigest(b"permutation", seed=i) for i in range(BANDS * ROWS)], np.uint64)
+def _factors() -> Hashes:
+    """One odd number (128,) a permutation: x -> x * number modulo 2^64 is one to one. Any stable source of bits would do.
+
+    Multiplying is enough, because the 3-grams are mixed well already; mixing once more took fifteen times as long.
+    """
+    return np.array([xxhash.xxh64_intdigest(b"permutation", seed=i) | 1 for i in range(BANDS * ROWS)], np.uint64)
 
 
-_MASKS = _masks()
+_FACTORS = _factors()
 _NONE = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -36,7 +39,7 @@ def signatures(found: Grams) -> Hashes:
     for first in range(0, len(found.values), _BLOCK):
         part = slice(first, first + _BLOCK)
         owners = found.owners[part]
-        permuted = mixed(found.values[part, None] ^ _MASKS[None, :])
+        permuted = found.values[part, None] * _FACTORS[None, :]
         heads = np.flatnonzero(np.concatenate(([True], owners[1:] != owners[:-1])))
         of = owners[heads]
         least[of] = np.minimum(least[of], np.minimum.reduceat(permuted, heads, axis=0))

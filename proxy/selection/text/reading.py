@@ -42,15 +42,15 @@ _NO_WORDS: Hashes = np.empty(0, np.uint64)
 class Texts:
     """The texts of n candidates. Nothing changes once it is known; what nobody asks for is not made.
 
-    ``documents`` and ``spans`` are the metadata's, for chunks of one document.
+    ``documents`` and ``spans`` are the metadata's, for chunks of one document; None where nobody looks at them.
     """
 
     __slots__ = ("_canonical", "_counts", "_hashes", "_learn_from", "_margins", "_raw", "documents", "spans")
 
-    def __init__(self, metadata: Metadata, learn_from: slice) -> None:
+    def __init__(self, metadata: Metadata, learn_from: slice, *, with_spans: bool) -> None:
         size = max((len(known) for known in (metadata.texts, metadata.documents) if known is not None), default=0)
-        self.documents: Sequence[str | None] | None = metadata.documents
-        self.spans: FloatVector | None = metadata.spans
+        self.documents: Sequence[str | None] | None = metadata.documents if with_spans else None
+        self.spans: FloatVector | None = metadata.spans if with_spans else None
         self._raw = metadata.texts if metadata.texts is not None else (None,) * size
         self._learn_from = learn_from
         self._margins: Margins | None = None
@@ -122,12 +122,12 @@ class Texts:
 
 
 def read(metadata: Metadata, rules: TextRules, *, learn_from: slice = slice(None)) -> Texts:
-    """The texts and spans of the candidates.
+    """The texts of the candidates, and their spans where ``rules`` look at spans.
 
     ``learn_from``: the candidates whose header and footer lines teach what a header is: a list that is read page by page
     must not change its mind about earlier pages, so it learns from its first block alone.
     """
-    return Texts(metadata, learn_from)
+    return Texts(metadata, learn_from, with_spans=rules.span is not None)
 
 
 def _piece(text: str) -> _Piece:

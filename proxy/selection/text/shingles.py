@@ -15,8 +15,19 @@ from vecsieve.proxy.selection.text.word_hashes import Hashes, mixed
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
 # How many different 3-grams the smaller text must have for its containment to count: eight are a sentence of ten words.
-# A heading, a name or "see the next section" stands inside many longer texts and is a copy of none.
+# A heading, a name or "see the next section" stands inside many longer texts and is a copy of none. Measured on short
+# tickets at containment .8: 91 % of the pairs are copies with no such bound, 82 % from four on, all of them from eight on;
+# chunks of a hundred words do not notice.
 CONTAINED_AT_LEAST = 8
+
+# How much of the later-ranked text the earlier one must have: a long text behind a short one that it contains says more,
+# and would be lost. Measured on chunks cut at different places, at containment .8: 3.1 % of the pairs were no copies
+# without this bound, 1.9 % with it, for 0.4 % of the copies.
+COVERED_AT_LEAST = np.float32(0.5)
+
+# Pairs of so many owners of a 3-gram at most are counted one by one, more of them by a matrix product: with 200 texts,
+# products alone take ten times as long, and pairs alone would be 50 million if a thousand texts were all the same.
+FEW = 8
 
 # So many shared 3-grams are counted in one product: 16 MB for a thousand texts.
 _BLOCK = 4096
@@ -77,27 +88,50 @@ def shared(found: Grams) -> Shared:
     """How many different 3-grams each two texts share."""
     values, owners = distinct(found)
     sizes = np.bincount(owners, minlength=found.texts).astype(np.float32)
-    follows = np.zeros(len(values) + 1, np.bool_)
-    np.equal(values[1:], values[:-1], out=follows[1:-1])
-    is_shared = follows[1:] | follows[:-1]
-    # 3-grams of one text alone, most of them, cannot be shared and take no column.
-    columns = np.cumsum(~follows[:-1][is_shared]) - 1
-    owners = owners[is_shared]
-    counts = np.zeros((found.texts, found.texts), np.float32)
-    width = int(columns[-1]) + 1 if len(columns) else 0
-    for first in range(0, width, _BLOCK):
-        part = slice(*columns.searchsorted((first, first + _BLOCK)).tolist())
-        incidence = np.zeros((found.texts, min(_BLOCK, width - first)), np.float32)
-        incidence[owners[part], columns[part] - first] = 1.0
-        counts += incidence @ incidence.T
+    if len(values):
+        columns = np.cumsum(np.concatenate(([0], values[1:] != values[:-1])))
+        owned = np.bincount(columns)[columns]
+        counts = _by_pairs(values[owned <= FEW], owners[owned <= FEW], found.texts)
+        counts += _by_product(values[owned > FEW], owners[owned > FEW], found.texts)
+    else:
+        counts = np.zeros((found.texts, found.texts), np.float32)
     np.fill_diagonal(counts, sizes)
     return Shared(sizes, counts)
 
 
+def _by_pairs(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:
+    """What two texts share (t, t), of 3-grams with few owners: their pairs, one by one."""
+    found = [np.empty(0, np.intp)]
+    for ahead in range(1, FEW):
+        meets = np.flatnonzero(values[ahead:] == values[:-ahead])
+        found.append(owners[meets] * texts + owners[meets + ahead])
+    counts = np.bincount(np.concatenate(found), minlength=texts * texts).reshape(texts, texts).astype(np.float32)
+    return counts + counts.T
+
+
+def _by_product(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:
+    """The same (t, t), of 3-grams with many owners: their incidence times itself."""
+    counts = np.zeros((texts, texts), np.float32)
+    columns = np.cumsum(np.concatenate(([False], values[1:] != values[:-1])))[: len(values)]
+    width = int(columns[-1]) + 1 if len(columns) else 0
+    for first in range(0, width, _BLOCK):
+        part = slice(*columns.searchsorted((first, first + _BLOCK)).tolist())
+        incidence = np.zeros((texts, min(_BLOCK, width - first)), np.float32)
+        incidence[owners[part], columns[part] - first] = 1.0
+        counts += incidence @ incidence.T
+    return counts
+
+
 def containment(known: Shared) -> FloatMatrix:
-    """Share (t, t) float32 of the smaller text's 3-grams that the larger one has too; 0 where the smaller has too few."""
+    """Share (t, t) float32 of the smaller text's 3-grams that the larger one has too, of texts in rank order.
+
+    0 where the smaller text has too few 3-grams, and where the later one has too much of its own.
+    """
     smaller = np.minimum(known.sizes[:, None], known.sizes[None, :])
-    return np.where(smaller >= CONTAINED_AT_LEAST, known.counts / np.maximum(smaller, 1.0), np.float32(0.0))
+    rank = np.arange(len(known.sizes))
+    later = known.sizes[np.maximum(rank[:, None], rank[None, :])]
+    counts = (smaller >= CONTAINED_AT_LEAST) & (known.counts >= COVERED_AT_LEAST * later)
+    return np.where(counts, known.counts / np.maximum(smaller, 1.0), np.float32(0.0))
 
 
 def jaccard(known: Shared) -> FloatMatrix:
