@@ -36,6 +36,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
                 state=instance.lifecycle.state,
                 uptime_seconds=time.monotonic() - started,
             ),
+            explain=instance.explain,
         )
     )
     data_at, admin_at = parse_address(settings.listen), parse_address(settings.admin)

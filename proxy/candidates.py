@@ -15,7 +15,7 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Pool, Search
 from vecsieve.proxy.fields import Fields
 from vecsieve.proxy.payload_columns import Columns
-from vecsieve.proxy.payload_values import is_filled, name, number, string
+from vecsieve.proxy.payload_values import is_filled, name, position, string
 from vecsieve.proxy.recency import moment, recency
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
@@ -101,11 +101,11 @@ def _spans(columns: Columns, fields: Fields) -> npt.NDArray[np.float64] | None:
 
     Tokens or characters where anybody has them, else chunk numbers: two units in one document would seem to overlap.
     """
-    starts, ends = _firsts(columns, fields.span_start, number), _firsts(columns, fields.span_end, number)
+    starts, ends = _firsts(columns, fields.span_start, position), _firsts(columns, fields.span_end, position)
     spans = None if starts is None or ends is None else _checked(_floats(starts), _floats(ends))
     if spans is not None:
         return spans
-    indices = _firsts(columns, fields.chunk_index, number)
+    indices = _firsts(columns, fields.chunk_index, position)
     if indices is None:
         return None
     step = 1 if fields.chunk_size is None else fields.chunk_size - fields.chunk_overlap
@@ -119,6 +119,6 @@ def _floats(values: Sequence[float | None]) -> npt.NDArray[np.float64]:
 
 def _checked(starts: npt.NDArray[np.float64], ends: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
     """Spans with a length; None where there is none."""
-    is_span = (starts < ends) & np.isfinite(ends - starts)
+    is_span = starts < ends
     spans = np.where(is_span[:, None], np.stack((starts, ends), axis=1), np.nan)
     return spans if bool(is_span.any()) else None

@@ -101,6 +101,10 @@ class Instance:
         await self._lag.close()
         self.lifecycle.ignore_signals()
 
+    def explain(self) -> bytes:
+        """What the explain page shows."""
+        return self._process.recent.as_json()
+
     def reload(self) -> None:
         """Take new settings; keep the old ones when they are wrong. Never raises."""
         try:

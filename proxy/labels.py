@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from vecsieve.adapters.contract import Reason
+from vecsieve.proxy.selection.values import Link, Veto
 
 
 class Outcome(StrEnum):
@@ -164,6 +165,58 @@ class Divergence(StrEnum):
     IDS = "ids"
     ORDER = "order"
     COUNT = "count"
+
+
+class Collapse(StrEnum):
+    """What made a candidate the copy of another."""
+
+    IDENTICAL_TEXT = "identical_text"
+    NEAR_TEXT = "near_text"
+    SPAN = "span"  # the same part of one document
+    VECTORS = "vectors"
+
+    @classmethod
+    def of(cls, link: int) -> Collapse:
+        """The kind of a selection's Link."""
+        return _COLLAPSES.get(link, cls.VECTORS)
+
+
+_COLLAPSES: Mapping[int, Collapse] = {
+    Link.IDENTICAL: Collapse.IDENTICAL_TEXT,
+    Link.SPAN: Collapse.SPAN,
+    Link.CONTAINMENT: Collapse.NEAR_TEXT,
+    Link.JACCARD: Collapse.NEAR_TEXT,
+    Link.INDEL: Collapse.NEAR_TEXT,
+    Link.MINHASH: Collapse.NEAR_TEXT,
+    Link.SIMHASH: Collapse.NEAR_TEXT,
+}
+
+
+class Guard(StrEnum):
+    """What kept a candidate from being collapsed into another, as selection's vetoes are called."""
+
+    TENANT = "tenant"
+    SOURCE = "source"
+    VERSION = "version"
+    DATE = "date"
+    AMOUNT = "amount"
+    NUMBER = "number"
+    NEGATION = "negation"
+
+    @classmethod
+    def of(cls, veto: int) -> Guard | None:
+        """The guard behind a selection's Veto; None for no veto."""
+        return _GUARDS.get(veto)
+
+
+_GUARDS: Mapping[int, Guard] = {veto: Guard[veto.name] for veto in Veto if veto is not Veto.NONE}
+
+
+class Drifted(StrEnum):
+    """How live pools differ from the profile that was measured of their collection."""
+
+    DIMENSION = "dimension"
+    DISTANCES = "distances"
 
 
 class BreakerState(StrEnum):

@@ -63,6 +63,8 @@ class Metrics:
     collapsed_ratio: Histogram
     score_loss_ratio: Histogram
     candidates_collapsed_total: Counter
+    candidates_vetoed_total: Counter
+    results_capped_total: Counter
     candidates_unusable_total: Counter
     results_filled_total: Counter
     pool_exhausted_total: Counter
@@ -70,6 +72,8 @@ class Metrics:
     mmr_swaps_total: Counter
     overfetch_bytes_total: Counter
     shadow_divergence_total: Counter
+    profile_drift_total: Counter
+    profile_reload_failures_total: Counter
     overrides_total: Counter
     build_info: Gauge
     requests_in_flight: Gauge
@@ -152,7 +156,11 @@ class Metrics:
         if each.candidates:
             self.collapsed_ratio.observe(each.collapsed / each.candidates)
         self.score_loss_ratio.observe(each.score_loss)
-        self.candidates_collapsed_total.inc(each.collapsed)
+        for reason, count in each.collapsed_by:
+            self.candidates_collapsed_total.labels(self.backend, reason.value).inc(count)
+        for guard, count in each.vetoed_by:
+            self.candidates_vetoed_total.labels(self.backend, guard.value).inc(count)
+        self.results_capped_total.inc(each.capped)
         self.candidates_unusable_total.inc(each.unusable)
         self.results_filled_total.inc(each.filled)
         self.pool_exhausted_total.inc(each.exhausted)

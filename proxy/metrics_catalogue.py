@@ -17,9 +17,12 @@ from vecsieve.proxy.labels import (
     BreakerState,
     Bypass,
     CodeClass,
+    Collapse,
     ConnectionRejected,
     Divergence,
+    Drifted,
     FailOpen,
+    Guard,
     LocalError,
     OperationName,
     Origin,
@@ -35,7 +38,9 @@ PREFIX = "vecsieve_"
 
 DURATION = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 OWN_COST = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
-STAGE = (0.00005, *OWN_COST)  # selection of a page takes less than 100 us: one bucket more shows it
+# Selection of a page takes less than 100 us: one bucket more shows it. Above 100 ms only waiting for upstream counts,
+# which has a histogram of its own.
+STAGE = (0.00005, *OWN_COST[:-1])
 LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 COUNT = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 REDUCTION = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
@@ -127,7 +132,15 @@ SEARCHES: tuple[Spec, ...] = (
     HistogramSpec("results_returned", "Results of a search.", COUNT, (BACKEND,)),
     HistogramSpec("collapsed_ratio", "Share of a search's candidates left out as duplicates.", REDUCTION, (BACKEND,)),
     HistogramSpec("score_loss_ratio", "How far selection moved a search's mean score.", LOSS, (BACKEND,)),
-    CounterSpec("candidates_collapsed_total", "Candidates left out as duplicates.", (BACKEND,)),
+    CounterSpec(
+        "candidates_collapsed_total", "Candidates left out as duplicates.", (BACKEND, _label("reason", Collapse))
+    ),
+    CounterSpec(
+        "candidates_vetoed_total",
+        "Candidates that a guard kept from being collapsed.",
+        (BACKEND, _label("guard", Guard)),
+    ),
+    CounterSpec("results_capped_total", "Candidates left out by a cap on their document or source.", (BACKEND,)),
     CounterSpec("candidates_unusable_total", "Candidates without a usable vector.", (BACKEND,)),
     CounterSpec("results_filled_total", "Duplicates returned for want of distinct results.", (BACKEND,)),
     CounterSpec("pool_exhausted_total", "Searches with fewer clusters than results wanted.", (BACKEND,)),
@@ -135,6 +148,10 @@ SEARCHES: tuple[Spec, ...] = (
     CounterSpec("mmr_swaps_total", "Representatives chosen by MMR over better ranked ones.", (BACKEND,)),
     CounterSpec("overfetch_bytes_total", "Body bytes of replies to widened requests.", (BACKEND,)),
     CounterSpec("shadow_divergence_total", "Shadow answers unlike upstream's.", (BACKEND, _label("kind", Divergence))),
+    CounterSpec(
+        "profile_drift_total", "Times that pools ceased to look like their profile.", (_label("kind", Drifted),)
+    ),
+    CounterSpec("profile_reload_failures_total", "Profile files that could not be taken."),
     CounterSpec("overrides_total", "Per-request overrides obeyed.", (_label("header", OverrideName),)),
 )
 

@@ -6,6 +6,7 @@ import math
 
 import orjson
 
+LAST_POSITION = 2.0**53
 QUOTE = b'"'
 _NUMBER_STARTS = frozenset(b"-0123456789")
 _WORDS = {b"true": "true", b"false": "false"}
@@ -42,6 +43,12 @@ def number(raw: bytes) -> float | None:
     except orjson.JSONDecodeError:
         return None
     return value if math.isfinite(value) else None
+
+
+def position(raw: bytes) -> float | None:
+    """A place in a document: a number from 0 that a float counts without gaps."""
+    value = number(raw)
+    return value if value is not None and 0.0 <= value <= LAST_POSITION else None
 
 
 def is_filled(raw: bytes) -> bool:

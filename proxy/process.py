@@ -26,6 +26,7 @@ from vecsieve.proxy.log import Access
 from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.patience import Patience
+from vecsieve.proxy.recent import Recent
 from vecsieve.proxy.search import Searcher
 from vecsieve.proxy.stopwatch import Clock
 
@@ -48,6 +49,7 @@ class Process:
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self.tally = Tally(metrics, log=log, clock=clock)
+        self.recent = Recent(settings.explain.keep, now=time.time)
         interceptor = Interceptor(
             searcher=Searcher(adapter),
             dialect=dialect,
@@ -56,6 +58,7 @@ class Process:
             breaker=self.breaker,
             patience=Patience(longest_seconds=limits.attempt_timeout_seconds),
             metrics=metrics,
+            recent=self.recent,
             reply_body_bytes=limits.reply_body_bytes,
             clock=clock,
         )
@@ -95,11 +98,12 @@ class Process:
         return self._listener.port
 
     def reload(self, settings: Settings) -> None:
-        """Take new policies, overrides, shadow sample and report header; requests under way keep the old ones.
+        """Take new policies, overrides, shadow sample, report header and explain.keep; requests under way keep the old ones.
 
         Addresses, limits and the upstream are fixed when the process starts.
         """
         self._plane.rules = Rules.of(settings)
+        self.recent.resize(settings.explain.keep)
 
     def drain(self) -> None:
         """Answers end their connections from now on; idle ones leave."""

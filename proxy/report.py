@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.labels import BypassReason, FailOpen, OperationName, Outcome, Stage
-from vecsieve.proxy.selection.values import Fate, Selection
+from vecsieve.proxy.labels import BypassReason, Collapse, FailOpen, Guard, OperationName, Outcome, Stage
+from vecsieve.proxy.selection.values import Fate, Selection, Veto
 
 REPORT_HEADER = "x-vecsieve"
 
@@ -22,6 +22,8 @@ REPORT_HEADER = "x-vecsieve"
 class Figures:
     """One search in numbers.
 
+    ``collapsed_by``: how many of the collapsed for which reason, those that occur. ``vetoed_by``: likewise how many
+    candidates which guard kept from being collapsed. ``capped``: left out by a cap.
     ``exhausted``: the pool held fewer clusters than the page wanted results.
     ``filled``: results whose cluster is already represented in the answer, there being no more representatives.
     ``mmr_swaps``: representatives in the answer that plain rank order would not have put there.
@@ -32,6 +34,9 @@ class Figures:
     clusters: int
     returned: int
     collapsed: int
+    collapsed_by: tuple[tuple[Collapse, int], ...]
+    vetoed_by: tuple[tuple[Guard, int], ...]
+    capped: int
     filled: int
     unusable: int
     exhausted: bool
@@ -116,12 +121,25 @@ def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
         clusters=selection.distinct,
         returned=len(selection.keep),
         collapsed=fates.count(Fate.COLLAPSED.value),
+        collapsed_by=_collapsed_by(selection),
+        vetoed_by=_vetoed_by(selection),
+        capped=fates.count(Fate.CAPPED.value),
         filled=fates.count(Fate.FILLED.value),
         unusable=pool.unusable,
         exhausted=selection.wanting > 0,
         mmr_swaps=_swaps(search, selection),
         score_loss=_score_loss(search, pool, selection),
     )
+
+
+def _collapsed_by(selection: Selection) -> tuple[tuple[Collapse, int], ...]:
+    reasons = [Collapse.of(link) for link in selection.links[selection.fates == Fate.COLLAPSED].tolist()]
+    return tuple((reason, count) for reason in Collapse if (count := reasons.count(reason)))
+
+
+def _vetoed_by(selection: Selection) -> tuple[tuple[Guard, int], ...]:
+    guards = [Guard.of(veto) for veto in selection.vetoes[selection.vetoes != Veto.NONE].tolist()]
+    return tuple((guard, count) for guard in Guard if (count := guards.count(guard)))
 
 
 def _swaps(search: Search, selection: Selection) -> int:

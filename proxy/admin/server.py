@@ -1,4 +1,4 @@
-"""Our own listener: four small pages, one request a connection, every connection with a deadline.
+"""Our own listener: five small pages, one request a connection, every connection with a deadline.
 
 It never asks the database: readiness says whether this process takes requests, and a database that is down is no reason
 to take the proxy out of service, since its error belongs to the client. It runs on the loop it reports on, on purpose:
@@ -22,7 +22,8 @@ from vecsieve.proxy.http.raw_response import RawResponse
 
 BACKLOG = 64
 CLOSE_SECONDS = 1.0
-NO_SUCH_PAGE = b"not found: /livez /readyz /metrics /status\n"
+NO_EXPLAIN = b"not found: with several workers no process knows all searches; /explain needs workers: 1\n"
+NO_SUCH_PAGE = b"not found: /livez /readyz /metrics /status /explain\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +31,13 @@ class Pages:
     """Where the pages' content comes from. Each is called per request, on the loop, and must be quick.
 
     ``is_ready``: whether new requests should come here. ``metrics``: the exposition. ``status``: a reading.
+    ``explain``: the last searches; None in a process that answers none, because others do.
     """
 
     is_ready: Callable[[], bool]
     metrics: Callable[[], bytes]
     status: Callable[[], Status]
+    explain: Callable[[], bytes] | None = None
 
 
 class AdminServer:
@@ -105,6 +108,12 @@ def _status(pages: Pages) -> RawResponse:
     return answer(200, pages.status().as_json(), ("Content-Type", "application/json"))
 
 
+def _explain(pages: Pages) -> RawResponse:
+    if pages.explain is None:
+        return answer(404, NO_EXPLAIN)
+    return answer(200, pages.explain(), ("Content-Type", "application/json"))
+
+
 _PAGES: Mapping[str, Callable[[Pages], RawResponse]] = MappingProxyType(
-    {"/livez": _livez, "/readyz": _readyz, "/metrics": _metrics, "/status": _status}
+    {"/livez": _livez, "/readyz": _readyz, "/metrics": _metrics, "/status": _status, "/explain": _explain}
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from vecsieve.adapters.contract import Malformed, Operation
+from vecsieve.proxy.explain import Record, explain
 from vecsieve.proxy.http.headers import Headers, framed
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
@@ -67,6 +68,17 @@ def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
     return tuple(figures(search, pool, selection) for search, pool, selection in searches)
+
+
+def records_of(attempt: Attempt) -> tuple[Record, ...]:
+    """What an improved answer is made of, search by search, without those that were sent as the client wrote them."""
+    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
+    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
+    return tuple(
+        explain(attempt.call.operation, search, pool, selection)
+        for search, pool, selection, planned in searches
+        if planned is not None
+    )
 
 
 def report_of(

@@ -22,6 +22,7 @@ from vecsieve.proxy.http.exchange import (
     Seen,
     answer_of,
     note,
+    records_of,
     report_of,
     rows_of,
     verbatim_of,
@@ -35,6 +36,7 @@ from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, Stage,
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.patience import Patience
+from vecsieve.proxy.recent import Recent
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
 from vecsieve.proxy.stopwatch import Clock, Stopwatch
@@ -61,6 +63,7 @@ class Interceptor:
         breaker: Breaker,
         patience: Patience,
         metrics: Metrics,
+        recent: Recent,
         reply_body_bytes: int,
         clock: Clock,
     ) -> None:
@@ -71,6 +74,7 @@ class Interceptor:
         self._breaker = breaker
         self._patience = patience
         self._metrics = metrics
+        self._recent = recent
         self._reply_body_bytes = reply_body_bytes
         self._clock = clock
 
@@ -118,6 +122,8 @@ class Interceptor:
             finally:
                 self._learn(exchange.operation, attempt)
             report = report_of(exchange, attempt, outcome=outcome, rows=rows_of(attempt))
+            for record in records_of(attempt) if self._recent.keep else ():
+                self._recent.add(record)
             return answer_of(exchange, seen, body, report), report
 
         async def plain() -> Answered:

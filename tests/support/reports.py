@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vecsieve.proxy.labels import OperationName, Outcome, Stage
+from vecsieve.proxy.labels import Collapse, Guard, OperationName, Outcome, Stage
 from vecsieve.proxy.report import Figures, Report
 
 FIGURES = Figures(
@@ -12,6 +12,9 @@ FIGURES = Figures(
     clusters=31,
     returned=8,
     collapsed=12,
+    collapsed_by=((Collapse.NEAR_TEXT, 5), (Collapse.VECTORS, 7)),
+    vetoed_by=((Guard.NUMBER, 2),),
+    capped=4,
     filled=1,
     unusable=2,
     exhausted=False,

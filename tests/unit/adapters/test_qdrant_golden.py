@@ -21,7 +21,10 @@ CASES = sorted((Path(__file__).parents[2] / "golden" / "qdrant").iterdir())
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_conversation_goes_as_written(case: Path) -> None:
     told = json.loads((case / "case.json").read_bytes())
-    needs = Needs(**{name: tuple(fields) for name, fields in told.get("needs", {}).items()})
+    wanted: dict[str, list[str]] = told.get("needs", {})
+    needs = Needs(
+        payload_fields=tuple(wanted.get("payload_fields", ())), optional_fields=tuple(wanted.get("optional_fields", ()))
+    )
     adapter = QdrantRest()
     operation = adapter.classify(RequestHead(method="POST", path=told["path"], content_type="application/json"))
     assert operation is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def tenants(*rows: tuple[bytes | None, ...]) -> list[int]:
     keys = tuple(f"t{place}" for place in range(len(rows[0])))
     found = from_pool(raw_pool(rows), SEARCH, tenant_keys=keys, fields=NOTHING).tenants
     assert found is not None
-    return found.tolist()
+    return [int(number) for number in found]
 
 
 def test_equal_tenant_values_get_equal_numbers_and_different_ones_differ() -> None:
@@ -142,29 +143,35 @@ def spans(looked_at: Fields, *payloads: dict[str, Any]) -> list[list[float]] | N
     return None if found is None else [[-1.0 if np.isnan(end) else end for end in row] for row in found.tolist()]
 
 
-BOUNDS: dict[str, tuple[str, ...]] = {"span_start": ("start",), "span_end": ("end",), "chunk_index": ("index",)}
+SPANNED = fields(span_start=("start",), span_end=("end",), chunk_index=("index",))
 
 
 def test_a_span_takes_both_ends_in_order() -> None:
-    payloads = [{"start": 0, "end": 10}, {"start": 5}, {"start": 7, "end": 7}, {"start": "0", "end": 3}, {"end": 2}]
+    payloads: list[dict[str, Any]] = [
+        {"start": 0, "end": 10},
+        {"start": 5},
+        {"start": 7, "end": 7},
+        {"start": "0", "end": 3},
+        {"end": 2},
+    ]
     unknown = [-1.0, -1.0]
-    assert spans(fields(**BOUNDS), *payloads) == [[0.0, 10.0], unknown, unknown, unknown, unknown]
+    assert spans(SPANNED, *payloads) == [[0.0, 10.0], unknown, unknown, unknown, unknown]
 
 
 def test_a_chunk_number_is_a_span_of_one_unless_the_size_is_known() -> None:
     payloads = [{"index": 0}, {"index": 3}, {}]
-    assert spans(fields(**BOUNDS), *payloads) == [[0.0, 1.0], [3.0, 4.0], [-1.0, -1.0]]
-    sized = fields(**BOUNDS, chunk_size=100, chunk_overlap=20)
+    assert spans(SPANNED, *payloads) == [[0.0, 1.0], [3.0, 4.0], [-1.0, -1.0]]
+    sized = replace(SPANNED, chunk_size=100, chunk_overlap=20)
     assert spans(sized, *payloads) == [[0.0, 100.0], [240.0, 340.0], [-1.0, -1.0]]
 
 
 def test_chunk_numbers_and_tokens_are_never_compared_with_each_other() -> None:
     # Token 3 of a document and its chunk 3 would seem to overlap.
-    assert spans(fields(**BOUNDS), {"start": 0, "end": 9}, {"index": 3}) == [[0.0, 9.0], [-1.0, -1.0]]
+    assert spans(SPANNED, {"start": 0, "end": 9}, {"index": 3}) == [[0.0, 9.0], [-1.0, -1.0]]
 
 
 def test_no_span_at_all_is_none() -> None:
-    assert spans(fields(**BOUNDS), {"start": 3, "end": 1}, {}) is None
+    assert spans(SPANNED, {"start": 3, "end": 1}, {}) is None
 
 
 def test_filled_citations_are_counted() -> None:

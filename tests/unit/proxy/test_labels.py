@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy import labels
-from vecsieve.proxy.labels import Bypass, CodeClass, OperationName
+from vecsieve.proxy.labels import Bypass, CodeClass, Collapse, Guard, OperationName
+from vecsieve.proxy.selection.values import Link, Veto
 
 SETS = [value for value in vars(labels).values() if isinstance(value, type) and value.__module__ == labels.__name__]
 
@@ -50,6 +51,28 @@ def test_a_request_that_no_adapter_classifies_is_other() -> None:
 )
 def test_a_status_falls_into_its_class(status: int | None, wanted: str) -> None:
     assert CodeClass.of(status).value == wanted
+
+
+@pytest.mark.parametrize(
+    ("link", "wanted"),
+    [
+        (Link.NONE, "vectors"),  # by way of other members of the cluster
+        (Link.IDENTICAL, "identical_text"),
+        (Link.SPAN, "span"),
+        (Link.CONTAINMENT, "near_text"),
+        (Link.JACCARD, "near_text"),
+        (Link.INDEL, "near_text"),
+        (Link.MINHASH, "near_text"),
+        (Link.SIMHASH, "near_text"),
+        (Link.DISTANCE, "vectors"),
+    ],
+)
+def test_every_link_is_of_a_kind(link: Link, wanted: str) -> None:
+    assert Collapse.of(link).value == wanted
+
+
+def test_every_veto_is_a_guards() -> None:
+    assert [Guard.of(veto) for veto in Veto] == [None, *Guard]
 
 
 def test_the_two_sources_of_bypass_reasons_never_mean_two_things_by_one_word() -> None:

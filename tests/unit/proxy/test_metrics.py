@@ -19,8 +19,10 @@ from vecsieve.proxy.labels import (
     AttemptKind,
     BreakerState,
     Bypass,
+    Collapse,
     Divergence,
     FailOpen,
+    Guard,
     LocalError,
     OperationName,
     Origin,
@@ -175,7 +177,7 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
         "results_returned_sum": 8,
         "collapsed_ratio_sum": 0.24,
         "score_loss_ratio_sum": 0.02,
-        "candidates_collapsed_total": 12,
+        "results_capped_total": 4,
         "candidates_unusable_total": 2,
         "results_filled_total": 1,
         "pool_exhausted_total": 1,
@@ -184,6 +186,12 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
         "overfetch_bytes_total": 70_000,
     }
     assert {name: found.value(f"vecsieve_{name}", backend) for name in wanted} == pytest.approx(wanted)
+    reasons = {
+        reason: found.value("vecsieve_candidates_collapsed_total", {**backend, "reason": reason}) for reason in Collapse
+    }
+    assert reasons == {"identical_text": 0, "near_text": 5, "span": 0, "vectors": 7}
+    assert found.value("vecsieve_candidates_vetoed_total", {**backend, "guard": Guard.NUMBER}) == 2
+    assert found.total("vecsieve_candidates_vetoed_total") == 2
     assert found.value("vecsieve_added_latency_seconds_sum", {"operation": "query"}) == pytest.approx(0.0014)
     assert found.value("vecsieve_stage_duration_seconds_sum", {"stage": Stage.DECODE}) == 0.0008
     assert found.total("vecsieve_fail_open_total") == found.total("vecsieve_bypass_total") == 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.payload_values import is_filled, name, number, string
+from vecsieve.proxy.payload_values import is_filled, name, number, position, string
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,11 @@ def test_a_name_is_a_string_or_the_text_of_a_number_or_a_boolean(raw: bytes, exp
 )
 def test_a_number_is_a_finite_json_number(raw: bytes, expected: float | None) -> None:
     assert number(raw) == expected
+
+
+def test_a_position_is_a_number_from_zero_that_can_be_counted_to() -> None:
+    assert [position(raw) for raw in (b"0", b"12.5", b"9007199254740992")] == [0.0, 12.5, 2.0**53]
+    assert [position(raw) for raw in (b"-1", b"1e300", b"9007199254740994", b'"1"', b"")] == [None] * 5
 
 
 @pytest.mark.parametrize("raw", [b"null", b"false", b'""', b'"  "', b"[]", b"{}"])

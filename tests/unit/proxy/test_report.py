@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.policies import CLASSICAL
+from support.pools import planted, pool
 from support.reports import FIGURES, REPORT, report_of
+from support.selections import selection
 from vecsieve.adapters.contract import Pool, Reason, Search
-from vecsieve.proxy.labels import Bypass, FailOpen, Outcome
+from vecsieve.proxy.labels import Bypass, Collapse, FailOpen, Guard, Outcome
 from vecsieve.proxy.report import REPORT_HEADER, Figures, figures, header_value
-from vecsieve.proxy.selection.single import unlinked
-from vecsieve.proxy.selection.values import Fate, Selection
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
 
 COUNTS = st.integers(min_value=0, max_value=10_000)
 SECONDS = st.floats(min_value=0, max_value=1_000)
@@ -75,25 +78,19 @@ def searched(
     fates = np.full(len(scores), Fate.NOT_CHOSEN, dtype=np.int8)
     fates[standing != np.arange(len(scores))] = Fate.COLLAPSED
     fates[keep] = np.where(standing[keep] == np.array(keep, dtype=np.intp), Fate.KEPT, Fate.FILLED)
-    distinct = len(set(representative))
-    selection = Selection(
-        keep=np.array(keep, dtype=np.intp),
-        labels=standing,
-        representative=standing,
-        fates=fates,
-        distinct=distinct,
-        wanting=max(0, len(keep) - distinct),
-        acted=acted,
-        threshold=0.1,
-        **unlinked(len(scores)),
-    )
-    pool = Pool(
+    wanting = max(0, len(keep) - len(set(representative)))
+    chosen = selection(keep, representative, fates.tolist(), wanting=wanting, acted=acted)
+    return numbers(chosen, scores, pages=pages)
+
+
+def numbers(chosen: Selection, scores: list[float], *, pages: bool = False) -> Figures:
+    fetched = Pool(
         scores=np.array(scores, dtype=np.float64),
         vectors=np.zeros((len(scores), 0), dtype=np.float32),
         magnitude=False,
         unusable=1,
     )
-    return figures(Search(top_k=len(keep), offset=0, pages=pages, query=None), pool, selection)
+    return figures(Search(top_k=len(chosen.keep), offset=0, pages=pages, query=None), fetched, chosen)
 
 
 def test_candidates_clusters_and_fates_are_counted() -> None:
@@ -107,6 +104,30 @@ def test_candidates_clusters_and_fates_are_counted() -> None:
         1,
     )
     assert not found.exhausted
+
+
+def test_the_collapsed_are_counted_by_reason_the_vetoed_by_guard() -> None:
+    chosen = selection(
+        keep=[0, 5],
+        representative=[0, 0, 0, 0, 0, 5, 6],
+        fates=[Fate.KEPT, *[Fate.COLLAPSED] * 3, Fate.CAPPED, Fate.KEPT, Fate.NOT_CHOSEN],
+        links=[0, Link.IDENTICAL, Link.INDEL, Link.JACCARD, Link.SPAN, 0, 0],
+        vetoes=[0, 0, 0, 0, 0, Veto.NEGATION, Veto.NEGATION],
+    )
+    found = numbers(chosen, [0.9] * 7)
+    assert (found.collapsed, found.capped) == (3, 1)
+    assert found.collapsed_by == ((Collapse.IDENTICAL_TEXT, 1), (Collapse.NEAR_TEXT, 2)), (
+        "who was not collapsed is not counted"
+    )
+    assert found.vetoed_by == ((Guard.NEGATION, 2),)
+
+
+@given(planted(), st.integers(0, 10))
+def test_the_reasons_add_up_to_the_collapsed(vectors: FloatMatrix, top_k: int) -> None:
+    """Invariant: whatever was selected, every collapsed candidate has exactly one reason."""
+    found = numbers(select(pool(vectors), top_k=top_k, policy=CLASSICAL), [0.5] * len(vectors))
+    assert sum(count for _, count in found.collapsed_by) == found.collapsed
+    assert (found.vetoed_by, found.capped) == ((), 0)
 
 
 def test_a_pool_with_fewer_clusters_than_wanted_is_exhausted_and_its_fills_are_counted() -> None:

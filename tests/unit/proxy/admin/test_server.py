@@ -1,4 +1,4 @@
-"""The admin listener over real sockets: four pages, closed to everything else, and no echo of what was asked."""
+"""The admin listener over real sockets: five pages, closed to everything else, and no echo of what was asked."""
 
 from __future__ import annotations
 
@@ -43,7 +43,12 @@ class Content:
         self.metrics = Metrics(self.registry)
 
     def pages(self) -> Pages:
-        return Pages(is_ready=lambda: self.is_ready, metrics=lambda: exposition(self.registry), status=lambda: STATUS)
+        return Pages(
+            is_ready=lambda: self.is_ready,
+            metrics=lambda: exposition(self.registry),
+            status=lambda: STATUS,
+            explain=lambda: b'{"keep":0,"records":[]}\n',
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,21 @@ async def test_the_status_is_json(port: int) -> None:
     assert json.loads(answer.body)["upstream"] == "db:6333"
 
 
+async def test_the_explanations_are_json(port: int) -> None:
+    answer = await get(port, "/explain")
+    assert (answer.status, answer.field("Content-Type")) == (200, "application/json")
+    assert json.loads(answer.body) == {"keep": 0, "records": []}
+
+
+async def test_a_process_that_knows_no_searches_says_so(content: Content) -> None:
+    server = AdminServer(replace(content.pages(), explain=None))
+    await server.start(("127.0.0.1", 0))
+    answer = await get(server.port, "/explain")
+    await server.close()
+    assert answer.status == 404
+    assert b"workers: 1" in answer.body
+
+
 @pytest.mark.parametrize("target", ["/", "/livez/", "/livez/x", "/LIVEZ", "//livez", "/%6civez", "/collections/c"])
 async def test_every_other_path_is_not_found(port: int, target: str) -> None:
     assert (await get(port, target)).status == 404
@@ -136,7 +156,7 @@ async def test_other_methods_are_refused(port: int, method: str) -> None:
     assert (answer.status, answer.field("Allow")) == (405, "GET, HEAD")
 
 
-@pytest.mark.parametrize("target", ["/livez", "/readyz", "/metrics", "/status"])
+@pytest.mark.parametrize("target", ["/livez", "/readyz", "/metrics", "/status", "/explain"])
 async def test_head_is_the_head_of_get(port: int, target: str) -> None:
     head, full = await get(port, target, "HEAD"), await get(port, target)
     assert (head.status, head.body) == (200, b"")
@@ -144,7 +164,7 @@ async def test_head_is_the_head_of_get(port: int, target: str) -> None:
     assert int(head.field("Content-Length") or "0") > 0
 
 
-@pytest.mark.parametrize("target", ["/livez", "/readyz", "/metrics", "/status", "/nothing"])
+@pytest.mark.parametrize("target", ["/livez", "/readyz", "/metrics", "/status", "/explain", "/nothing"])
 async def test_answers_are_anonymous_uncached_and_end_their_connection(port: int, target: str) -> None:
     answer = await get(port, target)
     assert "server" not in answer.head.lower()
