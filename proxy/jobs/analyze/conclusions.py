@@ -8,6 +8,7 @@ from vecsieve.proxy.jobs.analyze.report import Report
 from vecsieve.proxy.jobs.analyze.sources import NO_SOURCE, OTHERS, Sources
 
 FEW = 30  # points of a source below which its shares say little
+LITTLE = 0.05  # a share of a source that is not worth a sentence
 ORIGINS = {"option": "chosen with --cut", "profile": "from the profile", "relative": "by the relative rule"}
 
 
@@ -34,6 +35,8 @@ def conclusions(report: Report) -> tuple[str, ...]:
     if report.sources is not None:
         said += [each for each in (_across(report.sources), _within(report.sources)) if each is not None]
     said.append(_sensitivity(report))
+    if report.exact.redundant:
+        said.append(_advice(report.exact.redundant, report.near.redundant or 0))
     return tuple(said)
 
 
@@ -110,7 +113,7 @@ def _across(sources: Sources) -> str | None:
                 continue
             if best is None or copied / row.points > best[0]:
                 best = (copied / row.points, row_number, number)
-    if best is None:
+    if best is None or best[0] < LITTLE:
         return None
     row, other = sources.rows[best[1]], sources.rows[best[2]]
     back = other.copied[best[1]]
@@ -126,7 +129,7 @@ def _within(sources: Sources) -> str | None:
         (row.copied[number] / row.points, -number) for number, row in enumerate(sources.rows) if row.points >= FEW
     ]
     share, negated = max(shares, default=(0.0, 0))
-    if share < 0.01:
+    if share < LITTLE:
         return None
     row = sources.rows[-negated]
     return (
@@ -144,3 +147,13 @@ def _sensitivity(report: Report) -> str:
         f"The choice of the cut: {percent(half.with_copy, whole)} have a copy at {half.cut:.2g}, "
         f"{percent(double.with_copy, whole)} at {double.cut:.2g}."
     )
+
+
+def _advice(exact: int, near: int) -> str:
+    """What can be done at the source, and what is left to judge."""
+    said = (
+        f"What to do: {exact:,} points are exact copies and can go where the data is loaded, without anything to judge."
+    )
+    if near <= exact:
+        return said
+    return f"{said} The other {near - exact:,} differ in something: read the examples, then leave them to VecSieve, or not."

@@ -44,7 +44,16 @@ def test_the_figures_stand_in_sentences() -> None:
         "If one of each family stayed, 24 of 50 points (48 %) could go."
     )
     assert "copies on average" in said[1]
-    assert said[-1].startswith("The choice of the cut: ")
+    assert said[2].startswith("The choice of the cut: ")
+    assert len(said) == 4
+    assert said[3] == (
+        "What to do: 12 points are exact copies and can go where the data is loaded, without anything to judge. "
+        "The other 12 differ in something: read the examples, then leave them to VecSieve, or not."
+    )
+
+
+def test_without_exact_copies_there_is_no_advice_on_loading() -> None:
+    assert not [each for each in conclusions(report(points(families(10, 3)))) if "What to do" in each]
 
 
 def test_a_clean_collection_has_nothing_to_deduplicate() -> None:
