@@ -16,7 +16,8 @@ from vecsieve.proxy.jobs.evaluate.findings import Terms
 from vecsieve.proxy.jobs.evaluate.reading import set_folders
 from vecsieve.proxy.jobs.evaluate.summary import Headline, SetSummary, Summary, summarised
 
-pytestmark = NEEDS_EVAL_DATA
+# 8,000 searches: 35 s of one core, several times that where the core is shared.
+pytestmark = [NEEDS_EVAL_DATA, pytest.mark.timeout(600)]
 
 TERMS = Terms(top_k=8, every=1, pool=None, draws=0, seed=0)
 # The promises are about choosing, so the choice is scored as it is, without duplicates that fill the page: one set (dirty)
