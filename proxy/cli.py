@@ -178,8 +178,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
 ) -> None:
     """Run policies over labelled queries: redundancy removed, answers kept, subtopics found, time taken.
 
-    A set is a folder with corpus.jsonl (id, doc, atoms and the payload), queries.jsonl (subtopics: {need: [ids]}) and the
-    embeddings of both, corpus.f16.npy and queries.f16.npy. Policies are made of --config's policy, else of the defaults:
+    A set is a folder with corpus.jsonl (id, doc, atoms: labels of what the item says, and its payload), queries.jsonl
+    (subtopics: each need, with the ids that satisfy it) and the embeddings of both, corpus.f16.npy and queries.f16.npy.
+    A policy given here is laid on --config's, without it on the defaults:
 
     vecsieve evaluate data --policy now={} --policy "wide={threshold: {relative: 0.3}}" --policy old=classical
     """

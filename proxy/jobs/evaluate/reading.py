@@ -55,7 +55,7 @@ def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
     """The folders of the sets in ``data``, or ``data`` itself when it is one; ``wanted``: only these. Raises SettingsError."""
     if not data.is_dir():
         raise SettingsError([Problem(str(data), "no such folder", f"a folder of labelled sets, each with {QUERIES}")])
-    here = [data] if (data / QUERIES).is_file() else sorted(path.parent for path in data.glob(f"*/{QUERIES}"))
+    here = [data.resolve()] if (data / QUERIES).is_file() else sorted(path.parent for path in data.glob(f"*/{QUERIES}"))
     if not here:
         seen = "no set in it"
         raise SettingsError([Problem(str(data), seen, f"folders that hold {CORPUS}, {QUERIES} and their embeddings")])

@@ -209,3 +209,9 @@ def test_queries_come_back_in_the_file_s_order_of_subtopics(tmp_path: Path) -> N
     query = {"subtopics": {name: ["a"] for name in ("z", "m", "a")}}
     labelled = read_set(labelled_folder(tmp_path / "tiny", queries=[json.loads(json.dumps(query)), QUERIES[1]]))
     assert list(labelled.queries[0].subtopics) == ["z", "m", "a"]
+
+
+def test_the_folder_one_stands_in_may_be_the_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(labelled_folder(tmp_path / "tiny"))
+    (folder,) = set_folders(Path(), ["tiny"])
+    assert read_set(folder).name == "tiny"
