@@ -43,7 +43,7 @@ thead th { color: var(--soft); font-weight: 500; border-bottom-color: var(--soft
 th[scope=row], .left { text-align: left; font-weight: 400; }
 tr.chosen > * { font-weight: 700; background: var(--panel); }
 .name { max-width: 14rem; overflow-wrap: anywhere; }
-.heat td { background: color-mix(in srgb, var(--one) calc(var(--share) * 60%), transparent); }
+.heat td { background: color-mix(in srgb, var(--one) calc(var(--share) * 55%), transparent); }
 .family { border: 1px solid var(--rule); border-radius: 8px; margin: .9rem 0; padding: .2rem .4rem .4rem; }
 .family table { table-layout: fixed; }
 .family td, .family th { overflow-wrap: anywhere; }
