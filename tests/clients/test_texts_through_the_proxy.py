@@ -1,0 +1,181 @@
+"""Texts decide what is a copy, whatever payload the client asked for; the admin port says why. Official client, real engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient, models
+
+from support import planted, stack
+from support.stack import exchange
+
+SECRET = "confidential"  # in every text and in no answer that was not asked for it
+RULES = """
+explain: {keep: 20}
+policy:
+  threshold: {fixed: 0.01}
+  metadata: {document: [metadata.doc], updated: [metadata.release]}
+rules:
+  - collection: releases
+    policy: {representative: chain, chain: [recency], guards: {numbers: false, versions: false}}
+  - collection: documents
+    policy: {caps: {per_document: 1}}
+"""
+COLLECTIONS = ("plain", "releases", "documents")
+FAMILIES, COPIES = 12, 3
+QUERY = [float(value) for value in planted.bases()[:6].sum(axis=0)]
+SELECTIONS: tuple[Any, ...] = (
+    False,
+    True,
+    ["n"],
+    ["page_content"],
+    ["metadata.doc"],
+    models.PayloadSelectorInclude(include=["n"]),
+    models.PayloadSelectorExclude(exclude=["n"]),
+)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
+    """The engine's, the proxy's and its admin URL."""
+    file = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
+    file.write_text(RULES)
+    with stack.embedded() as engine:
+        client = QdrantClient(url=engine, timeout=30)
+        for collection in COLLECTIONS:
+            load(client, collection)
+        client.close()
+        with stack.serve(engine, "--config", str(file)) as (proxy, admin):
+            yield engine, proxy, admin
+
+
+def load(client: QdrantClient, collection: str) -> None:
+    """Three releases of every text, as LangChain stores them; their vectors are 0.1 to 0.2 apart, far beyond the cut."""
+    client.create_collection(collection, models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE))
+    rng = np.random.default_rng(planted.RNG_SEED)
+    words = [f"word{place}" for place in range(400)]
+    points = [
+        models.PointStruct(
+            id=family * 10 + copy,
+            vector=(vector + rng.normal(scale=0.06, size=planted.DIMENSION)).tolist(),
+            payload={
+                "page_content": f"{SECRET} {' '.join(words[family * 30 : family * 30 + 30])}",
+                "metadata": {"doc": family // 2, "release": f"{copy + 8}.0", "note": SECRET},
+                "n": copy,
+            },
+        )
+        for family, vector in enumerate(planted.bases()[:FAMILIES])
+        for copy in range(COPIES)
+    ]
+    client.upsert(collection, points, wait=True)
+
+
+def found(url: str, collection: str, *, limit: int = 8, **more: Any) -> list[models.ScoredPoint]:
+    client = QdrantClient(url=url, timeout=30, check_compatibility=False)
+    try:
+        return client.query_points(collection, query=QUERY, limit=limit, **more).points
+    finally:
+        client.close()
+
+
+def explained(admin: str) -> list[dict[str, Any]]:
+    answer = exchange(admin, "GET", "/explain")
+    assert answer.status == 200
+    assert SECRET.encode() not in answer.body
+    records: list[dict[str, Any]] = json.loads(answer.body)["records"]
+    return records
+
+
+@pytest.mark.parametrize("collection", COLLECTIONS)
+@pytest.mark.parametrize("selection", SELECTIONS, ids=str)
+def test_copies_by_text_are_collapsed_and_the_payload_is_the_clients_own_selection(
+    told: tuple[str, str, str], collection: str, selection: Any
+) -> None:
+    engine, proxy, _ = told
+    everyone = {point.id: point for point in found(engine, collection, limit=100, with_payload=selection)}
+    points = found(proxy, collection, with_payload=selection)
+    assert points == [everyone[point.id] for point in points]
+    assert len(points) == 8
+    if collection != "documents":  # two texts a document: its six documents fill only six places with one each
+        assert len({planted.family(int(point.id)) for point in points}) == 8
+
+
+def test_without_payload_no_byte_of_it_reaches_the_client(told: tuple[str, str, str]) -> None:
+    _, proxy, _ = told
+    for members in (
+        {},
+        {"with_payload": False},
+        {"with_payload": []},
+        {"with_payload": {"exclude": ["page_content", "metadata"]}},
+    ):
+        body = json.dumps({"query": QUERY, "limit": 8, **members}).encode()
+        answer = exchange(proxy, "POST", "/collections/plain/points/query", body)
+        assert answer.status == 200
+        assert SECRET.encode() not in answer.body
+
+
+def test_a_text_that_the_client_excluded_is_not_compared_and_its_search_goes_on(told: tuple[str, str, str]) -> None:
+    engine, proxy, admin = told
+    hidden = models.PayloadSelectorExclude(exclude=["page_content"])
+    points = found(proxy, "plain", with_payload=hidden)
+    assert [point.id for point in points] == [point.id for point in found(engine, "plain")]
+    assert explained(admin)[0]["clusters"] > FAMILIES
+
+
+def test_the_newest_release_stands_for_the_older_ones(told: tuple[str, str, str]) -> None:
+    points = found(told[1], "releases", with_payload=False)
+    assert {int(point.id) % 10 for point in points} == {COPIES - 1}, "10.0 is newer than 9.0 and 8.0"
+
+
+def test_one_result_a_document_comes_before_a_second_one(told: tuple[str, str, str]) -> None:
+    points = found(told[1], "documents", limit=6, with_payload=["metadata.doc"])
+    assert len({point.payload["metadata"]["doc"] for point in points if point.payload}) == 6
+
+
+def test_the_admin_port_says_who_was_left_out_and_why(told: tuple[str, str, str]) -> None:
+    engine, proxy, admin = told
+    points = found(proxy, "plain", with_payload=False)
+    record = explained(admin)[0]
+    assert (record["operation"], record["collection"], record["top_k"]) == ("query", "plain", 8)
+    assert [kept["id"] for kept in record["kept"]] == [point.id for point in points]
+    ranking = [point.id for point in found(engine, "plain", limit=100)]
+    everyone = [*record["kept"], *record["left_out"]]
+    assert all(ranking[each["rank"]] == each["id"] for each in everyone)
+    collapsed = [each for each in record["left_out"] if each["copy"] is not None]
+    assert collapsed
+    for each in collapsed:
+        assert (each["reason"], each["copy"]["rule"], each["copy"]["similarity"]) == (
+            "identical_text",
+            "identical",
+            1.0,
+        )
+        assert planted.family(each["copy"]["of"]) == planted.family(each["id"])
+    standing = {kept["id"]: kept["collapsed_ids"] for kept in record["kept"]}
+    assert all(each["id"] in standing.get(each["copy"]["of"], [each["id"]]) for each in collapsed)
+
+
+def test_the_newest_search_comes_first_and_the_oldest_are_forgotten(told: tuple[str, str, str]) -> None:
+    _, proxy, admin = told
+    for limit in (3, 4, 5):
+        found(proxy, "plain", limit=limit)
+    records = explained(admin)
+    assert [record["top_k"] for record in records[:3]] == [5, 4, 3]
+    assert len(records) <= 20
+    assert [record["number"] for record in records] == sorted((record["number"] for record in records), reverse=True)
+
+
+def test_what_was_collapsed_is_counted_by_its_reason(told: tuple[str, str, str]) -> None:
+    _, proxy, admin = told
+    found(proxy, "plain", with_payload=False)
+    scraped = exchange(admin, "GET", "/metrics").body.decode()
+    counts = {
+        line.split('reason="')[1].split('"')[0]: float(line.rsplit(" ", 1)[1])
+        for line in scraped.splitlines()
+        if line.startswith("vecsieve_candidates_collapsed_total{")
+    }
+    assert counts["identical_text"] > 0
+    assert counts["vectors"] == 0
