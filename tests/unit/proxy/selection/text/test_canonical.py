@@ -1,0 +1,92 @@
+"""The canonical form: the same for what says the same, another for what does not."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+
+from support.texts import ANY_TEXT, ODD_TEXT
+from vecsieve.proxy.selection.text.canonical import folded, unwrapped
+
+
+def canonical(text: str) -> str:
+    return folded(unwrapped(text))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Flow Control", "flow  control"),
+        ("a\u00a0b", "a b"),
+        ("mili\u00adtary", "military"),
+        ("zero\u200bwidth", "zerowidth"),
+        ("\ufeffstart", "start"),
+        ("ﬁre", "fire"),
+        ("STRASSE", "straße"),
+        ("ｆｕｌｌ", "full"),
+        ("é", "e\u0301"),
+        ("mil-\nitary", "military"),
+        ("mil-\r\nitary", "military"),
+        ("mil- \n   itary", "military"),
+        ("Москва", "МОСКВА"),
+        (" a\tb\n\nc ", "a b c"),
+        ("a\rb", "a b"),
+    ],
+)
+def test_what_pipelines_change_is_gone(one: str, other: str) -> None:
+    assert canonical(one) == canonical(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1990-\n1995", "19901995"),  # a range, not a word
+        ("Anglo-\nSaxon", "anglosaxon"),  # a capital continues no word
+        ("a -\nb", "a b"),  # a dash between blanks joins nothing
+        ("- \nitem", "item"),
+        ("0.28 %", "0.19 %"),
+        ("日本", "中国"),
+        ("Москва", "Лондон"),
+        ("👍", "👎"),
+        ("café", "cafe"),
+    ],
+)
+def test_what_says_something_else_stays_different(one: str, other: str) -> None:
+    assert canonical(one) != canonical(other)
+
+
+def test_lines_are_kept_until_the_text_is_folded() -> None:
+    assert unwrapped("Title\r\nmil-\nitary\rend") == "Title\nmilitary\nend"
+
+
+def test_a_text_of_nothing_visible_is_empty() -> None:
+    assert canonical(" \u00a0\u200b\u00ad\n") == ""
+
+
+@given(ANY_TEXT | ODD_TEXT)
+def test_the_canonical_form_is_its_own_canonical_form(text: str) -> None:
+    """Invariant: canonical(canonical(x)) == canonical(x)."""
+    once = canonical(text)
+    assert canonical(once) == once
+
+
+@given(ANY_TEXT | ODD_TEXT)
+def test_the_canonical_form_is_composed_and_has_single_blanks(text: str) -> None:
+    """Invariant: NFKC, no run of blanks, none at the ends, nothing invisible."""
+    once = canonical(text)
+    assert unicodedata.is_normalized("NFKC", once)
+    assert once == " ".join(once.split())
+    assert not {"\u00ad", "\u200b", "\ufeff"} & set(once)
+
+
+def test_every_single_character_settles() -> None:
+    unsettled = [code for code in range(0x110000) if (once := canonical("a" + chr(code) + "b")) != canonical(once)]
+    assert not unsettled
+
+
+def test_a_column_of_blank_lines_behind_a_hyphen_is_read_in_one_go() -> None:
+    # A pattern that looks back would need two billion steps, and the test's deadline would end it.
+    text = "a-" + "\n " * 50_000 + "1"
+    assert unwrapped(text) == text
