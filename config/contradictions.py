@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from importlib.util import find_spec
 from typing import get_args
 
 from vecsieve.config.addresses import parse_address, parse_upstream
@@ -15,6 +16,7 @@ from vecsieve.config.problems import Finding, Path, shown
 from vecsieve.config.schema import RuleSettings, Settings
 from vecsieve.config.values import Backend
 
+OF_PYVERSITY = frozenset({"msd", "cover", "ssd"})
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -82,6 +84,9 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if policy.mmr is not None and policy.diversify is not None:
         wanted = "none, because mmr is given and one of the two chooses"
         yield _contradiction(("diversify",), shown(policy.diversify), wanted, ("mmr",))
+    if policy.diversify in OF_PYVERSITY and find_spec("pyversity") is None:
+        wanted = "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
+        yield _contradiction(("diversify",), shown(policy.diversify), wanted)
     if policy.representative == "longest" and not policy.text_fields:
         wanted = "at least one name, because representative is longest"
         yield _contradiction(("text_fields",), shown(policy.text_fields), wanted, ("representative",))

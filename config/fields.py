@@ -98,10 +98,19 @@ def _phrase(info: FieldInfo) -> str:
 
 def _range(info: FieldInfo) -> str:
     """The bounds, which pydantic keeps as metadata objects with one attribute each."""
-    bounds = {name: getattr(entry, name) for entry in info.metadata for name in _BOUNDS if hasattr(entry, name)}
+    entries = (*info.metadata, *_inner_metadata(info.annotation))
+    bounds = {name: getattr(entry, name) for entry in entries for name in _BOUNDS if hasattr(entry, name)}
     if "ge" in bounds and "le" in bounds:
         return f" from {_number(bounds['ge'])} to {_number(bounds['le'])}"
     return ",".join(f" {_BOUNDS[name]} {_number(bounds[name])}" for name in _BOUNDS if name in bounds)
+
+
+def _inner_metadata(annotation: object) -> Iterator[object]:
+    """What stands beside the kind in ``Annotated[kind, …] | None``, where pydantic leaves it."""
+    for argument in get_args(annotation) if get_origin(annotation) in {Union, UnionType} else ():
+        if get_origin(argument) is Annotated:
+            for entry in get_args(argument)[1:]:
+                yield from entry.metadata if isinstance(entry, FieldInfo) else (entry,)
 
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}

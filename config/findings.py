@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from vecsieve.config.fields import members, models_in, wanted_of
-from vecsieve.config.policy import FixedThreshold, PolicySettings, RelativeThreshold
+from vecsieve.config.policy import FixedThreshold, GrowingThreshold, PolicySettings, RelativeThreshold
 from vecsieve.config.problems import Finding, Path, shown
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.suggestions import suggestion
@@ -67,6 +67,9 @@ def _unknown(key: str, parents: tuple[type[BaseModel], ...]) -> str:
         return "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)"
     if parents == (FixedThreshold,) and key in {"relative", "min", "max"}:
         return "fixed alone, or relative with min and max"
+    others = {FixedThreshold, RelativeThreshold, GrowingThreshold} - set(parents)
+    if len(others) == 2 and any(key in members(model) for model in others):
+        return f"{', '.join(members(parents[0]))}: {key} is of another kind of threshold"
     if parents == (RuleSettings,) and key in members(PolicySettings):
         return f"a known key (did you mean policy.{key}?)"
     if parents == (RelativeThreshold,):

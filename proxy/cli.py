@@ -38,7 +38,7 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file
 
 
 @app.command()
-def serve(
+def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     config: ConfigFile = None,
     backend: Annotated[str | None, typer.Option(help="Backend dialect.", show_default="qdrant")] = None,
     upstream: Annotated[str | None, typer.Option(help="The database's URL.", show_default=False)] = None,
@@ -46,6 +46,8 @@ def serve(
     admin: Annotated[str | None, typer.Option(help="host:port for health and metrics.")] = None,
     mode: Annotated[ModeFlag | None, typer.Option(help="Overrides every policy's mode.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes sharing the listening socket.")] = None,
+    profiles: Annotated[Path | None, typer.Option(help="Folder of profiles that `calibrate` wrote.")] = None,
+    online: Annotated[bool | None, typer.Option("--online", help="Learn typical distances from traffic.")] = None,
 ) -> None:
     """Run the proxy."""
     from vecsieve.proxy.server import run
@@ -57,6 +59,8 @@ def serve(
         "admin": admin,
         "mode": None if mode is None else mode.value,
         "workers": workers,
+        "profiles.directory": None if profiles is None else str(profiles),
+        "profiles.online": online,
     }
     given = {path: value for path, value in flags.items() if value is not None}
     raise typer.Exit(run(config=config, environment=os.environ, flags=given))

@@ -23,7 +23,7 @@ from vecsieve.proxy.process import Process
 
 LOGGER = logging.getLogger("vecsieve.instance")
 # What a running process cannot change: its sockets, its pools and what it promised to hold.
-FIXED = ("backend", "listen", "admin", "workers", "upstream", "limits", "shadow.in_flight")
+FIXED = ("backend", "listen", "admin", "workers", "upstream", "limits", "shadow.in_flight", "profiles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,7 @@ class Instance:
 
     def _beaten(self) -> None:
         self._metrics.learned_collections.set(self._process.learned.capped_collections)
+        self._process.calibration.look()
         self._beat()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from vecsieve.adapters import ADAPTERS, DIALECTS
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.breaker import Breaker, spread
+from vecsieve.proxy.calibration import Calibration
 from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.counted import CountedEvents
@@ -50,8 +51,9 @@ class Process:
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self.tally = Tally(metrics, log=log, clock=clock)
         self.recent = Recent(settings.explain.keep, now=time.time)
+        self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         interceptor = Interceptor(
-            searcher=Searcher(adapter),
+            searcher=Searcher(adapter, self.calibration.scaling),
             dialect=dialect,
             upstream=self._upstream,
             learned=self.learned,

@@ -40,6 +40,35 @@ MESSAGES = {
     "duplicate_key": [
         "limits.in_flight: wanted the key once; saw it again on line 4",
     ],
+    "two_choosers": [
+        'policy.diversify: wanted none, because mmr is given and one of the two chooses; saw "dpp"',
+    ],
+    "chain_without_ties": [
+        "policy.chain: wanted at least one tie, because representative is chain; saw []",
+    ],
+    "chunks_that_swallow_each_other": [
+        "policy.metadata.chunk_overlap: wanted below chunk_size (100); saw 100",
+    ],
+    "text_signals": [
+        "policy.text.containment: wanted a number from 0 to 1 or none; saw 80",
+        "policy.text.simhash: wanted a whole number from 0 to 64 or none; saw 65",
+        'policy.text.require: wanted any or all; saw "both"',
+        "policy.text.short_factor: wanted a number from 1 to 10; saw 0.5",
+        'rules[0].policy.text: wanted {containment: …, …} or none; saw "yes"',
+    ],
+    "growing_threshold": [
+        "policy.threshold.power: wanted a number from 0 to 4; saw -1",
+        "policy.threshold.max: wanted growing, power, most, trusted, wary, least: max is of another kind of threshold; saw 0.3",
+    ],
+    "ties_guards_and_caps": [
+        "profiles.reload_seconds: wanted a number above 0, at most 86400; saw 0",
+        "explain.keep: wanted a whole number from 0 to 1000; saw -1",
+        'policy.chain: wanted a list of citations, authority, recency, shorter, rank, each once; saw ["recency", "recency"]',
+        "policy.caps.per_cluster: wanted a whole number from 1 to 100; saw 0",
+        'policy.caps.per_document: wanted a whole number from 1 to 2147483647 or none; saw "many"',
+        "policy.guards.numbers: wanted true or false; saw 1",
+        "policy.guards.short_words: wanted a whole number from 1 to 2147483647; saw 0",
+    ],
     "escape_out_of_range": [
         "<file>: wanted YAML; saw an escape or a directive out of range",
     ],

@@ -26,7 +26,7 @@ def policies(settings: Settings) -> dict[str, PolicySettings]:
 
 def test_there_is_an_example_for_each_way_of_use() -> None:
     names = {path.stem for path in EXAMPLES}
-    assert names == {"minimal", "sidecar", "service", "collections", "classical", "shadow"}
+    assert names == {"minimal", "sidecar", "service", "collections", "classical", "shadow", "texts"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

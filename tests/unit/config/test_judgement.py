@@ -126,3 +126,12 @@ def test_ports_picked_by_the_system_are_no_contradiction() -> None:
 def test_an_upstream_that_is_the_admin_port_is_a_contradiction() -> None:
     tree = {"upstream": {"url": "http://127.0.0.1:9464"}}
     assert [dotted(found.finding.path) for found in of_settings(Settings.model_validate(tree))] == ["upstream.url"]
+
+
+def test_a_diversifier_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
+    _, findings = judged({"policy": {"diversify": "ssd"}}, ())
+    assert [finding.wanted for finding in findings] == [
+        "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
+    ]
+    assert judged({"policy": {"diversify": "dpp"}}, ())[1] == ()
