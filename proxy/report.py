@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Pool, Search
 from vecsieve.proxy.labels import BypassReason, Collapse, FailOpen, Guard, OperationName, Outcome, Stage
-from vecsieve.proxy.selection.values import Fate, Selection, Veto
+from vecsieve.proxy.selection.values import Fate, Selection
 
 REPORT_HEADER = "x-vecsieve"
 
@@ -133,13 +133,17 @@ def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
 
 
 def _collapsed_by(selection: Selection) -> tuple[tuple[Collapse, int], ...]:
-    reasons = [Collapse.of(link) for link in selection.links[selection.fates == Fate.COLLAPSED].tolist()]
-    return tuple((reason, count) for reason in Collapse if (count := reasons.count(reason)))
+    counts: dict[Collapse, int] = {}
+    for link, count in enumerate(np.bincount(selection.links[selection.fates == Fate.COLLAPSED.value]).tolist()):
+        if count:
+            reason = Collapse.of(link)
+            counts[reason] = counts.get(reason, 0) + count
+    return tuple((reason, counts[reason]) for reason in Collapse if reason in counts)
 
 
 def _vetoed_by(selection: Selection) -> tuple[tuple[Guard, int], ...]:
-    guards = [Guard.of(veto) for veto in selection.vetoes[selection.vetoes != Veto.NONE].tolist()]
-    return tuple((guard, count) for guard in Guard if (count := guards.count(guard)))
+    counts = np.bincount(selection.vetoes).tolist()
+    return tuple((guard, count) for veto, count in enumerate(counts) if count and (guard := Guard.of(veto)) is not None)
 
 
 def _swaps(search: Search, selection: Selection) -> int:

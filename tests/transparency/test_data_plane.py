@@ -269,6 +269,22 @@ async def test_policies_go_by_collection_and_a_reload_replaces_them_for_the_next
         assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 2, 3]
 
 
+async def test_searches_are_explained_where_that_is_wanted_and_a_reload_may_want_it() -> None:
+    from vecsieve.config.schema import Settings
+
+    async with upstream() as database, running(database.url, explain={"keep": 1}) as proxy:
+        for _ in range(2):
+            await raw_exchange(proxy.port, request(search()))
+        (record,) = json.loads(proxy.process.recent.as_json())["records"]
+        assert [kept["id"] for kept in record["kept"]] == [0, 2, 3]
+        copies = [(each["id"], each["copy"]["of"]) for each in record["left_out"] if each["copy"]]
+        assert copies == [(1, 0), (4, 3), (6, 2), (7, 5)]
+        assert record["number"] == 2
+        proxy.process.reload(Settings.model_validate({"upstream": {"url": database.url}}))
+        await raw_exchange(proxy.port, request(search()))
+        assert json.loads(proxy.process.recent.as_json()) == {"keep": 0, "records": []}
+
+
 async def test_every_request_is_logged_once_without_what_the_client_sent() -> None:
     async with upstream() as database, running(database.url) as proxy:
         await raw_exchange(

@@ -199,6 +199,11 @@ def test_the_vector_a_policy_names_is_kept_apart_from_the_one_learned_from_repli
     assert needs_of(policy(), None).vector_name is None
 
 
+def test_tenant_keys_must_come_along_and_whatever_else_the_policy_reads_may() -> None:
+    needs = needs_of(policy(tenant_keys=("t",), text={"span": None}, text_fields=("m.text", "t", "body")), None)
+    assert (needs.payload_fields, needs.optional_fields) == (("t",), ("m", "body"))
+
+
 @pytest.mark.parametrize("asked", [call((4, None)), call((4, 0))])
 async def test_a_small_collection_that_cannot_fill_the_page_is_selected_from_once(
     asked: SearchCall, monkeypatch: pytest.MonkeyPatch
