@@ -106,12 +106,13 @@ def test_copies_by_text_are_collapsed_and_the_payload_is_the_clients_own_selecti
 
 def test_without_payload_no_byte_of_it_reaches_the_client(told: tuple[str, str, str]) -> None:
     _, proxy, _ = told
-    for members in (
+    nothing: tuple[dict[str, Any], ...] = (
         {},
         {"with_payload": False},
         {"with_payload": []},
         {"with_payload": {"exclude": ["page_content", "metadata"]}},
-    ):
+    )
+    for members in nothing:
         body = json.dumps({"query": QUERY, "limit": 8, **members}).encode()
         answer = exchange(proxy, "POST", "/collections/plain/points/query", body)
         assert answer.status == 200
