@@ -20,11 +20,12 @@ DEFAULT = "default"
 CONFIGURED = "configured"
 WANTED = f"a preset ({', '.join(PRESETS)}) or members of a policy as YAML, such as {{threshold: {{fixed: 0.1}}}}"
 
-# What each of the usual contenders changes: a preset's name, or members.
+# What each of the usual contenders changes: a preset's name, or members. A page that is filled up says what a client gets,
+# one that is not what selection chose: where a closed list holds fewer distinct items than a page, the two differ.
 USUAL: Mapping[str, object] = {
     "": {},
-    ", short pages allowed": {"short": "allow"},
-    ", vectors only": "vectors",
+    ", not filled": {"short": "allow"},
+    ", vectors only, not filled": {"text": None, "short": "allow"},
 }
 
 

@@ -52,7 +52,7 @@ def test_the_tables_are_printed(arguments: Arguments, capsys: pytest.CaptureFixt
 def test_without_a_policy_the_usual_ones_are_compared(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(replace(arguments, policies=(), draws=0)) == 0
     out = capsys.readouterr().out
-    assert all(f"\n{name}" in out for name in ("default", "default, short pages allowed", "classical"))
+    assert all(f"\n{name}" in out for name in ("default", "default, not filled", "classical"))
 
 
 def test_a_set_and_a_share_of_its_queries_can_be_chosen(

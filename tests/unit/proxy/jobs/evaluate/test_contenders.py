@@ -27,7 +27,7 @@ def told(*given: str, config: Path | None = None) -> str:
 
 def test_the_usual_ones_are_the_default_its_variants_and_the_classical_recipe() -> None:
     found = contenders()
-    assert names(found) == ["default", "default, short pages allowed", "default, vectors only", "classical"]
+    assert names(found) == ["default", "default, not filled", "default, vectors only, not filled", "classical"]
     default, short, vectors, classical = (each.policy.selection for each in found)
     assert default == resolved(PolicySettings(), mode=None).selection
     assert short.short is Short.ALLOW
@@ -40,8 +40,8 @@ def test_a_configured_policy_is_compared_with_the_default(tmp_path: Path) -> Non
     config = tmp_path / "settings.yaml"
     config.write_text("policy: {threshold: {fixed: 0.07}}\n")
     found = contenders(config=config)
-    assert names(found)[:3] == ["default", "configured", "configured, short pages allowed"]
-    assert names(found)[3:] == ["configured, vectors only", "classical"]
+    assert names(found)[:3] == ["default", "configured", "configured, not filled"]
+    assert names(found)[3:] == ["configured, vectors only, not filled", "classical"]
     assert found[1].policy.selection.threshold == Fixed(value=0.07)
     assert found[3].policy.selection.threshold == Fixed(value=0.07)
     assert found[0].policy.selection.threshold != Fixed(value=0.07)
