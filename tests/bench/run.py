@@ -19,6 +19,7 @@ from bench.bench_latency import Trio, bench_latency
 from bench.bench_passthrough import bench_passthrough
 from bench.bench_search import MixedAnswers, bench_client_side, bench_search
 from bench.bench_select import bench_select
+from bench.bench_text import bench_text
 from bench.bench_upload import bench_upload
 from bench.contenders import NotTheSearchWeMeant, bare_relay, vecsieve
 from bench.figures import Figure
@@ -30,7 +31,7 @@ from bench.rounds import FULL, QUICK, Effort
 from bench.scenes import scene
 from bench.upstream import serving
 
-NAMES = ("select", "search", "client", "passthrough", "upload", "latency")
+NAMES = ("select", "text", "search", "client", "passthrough", "upload", "latency")
 OUTPUT = Path(".bench/latest.json")
 
 
@@ -66,6 +67,8 @@ def measure(names: tuple[str, ...], effort: Effort, facts: dict[str, object]) ->
     """Figures as they come. Adds to ``facts`` what served as the upstream."""
     if "select" in names:
         yield from bench_select(effort)
+    if "text" in names:
+        yield from bench_text(effort)
     with ExitStack() as running:
         directory = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         prepared = scene(directory)
