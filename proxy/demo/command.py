@@ -24,7 +24,7 @@ from vecsieve.proxy.fetching import fetch_k, grown_fetch_k
 from vecsieve.proxy.policies import Policies
 
 DEFAULT_QUESTION = "36"  # an everyday question whose two best answers each stand there three times
-PLAIN_WIDTH = 120  # where the output is not a terminal there is no width to ask for
+PLAIN_WIDTH = 100  # where the output is not a terminal there is no width to ask for
 _ENGINE = "vecsieve embedded listening on"
 _PROXY = "vecsieve serve listening on"
 _ADMIN = "vecsieve serve admin on"
@@ -65,7 +65,7 @@ def _play(corpus: Corpus, choice: Choice, addresses: Addresses, console: Console
     first = fetch_k(LIMIT, policy=policy, cap=None)
     pools = (first, grown_fetch_k(first, policy=policy, cap=None))
     with Collection(addresses.engine) as direct, Collection(addresses.proxy) as proxied:
-        stage = Stage(corpus=corpus, direct=direct, proxied=proxied, policy=policy.selection, pools=pools)
+        stage = Stage(corpus=corpus, direct=direct, proxied=proxied, policy=policy, pools=pools)
         load(stage, console)
         tell(stage, choice, console)
 

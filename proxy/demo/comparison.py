@@ -1,35 +1,62 @@
-"""Two answers to one question, laid side by side: what repeats what, what went out, what came in."""
+"""Two answers to one question, laid side by side: what stands for what, what was kept apart, what came in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.corpus import Corpus
-from vecsieve.proxy.demo.repeats import Nearest, nearest_earlier, vector_repeats, wording_repeats
-from vecsieve.proxy.selection.policy import Policy
-from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Selection
+from vecsieve.proxy.demo.reasons import Pool, Reasons, Verdict, explain
+from vecsieve.proxy.demo.repeats import Repeat, nearness, repeats
+from vecsieve.proxy.selection.values import Link, Veto
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeat:
-    """The result tells what the result at ``place`` (from 0, in the same list) tells; ``distance``: cosine, of the two.
+class CopyOf:
+    """VecSieve lets the result at ``place`` (from 0, in the same list) stand for this one, and why.
 
-    ``same_text``: whether they agree letter for letter.
+    ``similarity``: by that link, as Selection has it. ``cut``: the cosine distance that counted as near for these two.
+    ``is_longer``: whether this one's text is the longer of the two, and so holds the other rather than being held.
+    """
+
+    place: int
+    link: Link
+    similarity: float
+    cut: float
+    is_longer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptApart:
+    """It looks like the result at ``place``, and a guard says that it is another.
+
+    ``from_copy``: that guard spoke of a copy for which the result at ``place`` stands: whoever differs from one of a
+    cluster is not of it.
+    """
+
+    place: int
+    veto: Veto
+    from_copy: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alike:
+    """It repeats the result at ``place`` by the yardstick, and VecSieve keeps it.
+
+    ``distance``: of their vectors, and ``cut``: what counted as near (None: not looked at). ``share``: of its wording that
+    stands there, None where it is the vectors by which it repeats.
     """
 
     place: int
     distance: float
-    same_text: bool
+    cut: float | None
+    share: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassedOver:
-    """No copy, and yet not in the other answer: maximal marginal relevance preferred something more different."""
+    """Not in the other answer, although nothing stands for it: a diversifier or a cap preferred others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,31 +66,39 @@ class CameIn:
     rank: int | None
 
 
-Note = Repeat | PassedOver | CameIn
+Note = CopyOf | KeptApart | Alike | PassedOver | CameIn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many results of one list repeat an earlier one of the same list, by vector and by wording."""
+    """How many results of one list repeat one above them by the yardstick: by vector, by wording, by either.
+
+    ``kept_apart``: how many of the last are in the list because a guard says that they are no copies. ``beyond``: copies to
+    VecSieve that repeat nothing by the yardstick.
+    """
 
     results: int
     by_vector: int
     by_wording: int
+    by_either: int
+    kept_apart: int
+    beyond: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two lists: corpus rows in order, their texts, a note where there is something to say, and its counts."""
+    """One of the two lists: corpus rows in order, their texts, what there is to say of each, and its counts."""
 
     rows: tuple[int, ...]
     texts: tuple[str, ...]
-    notes: tuple[Note | None, ...]
+    notes: tuple[tuple[Note, ...], ...]
     counts: Counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """``threshold``: the cosine distance up to which two of this question's candidates count as copies.
+    """``cuts``: the cosine distances that count as near below the first result of the page and below all but its last;
+    for two short texts ``short_factor`` times as much. ``yardstick``: the distance by which repeats are counted.
 
     Results are told apart by their texts, not by their ids: chunks of equal text have equal scores, and which of those
     comes first the engine decides anew for every limit.
@@ -71,7 +106,9 @@ class Comparison:
 
     direct: Side
     proxied: Side
-    threshold: float
+    cuts: tuple[float, float]
+    short_factor: float
+    yardstick: float
 
     @property
     def changed(self) -> bool:
@@ -84,98 +121,107 @@ class Comparison:
         return self.direct.texts[:1] == self.proxied.texts[:1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
-    """What the proxy had to choose from: the first ``first`` candidates of ``answer``, all of them where those lacked
-    distinct results; and the policy it chose by.
-    """
-
-    answer: Answer
-    first: int
-    policy: Policy
-
-
 def compare(corpus: Corpus, pool: Pool, *, direct: Answer, proxied: Answer) -> Comparison:
-    """Judge both answers by the corpus's own vectors and texts.
-
-    The threshold and the clusters are computed as the proxy does, so that the notes say what happened there.
-    """
-    chosen = _select(corpus, pool, size=pool.first, top_k=len(direct.rows))
-    if chosen.wanting:
-        chosen = _select(corpus, pool, size=len(pool.answer.rows), top_k=len(direct.rows))
-    ranks = {row: rank for rank, row in enumerate(pool.answer.rows, 1)}
-    clusters = {row: int(label) for row, label in zip(pool.answer.rows, chosen.labels, strict=False)}
-    repeats = _direct_notes(corpus, direct.rows, proxied.rows, clusters=clusters, threshold=chosen.threshold)
-    arrivals = _proxied_notes(corpus, proxied.rows, direct.rows, ranks=ranks, threshold=chosen.threshold)
+    """Lay the answers side by side, with the reasons of selection and counted by the yardstick."""
+    reasons = explain(corpus, pool, direct)
+    yardstick = nearness(reasons.median)
     return Comparison(
-        direct=_side(corpus, direct.rows, repeats, threshold=chosen.threshold),
-        proxied=_side(corpus, proxied.rows, arrivals, threshold=chosen.threshold),
-        threshold=chosen.threshold,
+        direct=_side(corpus, reasons, direct.rows, proxied.rows, yardstick=yardstick, is_direct=True),
+        proxied=_side(corpus, reasons, proxied.rows, direct.rows, yardstick=yardstick, is_direct=False),
+        cuts=reasons.cuts,
+        short_factor=reasons.short_factor,
+        yardstick=yardstick,
     )
 
 
-def _select(corpus: Corpus, pool: Pool, *, size: int, top_k: int) -> Selection:
-    candidates = Candidates(
-        scores=np.asarray(pool.answer.scores[:size], dtype=np.float64),
-        vectors=corpus.vectors[list(pool.answer.rows[:size])],
-        magnitude=False,
-    )
-    return select(candidates, top_k=top_k, policy=pool.policy)
-
-
-def _direct_notes(
-    corpus: Corpus, rows: tuple[int, ...], others: tuple[int, ...], *, clusters: Mapping[int, int], threshold: float
-) -> tuple[Note | None, ...]:
-    notes: list[Note | None] = list(_repeats(corpus, rows, threshold))
-    elsewhere = _texts(corpus, others)
+def _side(
+    corpus: Corpus,
+    reasons: Reasons,
+    rows: tuple[int, ...],
+    others: tuple[int, ...],
+    *,
+    yardstick: float,
+    is_direct: bool,
+) -> Side:
+    texts, elsewhere = _texts(corpus, rows), _texts(corpus, others)
+    counted = repeats(corpus.vectors[list(rows)], texts, yardstick)
+    notes: list[tuple[Note, ...]] = []
     for place, row in enumerate(rows):
-        if notes[place] is None and corpus.chunks[row].text not in elsewhere:
-            notes[place] = _clustered(corpus, rows, place, clusters=clusters)
-    return tuple(notes)
+        near = _nearness_note(corpus, reasons, rows[: place + 1], counted[place])
+        moved: Note | None = None
+        if texts[place] not in elsewhere and not isinstance(near, CopyOf):
+            verdict = _verdict(corpus, reasons, rows[:place], row)
+            moved = PassedOver() if is_direct else CameIn(rank=None if verdict is None else verdict.rank)
+        notes.append(tuple(note for note in (moved, near) if note is not None))
+    return Side(rows=rows, texts=texts, notes=tuple(notes), counts=_counts(counted, notes))
 
 
-def _clustered(corpus: Corpus, rows: tuple[int, ...], place: int, *, clusters: Mapping[int, int]) -> Note:
-    """Why a result went out that is within the threshold of none above it: its cluster reaches it through a third."""
-    label = clusters.get(rows[place])
-    for above in range(place):
-        if label is not None and clusters.get(rows[above]) == label:
-            distance = 1.0 - float(corpus.vectors[rows[place]] @ corpus.vectors[rows[above]])
-            return _repeat(corpus, rows, place, Nearest(place=above, distance=distance))
-    return PassedOver()
+def _nearness_note(corpus: Corpus, reasons: Reasons, rows: tuple[int, ...], repeat: Repeat) -> Note | None:
+    """What there is to say of the last of ``rows`` beside those above it."""
+    *above, row = rows
+    verdict = _verdict(corpus, reasons, above, row)
+    if verdict is not None:
+        note = _copy(corpus, reasons, above, row, verdict) or _kept_apart(corpus, reasons, above, verdict)
+        if note is not None:
+            return note
+    near, told = repeat.by_vector, repeat.by_wording
+    seen = near or told
+    if seen is None:
+        return None
+    distance = max(0.0, 1.0 - float(corpus.vectors[row] @ corpus.vectors[above[seen.place]]))
+    share = told.share if near is None and told is not None else None
+    return Alike(place=seen.place, distance=distance, cut=reasons.cut(row, above[seen.place]), share=share)
 
 
-def _proxied_notes(
-    corpus: Corpus, rows: tuple[int, ...], others: tuple[int, ...], *, ranks: Mapping[int, int], threshold: float
-) -> tuple[Note | None, ...]:
-    notes: list[Note | None] = list(_repeats(corpus, rows, threshold))
-    elsewhere = _texts(corpus, others)
-    for place, row in enumerate(rows):
-        if notes[place] is None and corpus.chunks[row].text not in elsewhere:
-            notes[place] = CameIn(rank=ranks.get(row))
-    return tuple(notes)
+def _verdict(corpus: Corpus, reasons: Reasons, above: Sequence[int], row: int) -> Verdict | None:
+    """The verdict on ``row``; where a row of the same text was chosen in our place and none stands above, the verdict on that."""
+    verdict = reasons.verdicts.get(row)
+    head = None if verdict is None else verdict.stands_for_it
+    if head is None or corpus.chunks[head].text != corpus.chunks[row].text or _place(corpus, above, head) is not None:
+        return verdict
+    return reasons.verdicts[head]
 
 
-def _repeats(corpus: Corpus, rows: tuple[int, ...], threshold: float) -> tuple[Repeat | None, ...]:
-    return tuple(
-        None if near is None or near.distance > threshold else _repeat(corpus, rows, place, near)
-        for place, near in enumerate(nearest_earlier(corpus.vectors[list(rows)]))
-    )
+def _copy(corpus: Corpus, reasons: Reasons, above: Sequence[int], row: int, verdict: Verdict) -> CopyOf | None:
+    """None where nothing stands for it, or what does is not above it in this list."""
+    head = verdict.stands_for_it
+    place = None if head is None else _place(corpus, above, head)
+    cut = None if head is None else reasons.cut(row, head)
+    if head is None or place is None or cut is None:
+        return None
+    is_longer = len(corpus.chunks[row].text.split()) > len(corpus.chunks[head].text.split())
+    return CopyOf(place=place, link=verdict.link, similarity=verdict.similarity, cut=cut, is_longer=is_longer)
 
 
-def _repeat(corpus: Corpus, rows: tuple[int, ...], place: int, near: Nearest) -> Repeat:
-    same = corpus.chunks[rows[place]].text == corpus.chunks[rows[near.place]].text
-    return Repeat(place=near.place, distance=near.distance, same_text=same)
+def _kept_apart(corpus: Corpus, reasons: Reasons, above: Sequence[int], verdict: Verdict) -> KeptApart | None:
+    heads = (reasons.verdicts[partner].stands_for_it for partner in verdict.apart_from)
+    named = [(partner, False) for partner in verdict.apart_from]
+    for row, from_copy in (*named, *((head, True) for head in heads if head is not None)):
+        place = _place(corpus, above, row)
+        if place is not None:
+            return KeptApart(place=place, veto=verdict.veto, from_copy=from_copy)
+    return None
 
 
-def _side(corpus: Corpus, rows: tuple[int, ...], notes: tuple[Note | None, ...], *, threshold: float) -> Side:
+def _place(corpus: Corpus, rows: Sequence[int], wanted: int) -> int | None:
+    """Where in ``rows`` the text of ``wanted`` stands first."""
     texts = _texts(corpus, rows)
-    counts = Counts(
-        results=len(rows),
-        by_vector=vector_repeats(corpus.vectors[list(rows)], threshold),
-        by_wording=wording_repeats(texts),
+    text = corpus.chunks[wanted].text
+    return texts.index(text) if text in texts else None
+
+
+def _counts(counted: Sequence[Repeat], notes: Sequence[tuple[Note, ...]]) -> Counts:
+    are_apart = [any(isinstance(note, KeptApart) for note in each) for each in notes]
+    are_copies = [any(isinstance(note, CopyOf) for note in each) for each in notes]
+    return Counts(
+        results=len(counted),
+        by_vector=sum(repeat.by_vector is not None for repeat in counted),
+        by_wording=sum(repeat.by_wording is not None for repeat in counted),
+        by_either=sum(repeat.is_one for repeat in counted),
+        kept_apart=sum(repeat.is_one and apart for repeat, apart in zip(counted, are_apart, strict=True)),
+        beyond=sum(copy and not repeat.is_one for repeat, copy in zip(counted, are_copies, strict=True)),
     )
-    return Side(rows=rows, texts=texts, notes=notes, counts=counts)
 
 
-def _texts(corpus: Corpus, rows: tuple[int, ...]) -> tuple[str, ...]:
+def _texts(corpus: Corpus, rows: Sequence[int]) -> tuple[str, ...]:
     return tuple(corpus.chunks[row].text for row in rows)

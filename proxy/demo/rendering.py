@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
@@ -10,9 +11,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vecsieve.proxy.demo.comparison import CameIn, Comparison, Note, PassedOver, Repeat, Side
+from vecsieve.proxy.demo.comparison import Alike, CameIn, Comparison, CopyOf, KeptApart, Note, PassedOver, Side
 from vecsieve.proxy.demo.corpus import Chunk, Corpus
+from vecsieve.proxy.demo.repeats import NEAR, RETOLD_SHARE
 from vecsieve.proxy.demo.summary import Summary, Timing
+from vecsieve.proxy.selection.values import Link, Veto
 
 _SNIPPET_CHARACTERS = 160  # more than any cell shows: the table cuts it to its width
 _CAUTION = (
@@ -20,8 +23,26 @@ _CAUTION = (
     "vectors costs it more than it costs a Qdrant server."
 )
 _SMALL_PRINT = (
-    "By wording: at least half of a result's three-word runs stand in one single result above it. "
-    "Results of equal text count as the same result: the engine may list either first."
+    "Both columns are counted by one rule, which is not the one VecSieve chooses by. By vector: within "
+    f"{NEAR.factor:.2f} x the typical distance of the question's candidates from a result above. By wording: "
+    f"{RETOLD_SHARE:.0%} or more of its three-word runs stand in one single result above. Results of equal text count as "
+    "the same result: the engine may list either first."
+)
+_KEPT_APART = {
+    Veto.TENANT: "another tenant's",
+    Veto.SOURCE: "its source stays",
+    Veto.VERSION: "versions differ",
+    Veto.DATE: "dates differ",
+    Veto.AMOUNT: "amounts differ",
+    Veto.NUMBER: "numbers differ",
+    Veto.NEGATION: "opposite words",
+}
+_WHY_LEFT_OUT = (
+    ("same text", {Link.IDENTICAL}),
+    ("one text in the other", {Link.CONTAINMENT}),
+    ("overlapping parts of a document", {Link.SPAN}),
+    ("much the same words", {Link.JACCARD, Link.INDEL, Link.MINHASH, Link.SIMHASH}),
+    ("near by vector", {Link.DISTANCE}),
 )
 
 
@@ -29,20 +50,41 @@ def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
     """Both lists side by side, one result a row."""
     table = Table(box=box.ROUNDED, expand=True)
     table.add_column("#", justify="right")
-    table.add_column(_heading("Asked directly", comparison.direct), ratio=1)
-    table.add_column(_heading("Asked through VecSieve", comparison.proxied), ratio=1)
-    sides = zip_longest(_cells(corpus, comparison.direct), _cells(corpus, comparison.proxied), fillvalue=Text())
+    direct, proxied = comparison.direct, comparison.proxied
+    table.add_column(_heading("Asked directly", direct, proxied, "left out"), ratio=1)
+    table.add_column(_heading("Asked through VecSieve", proxied, direct, "came in"), ratio=1)
+    sides = zip_longest(_cells(corpus, direct), _cells(corpus, proxied), fillvalue=Text())
     for number, (left, right) in enumerate(sides, 1):
         table.add_row(str(number), left, right, end_section=True)
     return table
 
 
 def legend(comparison: Comparison) -> Text:
-    """How the notes of the table come about."""
-    return Text(
-        f"A result repeats another when the cosine distance of their vectors is at most {comparison.threshold:.3f}: "
-        "the cut that VecSieve derives from how far apart this question's candidates lie.",
-        style="dim",
+    """How the notes and the headings of the table come about; of signs that do not occur, nothing."""
+    notes = [note for side in (comparison.direct, comparison.proxied) for each in side.notes for note in each]
+    lines = []
+    if any(isinstance(note, CopyOf) for note in notes):
+        lines.append("= a copy: the result it names stands for it.")
+    if any(isinstance(note, KeptApart) for note in notes):
+        lines.append("! a look-alike that a guard keeps: a figure or an opposite word makes it another thing.")
+    if any(isinstance(note, Alike) for note in notes):
+        lines.append("~ a look-alike that stays: not near enough at its place, and not enough words in common.")
+    if any(isinstance(note, Alike) or (isinstance(note, CopyOf) and note.link is Link.DISTANCE) for note in notes):
+        lines.append(_cut_line(comparison))
+    lines.append(
+        f"Repeats are counted by one fixed rule for both lists: vectors within {comparison.yardstick:.3f} of a result "
+        f"above, or {RETOLD_SHARE:.0%} of its wording in one."
+    )
+    return Text("\n".join(lines), style="dim")
+
+
+def _cut_line(comparison: Comparison) -> str:
+    low, high = comparison.cuts
+    above = max(1, len(comparison.direct.rows) - 1)
+    wider = f", {comparison.short_factor:g} times that for two short texts" if comparison.short_factor != 1.0 else ""
+    return (
+        "The cut, how far apart two vectors still count as near, grows down the page: here from "
+        f"{low:.3f} below 1 result to {high:.3f} below {above}{wider}."
     )
 
 
@@ -63,33 +105,53 @@ def summary_table(summary: Summary) -> RenderableType:
     table.add_column("")
     table.add_column("directly", justify="right")
     table.add_column("through VecSieve", justify="right")
-    table.add_row("results that repeat one above, by vector", *_pair(summary.by_vector, summary.results))
-    table.add_row("results that repeat one above, by wording", *_pair(summary.by_wording, summary.results))
-    table.add_row("questions with a repeat among the results", *(str(count) for count in summary.with_repeats))
-    facts = Text.assemble(
+    table.add_row("results that repeat one above", *_pair(summary.by_either, summary.results))
+    table.add_row("  by vector", *_pair(summary.by_vector, summary.results))
+    table.add_row("  by wording", *_pair(summary.by_wording, summary.results))
+    table.add_row("questions with a repeat", *(str(count) for count in summary.with_repeats))
+    return Group(table, _facts(summary))
+
+
+def _facts(summary: Summary) -> Text:
+    guarded = f", {summary.kept_apart} of them because a guard says they differ" if summary.kept_apart else ""
+    return Text.assemble(
         f"{summary.changed} answers changed, {summary.unchanged} had nothing to collapse and came back unchanged; "
         f"the first result stayed first in {summary.first_kept} of {summary.questions}.\n",
+        f"{_reasons(summary)}Repeats that stay: {summary.by_either[1]}{guarded}.\n",
         (_SMALL_PRINT, "dim"),
     )
-    return Group(table, facts)
 
 
-def _heading(title: str, side: Side) -> Text:
-    repeats = side.counts.by_vector
+def _reasons(summary: Summary) -> str:
+    """Why direct results are not in the other answers; reasons that did not occur are left unsaid."""
+    counted = ((words, sum(summary.left_out.get(link, 0) for link in sorted(links))) for words, links in _WHY_LEFT_OUT)
+    said = ", ".join(f"{words} {count}" for words, count in counted if count)
+    if not said:
+        return ""
+    total = sum(summary.left_out.values())
+    return f"Left out for a result above: {total} ({said}), {summary.beyond} of them no repeats by this count.\n"
+
+
+def _heading(title: str, side: Side, other: Side, moved: str) -> Text:
+    """``moved``: what became of those that only this list has."""
+    repeats = side.counts.by_either
     said = "no repeats" if repeats == 0 else f"{repeats} of {side.counts.results} repeat a result above"
-    return Text.assemble((title, "bold"), "\n", (said, "bold green" if repeats == 0 else "bold red"))
+    own = (Counter(side.texts) - Counter(other.texts)).total()
+    return Text.assemble(
+        (title, "bold"), "\n", (said, "bold green" if repeats == 0 else "bold red"), f", {own} {moved}" if own else ""
+    )
 
 
 def _cells(corpus: Corpus, side: Side) -> list[Text]:
     return [_cell(corpus.chunks[row], note) for row, note in zip(side.rows, side.notes, strict=True)]
 
 
-def _cell(chunk: Chunk, note: Note | None) -> Text:
-    faded = isinstance(note, Repeat)
+def _cell(chunk: Chunk, notes: tuple[Note, ...]) -> Text:
+    faded = any(isinstance(note, CopyOf) for note in notes)
     cell = Text(no_wrap=True, overflow="ellipsis")
     cell.append(_name(chunk), style="dim" if faded else "bold")
     cell.append(f"\n{chunk.text[:_SNIPPET_CHARACTERS]}", style="dim")
-    if note is not None:
+    for note in notes:
         cell.append("\n")
         cell.append_text(_note(note))
     return cell
@@ -104,16 +166,46 @@ def _name(chunk: Chunk) -> str:
 
 def _note(note: Note) -> Text:
     match note:
-        case Repeat(place=place, same_text=True):
-            return Text(f"= same text as {place + 1}", style="red")
-        case Repeat(place=place, distance=distance):
-            return Text(f"= repeats {place + 1} (distance {distance:.3f})", style="red")
+        case CopyOf():
+            return Text(f"= {_copied(note)}", style="red")
+        case KeptApart(place=place, veto=veto, from_copy=from_copy):
+            whom = f"a copy of {place + 1}" if from_copy else f"{place + 1}"
+            return Text(f"! kept beside {whom}: {_KEPT_APART[veto]}", style="cyan")
+        case Alike():
+            return Text(f"~ {_alike(note)}", style="yellow")
         case PassedOver():
-            return Text("- left out for variety", style="yellow")
+            return Text("- left out, nothing stands for it", style="yellow")
         case CameIn(rank=None):
             return Text("+ came in from further down", style="green")
         case CameIn(rank=rank):
             return Text(f"+ came in, was number {rank}", style="green")
+
+
+def _copied(note: CopyOf) -> str:
+    place, share = note.place + 1, f"{note.similarity:.0%}"
+    match note.link:
+        case Link.IDENTICAL:
+            return f"same text as {place}"
+        case Link.SPAN:
+            return f"overlaps {place}: {share} of the shorter"
+        case Link.CONTAINMENT:
+            return (
+                f"holds {share} of the words of {place}" if note.is_longer else f"{share} of its words are in {place}"
+            )
+        case Link.JACCARD | Link.INDEL | Link.MINHASH:
+            return f"words {share} like {place}"
+        case Link.SIMHASH:
+            return f"words much like {place}"
+        case _:
+            return f"near {place}: {1.0 - note.similarity:.3f} apart, cut {note.cut:.3f}"
+
+
+def _alike(note: Alike) -> str:
+    place = note.place + 1
+    if note.share is not None:
+        return f"{note.share:.0%} of its words are in {place}"
+    cut = "" if note.cut is None else f", cut {note.cut:.3f}"
+    return f"like {place}: {note.distance:.3f} apart{cut}"
 
 
 def _pair(counts: tuple[int, int], results: int) -> tuple[str, str]:

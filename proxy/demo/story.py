@@ -13,11 +13,12 @@ from rich.text import Text
 
 from vecsieve.proxy.demo.choosing import Choice
 from vecsieve.proxy.demo.collection import Answer
-from vecsieve.proxy.demo.comparison import Comparison, Pool, compare
+from vecsieve.proxy.demo.comparison import Comparison, compare
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
+from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
 from vecsieve.proxy.demo.summary import summarise, timing
-from vecsieve.proxy.selection.policy import Policy
+from vecsieve.proxy.resolved import ResolvedPolicy
 
 LIMIT = 8
 _ROUNDS = 25  # the medians move by less than 0.1 ms beyond that, and the demo stays under a minute
@@ -42,7 +43,7 @@ class Stage:
     corpus: Corpus
     direct: Store
     proxied: Store
-    policy: Policy
+    policy: ResolvedPolicy
     pools: tuple[int, int]
 
 

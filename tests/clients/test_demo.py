@@ -18,8 +18,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from support import stack
+from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.collection import NAME, Collection
 from vecsieve.proxy.demo.corpus import load
+from vecsieve.proxy.demo.reasons import Pool, explain
+from vecsieve.proxy.policies import Policies
 
 COMMAND = (sys.executable, "-m", "vecsieve.proxy", "demo")
 QUESTIONS = 42
@@ -109,14 +112,14 @@ def test_the_demo_ends_well_in_under_a_minute_and_complains_of_nothing(plain: Do
 def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done) -> None:
     assert "Asked directly" in plain.out
     assert "Asked through VecSieve" in plain.out
-    assert "4 of 8 repeat a result above" in plain.out
-    assert "no repeats" in plain.out
+    assert "4 of 8 repeat a result above, 4 left out" in plain.out
+    assert "no repeats, 4 came in" in plain.out
     assert plain.out.count("= same text as") >= 2
     assert plain.out.count("+ came in, was number") == 4
 
 
 def test_the_demo_fits_the_plain_width(plain: Done) -> None:
-    assert max(len(line) for line in plain.out.splitlines()) <= 120
+    assert max(len(line) for line in plain.out.splitlines()) <= 100
     assert "\x1b" not in plain.out
 
 
@@ -126,17 +129,37 @@ def test_the_demo_says_what_was_added_and_what_the_number_is_worth(plain: Done) 
 
 
 def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) -> None:
-    by_vector = re.search(r"by vector *│ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out)
+    by_vector, by_wording = (
+        re.search(rf"by {measure} *│ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out) for measure in ("vector", "wording")
+    )
     assert by_vector is not None
-    assert int(by_vector[1]) > 80
-    assert int(by_vector[2]) <= 5
-    assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in " ".join(plain.out.split())
+    assert by_wording is not None
+    assert (int(by_vector[1]), int(by_wording[1])) > (80, 80)
+    assert int(by_vector[2]) <= 10
+    assert int(by_wording[2]) <= 20
+    said = " ".join(plain.out.split())
+    assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in said
+    stay = re.search(r"Repeats that stay: (\d+), (\d+) of them because a guard says they differ", said)
+    assert stay is not None
+    assert int(stay[1]) - int(stay[2]) <= 10
 
 
 def test_answers_without_copies_come_back_unchanged(plain: Done) -> None:
     unchanged = re.search(r"(\d+) had nothing to collapse", plain.out)
     assert unchanged is not None
-    assert int(unchanged[1]) >= 5
+    assert int(unchanged[1]) >= 1
+
+
+def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
+    corpus = load()
+    policy = Policies(Settings()).resolve("qdrant", NAME)
+    with stack.embedded() as url, stack.serve(url) as (proxy, _), Collection(url) as direct, Collection(proxy) as asked:
+        direct.load(corpus, progress=lambda _: None)
+        for vector in corpus.question_vectors:
+            pool = Pool(answer=direct.ask(vector, limit=160), first=40, policy=policy)
+            explained = explain(corpus, pool, direct.ask(vector, limit=8)).kept
+            given = asked.ask(vector, limit=8).rows
+            assert [corpus.chunks[row].text for row in explained] == [corpus.chunks[row].text for row in given]
 
 
 def test_the_demo_ends_by_saying_what_to_try_next(plain: Done) -> None:

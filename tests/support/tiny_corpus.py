@@ -23,7 +23,8 @@ def corpus_of(
     """One chunk per vector; vectors are scaled to length 1; every question asks for the first chunk."""
     rows = np.asarray(vectors, dtype=np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    told = texts if texts is not None else [f"chunk number {row} of them all" for row in range(len(rows))]
+    # Told apart by a letter: by a number, the guards would keep every two of them apart.
+    told = texts if texts is not None else [f"chunk {chr(ord('a') + row)} of them all" for row in range(len(rows))]
     return Corpus(
         chunks=tuple(chunk(text, document=f"module.name{row}") for row, text in enumerate(told)),
         vectors=rows,

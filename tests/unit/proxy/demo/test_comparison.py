@@ -6,15 +6,21 @@ import dataclasses
 
 import pytest
 
-from support.policies import DEFAULT
-from support.tiny_corpus import BETWEEN_C_AND_D, NEAR_A, A, B, C, D, answer, corpus_of
+from support.demo_policies import FIXED, SHIPPED, choosing
+from support.policies import SCALED_MMR
+from support.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
 from vecsieve.proxy.demo.collection import Answer
-from vecsieve.proxy.demo.comparison import CameIn, Comparison, PassedOver, Pool, Repeat, compare
+from vecsieve.proxy.demo.comparison import Alike, CameIn, Comparison, CopyOf, KeptApart, Note, PassedOver, compare
 from vecsieve.proxy.demo.corpus import Corpus
-from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy
+from vecsieve.proxy.demo.reasons import Pool
+from vecsieve.proxy.resolved import ResolvedPolicy
+from vecsieve.proxy.selection.policy import Fixed
+from vecsieve.proxy.selection.values import Link, Veto
 
-FIXED = dataclasses.replace(DEFAULT, threshold=Fixed(value=0.1))
-SINGLE = dataclasses.replace(DEFAULT, threshold=Fixed(value=0.3), linkage=Linkage.SINGLE)
+NARROW = choosing(dataclasses.replace(FIXED.selection, threshold=Fixed(value=0.0005)))
+LONG = "insert item x in list a and keep it sorted assuming that list a is sorted already before the call"
+BANS = "The ministry bans exports of rice to all its neighbours"
+LIFTS = "The ministry lifts its ban on exports of rice to all its neighbours"
 
 
 def judged(
@@ -23,7 +29,7 @@ def judged(
     direct: tuple[int, ...],
     proxied: tuple[int, ...],
     *,
-    policy: Policy = FIXED,
+    policy: ResolvedPolicy = FIXED,
     first: int = 9,
 ) -> Comparison:
     return compare(
@@ -31,82 +37,151 @@ def judged(
     )
 
 
-def test_a_copy_names_the_result_above_and_what_came_in_names_its_direct_rank() -> None:
+def only(notes: tuple[Note, ...]) -> Note:
+    (note,) = notes
+    return note
+
+
+def test_a_copy_names_the_result_above_and_why_and_what_came_in_names_its_direct_rank() -> None:
     corpus = corpus_of([A, NEAR_A, B, C])
     seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 2, 3))
-    assert seen.direct.notes[0] is None
-    repeat = seen.direct.notes[1]
-    assert isinstance(repeat, Repeat)
-    assert (repeat.place, repeat.same_text) == (0, False)
-    assert repeat.distance == pytest.approx(0.001, abs=1e-4)
-    assert seen.direct.notes[2] is None
-    assert seen.proxied.notes == (None, None, CameIn(rank=4))
+    assert seen.direct.notes[0] == seen.direct.notes[2] == ()
+    copy = only(seen.direct.notes[1])
+    assert isinstance(copy, CopyOf)
+    assert (copy.place, copy.link, copy.is_longer) == (0, Link.DISTANCE, False)
+    assert copy.similarity == pytest.approx(0.999, abs=1e-4)
+    assert copy.cut == pytest.approx(0.133)  # 0.1, and a third more for two short texts
+    assert seen.proxied.notes == ((), (), (CameIn(rank=4),))
+
+
+def test_a_longer_text_that_holds_the_one_above_is_told_from_one_that_it_holds() -> None:
+    shorter = LONG.removesuffix(" before the call")
+    for texts, is_longer in (([LONG, shorter], False), ([shorter, LONG], True)):
+        copy = only(judged(corpus_of([A, NEAR_A], texts=texts), answer(0, 1), (0, 1), (0,)).direct.notes[1])
+        assert isinstance(copy, CopyOf)
+        assert (copy.link, copy.is_longer) == (Link.CONTAINMENT, is_longer)
+
+
+def test_equal_texts_are_told_from_near_ones() -> None:
+    corpus = corpus_of([A, A, NEAR_A], texts=["one text", "one text", "another text"])
+    notes = judged(corpus, answer(0, 1, 2), (0, 1, 2), (0,)).direct.notes
+    assert [[note.link for note in each if isinstance(note, CopyOf)] for each in notes] == [
+        [],
+        [Link.IDENTICAL],
+        [Link.DISTANCE],
+    ]
+
+
+def test_a_copy_that_was_kept_is_still_called_a_copy_on_the_right() -> None:
+    seen = judged(corpus_of([A, NEAR_A, B]), answer(0, 1, 2), (0, 2), (0, 1))
+    assert isinstance(only(seen.proxied.notes[1]), CopyOf)
+
+
+def test_a_look_alike_that_a_guard_keeps_says_so_in_both_lists_and_is_counted() -> None:
+    corpus = corpus_of([A, NEAR_A, B, C], texts=[BANS, LIFTS, BANS, "quite another text stands here"])
+    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 3))
+    apart = KeptApart(place=0, veto=Veto.NEGATION, from_copy=False)
+    assert only(seen.direct.notes[1]) == only(seen.proxied.notes[1]) == apart
+    assert (seen.proxied.counts.by_either, seen.proxied.counts.kept_apart) == (1, 1)
+
+
+def test_who_differs_from_a_copy_that_is_not_shown_names_the_result_that_stands_for_the_copy() -> None:
+    both, left, right = (
+        f"Return the string with {ends} blanks removed" for ends in ("left and right", "left", "right")
+    )
+    between = (0.9997, 0.0245, 0.0, 0.0)
+    corpus = corpus_of([A, NEAR_A, between, C], texts=[both, left, right, "quite another text stands here"])
+    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 2, 3))
+    assert only(seen.direct.notes[2]) == KeptApart(place=1, veto=Veto.NEGATION, from_copy=False)
+    assert only(seen.proxied.notes[1]) == KeptApart(place=0, veto=Veto.NEGATION, from_copy=True)
+
+
+def test_what_came_in_from_below_can_be_kept_apart_too() -> None:
+    corpus = corpus_of([A, A, NEAR_A, C], texts=[BANS, BANS, LIFTS, "quite another text stands here"])
+    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1), (0, 2))
+    assert seen.proxied.notes[1] == (CameIn(rank=3), KeptApart(place=0, veto=Veto.NEGATION, from_copy=False))
+
+
+def test_a_repeat_by_vector_that_selection_does_not_see_says_how_far_it_lies_and_what_would_have_counted() -> None:
+    corpus = corpus_of([A, NEAR_A, B], texts=["word " * 31, "other " * 31, "third"])
+    alike = only(judged(corpus, answer(0, 1, 2), (0, 1), (0, 1), policy=NARROW).proxied.notes[1])
+    assert isinstance(alike, Alike)
+    assert (alike.place, alike.share) == (0, None)
+    assert alike.distance == pytest.approx(0.001, abs=1e-4)
+    assert alike.cut == pytest.approx(0.0005)
+
+
+def test_a_repeat_by_wording_alone_says_its_share() -> None:
+    told = "a b c d e f g h i j"  # eight runs, of which the other text has five of its eight
+    corpus = corpus_of([A, B], texts=[told, "a b c d e f g x y z"])
+    alike = only(judged(corpus, answer(0, 1), (0, 1), (0, 1)).direct.notes[1])
+    assert isinstance(alike, Alike)
+    assert alike.share == pytest.approx(5 / 8)
 
 
 def test_copies_are_counted_on_both_sides() -> None:
     corpus = corpus_of([A, A, A, B], texts=["the same words here"] * 3 + ["quite another text stands here"])
     seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 3, 1))
-    assert (seen.direct.counts.results, seen.direct.counts.by_vector, seen.direct.counts.by_wording) == (3, 2, 2)
+    counts = seen.direct.counts
+    assert (counts.results, counts.by_vector, counts.by_wording, counts.by_either) == (3, 2, 2, 2)
     assert (seen.proxied.counts.by_vector, seen.proxied.counts.by_wording) == (1, 1)
 
 
-def test_equal_texts_are_told_from_near_ones() -> None:
-    corpus = corpus_of([A, A, NEAR_A], texts=["one text", "one text", "another text"])
-    seen = judged(corpus, answer(0, 1, 2), (0, 1, 2), (0, 1, 2))
-    assert [isinstance(note, Repeat) and note.same_text for note in seen.direct.notes] == [False, True, False]
+def test_a_repeat_by_vector_and_another_by_wording_are_two_by_either() -> None:
+    same = "the same words here"
+    corpus = corpus_of([A, NEAR_A, B, C], texts=[same, "quite another text", same, "and a third one"])
+    counts = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2, 3), (0, 3)).direct.counts
+    assert (counts.by_vector, counts.by_wording, counts.by_either) == (1, 1, 2)
 
 
-def test_a_copy_that_was_kept_is_still_called_a_copy_on_the_right() -> None:
-    corpus = corpus_of([A, NEAR_A, B])
-    seen = judged(corpus, answer(0, 1, 2), (0, 2), (0, 1))
-    assert isinstance(seen.proxied.notes[1], Repeat)
+def test_the_yardstick_is_the_same_whatever_the_policy_cuts_at() -> None:
+    corpus = corpus_of([A, NEAR_A, B, C])
+    wide, narrow = (
+        judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 2), policy=policy) for policy in (FIXED, NARROW)
+    )
+    assert wide.yardstick == narrow.yardstick == pytest.approx(0.2, abs=1e-3)
+    assert wide.direct.counts.by_vector == narrow.direct.counts.by_vector == 1
+
+
+def test_a_copy_to_selection_that_the_yardstick_does_not_see_is_counted_as_beyond() -> None:
+    corpus = corpus_of([A, (0.7, 0.714, 0.0, 0.0), C, D])  # 0.3 apart, the yardstick is at 0.2
+    far = choosing(dataclasses.replace(FIXED.selection, threshold=Fixed(value=0.4)))
+    assert judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 2, 3), policy=far).direct.counts.beyond == 1
+    assert judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 2)).direct.counts.beyond == 0
 
 
 def test_what_is_no_copy_and_still_went_out_was_passed_over() -> None:
-    corpus = corpus_of([A, B, C, D])
-    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 3))
-    assert seen.direct.notes[2] == PassedOver()
-
-
-def test_what_a_cluster_reaches_through_a_third_result_is_named_by_its_cluster() -> None:
-    corpus = corpus_of([C, D, BETWEEN_C_AND_D, A])
-    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1), (0, 3), policy=SINGLE)
-    note = seen.direct.notes[1]
-    assert isinstance(note, Repeat)
-    assert note.place == 0
-    assert note.distance == pytest.approx(1.0)  # farther than the cut: the candidate between them joins them
+    seen = judged(corpus_of([A, B, C, D]), answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 3))
+    assert only(seen.direct.notes[2]) == PassedOver()
 
 
 def test_what_lies_beyond_the_pool_came_from_further_down() -> None:
-    corpus = corpus_of([A, NEAR_A, B, C])
-    seen = judged(corpus, answer(0, 1, 2), (0, 1), (0, 3))
-    assert seen.proxied.notes[1] == CameIn(rank=None)
+    seen = judged(corpus_of([A, NEAR_A, B, C]), answer(0, 1, 2), (0, 1), (0, 3))
+    assert only(seen.proxied.notes[1]) == CameIn(rank=None)
 
 
-def test_a_pool_with_enough_distinct_results_is_judged_without_its_tail() -> None:
-    relative = judged(corpus_of([A, B, C, A]), answer(0, 1, 2, 3), (0, 1), (0, 1), policy=DEFAULT, first=3)
-    assert relative.threshold == pytest.approx(0.2)  # 0.20 x the median of three distances of 1
+def test_the_cuts_of_the_page_are_those_of_the_policy() -> None:
+    seen = judged(corpus_of([A, B, C, D]), answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 2), policy=SHIPPED)
+    assert seen.cuts[0] < seen.cuts[1]
+    assert seen.short_factor == pytest.approx(1.33)
 
 
-def test_a_pool_that_lacks_distinct_results_is_judged_with_its_tail() -> None:
-    corpus = corpus_of([A, A, B, C])
-    small = judged(corpus, answer(0, 1), (0, 1), (0, 2), policy=DEFAULT, first=2)
-    grown = judged(corpus, answer(0, 1, 2, 3), (0, 1), (0, 2), policy=DEFAULT, first=2)
-    assert small.threshold == pytest.approx(0.02)  # two equal vectors: clipped from below
-    assert grown.threshold > small.threshold
+def test_a_policy_that_reads_no_texts_and_diversifies_is_explained_as_well() -> None:
+    seen = judged(corpus_of([A, NEAR_A, B]), answer(0, 1, 2), (0, 1), (0, 2), policy=choosing(SCALED_MMR))
+    copy = only(seen.direct.notes[1])
+    assert isinstance(copy, CopyOf)
+    assert (copy.link, seen.short_factor) == (Link.DISTANCE, 1.0)
 
 
 def test_equal_answers_are_unchanged() -> None:
-    corpus = corpus_of([A, B, C])
-    seen = judged(corpus, answer(0, 1, 2), (0, 1), (0, 1))
+    seen = judged(corpus_of([A, B, C]), answer(0, 1, 2), (0, 1), (0, 1))
     assert not seen.changed
     assert seen.first_kept
-    assert seen.direct.notes == seen.proxied.notes == (None, None)
+    assert seen.direct.notes == seen.proxied.notes == ((), ())
 
 
 def test_another_first_result_is_noticed() -> None:
-    corpus = corpus_of([A, B, C])
-    seen = judged(corpus, answer(0, 1, 2), (0, 1), (1, 0))
+    seen = judged(corpus_of([A, B, C]), answer(0, 1, 2), (0, 1), (1, 0))
     assert seen.changed
     assert not seen.first_kept
 
@@ -116,7 +191,13 @@ def test_one_of_several_equal_texts_stands_for_the_others() -> None:
     seen = judged(corpus, answer(0, 1, 2), (0, 2), (1, 2))
     assert not seen.changed
     assert seen.first_kept
-    assert seen.direct.notes == seen.proxied.notes == (None, None)
+    assert seen.direct.notes == seen.proxied.notes == ((), ())
+
+
+def test_of_equal_texts_the_one_shown_has_the_notes_of_the_one_chosen() -> None:
+    corpus = corpus_of([A, A, NEAR_A, NEAR_A], texts=[BANS, BANS, LIFTS, LIFTS])
+    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1), (0, 3))
+    assert seen.proxied.notes[1] == (CameIn(rank=3), KeptApart(place=0, veto=Veto.NEGATION, from_copy=False))
 
 
 def test_an_empty_collection_compares_as_empty() -> None:

@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import pytest
 from rich.console import Console, RenderableType
 
-from support.policies import DEFAULT
+from support.demo_policies import SHIPPED
 from support.tiny_corpus import A, B, C, D, answer, chunk, corpus_of
-from vecsieve.proxy.demo.comparison import CameIn, Comparison, Counts, Note, PassedOver, Pool, Repeat, Side, compare
+from vecsieve.proxy.demo.comparison import (
+    Alike,
+    CameIn,
+    Comparison,
+    CopyOf,
+    Counts,
+    KeptApart,
+    Note,
+    PassedOver,
+    Side,
+    compare,
+)
 from vecsieve.proxy.demo.corpus import Chunk, Corpus
+from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
 from vecsieve.proxy.demo.summary import Summary, Timing
+from vecsieve.proxy.selection.values import Link, Veto
 
 SUMMARY = Summary(
-    questions=40, results=320, by_vector=(96, 0), by_wording=(110, 8), with_repeats=(30, 0), changed=30, first_kept=39
+    questions=40,
+    results=320,
+    by_vector=(96, 0),
+    by_wording=(110, 8),
+    by_either=(112, 9),
+    with_repeats=(30, 7),
+    changed=30,
+    first_kept=39,
+    left_out={Link.IDENTICAL: 60, Link.DISTANCE: 20, Link.CONTAINMENT: 5},
+    beyond=11,
+    kept_apart=4,
+)
+NOTHING = Summary(
+    questions=0,
+    results=0,
+    by_vector=(0, 0),
+    by_wording=(0, 0),
+    by_either=(0, 0),
+    with_repeats=(0, 0),
+    changed=0,
+    first_kept=0,
+    left_out={},
+    beyond=0,
+    kept_apart=0,
 )
 
 
@@ -26,43 +63,99 @@ def printed(renderable: RenderableType, *, width: int = 120, encoding: str = "ut
     return stream.read()
 
 
-def side(*notes: Note | None, by_vector: int = 0) -> Side:
+def side(*notes: Note | None, repeats: int = 0, first_text: int = 0) -> Side:
     return Side(
         rows=tuple(range(len(notes))),
-        texts=("",) * len(notes),
-        notes=notes,
-        counts=Counts(results=len(notes), by_vector=by_vector, by_wording=0),
+        texts=tuple(f"text {first_text + row}" for row in range(len(notes))),
+        notes=tuple(() if note is None else (note,) for note in notes),
+        counts=Counts(results=len(notes), by_vector=0, by_wording=0, by_either=repeats, kept_apart=0, beyond=0),
     )
 
 
+def compared(direct: Side, proxied: Side, *, short_factor: float = 1.33) -> Comparison:
+    return Comparison(direct=direct, proxied=proxied, cuts=(0.05, 0.25), short_factor=short_factor, yardstick=0.1234)
+
+
 def table(corpus: Corpus, direct: Side, proxied: Side, *, width: int = 120) -> str:
-    return printed(answers_table(corpus, Comparison(direct=direct, proxied=proxied, threshold=0.11)), width=width)
+    return printed(answers_table(corpus, compared(direct, proxied)), width=width)
+
+
+def copy(link: Link, *, similarity: float = 0.9, is_longer: bool = False) -> CopyOf:
+    return CopyOf(place=0, link=link, similarity=similarity, cut=0.15, is_longer=is_longer)
 
 
 FOUR = corpus_of([A, B, C, D])
+VETOES = {
+    Veto.TENANT: "another tenant's",
+    Veto.SOURCE: "its source stays",
+    Veto.VERSION: "versions differ",
+    Veto.DATE: "dates differ",
+    Veto.AMOUNT: "amounts differ",
+    Veto.NUMBER: "numbers differ",
+    Veto.NEGATION: "opposite words",
+}
 
 
 @pytest.mark.parametrize(
     ("note", "words"),
     [
-        (Repeat(place=1, distance=0.0, same_text=True), "= same text as 2"),
-        (Repeat(place=0, distance=0.0214, same_text=False), "= repeats 1 (distance 0.021)"),
-        (PassedOver(), "- left out for variety"),
+        (copy(Link.IDENTICAL, similarity=1.0), "= same text as 1"),
+        (copy(Link.CONTAINMENT, similarity=0.83), "= 83% of its words are in 1"),
+        (copy(Link.CONTAINMENT, similarity=0.83, is_longer=True), "= holds 83% of the words of 1"),
+        (copy(Link.SPAN, similarity=0.8), "= overlaps 1: 80% of the shorter"),
+        (copy(Link.DISTANCE, similarity=0.875), "= near 1: 0.125 apart, cut 0.150"),
+        (copy(Link.JACCARD, similarity=0.95), "= words 95% like 1"),
+        (copy(Link.INDEL, similarity=0.95), "= words 95% like 1"),
+        (copy(Link.MINHASH, similarity=0.95), "= words 95% like 1"),
+        (copy(Link.SIMHASH, similarity=0.95), "= words much like 1"),
+        *(
+            (KeptApart(place=0, veto=veto, from_copy=False), f"! kept beside 1: {words}")
+            for veto, words in VETOES.items()
+        ),
+        (Alike(place=0, distance=0.2, cut=0.15, share=None), "~ like 1: 0.200 apart, cut 0.150"),
+        (Alike(place=0, distance=0.2, cut=None, share=None), "~ like 1: 0.200 apart"),
+        (Alike(place=0, distance=0.2, cut=0.15, share=0.5625), "~ 56% of its words are in 1"),
+        (PassedOver(), "- left out, nothing stands for it"),
         (CameIn(rank=12), "+ came in, was number 12"),
         (CameIn(rank=None), "+ came in from further down"),
     ],
 )
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [80, 100, 120])
 def test_every_note_is_said_in_words_that_fit(note: Note, words: str, width: int) -> None:
     assert words in table(FOUR, side(None, note), side(None), width=width)
 
 
-def test_the_headings_say_how_many_results_repeat() -> None:
-    shown = table(FOUR, side(None, None, None, by_vector=2), side(None, None, None))
+@pytest.mark.parametrize("width", [100, 120])
+def test_who_differs_from_a_copy_says_so(width: int) -> None:
+    note = KeptApart(place=0, veto=Veto.NEGATION, from_copy=True)
+    assert "! kept beside a copy of 1: opposite words" in table(FOUR, side(None, note), side(None), width=width)
+
+
+def test_every_guard_has_its_words() -> None:
+    assert set(VETOES) == set(Veto) - {Veto.NONE}
+
+
+def test_what_came_in_and_is_kept_apart_says_both() -> None:
+    proxied = dataclasses.replace(
+        side(None, None), notes=((), (CameIn(rank=9), KeptApart(place=0, veto=Veto.VERSION, from_copy=False)))
+    )
+    shown = table(FOUR, side(None, None), proxied)
+    assert "+ came in, was number 9" in shown
+    assert "! kept beside 1: versions differ" in shown
+
+
+def test_the_headings_say_how_many_results_repeat_and_how_many_changed_places() -> None:
+    shown = table(FOUR, side(None, None, None, repeats=2), side(None, None, None, first_text=1))
     assert "Asked directly" in shown
     assert "Asked through VecSieve" in shown
-    assert "2 of 3 repeat a result above" in shown
-    assert "no repeats" in shown
+    assert "2 of 3 repeat a result above, 1 left out" in shown
+    assert "no repeats, 1 came in" in shown
+
+
+def test_the_headings_of_equal_answers_say_nothing_of_changes() -> None:
+    shown = table(FOUR, side(None, None), side(None, None))
+    assert "left out" not in shown
+    assert "came in" not in shown
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
@@ -98,15 +191,37 @@ def test_text_that_looks_like_markup_is_shown_as_it_stands() -> None:
 
 
 def test_a_terminal_without_line_characters_gets_plain_ones() -> None:
-    comparison = Comparison(direct=side(None), proxied=side(None), threshold=0.1)
+    comparison = compared(side(None), side(None))
     shown = printed(answers_table(FOUR, comparison), encoding="ascii")
     assert shown.isascii()
     assert "module.name0" in shown
 
 
-def test_the_legend_says_the_threshold() -> None:
-    comparison = Comparison(direct=side(None), proxied=side(None), threshold=0.1234)
-    assert "at most 0.123" in printed(legend(comparison), width=200)
+def test_the_legend_says_by_what_repeats_are_counted_and_nothing_of_signs_that_do_not_occur() -> None:
+    shown = printed(legend(compared(side(None), side(None))), width=200)
+    assert "vectors within 0.123 of a result above, or 50% of its wording in one" in shown
+    assert len(shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("note", "words", "names_the_cut"),
+    [
+        (copy(Link.IDENTICAL), "= a copy: the result it names stands for it", False),
+        (copy(Link.DISTANCE), "= a copy: the result it names stands for it", True),
+        (KeptApart(place=0, veto=Veto.NUMBER, from_copy=False), "! a look-alike that a guard keeps", False),
+        (Alike(place=0, distance=0.2, cut=0.15, share=None), "~ a look-alike that stays", True),
+    ],
+)
+def test_the_legend_explains_the_signs_that_occur(note: Note, words: str, names_the_cut: bool) -> None:
+    shown = printed(legend(compared(side(None, None, None, note), side(None))), width=300)
+    assert words in shown
+    cut = "from 0.050 below 1 result to 0.250 below 3, 1.33 times that for two short texts"
+    assert (cut in shown) is names_the_cut
+
+
+def test_where_short_texts_have_no_cut_of_their_own_the_legend_says_nothing_of_them() -> None:
+    shown = printed(legend(compared(side(None, copy(Link.DISTANCE)), side(None), short_factor=1.0)), width=300)
+    assert "to 0.250 below 1." in shown
 
 
 def test_the_added_time_is_said_with_its_sign_and_both_medians() -> None:
@@ -129,6 +244,8 @@ def test_the_summary_shows_counts_and_shares_of_both_sides(width: int) -> None:
     assert "0 (0%)" in shown
     assert "110 (34%)" in shown
     assert "8 (2%)" in shown
+    assert "112 (35%)" in shown
+    assert "9 (3%)" in shown
 
 
 def test_the_summary_says_what_changed_and_what_did_not() -> None:
@@ -138,16 +255,29 @@ def test_the_summary_says_what_changed_and_what_did_not() -> None:
     assert "first result stayed first in 39 of 40" in shown
 
 
-def test_a_summary_of_nothing_divides_by_nothing() -> None:
-    nothing = Summary(
-        questions=0, results=0, by_vector=(0, 0), by_wording=(0, 0), with_repeats=(0, 0), changed=0, first_kept=0
-    )
-    assert "0 (0%)" in printed(summary_table(nothing))
+def test_the_summary_says_why_results_were_left_out_and_which_repeats_stay() -> None:
+    shown = printed(summary_table(SUMMARY), width=300)
+    reasons = "same text 60, one text in the other 5, near by vector 20"
+    assert f"Left out for a result above: 85 ({reasons}), 11 of them no repeats by this count." in shown
+    assert "Repeats that stay: 9, 4 of them because a guard says they differ." in shown
+
+
+def test_the_summary_names_its_yardstick() -> None:
+    shown = printed(summary_table(SUMMARY), width=400)
+    assert "not the one VecSieve chooses by" in shown
+    assert "within 0.20 x the typical distance" in shown
+
+
+def test_a_summary_of_nothing_divides_by_nothing_and_gives_no_reasons() -> None:
+    shown = printed(summary_table(NOTHING), width=300)
+    assert "0 (0%)" in shown
+    assert "Left out" not in shown
+    assert "Repeats that stay: 0." in shown
 
 
 def test_a_real_comparison_can_be_shown() -> None:
     corpus = corpus_of([A, A, B, C])
-    pool = Pool(answer=answer(0, 1, 2, 3), first=4, policy=DEFAULT)
+    pool = Pool(answer=answer(0, 1, 2, 3), first=4, policy=SHIPPED)
     seen = compare(corpus, pool, direct=answer(0, 1, 2), proxied=answer(0, 2, 3))
     shown = printed(answers_table(corpus, seen))
     assert "1 of 3 repeat a result above" in shown

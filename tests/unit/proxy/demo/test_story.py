@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from support.policies import DEFAULT
+from support.demo_policies import SHIPPED
 from vecsieve.proxy.demo.choosing import Choice
 from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.corpus import load as load_corpus
 from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates
+from vecsieve.proxy.selection.values import Candidates, Metadata
 
 
 class Exact:
@@ -43,11 +43,14 @@ class Distinct(Exact):
     """The same through the proxy's selection."""
 
     def ask(self, vector: Vectors, *, limit: int) -> Answer:
-        pool = super().ask(vector, limit=160)
+        pool = super().ask(vector, limit=40)
         candidates = Candidates(
-            scores=np.asarray(pool.scores), vectors=self.corpus.vectors[list(pool.rows)], magnitude=False
+            scores=np.asarray(pool.scores),
+            vectors=self.corpus.vectors[list(pool.rows)],
+            magnitude=False,
+            metadata=Metadata(texts=tuple(self.corpus.chunks[row].text for row in pool.rows)),
         )
-        keep = select(candidates, top_k=limit, policy=DEFAULT).keep
+        keep = select(candidates, top_k=limit, policy=SHIPPED.selection).keep
         return Answer(
             rows=tuple(pool.rows[place] for place in keep),
             scores=tuple(pool.scores[place] for place in keep),
@@ -71,7 +74,7 @@ def said(to: Console) -> str:
 
 
 def stage_of(corpus: Corpus, proxied: type[Exact]) -> Stage:
-    return Stage(corpus=corpus, direct=Exact(corpus), proxied=proxied(corpus), policy=DEFAULT, pools=(40, 160))
+    return Stage(corpus=corpus, direct=Exact(corpus), proxied=proxied(corpus), policy=SHIPPED, pools=(40, 160))
 
 
 def told(corpus: Corpus, proxied: type[Exact], choice: Choice) -> str:
@@ -82,7 +85,7 @@ def told(corpus: Corpus, proxied: type[Exact], choice: Choice) -> str:
 
 def test_the_corpus_is_written_into_the_engine_and_not_through_the_proxy(corpus: Corpus) -> None:
     direct, proxied, to = Exact(corpus), Exact(corpus), console()
-    load(Stage(corpus=corpus, direct=direct, proxied=proxied, policy=DEFAULT, pools=(40, 160)), to)
+    load(Stage(corpus=corpus, direct=direct, proxied=proxied, policy=SHIPPED, pools=(40, 160)), to)
     assert (direct.written, proxied.written) == (len(corpus.chunks), 0)
     assert f"{len(corpus.chunks)}/{len(corpus.chunks)}" in said(to)
 
@@ -90,9 +93,10 @@ def test_the_corpus_is_written_into_the_engine_and_not_through_the_proxy(corpus:
 def test_the_story_names_the_question_shows_both_lists_the_cost_and_all_questions(corpus: Corpus) -> None:
     text = told(corpus, Distinct, Choice(index=35))
     assert "Question 36: How do I keep a list sorted while inserting into it?" in text
-    assert "4 of 8 repeat a result above" in text
-    assert "no repeats" in text
+    assert "4 of 8 repeat a result above, 4 left out" in text
+    assert "no repeats, 4 came in" in text
     assert "= same text as" in text
+    assert "of its words are in" in text
     assert "+ came in, was number" in text
     assert "+1.5 ms" in text
     assert "All 42 questions, 336 results" in text
@@ -118,7 +122,7 @@ def test_a_proxy_that_changes_nothing_is_reported_as_such(corpus: Corpus) -> Non
 def test_both_sides_are_asked_the_same_number_of_times_for_the_page(corpus: Corpus) -> None:
     direct, proxied = Exact(corpus), Exact(corpus)
     tell(
-        Stage(corpus=corpus, direct=direct, proxied=proxied, policy=DEFAULT, pools=(40, 160)),
+        Stage(corpus=corpus, direct=direct, proxied=proxied, policy=SHIPPED, pools=(40, 160)),
         Choice(index=0),
         console(),
     )

@@ -1,0 +1,24 @@
+"""Policies as the demo's proxy resolves them, with one part changed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from vecsieve.config.policy import PolicySettings
+from vecsieve.proxy.resolved import ResolvedPolicy, resolved
+from vecsieve.proxy.selection.policy import Fixed, Policy, Threshold
+
+SHIPPED = resolved(PolicySettings(), mode=None)
+
+
+def choosing(selection: Policy) -> ResolvedPolicy:
+    """The shipped policy, choosing otherwise."""
+    return dataclasses.replace(SHIPPED, selection=selection)
+
+
+def cutting(threshold: Threshold) -> ResolvedPolicy:
+    """The shipped policy under another threshold."""
+    return choosing(dataclasses.replace(SHIPPED.selection, threshold=threshold))
+
+
+FIXED = cutting(Fixed(value=0.1))
