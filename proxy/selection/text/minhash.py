@@ -24,7 +24,7 @@ _BLOCK = 8192
 def _factors() -> Hashes:
     """One odd number (128,) a permutation: x -> x * number modulo 2^64 is one to one. Any stable source of bits would do.
 
-    Multiplying is enough, because the 3-grams are mixed well already; mixing once more took fifteen times as long.
+    Multiplying is enough, because the 3-grams are mixed well already; mixing once more takes ten times as long.
     """
     return np.array([xxhash.xxh64_intdigest(b"permutation", seed=i) | 1 for i in range(BANDS * ROWS)], np.uint64)
 

@@ -25,8 +25,8 @@ CONTAINED_AT_LEAST = 8
 # without this bound, 1.9 % with it, for 0.4 % of the copies.
 COVERED_AT_LEAST = np.float32(0.5)
 
-# Pairs of so many owners of a 3-gram at most are counted one by one, more of them by a matrix product: with 200 texts,
-# products alone take ten times as long, and pairs alone would be 50 million if a thousand texts were all the same.
+# Pairs of so many owners of a 3-gram at most are counted one by one, more of them by a matrix product: with 200 texts
+# either way alone takes four times as long, and a thousand texts that are all the same would have 50 million pairs.
 FEW = 8
 
 # So many shared 3-grams are counted in one product: 16 MB for a thousand texts.
