@@ -69,8 +69,16 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _oppose(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Whether of some pair one has only the one side and the other only the other."""
-    return any(side ^ 1 in other and side ^ 1 not in one and side not in other for side in one)
+    """Whether of some pair one has only the one side, and the other has the other side, alone or beside the first.
+
+    "Leading and trailing" says more than "trailing": what strips both ends is not what strips the right one.
+    """
+    return _leaves_out(one, other) or _leaves_out(other, one)
+
+
+def _leaves_out(one: frozenset[int], other: frozenset[int]) -> bool:
+    """Whether ``one`` has a side of which only ``other`` has the opposite."""
+    return any(side ^ 1 in other and side ^ 1 not in one for side in one)
 
 
 def _denying(plain: str, words: list[str]) -> set[str]:

@@ -155,3 +155,11 @@ def test_every_pair_has_two_sides_and_no_word_on_both() -> None:
         assert all(left)
         assert all(right)
         assert not left & right, line
+
+
+def test_both_sides_of_an_opposite_are_not_one_of_them() -> None:
+    both = polarity("Return a copy of the bytes with leading and trailing whitespace removed")
+    one = polarity("Return a copy of the bytes with trailing whitespace removed")
+    assert contradict(both, one)
+    assert contradict(one, both)
+    assert not contradict(both, both)
