@@ -32,6 +32,12 @@ prefix is an error, except those that Kubernetes makes beside a Service of that 
 The file is read as YAML 1.2: `on` and `off` are words, booleans are `true` and `false`, a key given twice is an error,
 aliases work and merge keys (`<<`) do not. Text is never turned into a number nor a number into text. Examples, each
 explained, are in [config/examples](../config/examples).
+
+How near is a copy, and which policy to choose: the default reads texts where there are some and vectors everywhere; the
+preset `vectors` reads no payload, `tickets` is generous, `classical` is the usual recipe, to compare with; `vecsieve
+evaluate` judges any of them on labelled queries, `vecsieve calibrate` measures a collection.
+
+![The cut by place on the page, and a policy for each kind of collection](choosing.svg)
 """
 
 _RULES = """\

@@ -62,12 +62,15 @@ def _tag(info: FieldInfo | None, model: type[BaseModel]) -> tuple[str, ...]:
     return tuple(entry.tag for choice in choices for entry in get_args(choice) if hasattr(entry, "tag"))
 
 
+THRESHOLDS: tuple[type[BaseModel], ...] = (FixedThreshold, RelativeThreshold, GrowingThreshold)
+
+
 def _unknown(key: str, parents: tuple[type[BaseModel], ...]) -> str:
     if key == "<<":
         return "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)"
     if parents == (FixedThreshold,) and key in {"relative", "min", "max"}:
         return "fixed alone, or relative with min and max"
-    others = {FixedThreshold, RelativeThreshold, GrowingThreshold} - set(parents)
+    others = [model for model in THRESHOLDS if model not in parents]
     if len(others) == 2 and any(key in members(model) for model in others):
         return f"{', '.join(members(parents[0]))}: {key} is of another kind of threshold"
     if parents == (RuleSettings,) and key in members(PolicySettings):

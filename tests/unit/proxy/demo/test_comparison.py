@@ -86,9 +86,7 @@ def test_a_look_alike_that_a_guard_keeps_says_so_in_both_lists_and_is_counted() 
 
 
 def test_who_differs_from_a_copy_that_is_not_shown_names_the_result_that_stands_for_the_copy() -> None:
-    neither, left, right = (
-        f"Return the string with {ends} blanks removed" for ends in ("outer", "left", "right")
-    )
+    neither, left, right = (f"Return the string with {ends} blanks removed" for ends in ("outer", "left", "right"))
     between = (0.9997, 0.0245, 0.0, 0.0)
     corpus = corpus_of([A, NEAR_A, between, C], texts=[neither, left, right, "quite another text stands here"])
     seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 2, 3))

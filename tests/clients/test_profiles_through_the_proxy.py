@@ -1,0 +1,90 @@
+"""A profile in a running proxy: loaded, obeyed, reloaded while it runs; and the page that explains what was left out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient, models
+
+from support.profiles import profile
+from support.stack import embedded, exchange, serve
+from vecsieve.proxy.profiles import encoded
+
+
+@dataclass(frozen=True, slots=True)
+class Urls:
+    direct: str
+    proxy: str
+    admin: str
+
+
+ANGLES = (0.0, 0.2, 1.0, 1.2, 2.0, 2.2, 3.0)  # neighbours 0.2 radians apart: a cosine distance of 0.02
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("profiles")
+
+
+@pytest.fixture(scope="module")
+def stack(folder: Path) -> Iterator[Urls]:
+    settings = {
+        "VECSIEVE_PROFILES_RELOAD_SECONDS": "0.2",
+        "VECSIEVE_EXPLAIN_KEEP": "10",
+        "VECSIEVE_POLICY_SHORT": "allow",
+    }
+    with embedded() as direct, serve(direct, "--profiles", str(folder), environment=settings) as (proxy, admin):
+        yield Urls(direct, proxy, admin)
+
+
+def page(stack: Urls) -> list[int]:
+    client = QdrantClient(url=stack.proxy, check_compatibility=False)
+    found = client.query_points("pairs", query=[1.0, 0.0], limit=4).points
+    return [int(point.id) for point in found]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collection(stack: Urls) -> None:
+    client = QdrantClient(url=stack.direct, check_compatibility=False)
+    client.create_collection("pairs", vectors_config=models.VectorParams(size=2, distance=models.Distance.COSINE))
+    points = [
+        models.PointStruct(id=i, vector=[float(np.cos(a)), float(np.sin(a))], payload={}) for i, a in enumerate(ANGLES)
+    ]
+    client.upsert("pairs", points=points, wait=True)
+
+
+def until(check: Callable[[], bool], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not check() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert check()
+
+
+def test_a_profile_that_arrives_while_the_proxy_runs_decides_what_is_a_copy(stack: Urls, folder: Path) -> None:
+    path = folder / "pairs.json"
+    apart = profile(collection="pairs", dimension=2, how="labelled", cut=0.0)
+    path.write_bytes(encoded(apart))
+    until(lambda: page(stack) == [0, 1, 2, 3])
+    path.write_bytes(encoded(profile(collection="pairs", dimension=2, how="labelled", cut=0.05)))
+    until(lambda: page(stack) == [0, 2, 4, 6])
+
+
+def test_the_request_itself_has_the_last_word(stack: Urls) -> None:
+    body = json.dumps({"query": [1.0, 0.0], "limit": 4}).encode()
+    said = {"x-vecsieve-distance-threshold": "0"}
+    answer = exchange(stack.proxy, "POST", "/collections/pairs/points/query", body, said)
+    assert [point["id"] for point in json.loads(answer.body)["result"]["points"]] == [0, 1, 2, 3]
+
+
+def test_the_admin_port_says_who_was_left_out_and_why(stack: Urls) -> None:
+    until(lambda: page(stack) == [0, 2, 4, 6])
+    shown = json.loads(exchange(stack.admin, "GET", "/explain").body)
+    text = json.dumps(shown)
+    assert "vectors" in text
+    assert '"pairs"' in text
