@@ -45,6 +45,7 @@ class RequestHead:
     method: str
     path: str  # raw, percent-encoding kept, without the query string
     content_type: str = ""
+    host: str = ""  # the upstream host this request goes to, where a backend has one a collection; "" elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ class Search:
     offset: int
     pages: bool  # the client named an offset, even zero: it reads one list page by page
     query: npt.NDArray[np.float32] | None  # (d,) the dense query vector, when the request carries one
+    most: int | None = None  # no more candidates than this may be asked for, by the request itself or the backend's limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,7 @@ class Pool:
     ("" is the unnamed one); None when the request named the vector and nothing was found out.
     ``compared_by``: the name of the vector in ``vectors``, asked for or found; None where no candidate has one.
     ``unusable``: how many candidates came without a usable vector.
+    ``alone``: candidates that are never merged with others, such as the point that a search was made by.
     """
 
     scores: npt.NDArray[np.float64]
@@ -121,6 +124,7 @@ class Pool:
     vector_name: str | None = None
     compared_by: str | None = None
     unusable: int = 0
+    alone: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:

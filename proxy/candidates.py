@@ -30,7 +30,7 @@ def from_pool(pool: Pool, search: Search, *, tenant_keys: tuple[str, ...], field
         vectors=pool.vectors,
         magnitude=pool.magnitude,
         query=search.query,
-        tenants=_tenants(pool, len(tenant_keys)) if tenant_keys else None,
+        tenants=_tenants(pool, len(tenant_keys)) if tenant_keys or pool.alone else None,
         text_lengths=None if known.texts is None else _lengths(known.texts),
         metadata=known,
     )
@@ -42,15 +42,17 @@ def asked_for(tenant_keys: tuple[str, ...], fields: Fields) -> tuple[tuple[str, 
 
 
 def _tenants(pool: Pool, tenant_keys: int) -> npt.NDArray[np.int64]:
-    """(n,) one number per tenant. A candidate that lacks a key shares a tenant with nobody.
+    """(n,) one number per tenant. A candidate that lacks a key, or stands alone, shares a tenant with nobody.
 
     Values are compared as upstream's bytes: two spellings of one value keep candidates apart, which is the safe error.
     """
     numbers: dict[tuple[bytes | None, ...], int] = {}
-    tenants = np.empty(pool.size, dtype=np.int64)
+    tenants = np.zeros(pool.size, dtype=np.int64)
     for row, fields in enumerate(pool.fields):
         key = fields[:tenant_keys]
         tenants[row] = -1 - row if None in key else numbers.setdefault(key, len(numbers))
+    for row in pool.alone:
+        tenants[row] = -1 - row
     return tenants
 
 

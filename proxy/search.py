@@ -77,6 +77,7 @@ def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | No
 
 def _size(search: Search, policy: ResolvedPolicy, cap: int | None) -> int | None:
     window = search.offset + search.top_k
+    cap = _least(cap, search.most)
     if search.pages:
         size = page_fetch_k(search.top_k, search.offset, policy=policy, cap=cap)
         return None if size is None or size < window else size
@@ -220,6 +221,12 @@ class Searcher:
                 self._scaling.saw(collection, pool.compared_by, dimension=dimension, median=median, size=size)
 
 
+def _least(one: int | None, other: int | None) -> int | None:
+    """The smaller of two caps, of which none may be known."""
+    known = [cap for cap in (one, other) if cap is not None]
+    return min(known, default=None)
+
+
 def untouched(pool: Pool) -> Selection:
     """The client's own page, as a selection that did nothing."""
     each = _whole(pool)
@@ -251,11 +258,14 @@ def _judged(reply: Reply, planned: Plan) -> Reply:
 
 
 def _is_blind(attempt: Attempt) -> bool:
-    """Whether there are candidates, and not one with a vector to compare."""
+    """Whether there are candidates, and not one with a vector or a text to compare."""
     if attempt.reply is None:
         return False
     pools = [pool for pool, size in zip(attempt.reply.pools, attempt.plan, strict=True) if size is not None]
-    return any(pool.size for pool in pools) and all(pool.unusable == pool.size for pool in pools)
+    if not any(pool.size for pool in pools) or any(pool.unusable < pool.size for pool in pools):
+        return False
+    keys = len(attempt.policy.tenant_keys)
+    return not any(any(fields[keys:]) for pool in pools for fields in pool.fields)
 
 
 def _first_sizes(attempt: Attempt) -> tuple[int, ...]:
@@ -269,6 +279,7 @@ def _may_grow(search: Search, policy: ResolvedPolicy) -> bool:
 
 
 def _next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None) -> int:
+    cap = _least(cap, search.most)
     if search.pages:
         return grown_page_fetch_k(size, policy=policy, cap=cap)
     return grown_fetch_k(size, policy=policy, cap=cap)

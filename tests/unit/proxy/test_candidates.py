@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.payloads import PATHS, SEARCH, candidates, fields, raw_pool
+from vecsieve.adapters.contract import Pool, Search
 from vecsieve.proxy.candidates import asked_for, from_pool
 from vecsieve.proxy.fields import Fields
 from vecsieve.proxy.selection.values import Candidates, Metadata
@@ -243,3 +244,13 @@ def test_a_candidates_names_and_texts_do_not_depend_on_its_neighbours(
 
 def test_the_support_knows_every_path_of_the_fields() -> None:
     assert {*PATHS, "chunk_size", "chunk_overlap"} == set(Fields.__slots__)
+
+
+def test_a_candidate_that_stands_alone_shares_a_tenant_with_nobody() -> None:
+    pool = Pool(
+        scores=np.zeros(3), vectors=np.ones((3, 2), np.float32), magnitude=False, fields=((), (), ()), alone=(1,)
+    )
+    search = Search(top_k=2, offset=0, pages=False, query=None)
+    tenants = from_pool(pool, search, tenant_keys=(), fields=NOTHING).tenants
+    assert tenants is not None
+    assert tenants.tolist() == [0, -2, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -221,3 +222,11 @@ async def test_a_small_collection_that_cannot_fill_the_page_is_selected_from_onc
     answer = await Searcher(ToyAdapter()).improve(attempt, ToyUpstream(ranking([0, 0, 0, 1])).fetch, cap=None)
     assert families_of(answer) == [[0, 0, 0, 1]]
     assert next(runs) == 1
+
+
+async def test_a_search_that_names_its_own_most_is_widened_no_further() -> None:
+    parsed = call((4, None))
+    bounded = replace(parsed, searches=(replace(parsed.searches[0], most=10),))
+    assert plan(bounded, policy(), None) == (10,)
+    assert plan(bounded, policy(), 8) == (8,)
+    assert plan(replace(parsed, searches=(replace(parsed.searches[0], most=4),)), policy(), None) is None
