@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,8 +11,8 @@ from hypothesis import given
 from support.oracles import median
 from support.pools import angles, damaged
 from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.policy import Fixed, Relative
-from vecsieve.proxy.selection.thresholds import median_distance, resolve
+from vecsieve.proxy.selection.policy import Fixed, Growing, Relative
+from vecsieve.proxy.selection.thresholds import FLAT, agreement, cuts, median_distance, resolve, tempered
 from vecsieve.proxy.selection.values import FloatMatrix
 
 RELATIVE = Relative(factor=0.2, minimum=0.02, maximum=0.3)
@@ -54,3 +56,47 @@ def test_the_relative_cut_is_clipped(scale: float, cut: float) -> None:
 @pytest.mark.parametrize("value", [0.0, 0.15, 2.0])
 def test_a_fixed_cut_does_not_look_at_the_pool(value: float) -> None:
     assert resolve(Fixed(value=value), 0.7) == value
+
+
+GROWING = Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.01)
+
+
+@given(damaged(largest=60))
+def test_agreement_is_the_correlation_of_ranks_with_distances(rows: FloatMatrix) -> None:
+    # Invariant: Pearson's r of i + j with the distance of i and j, by its definition; 1 where nothing varies.
+    geometry = measure(rows, magnitude=False)
+    chosen = np.flatnonzero(geometry.usable)[:50]
+    distance = geometry.distance[np.ix_(chosen, chosen)].astype(np.float64)
+    first, second = np.triu_indices(len(chosen), 1)
+    values, depth = distance[first, second], (first + second).astype(np.float64)
+    if len(values) < 2 or values.std() * depth.std() * len(values) <= FLAT:
+        assert agreement(geometry) == 1.0
+    elif values.std() > 1e-6:
+        assert agreement(geometry) == pytest.approx(np.corrcoef(values, depth)[0, 1], abs=1e-4)
+
+
+def test_agreement_does_not_mind_a_model_that_squeezes_all_distances_together() -> None:
+    random = np.random.default_rng(3)
+    rows = (random.standard_normal((30, 16)) * np.linspace(0.1, 2.0, 30)[:, None] + 1.0).astype(np.float32)
+    geometry = measure(rows, magnitude=False)
+    squeezed = replace(geometry, distance=geometry.distance * np.float32(0.1))
+    assert agreement(squeezed) == pytest.approx(agreement(geometry), abs=1e-5)
+
+
+@pytest.mark.parametrize(("correlation", "share"), [(-0.5, 0.4), (0.0, 0.4), (0.075, 0.5), (0.15, 1.0), (0.9, 1.0)])
+def test_the_cut_is_tempered_between_wary_and_trusted(correlation: float, share: float) -> None:
+    assert tempered(GROWING, correlation) == pytest.approx(share)
+    assert tempered(replace(GROWING, trusted=0.0), correlation) == 1.0
+    assert tempered(RELATIVE, correlation) == 1.0
+
+
+def test_a_growing_cut_grows_to_its_limit() -> None:
+    found = cuts(GROWING, 1.0, 10)
+    assert found == pytest.approx([resolve(GROWING, 1.0, kept=kept) for kept in range(10)])
+    assert found[1:] == pytest.approx([0.15, 0.2437, 0.3236, 0.3959, 0.4628, 0.5, 0.5, 0.5, 0.5], abs=1e-4)
+    assert cuts(GROWING, 0.05, 3)[1:] == pytest.approx([0.01, 0.01218], abs=1e-5)
+
+
+def test_other_cuts_are_the_same_everywhere() -> None:
+    assert cuts(Fixed(value=0.1), 0.9, 3) == [0.1, 0.1, 0.1]
+    assert cuts(RELATIVE, 0.5, 3) == pytest.approx([0.1] * 3)
