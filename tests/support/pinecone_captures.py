@@ -43,7 +43,11 @@ def folder() -> Path | None:
 def recordings() -> dict[str, list[Captured]]:
     """Recording -> its requests in the order they were sent; empty where there are none."""
     found = folder()
-    files = [] if found is None else sorted((*found.glob("py*_*sync.json"), *found.glob("ts*_fetch.json")))
+    files = (
+        []
+        if found is None
+        else sorted(file for form in ("py*_sync", "py*_asyncio", "ts*_fetch") for file in found.glob(f"{form}.json"))
+    )
     return {file.stem: [_captured(made) for made in json.loads(file.read_bytes())["requests"]] for file in files}
 
 
