@@ -17,6 +17,7 @@ from vecsieve.config.schema import RuleSettings, Settings
 from vecsieve.config.values import Backend
 
 OF_PYVERSITY = frozenset({"msd", "cover", "ssd"})
+QDRANT_IDLE_SECONDS = 5.0  # actix-web's keep-alive, which Qdrant leaves as it is
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -65,6 +66,29 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
         if parse_upstream(url).leads_to(address):
             wanted = f"the database: {name} ({text}) is VecSieve itself"
             yield _contradiction(("upstream", "url"), shown(url), wanted, (name,))
+    yield from _of_pinecone(settings) if settings.backend == "pinecone" else _of_qdrant(settings)
+
+
+def _of_qdrant(settings: Settings) -> Iterator[Contradiction]:
+    idle = settings.upstream.pool_idle_seconds
+    if idle >= QDRANT_IDLE_SECONDS:
+        wanted = f"a number below {QDRANT_IDLE_SECONDS:g}, because Qdrant closes idle connections then"
+        yield _contradiction(("upstream", "pool_idle_seconds"), shown(idle), wanted, ("backend",))
+
+
+def _of_pinecone(settings: Settings) -> Iterator[Contradiction]:
+    upstream, own = settings.upstream, settings.pinecone
+    if upstream.path_prefix:
+        at: Path = ("upstream", "path_prefix")
+        yield _contradiction(at, shown(upstream.path_prefix), "nothing, because backend is pinecone", ("backend",))
+    if own.index_host is not None:
+        for name, text in (("listen", settings.listen), ("admin", settings.admin)):
+            if parse_upstream(own.index_host).leads_to(parse_address(text)):
+                wanted = f"an index: {name} ({text}) is VecSieve itself"
+                yield _contradiction(("pinecone", "index_host"), shown(own.index_host), wanted, (name,))
+    if settings.workers > 1 and upstream.url.startswith("http://") and own.index_host is None:
+        wanted = "1, because a plain http control plane is for tests: its hosts are known to one process alone"
+        yield _contradiction(("workers",), shown(settings.workers), wanted, ("upstream", "url"))
 
 
 def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:

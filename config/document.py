@@ -12,6 +12,7 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from vecsieve.config.backends import DEFAULTS
 from vecsieve.config.environment import PREFIX
 from vecsieve.config.fields import members, models_in, wanted_of
 from vecsieve.config.presets import PRESETS
@@ -40,6 +41,10 @@ evaluate` judges any of them on labelled queries, `vecsieve calibrate` measures 
 ![The cut by place on the page, and a policy for each kind of collection](choosing.svg)
 """
 
+_BACKENDS = """\
+The defaults above are Qdrant's. With another `backend` these differ, unless they are given:
+"""
+
 _RULES = """\
 `rules` is a list. The first rule whose patterns match the backend and the collection gives the policy; where none
 matches, `policy` holds. A rule says only what differs: its own members are laid on its preset's, those on `policy`,
@@ -52,7 +57,15 @@ _PRESETS = "A rule's `preset` lays these members on `policy`:"
 
 def page() -> str:
     """The whole of docs/settings.md."""
-    parts = [_HEAD, "".join(_sections()), "## rules\n\n", _RULES, "\n", *_table(RuleSettings, "rules[…]."), "\n"]
+    parts = [
+        _HEAD,
+        "".join(_sections()),
+        "## Defaults of a backend\n\n",
+        _BACKENDS,
+        "\n| backend | members |\n|---|---|\n",
+    ]
+    parts += [f"| `{name}` | {_members(defaults)} |\n" for name, defaults in DEFAULTS.items()]
+    parts += ["\n## rules\n\n", _RULES, "\n", *_table(RuleSettings, "rules[…]."), "\n"]
     parts += ["## Presets\n\n", _PRESETS, "\n\n| preset | members |\n|---|---|\n"]
     parts += [f"| `{name}` | {_members(preset)} |\n" for name, preset in PRESETS.items()]
     return "".join(parts)

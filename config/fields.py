@@ -70,10 +70,11 @@ def is_list(info: FieldInfo) -> bool:
 
 def wanted_of(info: FieldInfo) -> str:
     """What may be written there, as a phrase that fits behind *wanted*."""
-    for entry in info.metadata:
-        if isinstance(entry, Wanted):
-            return entry.phrase
-    words = _words(_bare(info.annotation)) or (_phrase(info),)
+    whole = next((entry.phrase for entry in info.metadata if isinstance(entry, Wanted)), None)
+    if whole is not None:
+        return whole
+    inner = tuple(entry.phrase for entry in _inner_metadata(info.annotation) if isinstance(entry, Wanted))
+    words = inner or _words(_bare(info.annotation)) or (_phrase(info),)
     return alternatives((*words, "none") if NoneType in get_args(info.annotation) else words)
 
 

@@ -35,6 +35,10 @@ class FetchSettings(Model):
     page_cap: Count = Field(
         default=1000, description="deepest raw rank a paged search may need; deeper pages pass through"
     )
+    adaptive: bool = Field(
+        default=False,
+        description="begin at 2 × top_k, go up to factor while pages want more, and down again; where bytes cost money",
+    )
 
 
 class FixedThreshold(Model):

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from vecsieve.config.backends import with_defaults
 from vecsieve.config.model import Model, NoneWord
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.values import (
     Backend,
+    BudgetBytes,
     Count,
+    HostPatterns,
     HostPort,
+    IndexUrl,
     Mode,
     PathPrefix,
     Pattern,
     PresetName,
+    PublicUrl,
     Seconds,
     SecondsOrZero,
     Share,
@@ -29,7 +34,9 @@ from vecsieve.config.values import (
 class UpstreamSettings(Model):
     """The database, and how it is spoken to."""
 
-    url: UpstreamUrl = Field(default="http://127.0.0.1:6333", description="Qdrant's own port on this machine")
+    url: UpstreamUrl = Field(
+        default="http://127.0.0.1:6333", description="Qdrant's own port on this machine; for Pinecone the control plane"
+    )
     path_prefix: PathPrefix = Field(
         default="", description="what stands before /collections in the paths that clients send"
     )
@@ -43,12 +50,34 @@ class UpstreamSettings(Model):
         default=256,
         description="open connections to the database per process, for reads; writes have as many of their own",
     )
-    pool_idle_seconds: Annotated[float, Field(gt=0.0, lt=5.0)] = Field(
+    pool_idle_seconds: Seconds = Field(
         default=3.0,
-        description="Qdrant closes idle connections at 5 s, and a write on a dying one is lost; linkerd 3 s",
+        description="below 5 for Qdrant, which closes idle connections then: a request on a dying one is lost; linkerd 3 s",
     )
     dns_ttl_seconds: Seconds = Field(
         default=10.0, description="a moved Service is found within that time; PgBouncer 15 s"
+    )
+
+
+class PineconeSettings(Model):
+    """What only Pinecone needs: an index is a host of its own, and the bytes of replies are billed."""
+
+    index_host: Annotated[IndexUrl | None, NoneWord] = Field(
+        default=None, description="where /query and the like go when a path names no index: one index, fixed"
+    )
+    allowed_hosts: HostPatterns = Field(
+        default=("*.svc.*.pinecone.io", "*.svc.private.*.pinecone.io", "*.pinecone.io"),
+        description="what /_i/<host>/… may name. Https, port 443 and public addresses only; a name without * may also "
+        "have a private address, as private endpoints do",
+    )
+    public_url: Annotated[PublicUrl | None, NoneWord] = Field(
+        default=None,
+        description="what stands before /_i/<host> in the hosts that clients are told; none: http and the Host they used",
+    )
+    egress_budget_bytes: Annotated[BudgetBytes | None, NoneWord] = Field(
+        default=None,
+        description="bytes that may be fetched a UTC month beyond the plain answers, then searches pass through; "
+        "counted in memory: a restart begins anew",
     )
 
 
@@ -174,6 +203,7 @@ class Settings(Model):
         default=True, description="one response header on intercepted answers says what was done"
     )
     upstream: UpstreamSettings = UpstreamSettings()
+    pinecone: PineconeSettings = PineconeSettings()
     limits: LimitSettings = LimitSettings()
     shadow: ShadowSettings = ShadowSettings()
     profiles: ProfileSettings = ProfileSettings()
@@ -181,3 +211,8 @@ class Settings(Model):
     overrides: OverrideSettings = OverrideSettings()
     policy: PolicySettings = PolicySettings()
     rules: tuple[RuleSettings, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_its_backends_defaults(cls, tree: object) -> object:
+        return with_defaults(tree)

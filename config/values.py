@@ -8,9 +8,10 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, Field
 
 from vecsieve.config.addresses import listen_address, path_prefix, upstream_url
+from vecsieve.config.hosts import host_pattern, index_url, public_url
 
 Mode = Literal["on", "shadow", "off"]
-Backend = Literal["qdrant"]
+Backend = Literal["qdrant", "pinecone"]
 Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
@@ -19,6 +20,7 @@ PresetName = Literal["conservative", "balanced", "aggressive", "heavy", "classic
 
 LARGEST_COUNT = 2_147_483_647  # a signed 32-bit number: what sockets and C parsers below us can hold
 LONGEST_SECONDS = 86_400.0  # a day: longer waits are a slip of units
+LARGEST_BUDGET_BYTES = 10**15  # a petabyte a month: more is a slip of units
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ CosineDistance = Annotated[float, Field(ge=0.0, le=2.0)]
 Seconds = Annotated[float, Field(gt=0.0, le=LONGEST_SECONDS)]
 SecondsOrZero = Annotated[float, Field(ge=0.0, le=LONGEST_SECONDS)]
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
+BudgetBytes = Annotated[int, Field(ge=1, le=LARGEST_BUDGET_BYTES)]
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], AfterValidator(_distinct), Wanted("a list of names, each once")]
 Ties = Annotated[tuple[Tie, ...], AfterValidator(_distinct), Wanted(f"a list of {', '.join(get_args(Tie))}, each once")]
@@ -53,4 +56,19 @@ UpstreamUrl = Annotated[
 ]
 PathPrefix = Annotated[
     str, AfterValidator(path_prefix), Wanted("a path such as /qdrant, without a closing slash, or nothing")
+]
+HostPatterns = Annotated[
+    tuple[Annotated[str, AfterValidator(host_pattern)], ...],
+    AfterValidator(_distinct),
+    Wanted("a list of host names such as *.example.com, each once, perhaps with a port, * within one label"),
+]
+IndexUrl = Annotated[
+    str,
+    AfterValidator(index_url),
+    Wanted("the host of an index such as docs-abc123.svc.aped-4627-b74a.pinecone.io, http(s)://host:port"),
+]
+PublicUrl = Annotated[
+    str,
+    AfterValidator(public_url),
+    Wanted("http or https, host and perhaps port and path such as https://vecsieve.example.com"),
 ]

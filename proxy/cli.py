@@ -41,7 +41,12 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file
 def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     config: ConfigFile = None,
     backend: Annotated[str | None, typer.Option(help="Backend dialect.", show_default="qdrant")] = None,
-    upstream: Annotated[str | None, typer.Option(help="The database's URL.", show_default=False)] = None,
+    upstream: Annotated[
+        str | None, typer.Option(help="The database's URL; Pinecone: the control plane's.", show_default=False)
+    ] = None,
+    index_host: Annotated[
+        str | None, typer.Option(help="Pinecone: the one index that plain paths lead to.", show_default=False)
+    ] = None,
     listen: Annotated[str | None, typer.Option(help="host:port for clients; port 0 picks one.")] = None,
     admin: Annotated[str | None, typer.Option(help="host:port for health and metrics.")] = None,
     mode: Annotated[ModeFlag | None, typer.Option(help="Overrides every policy's mode.")] = None,
@@ -55,6 +60,7 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     flags = {
         "backend": backend,
         "upstream.url": upstream,
+        "pinecone.index_host": index_host,
         "listen": listen,
         "admin": admin,
         "mode": None if mode is None else mode.value,

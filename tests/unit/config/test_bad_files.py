@@ -15,6 +15,9 @@ HOST_PORT = "host:port such as 127.0.0.1:6343, an IPv6 host in brackets"
 URL = "http or https, host and port such as http://127.0.0.1:6333, without credentials, path or query"
 PREFIX = "a path such as /qdrant, without a closing slash, or nothing"
 COUNT = "a whole number from 1 to 2147483647"
+INDEX = "the host of an index such as docs-abc123.svc.aped-4627-b74a.pinecone.io, http(s)://host:port or none"
+HOSTS = "a list of host names such as *.example.com, each once, perhaps with a port, * within one label"
+PUBLIC = "http or https, host and perhaps port and path such as https://vecsieve.example.com or none"
 SECONDS = "a number above 0, at most 86400"
 HIDDEN = "a rule that can be reached: rules[0] matches all that it matches"
 
@@ -160,8 +163,17 @@ MESSAGES = {
     "path_prefix_with_closing_slash": [
         f'upstream.path_prefix: wanted {PREFIX}; saw "/qdrant/"',
     ],
+    "pinecone_that_leads_home": [
+        'upstream.path_prefix: wanted nothing, because backend is pinecone; saw "/pc"',
+        "workers: wanted 1, because a plain http control plane is for tests: its hosts are known to one process alone; saw 2",
+    ],
+    "pinecone_hosts": [
+        f'pinecone.index_host: wanted {INDEX}; saw "ftp://idx.svc.x.pinecone.io"',
+        f'pinecone.allowed_hosts: wanted {HOSTS}; saw ["*.example.com", "*.example.com"]',
+        f'pinecone.public_url: wanted {PUBLIC}; saw "vecsieve.example.com"',
+    ],
     "pool_idle_beyond_the_database": [
-        "upstream.pool_idle_seconds: wanted a number above 0, below 5; saw 5",
+        "upstream.pool_idle_seconds: wanted a number below 5, because Qdrant closes idle connections then; saw 5.0",
     ],
     "python_tag": [
         "listen: wanted a plain mapping, list or value; saw the tag tag:yaml.org,2002:python/object/apply:os.system on line 1",
@@ -180,7 +192,7 @@ MESSAGES = {
         f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
     ],
     "rule_for_no_backend": [
-        'rules[0].backend: wanted a pattern that matches qdrant; saw "qrdant"',
+        'rules[0].backend: wanted a pattern that matches qdrant or pinecone; saw "qrdant"',
     ],
     "rule_that_orders_by_no_mmr": [
         'rules[0].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
@@ -256,7 +268,7 @@ MESSAGES = {
         "<file>, line 1, column 9: wanted YAML; saw undefined alias 'base'",
     ],
     "unknown_backend": [
-        'backend: wanted qdrant; saw "pinecone"',
+        'backend: wanted qdrant or pinecone; saw "opensearch"',
     ],
     "unknown_key": [
         "limits.conections: wanted a known key (did you mean connections?); saw 100",

@@ -1,0 +1,45 @@
+"""Defaults that depend on the backend: laid beneath what the user gives, so that `check` shows what is really used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+Tree = Mapping[str, object]
+
+DEFAULTS: Mapping[str, Mapping[str, Tree]] = MappingProxyType(
+    {
+        "pinecone": MappingProxyType(
+            {
+                # Idle: each index is far away and has its own TLS handshakes to save; load balancers on the way
+                # give 60 s (AWS ALB, nginx), Envoy itself an hour.
+                "upstream": MappingProxyType({"url": "https://api.pinecone.io", "pool_idle_seconds": 50.0}),
+                # A fetch of 1,000 ids is one request line: 41 kB of UUIDs. Envoy, which answers there, takes 60 KiB.
+                "limits": MappingProxyType({"head_line_bytes": 65_536}),
+                # Reply bytes are billed, and a pool comes with its vectors: 21 kB each at 1536 dimensions.
+                "policy": MappingProxyType({"fetch": MappingProxyType({"adaptive": True})}),
+            }
+        ),
+    }
+)
+
+
+def with_defaults(tree: object) -> object:
+    """The tree with its backend's own defaults beneath it; what is no mapping, or names no such backend, as it is."""
+    if not isinstance(tree, Mapping):
+        return tree
+    backend = tree.get("backend")
+    beneath = DEFAULTS.get(backend) if isinstance(backend, str) else None
+    if beneath is None:
+        return tree
+    return {**tree, **{name: _laid(tree.get(name, {}), members) for name, members in beneath.items()}}
+
+
+def _laid(section: object, members: Tree) -> object:
+    """A section the user wrote over the backend's; one that was built, or is wrong, stays as it is."""
+    if not isinstance(section, Mapping):
+        return section
+    deeper = {
+        name: _laid(section.get(name, {}), below) for name, below in members.items() if isinstance(below, Mapping)
+    }
+    return {**members, **section, **deeper}

@@ -1,0 +1,82 @@
+"""A backend's own defaults lie beneath what the user gives, however it is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from vecsieve.config.backends import DEFAULTS, with_defaults
+from vecsieve.config.load import load
+from vecsieve.config.schema import LimitSettings, Settings, UpstreamSettings
+from vecsieve.proxy.cli import app
+
+QDRANT, PINECONE = "http://127.0.0.1:6333", "https://api.pinecone.io"
+
+
+@pytest.mark.parametrize(("backend", "url"), [("qdrant", QDRANT), ("pinecone", PINECONE)])
+def test_check_prints_the_url_that_the_backend_really_gets(
+    backend: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VECSIEVE_CONFIG", raising=False)
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"backend: {backend}\n", encoding="utf-8")
+    printed = CliRunner().invoke(app, ["check", "--config", str(file)]).output
+    assert f"  url: {url}\n" in printed
+    again = tmp_path / "again.yaml"
+    again.write_text(printed, encoding="utf-8")
+    assert load(file=again, environment={}, flags={}) == load(file=file, environment={}, flags={})
+
+
+def test_settings_that_name_no_backend_are_qdrants() -> None:
+    assert Settings().upstream.url == QDRANT
+    assert Settings() == Settings(backend="qdrant")
+
+
+@pytest.mark.parametrize(
+    ("environment", "flags"),
+    [({"VECSIEVE_BACKEND": "pinecone"}, {}), ({}, {"backend": "pinecone"})],
+)
+def test_a_backend_from_the_environment_or_a_flag_brings_its_defaults(
+    environment: dict[str, str], flags: dict[str, object]
+) -> None:
+    settings = load(file=None, environment=environment, flags=flags)
+    assert settings.upstream.url == PINECONE
+    assert settings.upstream.pool_idle_seconds == 50.0
+    assert settings.limits.head_line_bytes == 65_536
+
+
+def test_what_is_given_beats_them_member_by_member() -> None:
+    flags = {"backend": "pinecone", "upstream.url": "http://127.0.0.1:5080", "limits.in_flight": 7}
+    settings = load(file=None, environment={}, flags=flags)
+    assert settings.upstream.url == "http://127.0.0.1:5080"
+    assert settings.upstream.pool_idle_seconds == 50.0
+    assert (settings.limits.in_flight, settings.limits.head_line_bytes) == (7, 65_536)
+
+
+def test_a_section_that_was_built_stays_as_it_was_built() -> None:
+    settings = Settings(backend="pinecone", upstream=UpstreamSettings(), limits=LimitSettings())
+    assert settings.upstream == UpstreamSettings()
+    assert settings.limits == LimitSettings()
+
+
+@pytest.mark.parametrize(
+    "tree", [None, 3, {}, {"backend": 3}, {"backend": "other"}, {"backend": "qdrant", "upstream": 4}]
+)
+def test_everything_else_is_left_as_it_is(tree: object) -> None:
+    assert with_defaults(tree) is tree
+
+
+def test_a_wrong_section_is_still_found_wrong() -> None:
+    tree = with_defaults({"backend": "pinecone", "limits": 4})
+    assert isinstance(tree, dict)
+    assert tree["limits"] == 4
+    assert tree["upstream"] == dict(DEFAULTS["pinecone"]["upstream"])
+
+
+def test_the_public_control_plane_may_have_many_workers_and_a_plain_one_with_a_fixed_index_too() -> None:
+    plain = {"upstream.url": "http://127.0.0.1:5080", "pinecone.index_host": "http://127.0.0.1:5081"}
+    for own in ({}, plain):
+        settings = load(file=None, environment={}, flags={"backend": "pinecone", "workers": 4, **own})
+        assert settings.workers == 4
