@@ -1,9 +1,12 @@
 """What differs between vector databases, and nothing else: bytes and arrays in, bytes and arrays out.
 
 contract          the five verbs, their values and their two exceptions
+content_types     which of them may hold JSON
 json_spans        where members and elements stand in a JSON text, exactly
 json_vectors      dense vectors set aside before the structure is read, with proof
 json_floats       arrays of numbers to numpy
+json_sparse       sparse vectors to numpy
+json_kept         some of an array's elements, cut from their text
 qdrant_rest       Qdrant over REST: the adapter, composed of
   qdrant_paths      which requests are ranked searches
   qdrant_request    what a search asks for, and its bytes asking for more
@@ -14,6 +17,19 @@ qdrant_rest       Qdrant over REST: the adapter, composed of
   qdrant_vectors    the vectors of a reply as one matrix
   qdrant_restore    the client's answer, cut from the reply
 qdrant_dialect    Qdrant's errors and refusals
+pinecone_rest     Pinecone over REST: the adapter, composed of
+  pinecone_paths      which requests are ranked searches
+  pinecone_query      what a query asks for
+  pinecone_records    what a records search asks for
+  pinecone_documents  what a documents search asks for
+  pinecone_members    a request's members, one by one
+  pinecone_fields     the fields it wants
+  pinecone_sizes      how many candidates a reply can hold
+  pinecone_request    the parsed search, and its bytes asking for more
+  pinecone_matches    where a reply's matches stand
+  pinecone_reply      the pool in them
+  pinecone_restore    the client's answer, cut from the reply
+pinecone_dialect  Pinecone's errors
 """
 
 from __future__ import annotations
@@ -22,8 +38,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from vecsieve.adapters.contract import Adapter, Dialect
+from vecsieve.adapters.pinecone_dialect import PineconeDialect
+from vecsieve.adapters.pinecone_rest import PineconeRest
 from vecsieve.adapters.qdrant_dialect import QdrantDialect
 from vecsieve.adapters.qdrant_rest import QdrantRest
 
-ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"qdrant": QdrantRest})
-DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType({"qdrant": QdrantDialect})
+ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"pinecone": PineconeRest, "qdrant": QdrantRest})
+DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType({"pinecone": PineconeDialect, "qdrant": QdrantDialect})

@@ -23,7 +23,9 @@ class Reason(StrEnum):
     AMBIGUOUS_FIELD = "ambiguous_field"  # both spellings of a field, a duplicate key, a number that is no plain integer
     UNSUPPORTED_FIELD = "unsupported_field"  # a member whose meaning this adapter does not know exactly
     PAYLOAD_SELECTOR = "payload_selector"  # the payload selection could not be widened and restored exactly
-    NOTHING_TO_DO = "nothing_to_do"  # a batch in which no item is ours
+    NOTHING_TO_DO = (
+        "nothing_to_do"  # no item of a batch is ours; or nothing to compare, or no more than asked for, can be had
+    )
 
 
 class Unsupported(Exception):  # noqa: N818 - it is a verdict on the request, not an error of anybody's
@@ -86,7 +88,7 @@ class Search:
     offset: int
     pages: bool  # the client named an offset, even zero: it reads one list page by page
     query: npt.NDArray[np.float32] | None  # (d,) the dense query vector, when the request carries one
-    most: int | None = None  # no more candidates than this may be asked for, by the request itself or the backend's limits
+    most: int | None = None  # how many candidates may be asked for at most: the request's limit, or the backend's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

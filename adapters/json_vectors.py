@@ -99,3 +99,22 @@ def guess_vectors(body: bytes, names: Collection[str]) -> list[Span]:
             start = end
         position = body.find(_MEMBER, start)
     return found
+
+
+def guess_arrays(body: bytes, name: str) -> list[Span]:
+    """What looks like a flat array of numbers as a member of this name, wherever one stands.
+
+    Not where another array ends right before it: so stand the values of a sparse vector, behind its indices.
+    """
+    needle = json.dumps(name, ensure_ascii=False).encode(errors="replace") + b":["
+    found: list[Span] = []
+    position = body.find(needle)
+    while position >= 0:
+        start = end = position + len(needle) - 1
+        if body[start : start + 2] in _OPENINGS and body[max(position - 2, 0) : position] != b"],":
+            end = body.find(b"]", start) + 1
+            if not end:
+                break
+            found.append((start, end))
+        position = body.find(needle, end)
+    return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote_to_bytes
 
+from vecsieve.adapters.content_types import may_be_json
 from vecsieve.adapters.contract import Operation, RequestHead
 
 BACKEND = "qdrant"
@@ -29,7 +30,7 @@ ROUTES = {
 
 def classify(head: RequestHead) -> Operation | None:
     """Name the ranked search a request head stands for; None for everything else. Total."""
-    if head.method != "POST" or not head.path.startswith("/") or not _may_be_json(head.content_type):
+    if head.method != "POST" or not head.path.startswith("/") or not may_be_json(head.content_type):
         return None
     segments = [segment for segment in head.path.split("/") if segment]
     if len(segments) not in {4, 5} or segments[0] != "collections" or segments[2] != "points":
@@ -39,12 +40,6 @@ def classify(head: RequestHead) -> Operation | None:
     if name is None or collection is None:
         return None
     return Operation(backend=BACKEND, name=name, collection=collection)
-
-
-def _may_be_json(content_type: str) -> bool:
-    """Absent is left to the server's own judgement: its refusal of the widened request is replayed."""
-    essence = content_type.partition(";")[0].strip().lower()
-    return essence in {"", "application/json"} or (essence.startswith("application/") and essence.endswith("+json"))
 
 
 def _decoded(segment: str) -> str | None:

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.json_kept import Edit, kept_inside
 from vecsieve.adapters.json_spans import Span, cuts, members
 from vecsieve.adapters.qdrant_points import Point, member_cut, members_of
 from vecsieve.adapters.qdrant_reply import Ranked, ReplyDocument
 from vecsieve.adapters.qdrant_request import Document, Plan
-
-_Edit = tuple[int, int, bytes]
 
 
 def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
@@ -34,35 +33,15 @@ def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.
 
 
 def _kept(reply: ReplyDocument, plan: Plan, ranked: Ranked, kept: list[int]) -> list[bytes]:
-    """The inside of the array. A point brings the separator that stood before it: keeping all changes nothing."""
-    start, end = ranked.array
-    points, source = ranked.points, reply.source
-    if not points:
-        return [source.cut(start + 1, end - 1)]
-    if not kept:
-        return []
-    pieces = [source.cut(start + 1, points[0].span[0])]
-    for place, index in enumerate(kept):
-        if place:
-            pieces.append(source.cut(points[index - 1].span[1], points[index].span[0]) if index else b",")
-        pieces += _restored(reply, plan, points[index])
-    pieces.append(source.cut(points[-1].span[1], end - 1))
-    return pieces
+    def edits(index: int) -> list[Edit]:
+        return _edits(reply, plan, ranked.points[index])
+
+    return kept_inside(reply.source, ranked.array, [point.span for point in ranked.points], kept, edits)
 
 
-def _restored(reply: ReplyDocument, plan: Plan, point: Point) -> list[bytes]:
-    pieces: list[bytes] = []
-    position = point.span[0]
-    for start, end, replacement in sorted(_edits(reply, plan, point)):
-        pieces += (reply.source.cut(position, start), replacement)
-        position = end
-    pieces.append(reply.source.cut(position, point.span[1]))
-    return pieces
-
-
-def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[_Edit]:
+def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[Edit]:
     """What must change in a point: disjoint edits, no order."""
-    edits: list[_Edit] = []
+    edits: list[Edit] = []
     dropped: set[str] = set()
     wanted = plan.vectors.wanted
     if wanted is False:
@@ -76,7 +55,7 @@ def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[_Edit]:
     return edits + _member_edits(reply, point, dropped) if dropped else edits
 
 
-def _member_edits(reply: ReplyDocument, point: Point, dropped: set[str]) -> list[_Edit]:
+def _member_edits(reply: ReplyDocument, point: Point, dropped: set[str]) -> list[Edit]:
     """Take members out of a point, or make them null where the server would have written null."""
     values = {"payload": point.payload, "vector": point.vector}
     present = [(name, span) for name, span in values.items() if name in dropped and span is not None]
@@ -88,7 +67,7 @@ def _member_edits(reply: ReplyDocument, point: Point, dropped: set[str]) -> list
     return [(*span, b"") for span in found if span is not None]
 
 
-def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[_Edit]:
+def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[Edit]:
     """Leave of a ``vector`` value what a client that selected ``names`` is shown."""
     start, end = span
     first = text[start : start + 1]
@@ -105,7 +84,7 @@ def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[_Edit
     return [(cut, until, b"") for cut, until in cuts(found, found.keys() - set(kept))]
 
 
-def _payload_edits(text: bytes, span: Span, added: tuple[str, ...]) -> list[_Edit]:
+def _payload_edits(text: bytes, span: Span, added: tuple[str, ...]) -> list[Edit]:
     """Take the keys that were asked for by us alone out of a payload."""
     if text[span[0] : span[0] + 1] != b"{":
         return []

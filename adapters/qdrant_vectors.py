@@ -12,14 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from vecsieve.adapters.json_floats import Row, decode_matrix, stack
 from vecsieve.adapters.json_spans import Span, members
-
-# A dense matrix over the union of sparse indices: no wider, and no larger than 64 MiB.
-MAX_SPARSE_WIDTH = 65_536
-MAX_SPARSE_CELLS = 2**24
+from vecsieve.adapters.json_sparse import numbers, sparse_matrix
 
 # Cosine collections return normalised vectors; float16 and turbo4 storage leave about this much slack.
 UNIT_TOLERANCE = 1e-3
@@ -77,7 +73,7 @@ def compare(values: Sequence[bytes | None]) -> Compared:
         return _measured(*decode_matrix([b"" if value is None else value for value in values]))
     none_proven = (False,) * len(values)
     if sample.startswith(b"{"):
-        return _measured(_sparse_matrix([_sparse(value) for value in values]), none_proven)
+        return _measured(sparse_matrix(values), none_proven)
     return _measured(stack([_pooled(value) for value in values]), none_proven)
 
 
@@ -101,46 +97,5 @@ def _is_dense(value: bytes) -> bool:
 
 def _pooled(value: bytes | None) -> Row | None:
     """The mean of a multivector's rows; None when it is no list of equally long lists of numbers."""
-    rows = _numbers(value)
+    rows = numbers(value)
     return rows.mean(axis=0) if rows is not None and rows.ndim == 2 and rows.size else None
-
-
-def _numbers(value: bytes | None) -> Row | None:
-    # The same guard as in json_floats: numpy would turn these literals and strings into numbers.
-    if value is None or any(mark in value for mark in (b'"', b"t", b"f", b"n", b"{")):
-        return None
-    try:
-        rows = np.array(orjson.loads(value), dtype=np.float64)
-    except (ValueError, OverflowError):  # ValueError: not JSON, or ragged
-        return None
-    return rows if np.isfinite(rows).all() else None
-
-
-def _sparse(value: bytes | None) -> tuple[npt.NDArray[np.int64], Row] | None:
-    """Indices and values of a sparse vector; None when it is none, or empty."""
-    if value is None or not value.startswith(b"{"):
-        return None
-    found = members(value, (0, len(value)))
-    if found.keys() != {"indices", "values"}:
-        return None
-    indices, numbers = (_numbers(value[found[key].value : found[key].end]) for key in ("indices", "values"))
-    if indices is None or numbers is None or indices.shape != numbers.shape or indices.ndim != 1 or not indices.size:
-        return None
-    return indices.astype(np.int64), numbers
-
-
-def _sparse_matrix(rows: Sequence[tuple[npt.NDArray[np.int64], Row] | None]) -> npt.NDArray[np.float32]:
-    present = [row[0] for row in rows if row is not None]
-    union = np.unique(np.concatenate(present)) if present else np.zeros(0, dtype=np.int64)
-    if len(union) > MAX_SPARSE_WIDTH or len(union) * len(rows) > MAX_SPARSE_CELLS:
-        union = union[:0]
-    matrix = np.full((len(rows), len(union)), np.nan, dtype=np.float32)
-    if not len(union):
-        return matrix
-    with np.errstate(over="ignore"):
-        for index, row in enumerate(rows):
-            if row is not None:
-                matrix[index] = 0.0
-                matrix[index, np.searchsorted(union, row[0])] = row[1]
-    matrix[~np.isfinite(matrix).all(axis=1)] = np.nan
-    return matrix

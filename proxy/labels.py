@@ -34,6 +34,8 @@ class OperationName(StrEnum):
     RECOMMEND_BATCH = "recommend_batch"
     DISCOVER = "discover"
     DISCOVER_BATCH = "discover_batch"
+    RECORDS_SEARCH = "records_search"
+    DOCUMENTS_SEARCH = "documents_search"
     OTHER = "other"
 
     @classmethod
@@ -43,6 +45,16 @@ class OperationName(StrEnum):
 
 
 _OPERATIONS: Mapping[str | None, OperationName] = {member.value: member for member in OperationName}
+
+_OF_PINECONE = (OperationName.QUERY, OperationName.RECORDS_SEARCH, OperationName.DOCUMENTS_SEARCH, OperationName.OTHER)
+
+
+def operations_of(backend: str) -> tuple[OperationName, ...]:
+    """What a process that speaks to this backend can name: a process speaks to one, and series of others would be dead."""
+    if backend == "pinecone":
+        return _OF_PINECONE
+    only = set(_OF_PINECONE) - {OperationName.QUERY, OperationName.OTHER}
+    return tuple(member for member in OperationName if member not in only)
 
 
 class FailOpen(StrEnum):

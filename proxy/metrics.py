@@ -32,6 +32,7 @@ from vecsieve.proxy.metrics_catalogue import (
     HistogramSpec,
     Label,
     Spec,
+    values_of,
 )
 from vecsieve.proxy.report import Figures, Report
 
@@ -214,4 +215,4 @@ def _unbound(spec: Spec, registry: CollectorRegistry) -> Counter | Gauge | Histo
 def _combinations(labels: tuple[Label, ...], backend: str) -> Iterator[tuple[str, ...]]:
     if not labels:
         return iter(())  # it has one series already
-    return product(*((backend,) if label.name == BACKEND.name else label.values for label in labels))
+    return product(*(values_of(label, backend) for label in labels))

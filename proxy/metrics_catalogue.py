@@ -32,6 +32,7 @@ from vecsieve.proxy.labels import (
     Side,
     Stage,
     UpstreamError,
+    operations_of,
 )
 
 PREFIX = "vecsieve_"
@@ -94,10 +95,18 @@ def _label(name: str, *sets: Iterable[StrEnum]) -> Label:
     return Label(name, tuple(member.value for each in sets for member in each))
 
 
-BACKEND = Label("backend", ("qdrant", "other"))
+BACKEND = Label("backend", ("qdrant", "pinecone", "other"))
 _OPERATION = _label("operation", OperationName)
 _OUTCOME = _label("outcome", Outcome)
 _SEARCH_OUTCOME = _label("outcome", [outcome for outcome in Outcome if outcome is not Outcome.PASSTHROUGH])
+
+
+def values_of(label: Label, backend: str) -> tuple[str, ...]:
+    """The values a label may take in a process that speaks to this backend."""
+    if label is BACKEND:
+        return (backend,)
+    return tuple(operations_of(backend)) if label is _OPERATION else label.values
+
 
 TRAFFIC: tuple[Spec, ...] = (
     CounterSpec("requests_total", "Requests that ended.", (BACKEND, _OPERATION, _OUTCOME)),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters import qdrant_vectors
+from vecsieve.adapters import json_sparse
 from vecsieve.adapters.json_spans import Span
 from vecsieve.adapters.qdrant_vectors import compare, find_best, named
 
@@ -130,10 +130,10 @@ def test_products_of_sparse_rows_are_those_of_the_sparse_vectors(rows: list[dict
 
 
 def test_sparse_vectors_too_wide_for_a_matrix_are_unusable(monkeypatch: pytest.MonkeyPatch) -> None:
-    width = qdrant_vectors.MAX_SPARSE_WIDTH
+    width = json_sparse.MAX_SPARSE_WIDTH
     assert compare([sparse(list(range(width)), [1.0] * width)]).unusable == 0
     assert compare([sparse(list(range(width + 1)), [1.0] * (width + 1))]).unusable == 1
-    monkeypatch.setattr(qdrant_vectors, "MAX_SPARSE_CELLS", 3)
+    monkeypatch.setattr(json_sparse, "MAX_SPARSE_CELLS", 3)
     assert compare([sparse([1, 2], [1.0, 1.0])] * 2).unusable == 2
 
 

@@ -1,0 +1,107 @@
+"""Reading a Pinecone search reply: its list, and the pool in it.
+
+What is not understood with certainty is Malformed, never guessed. Vectors are compared by direction whatever the index
+measures: what a reply shows does not tell its metric, and two copies point the same way under each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import Malformed, Needs, Pool
+from vecsieve.adapters.json_floats import decode_matrix
+from vecsieve.adapters.json_spans import Span, without_surrogates
+from vecsieve.adapters.json_sparse import sparse_matrix
+from vecsieve.adapters.json_vectors import Shortened, guess_arrays, set_aside
+from vecsieve.adapters.pinecone_matches import Match, array_of, has_id, read_matches, score_of
+from vecsieve.adapters.pinecone_request import Document
+
+Matrix = npt.NDArray[np.float32]
+
+_ARRAY = ord("[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyDocument:
+    """A parsed reply. Spans are offsets into the harmless text of ``source``; bytes are taken through ``source``."""
+
+    source: Shortened
+    text: bytes
+    array: Span
+    matches: tuple[Match, ...]
+
+
+def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
+    """Read a reply. Raises Malformed, nothing else."""
+    spans = [] if request.vector is None else guess_arrays(body, request.vector)
+    try:
+        return _read(request, needs, set_aside(body, spans))
+    except ValueError as error:
+        if not spans:
+            raise Malformed(str(error)) from None
+    try:  # something that was set aside may be no vector: metadata can look like one
+        return _read(request, needs, set_aside(body, []))
+    except ValueError as error:
+        raise Malformed(str(error)) from None
+
+
+def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
+    text = without_surrogates(source.text)
+    layout = request.layout
+    array = array_of(text, layout.path)
+    document = ReplyDocument(source=source, text=text, array=array, matches=read_matches(text, array, layout))
+    vectors = _vectors(request, document)
+    unusable = int(np.isnan(vectors).any(axis=1).sum()) if vectors.shape[1] else len(vectors)
+    pool = Pool(
+        scores=np.array([score_of(text, match, layout) for match in document.matches], dtype=np.float64),
+        vectors=vectors,
+        magnitude=False,
+        fields=tuple(_fields(document, match, needs) for match in document.matches),
+        ids=tuple(
+            source.cut(match.members[layout.id].value, match.members[layout.id].end) for match in document.matches
+        ),
+        compared_by="" if unusable < len(vectors) else None,
+        unusable=unusable,
+        alone=_alone(request, document),
+    )
+    return pool, document
+
+
+def _vectors(request: Document, document: ReplyDocument) -> Matrix:
+    """(n, d): the dense vectors; where nobody has one, the sparse ones. Raises ValueError for a guess that was wrong."""
+    source = document.source
+    spans = [_span(match, request.vector) for match in document.matches]
+    guessed = [span is not None and source.aside(span) is not None for span in spans]
+    matrix, proven = decode_matrix([b"" if span is None else source.cut_value(span) for span in spans])
+    if sum(guessed) != len(source.spans) or any(
+        aside and not is_array for aside, is_array in zip(guessed, proven, strict=True)
+    ):
+        raise ValueError("something that was set aside is no vector of a match")
+    if request.emptied and any(span is not None and document.text[span[0]] != _ARRAY for span in spans):
+        raise ValueError(f"{request.vector} of a match is no array")
+    if matrix.shape[1]:
+        return matrix
+    sparse = [_span(match, request.sparse) for match in document.matches]
+    return sparse_matrix([None if span is None else source.cut(*span) for span in sparse])
+
+
+def _span(match: Match, name: str | None) -> Span | None:
+    member = None if name is None else match.members.get(name)
+    return None if member is None else (member.value, member.end)
+
+
+def _fields(document: ReplyDocument, match: Match, needs: Needs) -> tuple[bytes | None, ...]:
+    """The raw JSON of each wanted field, None where absent."""
+    found = (match.payload.get(name) for name in (*needs.payload_fields, *needs.optional_fields))
+    return tuple(None if member is None else document.source.cut(member.value, member.end) for member in found)
+
+
+def _alone(request: Document, document: ReplyDocument) -> tuple[int, ...]:
+    """The record a search was made by: who looks for what is like it must not get it in place of what is like it."""
+    if not request.self_id:
+        return ()
+    rows = enumerate(document.matches)
+    return tuple(row for row, match in rows if has_id(document.text, match, request.layout, request.self_id))
