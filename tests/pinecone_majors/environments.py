@@ -1,0 +1,90 @@
+"""One environment per major of each client, made once and kept: Python's by venv and pip, TypeScript's by npm."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+HERE = Path(__file__).resolve().parent
+INSTALL_SECONDS = 600.0
+SCENARIO_SECONDS = 120.0
+
+# Exact, so that a red run is a change of ours. The newest of each major at the time of writing.
+PYTHON: Mapping[str, str] = MappingProxyType(
+    {"5": "5.4.2", "6": "6.0.2", "7": "7.3.0", "8": "8.1.2", "9": "9.1.0", "10": "10.2.0"}
+)
+TYPESCRIPT: Mapping[str, str] = MappingProxyType({"2": "2.2.2", "4": "4.1.0", "6": "6.1.4", "8": "8.2.0", "9": "9.0.0"})
+# The first major with asyncio wants aiohttp by an extra; from 9 on it is httpx's, always there.
+ASYNCIO_EXTRA = frozenset({"6", "7", "8"})
+NO_ASYNCIO = frozenset({"5"})
+
+
+class ScenarioFailed(Exception):  # noqa: N818 - says what happened, like FileNotFound would
+    """A client's program ended badly. The message ends with what it printed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A client that can be run. ``command``: all but the control plane's URL and the plan."""
+
+    name: str
+    command: tuple[str, ...]
+    after: tuple[str, ...]
+    folder: Path
+
+    def told(self, control: str, plan: Path) -> str:
+        """What it prints. Raises ScenarioFailed."""
+        done = subprocess.run(
+            [*self.command, control, str(plan), *self.after],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=SCENARIO_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise ScenarioFailed(f"{self.name} ended with status {done.returncode}:\n{done.stderr[-2000:]}")
+        return done.stdout
+
+
+def python(folder: Path, major: str) -> list[Client]:
+    """The Python client of a major, sync and (where it has it) asyncio."""
+    home = folder / f"py{major}"
+    interpreter = home / "bin" / "python"
+    if not (home / ".installed").exists():
+        extra = "[asyncio]" if major in ASYNCIO_EXTRA else ""
+        _run([sys.executable, "-m", "venv", "--clear", str(home)])
+        _run([str(interpreter), "-m", "pip", "install", "--quiet", f"pinecone{extra}=={PYTHON[major]}"])
+        (home / ".installed").touch()
+    return [
+        Client(
+            name=f"py{major} {transport}",
+            command=(str(interpreter), str(HERE / "scenario.py")),
+            after=(transport,),
+            folder=home,
+        )
+        for transport in ("sync", "asyncio")
+        if transport == "sync" or major not in NO_ASYNCIO
+    ]
+
+
+def typescript(folder: Path, major: str) -> list[Client]:
+    """The TypeScript client of a major."""
+    home = folder / f"ts{major}"
+    if not (home / ".installed").exists():
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        (home / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+        package = f"@pinecone-database/pinecone@{TYPESCRIPT[major]}"
+        _run(["npm", "install", "--silent", "--no-audit", "--no-fund", package], home)
+        (home / ".installed").touch()
+    return [Client(name=f"ts{major}", command=("node", str(HERE / "scenario.mjs")), after=(), folder=home)]
+
+
+def _run(command: list[str], folder: Path | None = None) -> None:
+    subprocess.run(command, cwd=folder, check=True, timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL)

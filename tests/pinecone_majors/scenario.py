@@ -1,0 +1,149 @@
+"""What one Python client sees: run by its own interpreter as ``scenario.py CONTROL_URL PLAN sync|asyncio``.
+
+Prints one JSON object: name of the call -> what came of it. It knows nothing of the project, and only what every major
+from 5 to 10 has in common of the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+Call = Callable[[Any], Any]
+SCRATCH = "scratch"
+
+
+def query(asked: dict[str, Any]) -> Call:
+    """The query in the words of every major."""
+    said = {
+        "top_k": asked["topK"],
+        "include_values": asked["includeValues"],
+        "include_metadata": asked["includeMetadata"],
+        **{name: asked[name] for name in ("vector", "id", "filter", "namespace") if name in asked},
+        **({"sparse_vector": asked["sparse"]} if "sparse" in asked else {}),
+    }
+    return lambda index: index.query(**said)
+
+
+def plain_sparse(sparse: Any) -> Any:
+    return None if sparse is None else {"indices": list(sparse.indices), "values": list(sparse.values)}
+
+
+def matches(answer: Any) -> list[dict[str, Any]]:
+    """Every match as the caller may read it."""
+    return [
+        {
+            "id": match.id,
+            "score": match.score,
+            "values": None if match.values is None else list(match.values),
+            "sparse": plain_sparse(match.sparse_values),
+            "metadata": None if match.metadata is None else dict(match.metadata),
+        }
+        for match in answer.matches
+    ]
+
+
+def ids_and_scores(answer: Any) -> list[list[Any]]:
+    return [[match.id, match.score] for match in answer.matches]
+
+
+def records(answer: Any) -> dict[str, Any]:
+    return {
+        name: [list(record.values or []), plain_sparse(record.sparse_values), dict(record.metadata or {})]
+        for name, record in sorted(answer.vectors.items())
+    }
+
+
+def stats(answer: Any) -> list[Any]:
+    return [answer.dimension, answer.total_vector_count, sorted(answer.namespaces)]
+
+
+def listed(pages: list[Any]) -> list[str]:
+    """Ids of all pages; a page is a list of ids (5 to 8) or an object with vectors (9, 10)."""
+    return [getattr(one, "id", one) for page in pages for one in getattr(page, "vectors", page)]
+
+
+def told(answer: Any) -> Any:
+    return answer if isinstance(answer, dict | list | int | float | str | None) else "done"
+
+
+def calls(plan: dict[str, Any], name: str) -> dict[str, tuple[Call, Callable[[Any], Any]]]:
+    """Call -> how it is made, how it is told; for the index of this name."""
+    own: dict[str, tuple[Call, Callable[[Any], Any]]] = {
+        asked["name"]: (query(asked), matches) for asked in plan["queries"] if asked["index"] == name
+    }
+    if name != "clean":
+        return own
+    vector = plan["fan_out"]["vector"]
+    scratch = [{"id": f"s{number}", "values": vector, "metadata": {"n": number}} for number in range(3)]
+    # The order tells the story: what is written is read, changed, read, removed.
+    story: dict[str, tuple[Call, Callable[[Any], Any]]] = {
+        "upsert": (lambda index: index.upsert(vectors=scratch, namespace=SCRATCH), lambda got: got.upserted_count),
+        "fetch": (lambda index: index.fetch(ids=["s0", "s1", "nobody"], namespace=SCRATCH), records),
+        "list": (lambda index: index.list(prefix="s", limit=2, namespace=SCRATCH), listed),
+        "update": (lambda index: index.update(id="s0", set_metadata={"n": 9}, namespace=SCRATCH), lambda _: "done"),
+        "fetch again": (lambda index: index.fetch(ids=["s0"], namespace=SCRATCH), records),
+        "stats": (lambda index: index.describe_index_stats(), stats),
+        "delete": (lambda index: index.delete(delete_all=True, namespace=SCRATCH), lambda _: "done"),
+        "stats again": (lambda index: index.describe_index_stats(), stats),
+        "query_namespaces": (
+            lambda index: index.query_namespaces(
+                vector=vector, namespaces=plan["fan_out"]["namespaces"], metric="dotproduct", top_k=9
+            ),
+            ids_and_scores,
+        ),
+        "wrong size": (lambda index: index.query(vector=[1.0], top_k=3), matches),
+    }
+    return own | story
+
+
+async def gathered(answer: Any) -> Any:
+    """What a call comes to, whichever way it hands it over."""
+    if inspect.isasyncgen(answer) or hasattr(answer, "__aiter__"):
+        return [page async for page in answer]
+    if inspect.isgenerator(answer) or hasattr(answer, "__next__"):
+        return list(answer)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def seen(call: Call, tell: Callable[[Any], Any], index: Any) -> Any:
+    try:
+        return tell(await gathered(call(index)))
+    except Exception as error:  # noqa: BLE001 - whatever the client makes of an answer is what its caller sees
+        return {"error": type(error).__name__, "status": getattr(error, "status", getattr(error, "status_code", None))}
+
+
+async def observe(client: Any, opened: Callable[[str], Any], control: str, plan: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in plan["indexes"]:
+        described = await gathered(client.describe_index(name))
+        host = described.host if "://" in described.host else f"https://{described.host}"
+        # A host that leads elsewhere than the control plane was reached goes round the proxy.
+        found[f"{name} leads here"] = urlsplit(host).netloc == urlsplit(control).netloc
+        found[f"{name} is described"] = [described.name, described.dimension, str(described.metric)]
+        index = opened(described.host)
+        for title, (call, tell) in calls(plan, name).items():
+            found[title] = await seen(call, tell, index)
+        if hasattr(index, "__aexit__"):
+            await index.close()
+    return found
+
+
+async def main(control: str, plan: dict[str, Any], transport: str) -> dict[str, Any]:
+    pinecone = import_module("pinecone")
+    if transport == "sync":
+        client = pinecone.Pinecone(api_key="key", host=control)
+        return await observe(client, lambda host: client.Index(host=host), control, plan)
+    async with pinecone.PineconeAsyncio(api_key="key", host=control) as client:
+        return await observe(client, lambda host: client.IndexAsyncio(host=host), control, plan)
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(main(sys.argv[1], json.loads(Path(sys.argv[2]).read_bytes()), sys.argv[3]))))
