@@ -29,6 +29,9 @@ class Trouble(StrEnum):
     TWO_FRAMINGS = "two_framings"
     OLD_CHUNKED = "old_chunked"
     HEADER_BYTES = "header_bytes"
+    NO_INDEX = "no_index"
+    HOST_REFUSED = "host_refused"
+    WRONG_PATH = "wrong_path"
     OVERLOADED = "overloaded"
     NO_UPSTREAM = "no_upstream"
     UPSTREAM_TIMEOUT = "upstream_timeout"
@@ -48,6 +51,15 @@ WORDING: dict[Trouble, tuple[int, str]] = {
     Trouble.TWO_FRAMINGS: (400, "The request has both Content-Length and Transfer-Encoding"),
     Trouble.OLD_CHUNKED: (400, "HTTP/1.0 has no chunked bodies"),
     Trouble.HEADER_BYTES: (400, "A header field is not UTF-8 text"),
+    Trouble.NO_INDEX: (
+        404,
+        "No index is set for this path: give --index-host, or use the host describe_index returns here",
+    ),
+    Trouble.HOST_REFUSED: (
+        403,
+        "This host may not be reached from here: see pinecone.allowed_hosts; https, port 443 only",
+    ),
+    Trouble.WRONG_PATH: (404, "No path begins like this: an index is at /_i/<its host>, or at / with --index-host"),
     Trouble.OVERLOADED: (503, "Too many requests are in flight"),
     Trouble.NO_UPSTREAM: (502, "The database cannot be reached"),
     Trouble.UPSTREAM_TIMEOUT: (504, "The database did not answer in time"),
@@ -56,6 +68,9 @@ WORDING: dict[Trouble, tuple[int, str]] = {
 }
 # After these the rest of the connection cannot be trusted to be a request.
 CLOSING = frozenset(Trouble) - {
+    Trouble.NO_INDEX,
+    Trouble.HOST_REFUSED,
+    Trouble.WRONG_PATH,
     Trouble.OVERLOADED,
     Trouble.NO_UPSTREAM,
     Trouble.UPSTREAM_TIMEOUT,

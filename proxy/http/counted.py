@@ -23,6 +23,9 @@ _CLIENTS = frozenset(
         Trouble.TWO_FRAMINGS,
         Trouble.OLD_CHUNKED,
         Trouble.HEADER_BYTES,
+        Trouble.NO_INDEX,
+        Trouble.HOST_REFUSED,
+        Trouble.WRONG_PATH,
     }
 )
 _LOCAL: Mapping[str, LocalError] = MappingProxyType(

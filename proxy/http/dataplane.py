@@ -19,9 +19,10 @@ from vecsieve.proxy.http.fence import first_standing
 from vecsieve.proxy.http.headers import RawHeaders, values
 from vecsieve.proxy.http.intercept import Interceptor
 from vecsieve.proxy.http.relay import Relay
+from vecsieve.proxy.http.routes import Routes
 from vecsieve.proxy.http.shadow import Shadow
 from vecsieve.proxy.http.tally import Tally, Visit
-from vecsieve.proxy.http.target import Target, matching_path, read_target
+from vecsieve.proxy.http.target import Target, read_target
 from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, FailOpen, Shed
 from vecsieve.proxy.memory import MemoryGuard, Pressure
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
@@ -56,7 +57,7 @@ class DataPlane:
 
     rules: Rules
     limits: LimitSettings
-    path_prefix: str
+    routes: Routes
     backend: str
     adapter: Adapter
     dialect: Dialect
@@ -91,15 +92,17 @@ class DataPlane:
         return self.answers.response(Trouble.OVERLOADED)
 
     async def _route(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
-        target = read_target(request.raw_path)
-        path = None if target is None else matching_path(target.path, self.path_prefix)
+        asked = read_target(request.raw_path)
+        target = None if asked is None else self.routes.find(asked)
+        if isinstance(target, Trouble):
+            return self.relay.refuse(target)
+        path = None if target is None else self.routes.matching(target)
         if target is None or path is None:
-            return await self.relay.relay(request)
-        operation = self.adapter.classify(
-            RequestHead(method=request.method, path=path, content_type=request.headers.get("Content-Type", ""))
-        )
+            return await self.relay.relay(request, target=target)
+        operation = self.adapter.classify(_head(request, target, path))
         if operation is None:
-            return await self.relay.relay(request)
+            editing = self.routes.editing(request.method, request.raw_headers, target)
+            return await self.relay.relay(request, target=target, editing=editing)
         visit.classified(operation)
         rules, headers = self.rules, list(request.headers.items())
         own = rules.policies.resolve(self.backend, operation.collection)
@@ -199,7 +202,7 @@ class DataPlane:
     ) -> web.StreamResponse:
         """The client's own bytes, and upstream's own answer to them."""
         with visit.original(attempt):
-            return await self.relay.relay(search.request, body=body, is_search=True)
+            return await self.relay.relay(search.request, body=body, is_search=True, target=search.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,15 @@ class _Search:
     operation: Operation
     policy: ResolvedPolicy
     rules: Rules
+
+
+def _head(request: web.BaseRequest, target: Target, path: str) -> RequestHead:
+    return RequestHead(
+        method=request.method,
+        path=path,
+        content_type=request.headers.get("Content-Type", ""),
+        host="" if target.origin is None else target.origin.authority,
+    )
 
 
 def accepts_identity(raw: RawHeaders) -> bool:

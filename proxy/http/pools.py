@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -14,6 +15,7 @@ from aiohttp.tracing import Trace
 
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.audit import audit_session
+from vecsieve.proxy.http.public_addresses import PublicResolver
 from vecsieve.proxy.http.raw_request import RawRequest
 
 # A reply field larger than this is refused; aiohttp's 8190 is less than Qdrant's own clients take.
@@ -61,17 +63,25 @@ class BoundedResolver(AbstractResolver):
 
 
 def open_session(
-    settings: UpstreamSettings, *, idle_seconds: float, tls: ssl.SSLContext | None
+    settings: UpstreamSettings,
+    *,
+    idle_seconds: float,
+    tls: ssl.SSLContext | None,
+    may_be_private: Callable[[str], bool] | None = None,
 ) -> aiohttp.ClientSession:
     """A session that sends what it is given, once. Raises IncompatibleLibrary when that cannot be promised.
 
+    ``may_be_private``: as for `Upstream`.
     Waiting for a free connection is bounded like a silent stream: the request would wait as long on the database.
     """
+    resolver: AbstractResolver = BoundedResolver(seconds=settings.connect_timeout_seconds)
+    if may_be_private is not None:
+        resolver = PublicResolver(resolver, may_be_private=may_be_private)
     connector = CleanConnector(
         limit=settings.pool_connections,
         keepalive_timeout=idle_seconds,
         ttl_dns_cache=int(settings.dns_ttl_seconds),
-        resolver=BoundedResolver(seconds=settings.connect_timeout_seconds),
+        resolver=resolver,
         ssl=True if tls is None else tls,
     )
     session = aiohttp.ClientSession(

@@ -20,12 +20,14 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from vecsieve.proxy.http.answers import LocalAnswers, trouble_of
+from vecsieve.proxy.http.answers import LocalAnswers, Trouble, trouble_of
 from vecsieve.proxy.http.body import RequestBody
+from vecsieve.proxy.http.editing import Editing, hold, readable
 from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.http.failures import ClientBodyError, ClientFault, FailureKind, UpstreamFailure
-from vecsieve.proxy.http.headers import for_client
+from vecsieve.proxy.http.failures import ClientBodyError, ClientFault, UpstreamFailure
+from vecsieve.proxy.http.headers import RawHeaders, for_client
 from vecsieve.proxy.http.raw_response import RawResponse
+from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import Upstream, UpstreamReply, is_write
 from vecsieve.proxy.http.writes import Writes
 
@@ -35,7 +37,7 @@ LINGER_RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relay:
-    """Passes requests through to one database.
+    """Passes requests through to the database.
 
     ``client_idle_seconds``: between two reads of a request body; ``stream_idle_seconds``: how long a client may take
     none of its answer.
@@ -49,28 +51,46 @@ class Relay:
     stream_idle_seconds: float
 
     async def relay(
-        self, request: web.BaseRequest, *, body: RequestBody | None = None, is_search: bool = False
+        self,
+        request: web.BaseRequest,
+        *,
+        body: RequestBody | None = None,
+        is_search: bool = False,
+        target: Target | None = None,
+        editing: Editing | None = None,
     ) -> web.StreamResponse:
         """Send the request, stream its answer, return the response already sent, or one of ours still to be sent.
 
         ``body``: when it was looked at before. ``is_search``: a POST that only reads, for the pool and for what an
-        aborting client means: its search is cancelled, its write is finished once it was sent whole.
+        aborting client means: its search is cancelled, its write is finished once it was sent whole. ``target``: where it
+        goes when a route was found. ``editing``: how the answer is changed; it is held until it is whole.
         """
         if body is None:
             body = RequestBody(request, idle_seconds=self.client_idle_seconds)
+        target = Target(request.raw_path, request.raw_path) if target is None else target
+        headers = request.raw_headers if editing is None else readable(request.raw_headers)
         try:
-            reply = await self._open(request, body, is_search=is_search)
+            reply = await self._open(request, body, target, headers, is_search=is_search)
         except UpstreamFailure as failure:
-            return self._local(failure.kind)
+            return self.refuse(trouble_of(failure.kind))
         except ClientBodyError as failure:
             self.events.client_failed(failure.fault.value)
-            return self._local(failure.fault)
+            return self.refuse(trouble_of(failure.fault))
         try:
-            return await self._answer(request, reply)
+            return await self._answer(request, reply, editing)
+        except UpstreamFailure as failure:  # while the answer was held: nothing of it has gone out
+            return self.refuse(trouble_of(failure.kind))
         finally:
             await reply.close()
 
-    async def _open(self, request: web.BaseRequest, body: RequestBody, *, is_search: bool) -> UpstreamReply:
+    def refuse(self, trouble: Trouble) -> web.StreamResponse:
+        """An answer of our own, counted."""
+        self.events.answered_locally(trouble.value)
+        return self.answers.response(trouble)
+
+    async def _open(
+        self, request: web.BaseRequest, body: RequestBody, target: Target, headers: RawHeaders, *, is_search: bool
+    ) -> UpstreamReply:
         upload = None
         if body.exists:
             arrived = body.arrived()
@@ -78,24 +98,42 @@ class Relay:
             upload = self.upstream.upload(source, content_length=body.content_length)
         opening = self.upstream.open(
             method=request.method,
-            raw_target=request.raw_path,
-            headers=request.raw_headers,
+            raw_target=target.raw,
+            headers=headers,
             upload=upload,
             content_length=body.content_length,
             is_search=is_search,
+            origin=target.origin,
         )
         if is_write(request.method, is_search=is_search):
             return await self.writes.see_through(opening, upload)
         return await opening
 
-    async def _answer(self, request: web.BaseRequest, reply: UpstreamReply) -> web.StreamResponse:
-        response = RawResponse(
-            reply.status, reply.reason, for_client(reply.raw_headers), is_ready=not reply.has_more_to_wait_for
+    async def _answer(
+        self, request: web.BaseRequest, reply: UpstreamReply, editing: Editing | None
+    ) -> web.StreamResponse:
+        begun: list[bytes] = []
+        edited: RawResponse | None = None
+        if editing is not None:
+            begun, is_whole = await hold(reply, editing.limit_bytes)
+            edited = editing.answer(reply, b"".join(begun)) if is_whole else None
+        is_ready = bool(begun) or not reply.has_more_to_wait_for
+        response = (
+            edited
+            if edited is not None
+            else RawResponse(reply.status, reply.reason, for_client(reply.raw_headers), is_ready=is_ready)
         )
         if not reply.is_upload_over:
             response.force_close()  # an early 403 or 413: what is left of the body must not be read as a request
+        return response if edited is not None else await self._stream(request, response, begun, reply)
+
+    async def _stream(
+        self, request: web.BaseRequest, response: RawResponse, begun: list[bytes], reply: UpstreamReply
+    ) -> web.StreamResponse:
         try:
             await response.prepare(request)
+            for chunk in begun:
+                await response.stream(chunk, stall_seconds=self.stream_idle_seconds)
             async for chunk in reply.iter():
                 await response.stream(chunk, stall_seconds=self.stream_idle_seconds)
             await response.end(stall_seconds=self.stream_idle_seconds)
@@ -108,11 +146,6 @@ class Relay:
             self.events.client_failed(ClientFault.GONE.value)
             _abort(request)
         return response
-
-    def _local(self, cause: FailureKind | ClientFault) -> web.StreamResponse:
-        trouble = trouble_of(cause)
-        self.events.answered_locally(trouble.value)
-        return self.answers.response(trouble)
 
 
 def _break(request: web.BaseRequest, response: RawResponse) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from vecsieve.proxy.http.origin import Origin
+
 SLASHES = re.compile(r"/{2,}")
 # Space and control characters would end the request line or a log line; anything beyond ASCII is no URI (RFC 3986 2).
 FORWARDABLE = re.compile(r"/[\x21-\x7e]*")
@@ -16,10 +18,14 @@ FORWARDABLE = re.compile(r"/[\x21-\x7e]*")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An origin-form request target. ``raw`` is forwarded; ``path`` is everything before the first `?`."""
+    """An origin-form request target. ``raw`` is forwarded; ``path`` is everything before the first `?`.
+
+    ``origin``: where it goes; None is the configured upstream.
+    """
 
     raw: str
     path: str
+    origin: Origin | None = None
 
 
 def read_target(raw: str) -> Target | None:

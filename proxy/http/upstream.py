@@ -1,26 +1,27 @@
-"""The way to the database: two pools, no retries, no opinions.
+"""The way to the database, or to the many hosts of one: two pools, no retries, no opinions.
 
 Every request goes out exactly once: aiohttp's silent re-send of PUT, DELETE and GET on a dying connection is switched
 off and proven off. Reads share a pool whose idle time stays below the database's own; writes use connections that have
 been idle for at most ``WRITE_IDLE_SECONDS``, because a write lost on a dying connection cannot be asked for again.
-The URL is built from the settings' origin and the raw target; nothing in a request can change where it goes.
+The URL is built from an origin and the raw target; the origin is the settings' own unless a route names another, and
+nothing else in a request can change where it goes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import aiohttp
-from yarl import URL
 
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.audit import audit_library
 from vecsieve.proxy.http.events import Events, Unheard
 from vecsieve.proxy.http.failures import ClientBodyError, FailureKind, UpstreamFailure, kind_of
 from vecsieve.proxy.http.headers import RawHeaders, for_upstream, framed, is_forwardable
+from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.pools import open_session
 from vecsieve.proxy.http.raw_request import Outgoing, Upload
 from vecsieve.proxy.http.reply import ReplyTooLarge, UpstreamReply
@@ -43,20 +44,24 @@ class Upstream:
     """One database. Create it inside the event loop and close it there.
 
     ``tls``: how to verify an https upstream; None is the system's trust store with host names checked.
+    ``may_be_private``: whether a host name may lead to an address that is not public; None where no request names hosts.
     """
 
     def __init__(
-        self, settings: UpstreamSettings, *, events: Events | None = None, tls: ssl.SSLContext | None = None
+        self,
+        settings: UpstreamSettings,
+        *,
+        events: Events | None = None,
+        tls: ssl.SSLContext | None = None,
+        may_be_private: Callable[[str], bool] | None = None,
     ) -> None:
         audit_library()
         self._stall_seconds = settings.stream_idle_timeout_seconds
         self._events = events if events is not None else Unheard()
-        origin = URL(settings.url)
-        self._scheme = origin.scheme
-        self._netloc = origin.raw_authority
-        self._authority = origin.host_port_subcomponent or ""
-        self._reads = open_session(settings, idle_seconds=settings.pool_idle_seconds, tls=tls)
-        self._writes = open_session(settings, idle_seconds=min(settings.pool_idle_seconds, WRITE_IDLE_SECONDS), tls=tls)
+        self._origin = Origin.of(settings.url)
+        reads, writes = settings.pool_idle_seconds, min(settings.pool_idle_seconds, WRITE_IDLE_SECONDS)
+        self._reads = open_session(settings, idle_seconds=reads, tls=tls, may_be_private=may_be_private)
+        self._writes = open_session(settings, idle_seconds=writes, tls=tls, may_be_private=may_be_private)
 
     async def close(self) -> None:
         """Close all connections. Close the listener first."""
@@ -64,7 +69,7 @@ class Upstream:
         await self._writes.close()
 
     @asynccontextmanager
-    async def send(
+    async def send(  # noqa: PLR0913 - a request has so many parts
         self,
         *,
         method: str,
@@ -74,12 +79,14 @@ class Upstream:
         content_length: int | None = None,
         is_search: bool = False,
         deadline_seconds: float | None = None,
+        origin: Origin | None = None,
     ) -> AsyncIterator[UpstreamReply]:
         """Send one request once and hold its reply for the block.
 
         ``headers``: the client's raw list; what belongs to its hop is removed here. A body of bytes is framed by its
         length, an iterator by ``content_length`` or, without one, in chunks; None sends no body, with ``Content-Length:
-        0`` when that is the given length. ``deadline_seconds``: for the whole exchange, the body included.
+        0`` when that is the given length. ``deadline_seconds``: for the whole exchange, the body included. ``origin``:
+        where to; None is the configured one.
 
         Raises UpstreamFailure; what the body's iterator raises as ClientBodyError comes back as it was.
         """
@@ -92,6 +99,7 @@ class Upstream:
             content_length=len(body) if isinstance(body, bytes) else content_length,
             is_search=is_search,
             deadline_seconds=deadline_seconds,
+            origin=origin,
         )
         try:
             yield reply
@@ -105,7 +113,7 @@ class Upstream:
         length = len(body) if isinstance(body, bytes) else content_length
         return Upload(body, length_bytes=length, stall_seconds=self._stall_seconds)
 
-    async def open(
+    async def open(  # noqa: PLR0913 - a request has so many parts
         self,
         *,
         method: str,
@@ -115,14 +123,18 @@ class Upstream:
         content_length: int | None,
         is_search: bool,
         deadline_seconds: float | None = None,
+        origin: Origin | None = None,
     ) -> UpstreamReply:
         """Send one request once and return its reply, which the caller closes. As `send`, for whoever must outlive it."""
+        origin = self._origin if origin is None else origin
         deadline_at = None if deadline_seconds is None else asyncio.get_running_loop().time() + deadline_seconds
         is_chunked = upload is not None and content_length is None
-        head = framed(for_upstream(headers, self._authority), length=content_length, chunked=is_chunked)
+        head = framed(for_upstream(headers, origin.authority), length=content_length, chunked=is_chunked)
         session = self._writes if is_write(method, is_search=is_search) else self._reads
         try:
-            request = session.request(method, self._url(raw_target), data=Outgoing(head, upload), allow_redirects=False)
+            request = session.request(
+                method, origin.url(raw_target), data=Outgoing(head, upload), allow_redirects=False
+            )
             if deadline_at is None:
                 response = await request
             else:
@@ -135,10 +147,6 @@ class Upstream:
             await reply.close()
             raise self._failure(FailureKind.PROTOCOL)
         return reply
-
-    def _url(self, raw_target: str) -> URL:
-        # The whole target stands in the path: yarl would drop the `?` of an empty query, and normalises nothing here.
-        return URL.build(scheme=self._scheme, authority=self._netloc, path=raw_target, encoded=True)
 
     def _failed(self, error: Exception, upload: Upload | None) -> Exception:
         if upload is not None and upload.fault is not None:

@@ -1,0 +1,67 @@
+"""Pinecone behind one listener: indexes by path, the control plane beside them, and its answers leading back to us."""
+
+from __future__ import annotations
+
+import re
+
+from vecsieve.adapters.pinecone_hosts import renamed
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.http.answers import Trouble
+from vecsieve.proxy.http.editing import Editing
+from vecsieve.proxy.http.headers import RawHeaders, values
+from vecsieve.proxy.http.index_hosts import IndexHosts
+from vecsieve.proxy.http.index_route import NAMED, Places, route
+from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.http.target import Target
+
+# list, create; describe, configure, create-for-model. A deletion answers with nothing.
+_DESCRIBING = re.compile(r"/+indexes(/[^/]+)?/?")
+_METHODS = frozenset({"GET", "POST", "PATCH", "PUT"})
+# What may be repeated inside a JSON string and a URL. Clients of Pinecone have been seen to put user names into Host.
+_AUTHORITY = re.compile(rb"(?:[^@]*@)?((?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)")
+
+
+class IndexRoutes:
+    """The routes of one process."""
+
+    def __init__(self, settings: Settings) -> None:
+        own = settings.pinecone
+        self._hosts = IndexHosts(own, Origin.of(settings.upstream.url))
+        self._places = Places(
+            index=None if own.index_host is None else Origin.of(own.index_host), origin_of=self._hosts.origin
+        )
+        self._public_url = own.public_url
+        self._limit_bytes = settings.limits.reply_body_bytes
+        self.may_be_private = self._hosts.may_be_private
+
+    def find(self, target: Target) -> Target | Trouble:
+        """The target at its index or at the control plane."""
+        return route(target, self._places)
+
+    def matching(self, target: Target) -> str | None:
+        """The path with its leading slashes as one: a host that ends in a slash doubles them, other doubles are names."""
+        return "/" + target.path.lstrip("/")
+
+    def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
+        """Index descriptions from the control plane get hosts that lead here; a client would go past us otherwise."""
+        if target.origin is not None or method not in _METHODS or _DESCRIBING.fullmatch(target.path) is None:
+            return None
+        base = self._public_url or own_url(raw_headers)
+        if base is None:
+            return None
+
+        def lead_here(host: str) -> str | None:
+            path = self._hosts.path_of(host)
+            return None if path is None else f"{base}/{NAMED}/{path}"
+
+        return Editing(change=lambda body: renamed(body, lead_here), limit_bytes=self._limit_bytes)
+
+
+def own_url(raw_headers: RawHeaders) -> str | None:
+    """The URL that the client used for us, by its Host; None when that is absent or odd.
+
+    `X-Forwarded-*` is not believed: whoever sends it would choose where a key goes next. Behind TLS, set public_url.
+    """
+    hosts = values(raw_headers, b"host")
+    match = _AUTHORITY.fullmatch(hosts[0].strip()) if len(hosts) == 1 else None
+    return None if match is None else f"http://{match[1].decode('ascii')}"
