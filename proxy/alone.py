@@ -37,6 +37,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
                 uptime_seconds=time.monotonic() - started,
             ),
             explain=instance.explain,
+            egress=instance.egress,
         )
     )
     data_at, admin_at = parse_address(settings.listen), parse_address(settings.admin)

@@ -18,15 +18,17 @@ _GROWTH = 4  # one step from too few to plenty; the second fetch is bounded by t
 _PAGE_SHARE = 2  # a paged pool holds twice what the pages so far show: half may be duplicates before it must grow
 
 
-def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
+def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None, factor: float | None = None) -> int:
     """The first pool of a search that is not paged; ``top_k`` itself when nothing more may be asked for.
 
-    ``cap``: the largest limit that the backend takes, when known. A number the client named is used as it is.
+    ``cap``: the largest limit that the backend takes, when known. ``factor``: for now in place of the policy's, when it is
+    smaller; None: the policy's. A number the client named is used as it is.
     """
     fetch = policy.fetch
     wanted = fetch.exact
     if wanted is None:
-        wanted = bucket(max(math.ceil(fetch.factor * top_k), fetch.floor))
+        most = fetch.factor if factor is None else min(factor, fetch.factor)
+        wanted = bucket(max(math.ceil(most * top_k), fetch.floor))
     return max(min(wanted, _ceiling(fetch.cap, cap)), top_k)
 
 

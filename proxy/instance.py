@@ -23,7 +23,8 @@ from vecsieve.proxy.process import Process
 
 LOGGER = logging.getLogger("vecsieve.instance")
 # What a running process cannot change: its sockets, its pools and what it promised to hold.
-FIXED = ("backend", "listen", "admin", "workers", "upstream", "limits", "shadow.in_flight", "profiles")
+_HOSTS = ("pinecone.index_host", "pinecone.allowed_hosts", "pinecone.public_url")
+FIXED = ("backend", "listen", "admin", "workers", "upstream", *_HOSTS, "limits", "shadow.in_flight", "profiles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,10 @@ class Instance:
         """What the explain page shows."""
         return self._process.recent.as_json()
 
+    def egress(self) -> bytes:
+        """What the egress page shows."""
+        return self._process.egress.as_json()
+
     def reload(self) -> None:
         """Take new settings; keep the old ones when they are wrong. Never raises."""
         try:
@@ -122,6 +127,7 @@ class Instance:
 
     def _beaten(self) -> None:
         self._metrics.learned_collections.set(self._process.learned.capped_collections)
+        self._metrics.egress_budget_remaining_bytes.set(self._process.egress.remaining_bytes)
         self._process.calibration.look()
         self._beat()
 

@@ -81,6 +81,7 @@ class Bypass(StrEnum):
     TOO_LARGE = "too_large"  # the request body passed its cap
     WINDOW_TOO_LARGE = "window_too_large"  # offset + top_k leaves no room to widen
     SHADOW_NOT_SAMPLED = "shadow_not_sampled"
+    BUDGET = "budget"  # this month's egress budget is spent
 
 
 BypassReason = Bypass | Reason

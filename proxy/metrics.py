@@ -86,6 +86,7 @@ class Metrics:
     connections_rejected_total: Counter
     breaker_state: Gauge
     learned_collections: Gauge
+    egress_budget_remaining_bytes: Gauge
     event_loop_lag_seconds: Histogram
     memory_limit_bytes: Gauge
     process_resident_memory_bytes: Gauge

@@ -177,6 +177,9 @@ PROCESS: tuple[Spec, ...] = (
     ),
     GaugeSpec("breaker_state", "1 for the state the breaker is in.", (_label("state", BreakerState),), "livemax"),
     GaugeSpec("learned_collections", "Collections of which a limit is remembered."),
+    GaugeSpec(
+        "egress_budget_remaining_bytes", "What widened replies may still cost this month; +Inf without a budget."
+    ),
     HistogramSpec("event_loop_lag_seconds", "How late the event loop wakes.", LAG),
     GaugeSpec("memory_limit_bytes", "The memory this process guards; 0 when unlimited.", (), "livesum"),
     GaugeSpec("process_resident_memory_bytes", "Resident memory of a worker.", (Label("worker"),), "livemax"),

@@ -9,15 +9,19 @@ from collections.abc import Callable
 
 from vecsieve.adapters import ADAPTERS, DIALECTS
 from vecsieve.config.schema import LimitSettings, Settings
+from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker, spread
 from vecsieve.proxy.calibration import Calibration
+from vecsieve.proxy.egress import Egress
 from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.counted import CountedEvents
 from vecsieve.proxy.http.dataplane import DataPlane, Rules
+from vecsieve.proxy.http.index_routes import IndexRoutes
 from vecsieve.proxy.http.intercept import Interceptor
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.relay import Relay
+from vecsieve.proxy.http.routes import OneUpstream, Routes
 from vecsieve.proxy.http.shadow import Shadow
 from vecsieve.proxy.http.tally import Tally
 from vecsieve.proxy.http.upstream import Upstream
@@ -46,11 +50,15 @@ class Process:
         answers = LocalAnswers(dialect)
         self._settings = settings
         self._writes = Writes()
-        self._upstream = Upstream(settings.upstream, events=events)
+        routes = _routes(settings)
+        self._upstream = Upstream(settings.upstream, events=events, may_be_private=routes.may_be_private)
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self.tally = Tally(metrics, log=log, clock=clock)
         self.recent = Recent(settings.explain.keep, now=time.time)
+        self._workers = workers
+        self.egress = Egress(_budget_bytes(settings, workers=workers), now=time.time)
+        metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         interceptor = Interceptor(
             searcher=Searcher(adapter, self.calibration.scaling),
@@ -58,6 +66,8 @@ class Process:
             upstream=self._upstream,
             learned=self.learned,
             breaker=self.breaker,
+            appetite=Appetite(),
+            egress=self.egress,
             patience=Patience(longest_seconds=limits.attempt_timeout_seconds),
             metrics=metrics,
             recent=self.recent,
@@ -68,7 +78,7 @@ class Process:
         self._plane = DataPlane(
             rules=Rules.of(settings),
             limits=limits,
-            path_prefix=settings.upstream.path_prefix,
+            routes=routes,
             backend=settings.backend,
             adapter=adapter,
             dialect=dialect,
@@ -100,12 +110,14 @@ class Process:
         return self._listener.port
 
     def reload(self, settings: Settings) -> None:
-        """Take new policies, overrides, shadow sample, report header and explain.keep; requests under way keep the old ones.
+        """Take new policies, overrides, shadow sample, report header, explain.keep and egress budget; requests under way keep
+        the old ones.
 
         Addresses, limits and the upstream are fixed when the process starts.
         """
         self._plane.rules = Rules.of(settings)
         self.recent.resize(settings.explain.keep)
+        self.egress.resize(_budget_bytes(settings, workers=self._workers))
 
     def drain(self) -> None:
         """Answers end their connections from now on; idle ones leave."""
@@ -136,10 +148,20 @@ class Process:
         await self._upstream.close()
 
 
+def _routes(settings: Settings) -> Routes:
+    return IndexRoutes(settings) if settings.backend == "pinecone" else OneUpstream(settings.upstream.path_prefix)
+
+
 def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuard:
     guard = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
     metrics.memory_limit_bytes.set(guard.limit_bytes or 0)
     return guard
+
+
+def _budget_bytes(settings: Settings, *, workers: int) -> int | None:
+    """The budget of one of so many workers: each counts for itself."""
+    budget = settings.pinecone.egress_budget_bytes
+    return None if budget is None or settings.backend != "pinecone" else max(1, budget // workers)
 
 
 def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:

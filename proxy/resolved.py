@@ -45,12 +45,16 @@ from vecsieve.proxy.selection.policy import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """How many candidates to ask for. ``exact``: the number a client named for this request, None without one."""
+    """How many candidates to ask for. ``exact``: the number a client named for this request, None without one.
+
+    ``adaptive``: begin with fewer than ``factor`` says and learn per collection how many are needed.
+    """
 
     factor: float
     floor: int
     cap: int
     page_cap: int
+    adaptive: bool
     exact: int | None = None
 
 
@@ -146,7 +150,13 @@ def suited(threshold: Threshold, linkage: Linkage) -> Threshold:
 
 
 def _fetch(settings: FetchSettings) -> Fetch:
-    return Fetch(factor=settings.factor, floor=settings.floor, cap=settings.cap, page_cap=settings.page_cap)
+    return Fetch(
+        factor=settings.factor,
+        floor=settings.floor,
+        cap=settings.cap,
+        page_cap=settings.page_cap,
+        adaptive=settings.adaptive,
+    )
 
 
 def _selection(policy: PolicySettings) -> Policy:

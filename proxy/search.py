@@ -46,12 +46,16 @@ Plan = tuple[int | None, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
-    """What one call has come to so far. Mutable on purpose: it is the memory of the failure ladder."""
+    """What one call has come to so far. Mutable on purpose: it is the memory of the failure ladder.
+
+    ``factor``: what the plan was made with in place of the policy's own; None: with that.
+    """
 
     call: SearchCall
     policy: ResolvedPolicy
     plan: Plan
     watch: Stopwatch
+    factor: float | None = None
     sizes: tuple[int, ...] = ()
     reply: Reply | None = None
     selections: tuple[Selection, ...] = ()
@@ -66,22 +70,24 @@ def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
     return Needs(vector_name=policy.vector, vector_hint=hint, payload_fields=must, optional_fields=may)
 
 
-def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | None:
+def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None, *, factor: float | None = None) -> Plan | None:
     """How many candidates to fetch per search, or None when no search of the call can be widened.
 
-    ``cap``: the largest limit the backend is known to take for this collection.
+    ``cap``: the largest limit the backend is known to take for this collection. ``factor``: candidates per result that are
+    enough for now, of searches that are not paged; None: as many as the policy says.
     """
-    sizes = tuple(_size(search, policy, cap) for search in call.searches)
+    sizes = tuple(size_of(search, policy, cap, factor) for search in call.searches)
     return None if all(size is None for size in sizes) else sizes
 
 
-def _size(search: Search, policy: ResolvedPolicy, cap: int | None) -> int | None:
+def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: float | None) -> int | None:
+    """The first pool of one search, as ``plan`` takes it; None when there is no room to widen it."""
     window = search.offset + search.top_k
     cap = _least(cap, search.most)
     if search.pages:
         size = page_fetch_k(search.top_k, search.offset, policy=policy, cap=cap)
         return None if size is None or size < window else size
-    size = fetch_k(search.top_k, policy=policy, cap=cap)
+    size = fetch_k(search.top_k, policy=policy, cap=cap, factor=factor)
     return None if size is None or size <= window else size
 
 

@@ -1,4 +1,4 @@
-"""Our own listener: five small pages, one request a connection, every connection with a deadline.
+"""Our own listener: six small pages, one request a connection, every connection with a deadline.
 
 It never asks the database: readiness says whether this process takes requests, and a database that is down is no reason
 to take the proxy out of service, since its error belongs to the client. It runs on the loop it reports on, on purpose:
@@ -23,7 +23,8 @@ from vecsieve.proxy.http.raw_response import RawResponse
 BACKLOG = 64
 CLOSE_SECONDS = 1.0
 NO_EXPLAIN = b"not found: with several workers no process knows all searches; /explain needs workers: 1\n"
-NO_SUCH_PAGE = b"not found: /livez /readyz /metrics /status /explain\n"
+NO_EGRESS = b"not found: with several workers no process knows all searches; /egress needs workers: 1\n"
+NO_SUCH_PAGE = b"not found: /livez /readyz /metrics /status /explain /egress\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +32,15 @@ class Pages:
     """Where the pages' content comes from. Each is called per request, on the loop, and must be quick.
 
     ``is_ready``: whether new requests should come here. ``metrics``: the exposition. ``status``: a reading.
-    ``explain``: the last searches; None in a process that answers none, because others do.
+    ``explain``: the last searches; ``egress``: what they cost in bytes, per collection; None in a process that answers no
+    search, because others do.
     """
 
     is_ready: Callable[[], bool]
     metrics: Callable[[], bytes]
     status: Callable[[], Status]
     explain: Callable[[], bytes] | None = None
+    egress: Callable[[], bytes] | None = None
 
 
 class AdminServer:
@@ -114,6 +117,19 @@ def _explain(pages: Pages) -> RawResponse:
     return answer(200, pages.explain(), ("Content-Type", "application/json"))
 
 
+def _egress(pages: Pages) -> RawResponse:
+    if pages.egress is None:
+        return answer(404, NO_EGRESS)
+    return answer(200, pages.egress(), ("Content-Type", "application/json"))
+
+
 _PAGES: Mapping[str, Callable[[Pages], RawResponse]] = MappingProxyType(
-    {"/livez": _livez, "/readyz": _readyz, "/metrics": _metrics, "/status": _status, "/explain": _explain}
+    {
+        "/livez": _livez,
+        "/readyz": _readyz,
+        "/metrics": _metrics,
+        "/status": _status,
+        "/explain": _explain,
+        "/egress": _egress,
+    }
 )

@@ -41,11 +41,15 @@ class Head:
 
 @dataclass(slots=True)
 class Seen:
-    """What the widened attempt has met so far. Mutable: the rungs and the report read it."""
+    """What the widened attempt has met so far. Mutable: the rungs and the report read it.
+
+    ``received_bytes``: body bytes of all answers to widened requests, refused ones as well.
+    """
 
     head: Head | None = None
     verbatim: RawResponse | None = None
     reason: FailOpen | None = None
+    received_bytes: int = 0
 
 
 class Passed(Exception):  # noqa: N818 - the answer exists and passes through: nobody failed

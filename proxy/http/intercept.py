@@ -14,7 +14,9 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from vecsieve.adapters.contract import Dialect, Operation, Reason, SearchCall, Unsupported
+from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker
+from vecsieve.proxy.egress import Egress
 from vecsieve.proxy.http.exchange import (
     Exchange,
     Head,
@@ -61,6 +63,8 @@ class Interceptor:
         upstream: Upstream,
         learned: Learned,
         breaker: Breaker,
+        appetite: Appetite,
+        egress: Egress,
         patience: Patience,
         metrics: Metrics,
         recent: Recent,
@@ -72,6 +76,8 @@ class Interceptor:
         self._upstream = upstream
         self._learned = learned
         self._breaker = breaker
+        self._appetite = appetite
+        self._egress = egress
         self._patience = patience
         self._metrics = metrics
         self._recent = recent
@@ -80,6 +86,8 @@ class Interceptor:
 
     def prepare(self, exchange: Exchange) -> Attempt | Reason | Bypass:
         """Read the request and plan the pool, or say why the search is left alone."""
+        if self._egress.is_spent:
+            return Bypass.BUDGET
         watch = Stopwatch(self._clock)
         operation, policy = exchange.operation, exchange.policy
         needs = needs_of(policy, self._learned.hint(operation))
@@ -88,10 +96,11 @@ class Interceptor:
                 call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
         except Unsupported as verdict:
             return verdict.reason
-        planned = plan(call, policy, self._learned.cap(operation))
+        factor = self._appetite.factor(operation, policy)
+        planned = plan(call, policy, self._learned.cap(operation), factor=factor)
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
-        return Attempt(call=call, policy=policy, plan=planned, watch=watch)
+        return Attempt(call=call, policy=policy, plan=planned, watch=watch, factor=factor)
 
     async def answer(self, exchange: Exchange, attempt: Attempt, relay: Relay) -> Answered:
         """The best answer that stands, and what it came to."""
@@ -116,7 +125,9 @@ class Interceptor:
 
         async def improved() -> Answered:
             try:
-                body = await self._searcher.improve(attempt, fetch, cap=self._learned.cap(exchange.operation))
+                cap = self._learned.cap(exchange.operation)
+                body = await self._searcher.improve(attempt, fetch, cap=cap)
+                self._appetite.saw(attempt, cap=cap)
             except Passed:
                 return verbatim_of(seen), report_of(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
             finally:
@@ -131,11 +142,17 @@ class Interceptor:
             report = report_of(exchange, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
             return answer_of(exchange, seen, body, report), report
 
+        sent_bytes = 0
         try:
-            return await first_standing([improved, plain], lambda error: note(seen, error))
+            answered = await first_standing([improved, plain], lambda error: note(seen, error))
+            if answered is not None and outcome is Outcome.DEDUP:  # shadow's answer is never sent
+                sent_bytes = int(answered[0].headers["Content-Length"])
         except asyncio.CancelledError:
             self._breaker.abandoned()
             raise
+        finally:
+            self._egress.spend(exchange.operation, seen.received_bytes - sent_bytes)
+        return answered
 
     def _learn(self, operation: Operation, attempt: Attempt) -> None:
         if attempt.reply is None:
@@ -156,6 +173,7 @@ class Interceptor:
                 body=body,
                 is_search=True,
                 deadline_seconds=seconds,
+                origin=exchange.target.origin,
             ) as reply:
                 fetched = await reply.read_bounded(self._reply_body_bytes)
                 self._patience.learn(self._clock() - started)
@@ -166,6 +184,7 @@ class Interceptor:
         except ReplyTooLarge as failure:
             # The client's own limit may fit where five times as many do not.
             self._learned.refused(exchange.operation, None)
+            seen.received_bytes += self._reply_body_bytes
             raise Rejected(FailOpen.TOO_LARGE) from failure
         finally:
             self._metrics.upstream_done(AttemptKind.OVERFETCH, self._clock() - started)
@@ -174,6 +193,7 @@ class Interceptor:
         self, operation: Operation, attempt: Attempt, seen: Seen, reply: UpstreamReply, fetched: bytes
     ) -> bytes:
         self._metrics.received(len(fetched))
+        seen.received_bytes += len(fetched)
         if 200 <= reply.status < 300:
             self._breaker.succeeded()
             if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):

@@ -48,6 +48,7 @@ class Content:
             metrics=lambda: exposition(self.registry),
             status=lambda: STATUS,
             explain=lambda: b'{"keep":0,"records":[]}\n',
+            egress=lambda: b'{"month":"2026-07"}\n',
         )
 
 
@@ -127,10 +128,17 @@ async def test_the_explanations_are_json(port: int) -> None:
     assert json.loads(answer.body) == {"keep": 0, "records": []}
 
 
-async def test_a_process_that_knows_no_searches_says_so(content: Content) -> None:
-    server = AdminServer(replace(content.pages(), explain=None))
+async def test_what_searches_cost_is_json(port: int) -> None:
+    answer = await get(port, "/egress")
+    assert (answer.status, answer.field("Content-Type")) == (200, "application/json")
+    assert json.loads(answer.body) == {"month": "2026-07"}
+
+
+@pytest.mark.parametrize("target", ["/explain", "/egress"])
+async def test_a_process_that_knows_no_searches_says_so(content: Content, target: str) -> None:
+    server = AdminServer(replace(content.pages(), explain=None, egress=None))
     await server.start(("127.0.0.1", 0))
-    answer = await get(server.port, "/explain")
+    answer = await get(server.port, target)
     await server.close()
     assert answer.status == 404
     assert b"workers: 1" in answer.body
@@ -156,7 +164,7 @@ async def test_other_methods_are_refused(port: int, method: str) -> None:
     assert (answer.status, answer.field("Allow")) == (405, "GET, HEAD")
 
 
-@pytest.mark.parametrize("target", ["/livez", "/readyz", "/metrics", "/status", "/explain"])
+@pytest.mark.parametrize("target", ["/livez", "/readyz", "/metrics", "/status", "/explain", "/egress"])
 async def test_head_is_the_head_of_get(port: int, target: str) -> None:
     head, full = await get(port, target, "HEAD"), await get(port, target)
     assert (head.status, head.body) == (200, b"")
