@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.qdrant_bodies import Conversation, conversations
+from support import pinecone_bodies, qdrant_bodies
+from support.conversation import Conversation
 from vecsieve.adapters import ADAPTERS
 from vecsieve.adapters.contract import (
     Adapter,
@@ -19,16 +22,84 @@ from vecsieve.adapters.contract import (
     Operation,
     Reply,
     RequestHead,
+    Search,
     SearchCall,
     Unsupported,
 )
 
-CONVERSATIONS = {"qdrant": conversations}
-PATHS = {"qdrant": "/collections/c/points/query/batch"}
-# What widening may change, per item.
-DECLARED = {"qdrant": {"limit", "top", "offset", "with_vector", "with_vectors", "with_payload"}}
-# Laid over a request, this leaves nothing to widen.
-CONTENT = {"qdrant": {"limit": 5, "offset": None, "with_vector": True}}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What the laws must know of a backend.
+
+    ``path``: one of its searches. ``declared``: the members that widening may change, in a search or in a ``nested`` part.
+    ``content``: laid over a request of ``content_of`` (None: of any operation), it leaves nothing to widen. Over a ``query``:
+    ``plain`` wants no vectors, ``payloads`` want some payload, ``everything`` wants all payload of ``limit`` results.
+    ``stored``: where a result keeps its payload. ``hidden``: what a result that came for comparison must look like.
+    """
+
+    conversations: Callable[..., st.SearchStrategy[Conversation]]
+    path: str
+    declared: frozenset[str]
+    nested: frozenset[str] = frozenset()
+    content: dict[str, Any]
+    content_of: str | None = None
+    plain: dict[str, Any]
+    payloads: st.SearchStrategy[dict[str, Any]]
+    everything: Callable[[int], dict[str, Any]]
+    results: Callable[[Any], list[dict[str, Any]]]
+    stored: str
+    hidden: Callable[[list[dict[str, Any]]], None]
+
+
+def without_vectors(points: list[dict[str, Any]]) -> None:
+    """As Qdrant writes them: left out, or null where this server writes null."""
+    nulls = any(point.get("vector", 0) is None or point.get("payload", 0) is None for point in points)
+    for point in points:
+        if nulls and "vector" in point:
+            point["vector"] = None
+        elif not nulls:
+            point.pop("vector", None)
+
+
+def without_values(matches: list[dict[str, Any]]) -> None:
+    """As Pinecone writes them: an empty list, and no sparse ones at all."""
+    for match in matches:
+        match.pop("sparseValues", None)
+        if "values" in match:
+            match["values"] = []
+
+
+DIALECTS = {
+    "qdrant": Dialect(
+        conversations=qdrant_bodies.conversations,
+        path="/collections/c/points/query/batch",
+        declared=frozenset({"limit", "top", "offset", "with_vector", "with_vectors", "with_payload"}),
+        content={"limit": 5, "offset": None, "with_vector": True},
+        plain={"limit": 5, "offset": None, "with_vector": False, "with_payload": True},
+        payloads=st.sampled_from([True, False, None, [], ["id"], {"include": ["doc"]}]).map(
+            lambda selector: {"with_payload": selector}
+        ),
+        everything=lambda limit: {"limit": limit, "offset": 0, "with_payload": True},
+        results=lambda document: document["result"]["points"],
+        stored="payload",
+        hidden=without_vectors,
+    ),
+    "pinecone": Dialect(
+        conversations=pinecone_bodies.conversations,
+        path="/query",
+        declared=frozenset({"topK", "top_k", "top_n", "includeValues", "include_values", "fields", "include_fields"}),
+        nested=frozenset({"query", "rerank"}),
+        content={"topK": 5, "includeValues": True},
+        content_of="query",
+        plain={"topK": 5, "includeValues": False, "includeMetadata": True},
+        payloads=st.just({"includeMetadata": True}),
+        everything=lambda limit: {"topK": limit},
+        results=lambda document: document["matches"],
+        stored="metadata",
+        hidden=without_values,
+    ),
+}
 NEEDS = st.builds(
     Needs,
     payload_fields=st.sampled_from([(), (), (), ("text",), ("doc", "vector")]),
@@ -50,8 +121,13 @@ def parse(adapter: Adapter, talk: Conversation, needs: Needs) -> SearchCall:
 
 def fetched(adapter: Adapter, talk: Conversation, needs: Needs, *, factor: int = 3) -> tuple[SearchCall, bytes, Reply]:
     call = parse(adapter, talk, needs)
-    body = talk.answer(adapter.widen(call, [factor * (search.top_k + search.offset) for search in call.searches]))
+    body = talk.answer(adapter.widen(call, [size(search, factor) for search in call.searches]))
     return call, body, adapter.parse_reply(call, body)
+
+
+def size(search: Search, factor: int) -> int:
+    wanted = factor * (search.top_k + search.offset)
+    return wanted if search.most is None else max(search.top_k, min(wanted, search.most))
 
 
 def exact(body: bytes) -> Any:
@@ -68,15 +144,19 @@ def test_classify_never_raises_and_names_nothing_unknown(
     # Invariant: classify is total; what is not one of the adapter's own paths is None.
     adapter = ADAPTERS[backend]()
     assert adapter.classify(RequestHead(method=method, path=path, content_type=content_type)) is None
-    assert adapter.classify(RequestHead(method="GET", path=PATHS[backend])) is None
-    assert adapter.classify(RequestHead(method="POST", path=PATHS[backend] + "/x" + path.replace("/", ""))) is None
+    assert adapter.classify(RequestHead(method="GET", path=DIALECTS[backend].path)) is None
+    assert (
+        adapter.classify(RequestHead(method="POST", path=DIALECTS[backend].path + "/x" + path.replace("/", ""))) is None
+    )
 
 
 @every_adapter
 @given(data=st.data())
 def test_widening_by_nothing_gives_back_the_same_bytes(backend: str, data: st.DataObject) -> None:
     # Invariant: the client's own top_k with vectors wanted and no page leaves nothing to change.
-    talk = data.draw(CONVERSATIONS[backend](extra=CONTENT[backend]))
+    talk = data.draw(
+        DIALECTS[backend].conversations(operation=DIALECTS[backend].content_of, extra=DIALECTS[backend].content)
+    )
     adapter = ADAPTERS[backend]()
     call = parse(adapter, talk, Needs())
     assert adapter.widen(call, [search.top_k for search in call.searches]) == talk.body
@@ -88,18 +168,23 @@ def test_widening_changes_only_the_declared_fields(
     backend: str, data: st.DataObject, needs: Needs, factor: int
 ) -> None:
     # Invariant: without the declared members, the widened document is the client's, numbers as they were written.
-    talk = data.draw(CONVERSATIONS[backend]())
+    talk = data.draw(DIALECTS[backend].conversations())
     adapter = ADAPTERS[backend]()
     call = parse(adapter, talk, needs)
     wide = adapter.widen(call, [factor * search.top_k for search in call.searches])
     before, after = exact(talk.body), exact(wide)
-    assert before.keys() - DECLARED[backend] == after.keys() - DECLARED[backend]
-    for old, new in zip(before.get("searches", [before]), after.get("searches", [after]), strict=True):
-        assert undeclared(old, backend) == undeclared(new, backend)
+    assert undeclared(before, DIALECTS[backend]) == undeclared(after, DIALECTS[backend])
 
 
-def undeclared(item: dict[str, Any], backend: str) -> list[tuple[str, Any]]:
-    return [(key, value) for key, value in item.items() if key not in DECLARED[backend]]
+def undeclared(item: dict[str, Any], dialect: Dialect) -> list[tuple[str, Any]]:
+    """What must stay, in order; of a batch and of nested parts what must stay in each."""
+    if "searches" in item:
+        return [("searches", [undeclared(search, dialect) for search in item["searches"]])]
+    return [
+        (key, undeclared(value, dialect) if key in dialect.nested and isinstance(value, dict) else value)
+        for key, value in item.items()
+        if key not in dialect.declared
+    ]
 
 
 @every_adapter
@@ -108,7 +193,7 @@ def test_the_backends_own_page_cut_from_the_pool_is_the_direct_answer(
     backend: str, data: st.DataObject, needs: Needs
 ) -> None:
     # Invariant: keeping ranks offset..offset+top_k of the pool gives the bytes the client would have got without us.
-    talk = data.draw(CONVERSATIONS[backend]())
+    talk = data.draw(DIALECTS[backend].conversations())
     adapter = ADAPTERS[backend]()
     call, _, reply = fetched(adapter, talk, needs)
     keep = [
@@ -125,7 +210,7 @@ def test_optional_fields_cost_no_search_and_no_payload_byte_of_theirs_reaches_th
 ) -> None:
     # Invariant: whatever the client selects, asking for optional fields refuses nothing and gives the same answer.
     adapter = ADAPTERS[backend]()
-    talk = data.draw(CONVERSATIONS[backend]())
+    talk = data.draw(DIALECTS[backend].conversations())
     plain, _, without = fetched(adapter, talk, Needs())
     call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))  # an Unsupported here would be a find
     keep = [np.array(data.draw(st.permutations(range(pool.size))), dtype=np.intp) for pool in reply.pools]
@@ -139,14 +224,13 @@ def test_optional_fields_are_read_wherever_the_payload_has_them(
 ) -> None:
     # Invariant: a field is None only where the stored payload lacks it or the client's own selection hides it.
     adapter = ADAPTERS[backend]()
-    extra = {"with_payload": data.draw(st.sampled_from([True, False, None, [], ["id"], {"include": ["doc"]}]))}
-    talk = data.draw(CONVERSATIONS[backend](operation="query", extra=extra))
+    dialect = DIALECTS[backend]
+    extra = data.draw(dialect.payloads)
+    talk = data.draw(DIALECTS[backend].conversations(operation="query", extra=extra))
     call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))
     document = json.loads(talk.body)
-    everything = talk.answer(
-        json.dumps({**document, "limit": reply.pools[0].size, "offset": 0, "with_payload": True}).encode()
-    )
-    stored = [point["payload"] for point in exact(everything)["result"]["points"]]
+    everything = talk.answer(json.dumps({**document, **dialect.everything(reply.pools[0].size)}).encode())
+    stored = [result.get(dialect.stored, {}) for result in dialect.results(exact(everything))]
     read = [
         {key: exact(raw) for key, raw in zip(optional, fields, strict=True) if raw is not None}
         for fields in reply.pools[0].fields
@@ -159,7 +243,9 @@ def test_optional_fields_are_read_wherever_the_payload_has_them(
 @given(data=st.data())
 def test_keeping_everything_that_was_wanted_gives_back_the_same_bytes(backend: str, data: st.DataObject) -> None:
     # Invariant: trim with all indices and vectors wanted is the identity.
-    talk = data.draw(CONVERSATIONS[backend](extra=CONTENT[backend]))
+    talk = data.draw(
+        DIALECTS[backend].conversations(operation=DIALECTS[backend].content_of, extra=DIALECTS[backend].content)
+    )
     adapter = ADAPTERS[backend]()
     call, body, reply = fetched(adapter, talk, Needs())
     assert adapter.trim(call, reply, [np.arange(pool.size) for pool in reply.pools]) == body
@@ -169,12 +255,12 @@ def test_keeping_everything_that_was_wanted_gives_back_the_same_bytes(backend: s
 @given(data=st.data())
 def test_kept_results_are_upstreams_own_bytes_in_the_order_of_keep(backend: str, data: st.DataObject) -> None:
     # Invariant: the answer's results are exactly the kept ones, in keep order, never more.
-    talk = data.draw(CONVERSATIONS[backend](operation="query", extra=CONTENT[backend]))
+    talk = data.draw(DIALECTS[backend].conversations(operation="query", extra=DIALECTS[backend].content))
     adapter = ADAPTERS[backend]()
     call, body, reply = fetched(adapter, talk, Needs())
     order = np.array(data.draw(st.permutations(range(reply.pools[0].size)))[: call.searches[0].top_k], dtype=np.intp)
     answer = adapter.trim(call, reply, [order])
-    upstream, client = exact(body)["result"]["points"], exact(answer)["result"]["points"]
+    upstream, client = DIALECTS[backend].results(exact(body)), DIALECTS[backend].results(exact(answer))
     assert client == [upstream[index] for index in order]
 
 
@@ -182,7 +268,7 @@ def test_kept_results_are_upstreams_own_bytes_in_the_order_of_keep(backend: str,
 @given(data=st.data(), needs=NEEDS)
 def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject, needs: Needs) -> None:
     # Invariant: scores, vectors and fields are as long as the list; unusable counts exactly the rows without a vector.
-    talk = data.draw(CONVERSATIONS[backend]())
+    talk = data.draw(DIALECTS[backend].conversations())
     call, _, reply = fetched(ADAPTERS[backend](), talk, needs)
     assert len(reply.pools) == len(call.searches)
     for pool in reply.pools:
@@ -199,7 +285,7 @@ def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject
 def test_arbitrary_bytes_raise_only_the_two_verdicts(backend: str, data: st.DataObject, body: bytes) -> None:
     # Invariant: a request is Unsupported, a reply Malformed; nothing else is ever raised.
     adapter = ADAPTERS[backend]()
-    talk = data.draw(CONVERSATIONS[backend]())
+    talk = data.draw(DIALECTS[backend].conversations())
     call = parse(adapter, talk, Needs())
     with pytest.raises(Unsupported):
         adapter.parse_request(call.operation, body, Needs())
@@ -214,7 +300,7 @@ def test_a_damaged_request_is_left_alone_or_read_as_it_stands(
 ) -> None:
     # Invariant: after any damage the request is Unsupported, or widening it yields a document the damage still shows in.
     adapter = ADAPTERS[backend]()
-    talk = data.draw(CONVERSATIONS[backend]())
+    talk = data.draw(DIALECTS[backend].conversations())
     operation = parse(adapter, talk, needs).operation
     body = damaged(data, talk.body, noise)
     try:
@@ -233,8 +319,7 @@ def test_a_damaged_request_is_left_alone_or_read_as_it_stands(
 def test_damage_to_a_reply_never_yields_wrong_content(backend: str, data: st.DataObject, noise: bytes) -> None:
     # Invariant: whatever happened to the reply, it is Malformed or the answer is that very document without vectors.
     adapter = ADAPTERS[backend]()
-    extra = {"limit": 5, "offset": None, "with_vector": False, "with_payload": True}
-    talk = data.draw(CONVERSATIONS[backend](operation="query", extra=extra))
+    talk = data.draw(DIALECTS[backend].conversations(operation="query", extra=DIALECTS[backend].plain))
     call, body, _ = fetched(adapter, talk, Needs())
     broken = damaged(data, body, noise)
     try:
@@ -243,14 +328,7 @@ def test_damage_to_a_reply_never_yields_wrong_content(backend: str, data: st.Dat
         return
     answer = exact(adapter.trim(call, reply, [np.arange(pool.size) for pool in reply.pools]))
     expected = exact(broken)
-    nulls = any(
-        point.get("vector", 0) is None or point.get("payload", 0) is None for point in expected["result"]["points"]
-    )
-    for point in expected["result"]["points"]:
-        if nulls and "vector" in point:
-            point["vector"] = None
-        elif not nulls:
-            point.pop("vector", None)
+    DIALECTS[backend].hidden(DIALECTS[backend].results(expected))
     assert answer == expected
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
+from support.conversation import Conversation
 from support.qdrant_model import Server, Stored
 
 PATHS = {
@@ -51,15 +50,6 @@ SCORES = ("0.9", "1", "-3.5", "1e-7", "0.0", "null", "1.0e2")
 
 
 NEVER = st.just(False)
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """One request and a server that answers any version of it."""
-
-    path: str
-    body: bytes
-    answer: Callable[[bytes], bytes]
 
 
 def number_lists(size: int) -> st.SearchStrategy[str]:

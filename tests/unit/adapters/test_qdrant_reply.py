@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.qdrant_bodies import PAYLOAD_KEYS, PAYLOAD_TEXTS, Conversation, conversations
+from support.conversation import Conversation
+from support.qdrant_bodies import PAYLOAD_KEYS, PAYLOAD_TEXTS, conversations
 from vecsieve.adapters import qdrant_reply
 from vecsieve.adapters.contract import Malformed, Needs, Pool, Reply, RequestHead, SearchCall, Unsupported
 from vecsieve.adapters.json_vectors import set_aside

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.qdrant_bodies import Conversation, conversations
+from support.conversation import Conversation
+from support.qdrant_bodies import conversations
 from vecsieve.adapters.contract import Needs, RequestHead, Unsupported
 from vecsieve.adapters.qdrant_rest import QdrantRest
 
