@@ -1,0 +1,123 @@
+"""The REST shell: which index a request is for, its key and version, its call, and the headers the edge adds."""
+
+from __future__ import annotations
+
+import hmac
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from vecsieve.proxy.emulator.calls import Answer, Call, Limits
+from vecsieve.proxy.emulator.errors import NOT_FOUND, Refusal
+from vecsieve.proxy.emulator.project import Project
+from vecsieve.proxy.emulator.routes import CONTROL, DATA, Route, find_route
+from vecsieve.proxy.emulator.versions import ALPHA, version_of
+
+Target = TypeVar("Target")
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""Read before any limit of the service is looked at; beyond it aiohttp answers for itself."""
+_GONE = Answer(body=Refusal(NOT_FOUND, "Index not found").as_status(), status=404, headers={"grpc-status": "5"})
+
+
+class Rest:
+    """Answers every request of one project. `label_at` tells which index has a port for itself."""
+
+    def __init__(
+        self, project: Project, label_at: Callable[[int], str | None], *, api_key: str | None, limits: Limits
+    ) -> None:
+        self._project = project
+        self._label_at = label_at
+        self._api_key = api_key
+        self._limits = limits
+        self._numbers = itertools.count(1)
+
+    def app(self) -> web.Application:
+        """The application of every listener."""
+        app = web.Application(client_max_size=_MOST_BYTES)
+        app.router.add_route("*", "/{path:.*}", self.answer)
+        return app
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """The response to one request."""
+        reason = self._rejected(request.headers.get("Api-Key"))
+        if reason is not None:
+            return _response(
+                Answer(body=b"Unauthorized", status=401, headers={"x-pinecone-auth-rejected-reason": reason}),
+                {"content-type": "text/plain"},
+            )
+        # raw_path, as it was sent: yarl would resolve `%2E%2E` and collapse what it takes for dots.
+        raw_path, _, raw_query = request.raw_path.partition("?")
+        call = Call(
+            version=version_of(request.headers.getall("X-Pinecone-Api-Version", [])),
+            query=tuple(parse_qsl(raw_query, keep_blank_values=True)),
+            body=await request.read(),
+            limits=self._limits,
+        )
+        label = self._label_of(request)
+        if label is None:
+            answer = _answered(CONTROL, self._project, request.method, raw_path, call)
+            return _response(answer, self._edge_headers(has_id=True))
+        index = self._project.labelled(label)
+        answer = _GONE if index is None else _answered(DATA, index, request.method, raw_path, call)
+        # Documents carry no request id, say the clients that read it.
+        return _response(answer, self._edge_headers(has_id="/documents/" not in raw_path))
+
+    def _rejected(self, given: str | None) -> str | None:
+        """Why a key is not taken; None when it is. Without a key of its own the emulator takes any."""
+        if not given:
+            return "Missing API key"
+        if self._api_key is not None and not hmac.compare_digest(given.encode(), self._api_key.encode()):
+            return "Wrong API key"
+        return None
+
+    def _label_of(self, request: web.Request) -> str | None:
+        """Which index: by the port it came in on, else by the host it was sent to. None for the control plane."""
+        transport = request.transport
+        port = 0 if transport is None else transport.get_extra_info("sockname")[1]
+        label = request.headers.get("Host", "").split(".")[0].lower()
+        return self._label_at(port) or (label if self._project.labelled(label) is not None else None)
+
+    def _edge_headers(self, *, has_id: bool) -> dict[str, str]:
+        """What Envoy adds. The times are made up, the id is a number: an emulator that is asked twice says the same."""
+        identity = {"x-pinecone-request-id": f"{next(self._numbers):016d}"} if has_id else {}
+        return {
+            "content-type": "application/json",
+            **identity,
+            "x-pinecone-request-latency-ms": "1",
+            "x-pinecone-response-duration-ms": "2",
+            "x-envoy-upstream-service-time": "2",
+        }
+
+
+def _answered(routes: tuple[Route[Target], ...], target: Target, method: str, raw_path: str, call: Call) -> Answer:
+    is_named = routes is CONTROL or ("/documents/" in raw_path and call.version > ALPHA)
+    try:
+        verb, parameters = _found(routes, method, raw_path, call.version)
+        return verb(target, replace(call, parameters=parameters))
+    except Refusal as refusal:
+        if is_named:
+            return Answer(body=refusal.as_error(), status=refusal.code.status)
+        return Answer(
+            body=refusal.as_status(), status=refusal.code.status, headers={"grpc-status": str(refusal.code.number)}
+        )
+
+
+def _found(
+    routes: tuple[Route[Target], ...], method: str, raw_path: str, version: str
+) -> tuple[Callable[[Target, Call], Answer], dict[str, str]]:
+    found = find_route(routes, method, raw_path, version)
+    if found is None:
+        raise Refusal(NOT_FOUND, f"this emulator has no {method} {raw_path} in version {version}")
+    return found
+
+
+def _response(answer: Answer, edge: Mapping[str, str]) -> web.Response:
+    headers = {**edge, **answer.headers, "server": "envoy", "content-length": str(len(answer.body))}
+    if not answer.body:
+        headers.pop("content-type")
+    return web.Response(body=answer.body, status=answer.status, headers=headers)
