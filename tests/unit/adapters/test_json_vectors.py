@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.json_vectors import guess_vectors, set_aside
+from vecsieve.adapters.json_vectors import guess_arrays, guess_vectors, set_aside
 
 
 def guessed(body: bytes, *names: str) -> list[bytes]:
@@ -80,3 +80,33 @@ def test_guesses_are_disjoint_ascending_and_bracketed(body: bytes) -> None:
         assert body[start:end].startswith(b"[")
         assert body[start:end].endswith(b"]")
         assert body[start:end].count(b"]") == 1
+
+
+def arrays(body: bytes, name: str) -> list[bytes]:
+    return [body[start:end] for start, end in guess_arrays(body, name)]
+
+
+def test_arrays_of_numbers_are_guessed_wherever_a_member_of_the_name_stands() -> None:
+    body = b'{"values":[1,2],"a":{"values":[-3.5]},"b":"\\"values\\":[4]","values":[]}'
+    assert arrays(body, "values") == [b"[1,2]", b"[-3.5]"]
+    assert arrays('{"größe":[1]}'.encode(), "größe") == [b"[1]"]
+    assert arrays(b'{"a\\"b":[1]}', 'a"b') == [b"[1]"]
+    assert arrays(b"", "values") == []
+
+
+def test_the_values_behind_the_indices_of_a_sparse_vector_are_not_guessed() -> None:
+    body = b'{"values":[1,2],"sparseValues":{"indices":[7],"values":[0.5]}}'
+    assert arrays(body, "values") == [b"[1,2]"]
+
+
+def test_an_array_that_does_not_end_and_a_list_of_other_things_are_not_guessed() -> None:
+    assert arrays(b'{"values":["a"],"values":[[1]],"values":[null]}', "values") == []
+    assert arrays(b'{"values":[1,2', "values") == []
+
+
+@given(body=st.binary(max_size=60).map(lambda noise: noise.replace(b"x", b'"values":[1')), name=st.just("values"))
+def test_guesses_are_disjoint_and_ascending(body: bytes, name: str) -> None:
+    """Invariant: whatever the bytes, each guess is a bracketed run of its own, in order."""
+    spans = guess_arrays(body, name)
+    assert all(body[start:end].startswith(b"[") and body[start:end].endswith(b"]") for start, end in spans)
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))

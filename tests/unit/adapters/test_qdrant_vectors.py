@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from vecsieve.adapters import json_sparse
 from vecsieve.adapters.json_spans import Span
 from vecsieve.adapters.qdrant_vectors import compare, find_best, named
 
@@ -99,42 +96,6 @@ def test_sparse_vectors_become_rows_over_the_union_of_their_indices() -> None:
     assert found.vectors[[0, 2, 3]].tolist() == [[1.0, 0.0, 0.5], [0.0, 2.0, 0.0], [1.0, 0.0, 0.0]]
     assert found.unusable == 1
     assert found.proven == (False,) * 4
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        b"{}",
-        b'{"indices":[1]}',
-        b'{"indices":[1],"values":[1,2]}',
-        b'{"indices":[1],"values":["1"]}',
-        b'{"indices":1,"values":1}',
-        b'{"indices":[1],"values":[1],"more":1}',
-        b'{"indices":[true],"values":[1]}',
-    ],
-)
-def test_a_broken_sparse_vector_is_unusable(broken: bytes) -> None:
-    found = compare([sparse([1], [1.0]), broken])
-    assert np.isnan(found.vectors[1]).all()
-    assert found.unusable == 1
-
-
-@given(
-    rows=st.lists(st.dictionaries(st.integers(0, 40), st.floats(-4, 4, width=32), min_size=1, max_size=6), min_size=1),
-)
-def test_products_of_sparse_rows_are_those_of_the_sparse_vectors(rows: list[dict[int, float]]) -> None:
-    # Invariant: the dense rows have the inner products of the sparse vectors they stand for.
-    matrix = compare([sparse(list(row), list(row.values())) for row in rows]).vectors.astype(np.float64)
-    expected = [[sum(a[key] * b[key] for key in a.keys() & b.keys()) for b in rows] for a in rows]
-    np.testing.assert_allclose(matrix @ matrix.T, expected, atol=1e-4)
-
-
-def test_sparse_vectors_too_wide_for_a_matrix_are_unusable(monkeypatch: pytest.MonkeyPatch) -> None:
-    width = json_sparse.MAX_SPARSE_WIDTH
-    assert compare([sparse(list(range(width)), [1.0] * width)]).unusable == 0
-    assert compare([sparse(list(range(width + 1)), [1.0] * (width + 1))]).unusable == 1
-    monkeypatch.setattr(json_sparse, "MAX_SPARSE_CELLS", 3)
-    assert compare([sparse([1, 2], [1.0, 1.0])] * 2).unusable == 2
 
 
 def test_a_multivector_is_the_mean_of_its_rows() -> None:
