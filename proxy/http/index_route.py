@@ -24,7 +24,7 @@ OF_THE_CONTROL_PLANE = frozenset(
 )
 _NAMING = re.compile(rf"/+{NAMED}(?:/([^/?]*)(.*))?")
 # How the paths of an index end, seen behind a first segment that nobody knows: a prefix that leads nowhere.
-_LOST = re.compile(r"/query/?|/describe_index_stats/?|/vectors/[a-z_]+/?|/records/namespaces/[^/]*/[a-z]+/?")
+_LOST = re.compile(r"/(?:query|describe_index_stats|vectors/[a-z_]+|records/namespaces/[^/]*/[a-z]+)/?\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,10 @@ def route(target: Target, places: Places) -> Target | Trouble:
 
 def _named(target: Target, places: Places) -> Target | Trouble:
     match = _NAMING.fullmatch(target.raw)
-    origin = None if match is None or match[1] is None else places.origin_of(match[1])
-    if match is None or origin is None:
+    if match is None or not match[1]:
+        return Trouble.WRONG_PATH
+    origin = places.origin_of(match[1])
+    if origin is None:
         return Trouble.HOST_REFUSED
     rest: str = match[2]
     raw = rest if rest.startswith("/") else f"/{rest}"

@@ -46,7 +46,7 @@ async def running(upstream: str, /, **settings: object) -> AsyncIterator[Running
     assert isinstance(own, dict)
     log: list[Access] = []
     made = Settings.model_validate({**settings, "upstream": {"url": upstream, **own}})
-    process = Process(made, metrics=Metrics(registry), log=log.append)
+    process = Process(made, metrics=Metrics(registry, backend=made.backend), log=log.append)
     try:
         port = await process.listen(("127.0.0.1", 0))
         yield Running(process, port, registry, log)

@@ -1,0 +1,132 @@
+"""The routes of Pinecone put together: what is matched, and where its answers lead."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.http.headers import RawHeaders
+from vecsieve.proxy.http.index_routes import IndexRoutes, own_url
+from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.http.target import Target, read_target
+
+INDEX = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
+HOST: RawHeaders = ((b"Host", b"127.0.0.1:6343"),)
+
+
+def routes(**own: object) -> IndexRoutes:
+    return IndexRoutes(Settings.model_validate({"backend": "pinecone", "pinecone": own}))
+
+
+def changed(
+    own: IndexRoutes, headers: RawHeaders, body: bytes, method: str = "GET", path: str = "/indexes/docs"
+) -> bytes:
+    target = read_target(path)
+    assert target is not None
+    editing = own.editing(method, headers, target)
+    return body if editing is None else editing.change(body)
+
+
+def described(host: str) -> bytes:
+    return json.dumps({"name": "docs", "host": host}).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "matched"),
+    [
+        ("/query", "/query"),
+        ("//query", "/query"),
+        ("/query/", "/query/"),
+        ("/records/namespaces//search", "/records/namespaces//search"),
+        ("///", "/"),
+    ],
+)
+def test_only_leading_slashes_are_merged_for_matching(path: str, matched: str) -> None:
+    assert routes().matching(Target(path, path)) == matched
+
+
+def test_a_target_is_found_at_its_index_at_the_fixed_one_and_at_the_control_plane() -> None:
+    own = routes(index_host="fixed.svc.x.pinecone.io")
+    assert own.find(Target("/query", "/query")) == Target(
+        "/query", "/query", Origin("https", "fixed.svc.x.pinecone.io")
+    )
+    named = f"/_i/{INDEX}/query"
+    assert own.find(Target(named, named)) == Target("/query", "/query", Origin("https", INDEX))
+    assert own.find(Target("/indexes", "/indexes")) == Target("/indexes", "/indexes")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/indexes"),
+        ("POST", "/indexes"),
+        ("GET", "/indexes/docs"),
+        ("GET", "/indexes/docs/"),
+        ("GET", "//indexes/docs"),
+        ("GET", "/indexes?limit=3"),
+        ("PATCH", "/indexes/docs"),
+        ("POST", "/indexes/create-for-model"),
+    ],
+)
+def test_descriptions_lead_to_where_the_client_found_us(method: str, path: str) -> None:
+    expected = described(f"http://127.0.0.1:6343/_i/{INDEX}")
+    assert changed(routes(), HOST, described(INDEX), method, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/indexes/docs"),
+        ("HEAD", "/indexes/docs"),
+        ("OPTIONS", "/indexes"),
+        ("GET", "/indexes/docs/backups"),
+        ("GET", "/collections"),
+        ("GET", "/assistant/assistants"),
+        ("GET", "/assistant/indexes"),
+        ("GET", "/"),
+    ],
+)
+def test_nothing_else_is_looked_into(method: str, path: str) -> None:
+    target = read_target(path)
+    assert target is not None
+    assert routes().editing(method, HOST, target) is None
+
+
+def test_an_index_that_has_such_a_path_is_not_the_control_plane() -> None:
+    assert routes().editing("GET", HOST, Target("/indexes", "/indexes", Origin("https", INDEX))) is None
+
+
+def test_a_public_url_beats_the_host_the_client_used() -> None:
+    own = routes(public_url="https://vs.example.com/pc/")
+    assert changed(own, HOST, described(INDEX)) == described(f"https://vs.example.com/pc/_i/{INDEX}")
+    assert changed(own, (), described(INDEX)) == described(f"https://vs.example.com/pc/_i/{INDEX}")
+
+
+def test_a_host_that_would_be_refused_here_stays_so_that_the_client_still_works() -> None:
+    assert changed(routes(), HOST, described("idx.elsewhere.example")) == described("idx.elsewhere.example")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        (b"127.0.0.1:6343", "http://127.0.0.1:6343"),
+        (b"vecsieve", "http://vecsieve"),
+        (b"[::1]:6343", "http://[::1]:6343"),
+        (b"user:pw@vs.local:80", "http://vs.local:80"),
+    ],
+)
+def test_the_clients_host_is_our_url_without_any_credentials(host: bytes, url: str) -> None:
+    assert own_url(((b"hOST", host),)) == url
+
+
+@pytest.mark.parametrize("host", [b"", b"a b", b'a"b', b"a/b", b"a\\b", b"a:b", b"a:1:2", b"[::1", b"\xc3\xa9", b"a@"])
+def test_an_odd_host_is_not_repeated(host: bytes) -> None:
+    assert own_url(((b"Host", host),)) is None
+    assert changed(routes(), ((b"Host", host),), described(INDEX)) == described(INDEX)
+
+
+def test_without_a_host_or_with_two_there_is_no_url_of_ours() -> None:
+    assert own_url(()) is None
+    assert own_url(((b"Host", b"a"), (b"host", b"b"))) is None
