@@ -30,6 +30,7 @@ pinecone_rest     Pinecone over REST: the adapter, composed of
   pinecone_reply      the pool in them
   pinecone_restore    the client's answer, cut from the reply
 pinecone_dialect  Pinecone's errors
+pinecone_writes   which of its requests may change records
 """
 
 from __future__ import annotations
@@ -37,11 +38,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from vecsieve.adapters.contract import Adapter, Dialect
+from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
 from vecsieve.adapters.pinecone_dialect import PineconeDialect
 from vecsieve.adapters.pinecone_rest import PineconeRest
+from vecsieve.adapters.pinecone_writes import touched
 from vecsieve.adapters.qdrant_dialect import QdrantDialect
 from vecsieve.adapters.qdrant_rest import QdrantRest
 
 ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"pinecone": PineconeRest, "qdrant": QdrantRest})
 DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType({"pinecone": PineconeDialect, "qdrant": QdrantDialect})
+# Where vectors are worth remembering, what makes them forgotten.
+WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched})

@@ -51,6 +51,13 @@ class RequestHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """What a request that is passed through may change. ``collection``: as ``Operation.collection``; None: any."""
+
+    collection: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One endpoint of a backend that ranks results."""
 
@@ -66,6 +73,7 @@ class Needs:
     ``vector_name``: the vector to compare by, when a policy names it; None lets the adapter choose.
     ``vector_hint``: what an earlier ``Pool.vector_name`` found for this collection. It is used only where the request
     itself does not tell (a sparse or multivector query), so that a hint never overrules what a request says.
+    ``vectors``: False where whoever asks has them already; an adapter may fetch them all the same.
     ``payload_fields``: top-level payload keys whose values are wanted per candidate, in this order.
     ``optional_fields``: further ones, wanted where they can be had and taken out again exactly; a client's payload selection
     that makes this impossible for one of them costs that field, not the search.
@@ -76,6 +84,7 @@ class Needs:
     vector_name: str | None = None
     vector_hint: str | None = None
     absent_as_null: bool = False
+    vectors: bool = True
     payload_fields: tuple[str, ...] = ()
     optional_fields: tuple[str, ...] = ()
 
@@ -88,6 +97,7 @@ class Search:
     offset: int
     pages: bool  # the client named an offset, even zero: it reads one list page by page
     query: npt.NDArray[np.float32] | None  # (d,) the dense query vector, when the request carries one
+    partition: bytes = b""  # what part of the collection ids are unique in, as the request spells it; b"" for the whole
     most: int | None = None  # how many candidates may be asked for at most: the request's limit, or the backend's
 
 

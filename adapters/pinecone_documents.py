@@ -11,8 +11,17 @@ import numpy.typing as npt
 
 from vecsieve.adapters import pinecone_fields, pinecone_sizes
 from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
-from vecsieve.adapters.json_spans import Span, elements
-from vecsieve.adapters.pinecone_members import integer, present, read_object, text_of, texts_of, usable, vector_of
+from vecsieve.adapters.json_spans import Span
+from vecsieve.adapters.pinecone_members import (integer, items_of, present, read_object, required, text_of, texts_of, usable, vector_of,)
+    integer,
+    items_of,
+    present,
+    read_object,
+    text_of,
+    texts_of,
+    usable,
+    vector_of,
+)
 from vecsieve.adapters.pinecone_request import Document, Layout
 
 LAYOUT = Layout(path=("matches",), id="_id", score="_score", payload=None)
@@ -32,19 +41,18 @@ _CLAUSES = {
 def parse(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
     """Read a request. Raises Unsupported, nothing else."""
     root = read_object(body, span, _ROOT, reason=Reason.NOT_JSON)
-    limit = present(body, root, "top_k")
+    limit = required(body, root, "top_k")
     top_k = integer(body, limit)
-    assert limit is not None  # noqa: S101 - it was read as a number
     pinecone_sizes.is_worthwhile(top_k)
     field, vector = _ranking(body, present(body, root, "score_by"))
     # Where vectors can be compared, texts are not fetched for it: a field the schema lacks may be refused.
-    required = needs.payload_fields if field is None else (field, *needs.payload_fields)
-    optional = needs.optional_fields if field is None else ()
+    must = needs.payload_fields if field is None else (field, *needs.payload_fields)
+    may = needs.optional_fields if field is None else ()
     listed = root.get("include_fields")
     selected = pinecone_fields.of_documents(
-        body, None if listed is None else (listed.value, listed.end), span[0], required, optional
+        body, None if listed is None else (listed.value, listed.end), span[0], must, may
     )
-    if field is None and not selected.readable.intersection(optional):
+    if field is None and not selected.readable.intersection(may):
         raise Unsupported(Reason.NOTHING_TO_DO)
     most = pinecone_sizes.most(numbers=len(vector), has_texts=True)
     search = Search(top_k=top_k, offset=0, pages=False, query=usable(vector), most=most)
@@ -57,12 +65,10 @@ def parse(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
 
 def _ranking(body: bytes, span: Span | None) -> tuple[str | None, npt.NDArray[np.float32]]:
     """The field of the dense vector that decides, and the query's own; None and (0,) where none does. Raises Unsupported."""
-    if span is None or body[span[0] : span[0] + 1] != b"[":
-        raise Unsupported(Reason.ORDERING_CHOSEN)
-    clauses = elements(body, span)
-    dense = [clause for clause in clauses if _type(body, clause) == _DENSE]
+    clauses = [] if span is None else items_of(body, span)
     if not clauses:
         raise Unsupported(Reason.ORDERING_CHOSEN)
+    dense = [clause for clause in clauses if _type(body, clause) == _DENSE]
     if not dense:
         return None, vector_of(body, None)
     if len(clauses) > 1:  # the service takes a vector alone only

@@ -50,9 +50,17 @@ def present(text: bytes, found: Members, name: str | None) -> Span | None:
     return None if member is None or text[member.value : member.end] == b"null" else (member.value, member.end)
 
 
-def integer(text: bytes, span: Span | None) -> int:
+def required(text: bytes, found: Members, name: str | None) -> Span:
+    """As `present`, of a member that must be there."""
+    span = present(text, found, name)
+    if span is None:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+    return span
+
+
+def integer(text: bytes, span: Span) -> int:
     """A plain whole number."""
-    value = b"" if span is None else text[span[0] : span[1]]
+    value = text[span[0] : span[1]]
     if not _INTEGER.fullmatch(value):
         raise Unsupported(Reason.AMBIGUOUS_FIELD)
     return int(value)
@@ -76,11 +84,19 @@ def text_of(text: bytes, span: Span | None) -> str:
         raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
 
 
-def texts_of(text: bytes, span: Span) -> tuple[str, ...]:
-    """A list of strings."""
+def items_of(text: bytes, span: Span) -> list[Span]:
+    """Where the elements of a list stand."""
     if text[span[0] : span[0] + 1] != b"[":
         raise Unsupported(Reason.AMBIGUOUS_FIELD)
-    return tuple(text_of(text, element) for element in elements(text, span))
+    try:
+        return elements(text, span)
+    except ValueError:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+
+
+def texts_of(text: bytes, span: Span) -> tuple[str, ...]:
+    """A list of strings."""
+    return tuple(text_of(text, item) for item in items_of(text, span))
 
 
 def vector_of(text: bytes, span: Span | None) -> npt.NDArray[np.float32]:

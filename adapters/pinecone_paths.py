@@ -27,7 +27,7 @@ def classify(head: RequestHead) -> Operation | None:
     if head.method != "POST" or not head.path.startswith("/") or not may_be_json(head.content_type):
         return None
     name = _named("/" + head.path.lstrip("/"))
-    return None if name is None else Operation(backend=BACKEND, name=name, collection=_index(head.host))
+    return None if name is None else Operation(backend=BACKEND, name=name, collection=index_of(head.host))
 
 
 def _named(path: str) -> str | None:
@@ -41,7 +41,7 @@ def _named(path: str) -> str | None:
     return None
 
 
-def _index(host: str) -> str:
+def index_of(host: str) -> str:
     """What tells the indexes behind one service apart: the host's first label, or all of a host that has no labels."""
     label = host.partition(".")[0]
     return host if label == host or label.isdecimal() or host.startswith("[") else label

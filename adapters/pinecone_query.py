@@ -16,6 +16,7 @@ from vecsieve.adapters.pinecone_members import (
     integer,
     present,
     read_object,
+    required,
     spelled_once,
     switch,
     text_of,
@@ -47,7 +48,7 @@ def parse(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
     found = read_object(body, span, _NAMES, reason=Reason.NOT_JSON)
     used = spelled_once(found, _NAMES)
     value = {name: present(body, found, spelling) for name, spelling in used.items()}
-    limit = value.get("topK")
+    limit = required(body, found, used.get("topK"))
     top_k = integer(body, limit)
     pinecone_sizes.is_worthwhile(top_k)
     if needs.payload_fields and not switch(body, value.get("includeMetadata")):
@@ -55,17 +56,20 @@ def parse(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
     vector, self_id = vector_of(body, value.get("vector")), text_of(body, value.get("id"))
     is_sparse = _is_sparse(body, value.get("sparseVector"))
     _only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
-    is_forced = not switch(body, value.get("includeValues"))
+    is_forced = not switch(body, value.get("includeValues")) and needs.vectors
     search = Search(
-        top_k=top_k, offset=0, pages=False, query=usable(vector),
+        top_k=top_k, offset=0, pages=False, query=usable(vector), partition=_raw(body, value.get("namespace")),
         most=_most(body, value.get("maxCandidates"), numbers=len(vector), is_sparse=is_sparse),
     )  # fmt: skip
-    assert limit is not None  # noqa: S101 - it was read as a number
     document = Document(
         body=body, layout=LAYOUT, top_k=top_k, limit=limit, vector="values", sparse="sparseValues",
         edits=(_forced(found, used, span),) if is_forced else (), emptied=is_forced, self_id=self_id,
     )  # fmt: skip
     return search, document
+
+
+def _raw(body: bytes, span: Span | None) -> bytes:
+    return b"" if span is None else body[span[0] : span[1]]
 
 
 def _is_sparse(body: bytes, span: Span | None) -> bool:

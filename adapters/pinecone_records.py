@@ -9,7 +9,7 @@ from __future__ import annotations
 from vecsieve.adapters import pinecone_fields, pinecone_sizes
 from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
 from vecsieve.adapters.json_spans import Span
-from vecsieve.adapters.pinecone_members import integer, present, read_object, text_of
+from vecsieve.adapters.pinecone_members import integer, present, read_object, required, text_of
 from vecsieve.adapters.pinecone_request import Document, Layout
 
 LAYOUT = Layout(path=("result", "hits"), id="_id", score="_score", payload="fields")
@@ -26,13 +26,12 @@ def parse(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
     if inside is None:
         raise Unsupported(Reason.ORDERING_CHOSEN)
     query = read_object(body, inside, _QUERY)
-    limit, most = present(body, query, "top_k"), pinecone_sizes.most(has_texts=True)
+    limit, most = required(body, query, "top_k"), pinecone_sizes.most(has_texts=True)
     top_k = integer(body, limit)
     rerank = present(body, root, "rerank")
     if rerank is not None:
         limit, most = _reranked(body, rerank, top_k), min(top_k, most)
         top_k = integer(body, limit)
-    assert limit is not None  # noqa: S101 - it was read as a number
     pinecone_sizes.is_worthwhile(top_k)
     listed = present(body, root, "fields")
     selected = pinecone_fields.of_records(body, listed, needs.payload_fields, needs.optional_fields)
