@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench quality deep format clean
+.PHONY: demo test check bench quality clients deep format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -28,6 +28,10 @@ bench: .venv/.installed
 quality: .venv/.installed
 	$(BIN)/vecsieve evaluate "$${VECSIEVE_EVAL_DATA:-../shared/data}"
 
+# Every major of Pinecone's Python and TypeScript clients, each in an environment of its own; needs npm.
+clients: .venv/.installed
+	$(BIN)/python -m tests.pinecone_majors
+
 # Property tests at length, and 10,000 writes against an upstream that drops connections at random.
 deep: .venv/.installed
 	HYPOTHESIS_PROFILE=deep PUTS=10000 $(BIN)/python -m pytest --timeout 3000 -o addopts= --import-mode=importlib -m '' tests/unit tests/laws tests/faults tests/transparency tests/clients/test_any_search.py
@@ -37,4 +41,4 @@ format: .venv/.installed
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
+	rm -rf .venv .clients build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-DIMENSION = 16
+DIMENSION = 48
 BASES = 40
 COPIES = 3
 TOP_K = 8
@@ -103,16 +103,17 @@ def _asked(index: str, name: str, what: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _bases() -> np.ndarray:
-    """(BASES, DIMENSION) unit vectors, no two near each other."""
-    raw = np.random.default_rng(SEED).normal(size=(BASES, DIMENSION))
+    """(BASES, DIMENSION) unit vectors, each almost at right angles to the others: no policy takes two for copies."""
+    rng = np.random.default_rng(SEED)
+    square, _ = np.linalg.qr(rng.normal(size=(DIMENSION, BASES)))
+    raw = square.T + rng.normal(scale=0.01, size=(BASES, DIMENSION))
     return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
 
 
 def _near(seed: int) -> list[float]:
-    """A query near several bases."""
-    rng = np.random.default_rng(seed)
-    mixed = _bases()[rng.choice(BASES, size=4, replace=False)].sum(axis=0)
-    return _floats(mixed + rng.normal(scale=0.05, size=DIMENSION))
+    """A query near several bases, and less near each of the others in turn."""
+    weights = np.random.default_rng(seed).permutation(np.geomspace(1.0, 0.1, BASES))
+    return _floats(weights @ _bases())
 
 
 def _floats(values: np.ndarray) -> list[float]:
