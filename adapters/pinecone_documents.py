@@ -12,11 +12,12 @@ import numpy.typing as npt
 from vecsieve.adapters import pinecone_fields, pinecone_sizes
 from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
 from vecsieve.adapters.json_spans import Span
-from vecsieve.adapters.pinecone_members import (integer, items_of, present, read_object, required, text_of, texts_of, usable, vector_of,)
+from vecsieve.adapters.pinecone_members import (
     integer,
     items_of,
     present,
     read_object,
+    required,
     text_of,
     texts_of,
     usable,
