@@ -68,16 +68,22 @@ class PineconeSettings(Model):
     allowed_hosts: HostPatterns = Field(
         default=("*.svc.*.pinecone.io", "*.svc.private.*.pinecone.io", "*.pinecone.io"),
         description="what /_i/<host>/… may name. Https, port 443 and public addresses only; a name without * may also "
-        "have a private address, as private endpoints do",
+        "have a private address, as private endpoints do. A plain http control plane is for tests: what it names is believed",
     )
     public_url: Annotated[PublicUrl | None, NoneWord] = Field(
         default=None,
-        description="what stands before /_i/<host> in the hosts that clients are told; none: http and the Host they used",
+        description="what stands before /_i/<host> in the hosts that clients are told; none: the Host they used, https if X-Forwarded-Proto "
+        "says so",
     )
     egress_budget_bytes: Annotated[BudgetBytes | None, NoneWord] = Field(
         default=None,
         description="bytes that may be fetched a UTC month beyond the plain answers, then searches pass through; "
         "counted in memory: a restart begins anew",
+    )
+    vector_memory_bytes: Annotated[Count | None, NoneWord] = Field(
+        default=None,
+        description="remember vectors of replies, so that a pool need not bring them again; none: records that are written "
+        "past VecSieve would be compared by their old vectors for up to 10 minutes",
     )
 
 

@@ -23,8 +23,8 @@ from vecsieve.proxy.process import Process
 
 LOGGER = logging.getLogger("vecsieve.instance")
 # What a running process cannot change: its sockets, its pools and what it promised to hold.
-_HOSTS = ("pinecone.index_host", "pinecone.allowed_hosts", "pinecone.public_url")
-FIXED = ("backend", "listen", "admin", "workers", "upstream", *_HOSTS, "limits", "shadow.in_flight", "profiles")
+_PINECONE = tuple(f"pinecone.{name}" for name in ("index_host", "allowed_hosts", "public_url", "vector_memory_bytes"))
+FIXED = ("backend", "listen", "admin", "workers", "upstream", *_PINECONE, "limits", "shadow.in_flight", "profiles")
 
 
 @dataclass(frozen=True, slots=True)

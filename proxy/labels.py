@@ -172,6 +172,13 @@ class ConnectionRejected(StrEnum):
     SILENT = "silent"  # nothing ever came
 
 
+class Recall(StrEnum):
+    """Whether a pool that came without vectors could be selected from remembered ones."""
+
+    HIT = "hit"
+    MISS = "miss"  # it was fetched again, with its vectors
+
+
 class Divergence(StrEnum):
     """How shadow's answer would have differed from upstream's."""
 

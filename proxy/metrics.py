@@ -72,6 +72,7 @@ class Metrics:
     refetch_total: Counter
     mmr_swaps_total: Counter
     overfetch_bytes_total: Counter
+    vector_recalls_total: Counter
     shadow_divergence_total: Counter
     profile_drift_total: Counter
     profile_reload_failures_total: Counter
@@ -148,6 +149,8 @@ class Metrics:
             self.stage_duration_seconds.labels(stage.value).observe(seconds)
         self.overfetch_bytes_total.inc(report.overfetch_bytes)
         self.refetch_total.inc(report.grown)
+        if report.recall is not None:
+            self.vector_recalls_total.labels(self.backend, report.recall.value).inc()
         for each in report.figures:
             self._search_counted(each)
 

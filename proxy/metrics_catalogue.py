@@ -28,6 +28,7 @@ from vecsieve.proxy.labels import (
     Origin,
     Outcome,
     OverrideName,
+    Recall,
     Shed,
     Side,
     Stage,
@@ -156,6 +157,11 @@ SEARCHES: tuple[Spec, ...] = (
     CounterSpec("refetch_total", "Calls whose pool was grown.", (BACKEND,)),
     CounterSpec("mmr_swaps_total", "Representatives chosen by MMR over better ranked ones.", (BACKEND,)),
     CounterSpec("overfetch_bytes_total", "Body bytes of replies to widened requests.", (BACKEND,)),
+    CounterSpec(
+        "vector_recalls_total",
+        "Searches fetched without vectors, memory having them.",
+        (BACKEND, _label("result", Recall)),
+    ),
     CounterSpec("shadow_divergence_total", "Shadow answers unlike upstream's.", (BACKEND, _label("kind", Divergence))),
     CounterSpec(
         "profile_drift_total", "Times that pools ceased to look like their profile.", (_label("kind", Drifted),)

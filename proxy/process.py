@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from vecsieve.adapters import ADAPTERS, DIALECTS
+from vecsieve.adapters import ADAPTERS, DIALECTS, WRITES
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker, spread
@@ -30,10 +30,12 @@ from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.log import Access
 from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
 from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
 from vecsieve.proxy.search import Searcher
 from vecsieve.proxy.stopwatch import Clock
+from vecsieve.proxy.vector_memory import VectorMemory
 
 LOGGER = logging.getLogger("vecsieve.process")
 
@@ -60,8 +62,9 @@ class Process:
         self.egress = Egress(_budget_bytes(settings, workers=workers), now=time.time)
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
+        memory = _vector_memory(settings, clock)
         interceptor = Interceptor(
-            searcher=Searcher(adapter, self.calibration.scaling),
+            searcher=Searcher(adapter, self.calibration.scaling, memory),
             dialect=dialect,
             upstream=self._upstream,
             learned=self.learned,
@@ -83,6 +86,7 @@ class Process:
             adapter=adapter,
             dialect=dialect,
             interceptor=interceptor,
+            overhearing=Overhearing(memory, WRITES.get(settings.backend)),
             relay=self._relay(answers, events),
             shadow=self._shadow,
             answers=answers,
@@ -156,6 +160,12 @@ def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuar
     guard = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
     metrics.memory_limit_bytes.set(guard.limit_bytes or 0)
     return guard
+
+
+def _vector_memory(settings: Settings, clock: Clock) -> VectorMemory | None:
+    """None where it was not asked for, or where nobody can tell what a passing write changes."""
+    limit = settings.pinecone.vector_memory_bytes
+    return None if limit is None or settings.backend not in WRITES else VectorMemory(limit, clock=clock)
 
 
 def _budget_bytes(settings: Settings, *, workers: int) -> int | None:

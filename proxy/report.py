@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.labels import BypassReason, Collapse, FailOpen, Guard, OperationName, Outcome, Stage
+from vecsieve.proxy.labels import BypassReason, Collapse, FailOpen, Guard, OperationName, Outcome, Recall, Stage
 from vecsieve.proxy.selection.values import Fate, Selection
 
 REPORT_HEADER = "x-vecsieve"
@@ -48,6 +48,7 @@ class Figures:
 class Report:
     """One intercepted call. ``bypass`` is given for outcome bypass, ``fail_open`` for fail_open, else None.
 
+    ``recall``: what became of a call that was fetched without vectors, None for others.
     ``upstream_seconds``: time spent waiting for upstream, all attempts. ``stages``: seconds per stage, those entered.
     """
 
@@ -61,6 +62,7 @@ class Report:
     figures: tuple[Figures, ...] = ()
     grown: bool = False
     overfetch_bytes: int = 0
+    recall: Recall | None = None
     stages: tuple[tuple[Stage, float], ...] = ()
 
     @property

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Adapter, Malformed, Needs, Operation, Pool, Reply, Search, SearchCall
 from vecsieve.proxy.candidates import asked_for, from_pool
 from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
-from vecsieve.proxy.labels import FailOpen, Stage
+from vecsieve.proxy.labels import FailOpen, Recall, Stage
+from vecsieve.proxy.recalling import completed, is_promising
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.selection.paged import page
@@ -23,6 +24,7 @@ from vecsieve.proxy.selection.policy import Policy, Short
 from vecsieve.proxy.selection.single import select, unlinked
 from vecsieve.proxy.selection.values import Fate, Selection
 from vecsieve.proxy.stopwatch import Stopwatch
+from vecsieve.proxy.vector_memory import VectorMemory
 
 PAGE_ROUNDS = 4  # 50 -> 200 -> 800 -> 1000: the steps from the smallest paged pool to the default page_cap
 SINGLE_ROUNDS = 1  # one page grows once: a second wait would cost more than the fill it replaces
@@ -48,10 +50,13 @@ Plan = tuple[int | None, ...]
 class Attempt:
     """What one call has come to so far. Mutable on purpose: it is the memory of the failure ladder.
 
-    ``factor``: what the plan was made with in place of the policy's own; None: with that.
+    ``factor``: what the plan was made with in place of the policy's own; None: with that. ``spare``: the same call with
+    vectors, where ``call`` asks for none because memory probably has them. ``recall``: whether it had.
     """
 
     call: SearchCall
+    spare: SearchCall | None = None
+    recall: Recall | None = None
     policy: ResolvedPolicy
     plan: Plan
     watch: Stopwatch
@@ -92,17 +97,27 @@ def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: flo
 
 
 class Searcher:
-    """Runs calls of one adapter. What a call has come to is in its Attempt; ``scaling`` remembers what pools look like."""
+    """Runs calls of one adapter. What a call has come to is in its Attempt; ``scaling`` remembers what pools look like,
+    ``memory`` their vectors.
+    """
 
-    __slots__ = ("_adapter", "_scaling")
+    __slots__ = ("_adapter", "_memory", "_scaling")
 
-    def __init__(self, adapter: Adapter, scaling: Scaling | None = None) -> None:
+    def __init__(self, adapter: Adapter, scaling: Scaling | None = None, memory: VectorMemory | None = None) -> None:
         self._adapter = adapter
+        self._memory = memory
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
     def read(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Parse the client's request. Raises Unsupported."""
         return self._adapter.parse_request(operation, body, needs)
+
+    def lean(self, call: SearchCall, body: bytes) -> SearchCall | None:
+        """The same call without vectors, where memory probably has them; None where they are to be fetched."""
+        if self._memory is None or not is_promising(self._memory, call):
+            return None
+        lean = self.read(call.operation, body, replace(call.needs, vectors=False))
+        return None if lean.document == call.document else lean  # the client itself asks for them
 
     async def improve(self, attempt: Attempt, fetch: Fetch, *, cap: int | None) -> bytes:
         """The distinct answer in the backend's own bytes. Raises Rejected or Malformed when there is none to be had."""
@@ -129,20 +144,37 @@ class Searcher:
         return self._adapter.trim(attempt.call, attempt.reply, keep)
 
     async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
-        watch = attempt.watch
-        with watch.stage(Stage.REWRITE):
-            body = self._adapter.widen(attempt.call, sizes)
-        with watch.stage(Stage.UPSTREAM):
-            fetched = await fetch(body)
+        reply = await self._fetched(attempt, attempt.call, fetch, sizes)
+        if attempt.spare is not None:
+            attempt.recall = Recall.HIT if reply is not None else Recall.MISS
+        if reply is None:
+            assert attempt.spare is not None  # noqa: S101 - only a call that has one asks for no vectors
+            reply = await self._fetched(attempt, attempt.spare, fetch, sizes)
+            attempt.call, attempt.spare = attempt.spare, None
+        assert reply is not None  # noqa: S101 - a call that asks for vectors has no use for memory
         attempt.rounds += 1
-        attempt.fetched_bytes += len(fetched)
-        with watch.stage(Stage.DECODE):
-            reply = self._adapter.parse_reply(attempt.call, fetched)
-        if len(reply.pools) != len(attempt.call.searches):
-            raise Malformed(f"{len(reply.pools)} result lists for {len(attempt.call.searches)} searches")
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
         attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
         attempt.selections = self._select(attempt)
+
+    async def _fetched(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply | None:
+        """One reply; None when it came without vectors and memory lacks some. A lower rung can still answer from it."""
+        watch = attempt.watch
+        with watch.stage(Stage.REWRITE):
+            body = self._adapter.widen(call, sizes)
+        with watch.stage(Stage.UPSTREAM):
+            fetched = await fetch(body)
+        attempt.fetched_bytes += len(fetched)
+        with watch.stage(Stage.DECODE):
+            reply = self._adapter.parse_reply(call, fetched)
+        if len(reply.pools) != len(call.searches):
+            raise Malformed(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
+        if self._memory is None:
+            return reply
+        known = completed(self._memory, call, reply)
+        if known is None and attempt.reply is None:
+            attempt.reply = reply
+        return known
 
     async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None) -> None:
         """Fetch more while a page is wanting; when that is impossible, settle with what there is."""

@@ -25,6 +25,7 @@ from vecsieve.proxy.http.tally import Tally, Visit
 from vecsieve.proxy.http.target import Target, read_target
 from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, FailOpen, Shed
 from vecsieve.proxy.memory import MemoryGuard, Pressure
+from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, parse
 from vecsieve.proxy.policies import Policies
@@ -62,6 +63,7 @@ class DataPlane:
     adapter: Adapter
     dialect: Dialect
     interceptor: Interceptor
+    overhearing: Overhearing
     relay: Relay
     shadow: Shadow
     answers: LocalAnswers
@@ -99,10 +101,12 @@ class DataPlane:
         path = None if target is None else self.routes.matching(target)
         if target is None or path is None:
             return await self.relay.relay(request, target=target)
-        operation = self.adapter.classify(_head(request, target, path))
+        head = _head(request, target, path)
+        operation = self.adapter.classify(head)
         if operation is None:
             editing = self.routes.editing(request.method, request.raw_headers, target)
-            return await self.relay.relay(request, target=target, editing=editing)
+            with self.overhearing.passing(head):
+                return await self.relay.relay(request, target=target, editing=editing)
         visit.classified(operation)
         rules, headers = self.rules, list(request.headers.items())
         own = rules.policies.resolve(self.backend, operation.collection)

@@ -104,6 +104,7 @@ def report_of(
         figures=rows,
         grown=attempt.rounds > 1,
         overfetch_bytes=attempt.fetched_bytes,
+        recall=attempt.recall,
         stages=attempt.watch.stages(),
     )
 

@@ -94,13 +94,15 @@ class Interceptor:
         try:
             with watch.stage(Stage.PARSE):
                 call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
+                lean = self._searcher.lean(call, exchange.plain)
         except Unsupported as verdict:
             return verdict.reason
         factor = self._appetite.factor(operation, policy)
         planned = plan(call, policy, self._learned.cap(operation), factor=factor)
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
-        return Attempt(call=call, policy=policy, plan=planned, watch=watch, factor=factor)
+        asked, spare = (call, None) if lean is None else (lean, call)
+        return Attempt(call=asked, spare=spare, policy=policy, plan=planned, watch=watch, factor=factor)
 
     async def answer(self, exchange: Exchange, attempt: Attempt, relay: Relay) -> Answered:
         """The best answer that stands, and what it came to."""

@@ -1,0 +1,88 @@
+"""Remembered vectors through a running proxy: fewer bytes for the same answers, forgotten with the first write."""
+
+from __future__ import annotations
+
+import json
+
+from support.faultup import FaultyUpstream, Received, Script, Talk, raw_exchange, reply
+from support.pinecone_model import Service, Stored
+from support.running import Running, running
+from support.scripted_qdrant import JSON
+from vecsieve.proxy.vector_memory import WINDOW
+
+RECORDS = tuple(
+    Stored(
+        id=f'"r{rank}"', score=f"{0.9 - rank / 1000:.3f}", values=json.dumps([float(rank // 2 == a) for a in range(8)])
+    )
+    for rank in range(16)
+)
+
+
+def pinecone() -> Script:
+    service = Service(records=RECORDS)
+
+    async def script(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            is_query = received.line.startswith(b"POST /query ")
+            body = service.answer("query", received.content) if is_query else b"{}"
+            await talk.send(reply(body, headers=[JSON]))
+
+    return script
+
+
+def request(path: bytes, body: bytes) -> bytes:
+    return (
+        b"POST " + path + b" HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body) + body
+    )
+
+
+QUERY = request(b"/query", b'{"topK":3,"vector":[1,1,1,1,1,1,1,1]}')
+
+
+def asked_for_values(upstream: FaultyUpstream) -> list[bool]:
+    return [is_query(received) and b'"includeValues":true' in received.content for received in upstream.requests]
+
+
+def is_query(received: Received) -> bool:
+    return received.line.startswith(b"POST /query ")
+
+
+def recalls(proxy: Running) -> dict[str, float]:
+    return {each: proxy.count("vector_recalls_total", backend="pinecone", result=each) for each in ("hit", "miss")}
+
+
+def answer_of(raw: bytes) -> list[str]:
+    return [match["id"] for match in json.loads(raw.split(b"\r\n\r\n", 1)[1])["matches"]]
+
+
+async def test_vectors_come_once_and_a_passing_write_makes_them_come_again() -> None:
+    async with FaultyUpstream(pinecone()) as upstream:
+        own = {"index_host": upstream.url, "vector_memory_bytes": 1_000_000}
+        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+            for _ in range(WINDOW + 3):
+                assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
+            assert asked_for_values(upstream) == [True] * WINDOW + [False] * 3
+            assert recalls(proxy) == {"hit": 3.0, "miss": 0.0}
+            await raw_exchange(proxy.port, request(b"/vectors/upsert", b'{"vectors":[]}'))
+            assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
+            assert asked_for_values(upstream)[-1]
+
+
+async def test_unless_asked_for_nothing_is_remembered() -> None:
+    async with (
+        FaultyUpstream(pinecone()) as upstream,
+        running(upstream.url, backend="pinecone", pinecone={"index_host": upstream.url}) as proxy,
+    ):
+        for _ in range(WINDOW + 3):
+            await raw_exchange(proxy.port, QUERY)
+        assert all(asked_for_values(upstream))
+
+
+async def test_a_months_budget_holds_for_pinecone() -> None:
+    async with FaultyUpstream(pinecone()) as upstream:
+        own = {"index_host": upstream.url, "egress_budget_bytes": 1}
+        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+            assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
+            assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r1", "r2"]
+            assert asked_for_values(upstream) == [True, False]
