@@ -34,6 +34,13 @@ class ModeFlag(StrEnum):
     OFF = "off"
 
 
+class DemoFlag(StrEnum):
+    """What `demo --backend` takes."""
+
+    QDRANT = "qdrant"
+    PINECONE = "pinecone"
+
+
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file (YAML).", show_default=False)]
 
 
@@ -87,11 +94,14 @@ def embedded(
 def demo(
     query: Annotated[str | None, typer.Option(help="A question's number, or text.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running.")] = False,
+    backend: Annotated[DemoFlag, typer.Option(help="Whose requests are shown; for Pinecone an emulator answers.")] = (
+        DemoFlag.QDRANT
+    ),
 ) -> None:
     """Ask real text directly and through the proxy, and show both answers side by side."""
     from vecsieve.proxy.demo.command import run
 
-    raise typer.Exit(run(query=query, keep=keep))
+    raise typer.Exit(run(query=query, keep=keep, backend=backend.value))
 
 
 @app.command()

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
+from vecsieve.proxy.demo.store import NAME, Answer
 
-NAME = "python-docs"
 _BATCH = 250  # 250 x 384 numbers are about 1 MB of JSON: small steps for the progress bar, few requests
 _TIMEOUT_SECONDS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """``rows``: the corpus rows of the results in their order. ``milliseconds``: as the caller waited, client included."""
-
-    rows: tuple[int, ...]
-    scores: tuple[float, ...]
-    milliseconds: float
 
 
 class Collection:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.corpus import Corpus
 from vecsieve.proxy.demo.reasons import Pool, Reasons, Verdict, explain
 from vecsieve.proxy.demo.repeats import Repeat, nearness, repeats
+from vecsieve.proxy.demo.store import Answer
 from vecsieve.proxy.selection.values import Link, Veto
 
 

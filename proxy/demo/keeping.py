@@ -1,26 +1,14 @@
-"""What ``--keep`` prints: lines that work as pasted, with the real ports."""
+"""What ``--keep`` prints of Qdrant: lines that work as pasted, with the real ports; and what any run ends with."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from vecsieve.proxy.demo.collection import NAME
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Where the demo's processes listen, as URLs. ``proxy``: the data port; ``admin``: health and metrics."""
-
-    engine: str
-    proxy: str
-    admin: str
+from vecsieve.proxy.demo.database import Addresses
+from vecsieve.proxy.demo.store import NAME
 
 
-def invitation(questions: int) -> str:
-    """What to try next, after a run that ends by itself."""
-    return (
-        f"Another question: vecsieve demo --query NUMBER (1 to {questions}). To ask by yourself: vecsieve demo --keep"
-    )
+def invitation(questions: int, command: str) -> str:
+    """What to try next, after a run of ``command`` that ends by itself."""
+    return f"Another question: {command} --query NUMBER (1 to {questions}). To ask by yourself: {command} --keep"
 
 
 def instructions(at: Addresses, *, row: int, question: int, limit: int) -> str:

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Pool as Fetched
 from vecsieve.adapters.contract import Search
 from vecsieve.proxy.candidates import asked_for, from_pool
-from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
+from vecsieve.proxy.demo.store import Answer
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.grouping import trust
@@ -33,11 +33,15 @@ from vecsieve.proxy.selection.values import Candidates, Link, Selection, Veto
 class Pool:
     """What the proxy had to choose from: the first ``first`` candidates of ``answer``, all of them where those lacked
     distinct results; and the policy it chose by, one that walks the ranking as the default does.
+
+    ``known``: how many of ``answer`` it chose from, where it says so: one that learns how many a collection's pages want
+    begins with fewer than ``first``.
     """
 
     answer: Answer
     first: int
     policy: ResolvedPolicy
+    known: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +96,9 @@ def explain(corpus: Corpus, pool: Pool, direct: Answer) -> Reasons:
     page = len(direct.rows)
     first = rows[: pool.first]
     median = median_distance(measure(_vectors(corpus, first), magnitude=False))
-    candidates, selection = _select(corpus, first, scores, pool.policy, page)
-    if selection.wanting and len(rows) > len(first):
+    seen = first if pool.known is None else rows[: pool.known]
+    candidates, selection = _select(corpus, seen, scores, pool.policy, page)
+    if pool.known is None and selection.wanting and len(rows) > len(first):
         candidates, selection = _select(corpus, rows, scores, pool.policy, page)
     policy, rules = pool.policy.selection, pool.policy.selection.text
     grown = _cuts(candidates, selection, policy)

@@ -18,10 +18,6 @@ from vecsieve.proxy.demo.summary import Summary, Timing
 from vecsieve.proxy.selection.values import Link, Veto
 
 _SNIPPET_CHARACTERS = 160  # more than any cell shows: the table cuts it to its width
-_CAUTION = (
-    "The embedded engine is here for trying things out, it is not built for speed: fetching more results with their "
-    "vectors costs it more than it costs a Qdrant server."
-)
 _SMALL_PRINT = (
     "Both columns are counted by one rule, which is not the one VecSieve chooses by. By vector: within "
     f"{NEAR.factor:.2f} x the typical distance of the question's candidates from a result above. By wording: "
@@ -88,13 +84,13 @@ def _cut_line(comparison: Comparison) -> str:
     )
 
 
-def timing_lines(timing: Timing) -> Text:
+def timing_lines(timing: Timing, caution: str) -> Text:
     """What it cost, and what the number is worth."""
     measured = (
         f"{timing.added_milliseconds:+.1f} ms a search (medians of {timing.rounds}: {timing.direct_milliseconds:.1f} ms "
         f"directly, {timing.proxied_milliseconds:.1f} ms through VecSieve, both as the client waits).\n"
     )
-    return Text.assemble(("Added time: ", "bold"), measured, (_CAUTION, "dim"))
+    return Text.assemble(("Added time: ", "bold"), measured, (caution, "dim"))
 
 
 def summary_table(summary: Summary) -> RenderableType:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -12,11 +10,11 @@ from rich.rule import Rule
 from rich.text import Text
 
 from vecsieve.proxy.demo.choosing import Choice
-from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.comparison import Comparison, compare
-from vecsieve.proxy.demo.corpus import Corpus, Vectors
+from vecsieve.proxy.demo.corpus import Corpus
 from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
+from vecsieve.proxy.demo.store import Answer, Store
 from vecsieve.proxy.demo.summary import summarise, timing
 from vecsieve.proxy.resolved import ResolvedPolicy
 
@@ -24,27 +22,18 @@ LIMIT = 8
 _ROUNDS = 25  # the medians move by less than 0.1 ms beyond that, and the demo stays under a minute
 
 
-class Store(Protocol):
-    """A server that holds the corpus; ``Collection`` is the real one."""
-
-    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
-        """Write the corpus, telling ``progress`` how many chunks each step has written."""
-        ...
-
-    def ask(self, vector: Vectors, *, limit: int) -> Answer:
-        """The nearest chunks."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Where the story plays. ``pools``: how many candidates the proxy fetches for a page of LIMIT, and after growing."""
+    """Where the story plays. ``pools``: how many candidates the proxy fetches for a page of LIMIT, and after growing.
+    ``caution``: what to say of the measured time.
+    """
 
     corpus: Corpus
     direct: Store
     proxied: Store
     policy: ResolvedPolicy
     pools: tuple[int, int]
+    caution: str
 
 
 def load(stage: Stage, console: Console) -> None:
@@ -66,7 +55,7 @@ def tell(stage: Stage, choice: Choice, console: Console) -> None:
     console.print(answers_table(stage.corpus, comparison))
     console.print(legend(comparison))
     console.print()
-    console.print(timing_lines(timing([_ask_both(stage, choice.index) for _ in range(_ROUNDS)])))
+    console.print(timing_lines(timing([_ask_both(stage, choice.index) for _ in range(_ROUNDS)]), stage.caution))
     console.print()
     everything = [_compare(stage, index) for index in range(len(stage.corpus.questions))]
     console.print(summary_table(summarise(everything)))
@@ -75,7 +64,7 @@ def tell(stage: Stage, choice: Choice, console: Console) -> None:
 def _compare(stage: Stage, index: int) -> Comparison:
     direct, proxied = _ask_both(stage, index)
     fetched = stage.direct.ask(stage.corpus.question_vectors[index], limit=stage.pools[1])
-    pool = Pool(answer=fetched, first=stage.pools[0], policy=stage.policy)
+    pool = Pool(answer=fetched, first=stage.pools[0], policy=stage.policy, known=proxied.chosen_from)
     return compare(stage.corpus, pool, direct=direct, proxied=proxied)
 
 

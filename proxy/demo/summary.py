@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.comparison import Comparison, CopyOf
+from vecsieve.proxy.demo.store import Answer
 from vecsieve.proxy.selection.values import Link
 
 

@@ -19,9 +19,10 @@ import pytest
 
 from support import stack
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.demo.collection import NAME, Collection
+from vecsieve.proxy.demo.collection import Collection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.reasons import Pool, explain
+from vecsieve.proxy.demo.store import NAME
 from vecsieve.proxy.policies import Policies
 
 COMMAND = (sys.executable, "-m", "vecsieve.proxy", "demo")

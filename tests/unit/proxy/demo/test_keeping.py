@@ -6,8 +6,9 @@ import ast
 import json
 import shlex
 
-from vecsieve.proxy.demo.collection import NAME
-from vecsieve.proxy.demo.keeping import Addresses, instructions, invitation
+from vecsieve.proxy.demo.database import Addresses
+from vecsieve.proxy.demo.keeping import instructions, invitation
+from vecsieve.proxy.demo.store import NAME
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 TEXT = instructions(AT, row=77, question=35, limit=8)
@@ -42,6 +43,7 @@ def test_the_blank_line_that_ends_a_block_at_a_prompt_is_there() -> None:
     assert TEXT.endswith("\n\n")
 
 
-def test_the_invitation_names_the_numbers_there_are() -> None:
-    assert "--query NUMBER (1 to 42)" in invitation(42)
-    assert "--keep" in invitation(42)
+def test_the_invitation_names_the_command_and_the_numbers_there_are() -> None:
+    said = invitation(42, "vecsieve demo --backend pinecone")
+    assert "vecsieve demo --backend pinecone --query NUMBER (1 to 42)" in said
+    assert said.endswith("vecsieve demo --backend pinecone --keep")

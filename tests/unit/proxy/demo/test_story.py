@@ -11,9 +11,9 @@ from rich.console import Console
 
 from support.demo_policies import SHIPPED
 from vecsieve.proxy.demo.choosing import Choice
-from vecsieve.proxy.demo.collection import Answer
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.corpus import load as load_corpus
+from vecsieve.proxy.demo.store import Answer
 from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Metadata
@@ -74,7 +74,14 @@ def said(to: Console) -> str:
 
 
 def stage_of(corpus: Corpus, proxied: type[Exact]) -> Stage:
-    return Stage(corpus=corpus, direct=Exact(corpus), proxied=proxied(corpus), policy=SHIPPED, pools=(40, 160))
+    return Stage(
+        corpus=corpus,
+        direct=Exact(corpus),
+        proxied=proxied(corpus),
+        policy=SHIPPED,
+        pools=(40, 160),
+        caution="take care",
+    )
 
 
 def told(corpus: Corpus, proxied: type[Exact], choice: Choice) -> str:
@@ -85,7 +92,7 @@ def told(corpus: Corpus, proxied: type[Exact], choice: Choice) -> str:
 
 def test_the_corpus_is_written_into_the_engine_and_not_through_the_proxy(corpus: Corpus) -> None:
     direct, proxied, to = Exact(corpus), Exact(corpus), console()
-    load(Stage(corpus=corpus, direct=direct, proxied=proxied, policy=SHIPPED, pools=(40, 160)), to)
+    load(Stage(corpus=corpus, direct=direct, proxied=proxied, policy=SHIPPED, pools=(40, 160), caution="take care"), to)
     assert (direct.written, proxied.written) == (len(corpus.chunks), 0)
     assert f"{len(corpus.chunks)}/{len(corpus.chunks)}" in said(to)
 
@@ -122,7 +129,7 @@ def test_a_proxy_that_changes_nothing_is_reported_as_such(corpus: Corpus) -> Non
 def test_both_sides_are_asked_the_same_number_of_times_for_the_page(corpus: Corpus) -> None:
     direct, proxied = Exact(corpus), Exact(corpus)
     tell(
-        Stage(corpus=corpus, direct=direct, proxied=proxied, policy=SHIPPED, pools=(40, 160)),
+        Stage(corpus=corpus, direct=direct, proxied=proxied, policy=SHIPPED, pools=(40, 160), caution="take care"),
         Choice(index=0),
         console(),
     )
