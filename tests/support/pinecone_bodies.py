@@ -60,7 +60,7 @@ def services(draw: st.DrawFn) -> Service:
 
 @st.composite
 def queries(draw: st.DrawFn) -> dict[str, Any]:
-    ranking = draw(
+    ranking: dict[str, Any] = draw(
         st.sampled_from(
             [
                 {"vector": [0.25, 1, -3.5]},
@@ -88,7 +88,8 @@ def queries(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def records_searches(draw: st.DrawFn) -> dict[str, Any]:
     top_k = draw(st.sampled_from([4, 5, 6]))
-    query = {"top_k": top_k, **draw(st.sampled_from([{"inputs": {"text": "top_k"}}, {"id": "a"}, {"filter": {}}]))}
+    ranking: list[dict[str, Any]] = [{"inputs": {"text": "top_k"}}, {"id": "a"}, {"filter": {}}]
+    query = {"top_k": top_k, **draw(st.sampled_from(ranking))}
     names = st.lists(st.sampled_from(["text", "doc", "größe", "*"]), min_size=1, max_size=3)
     rerank = {"model": "m", "rank_fields": ["text"], "top_n": draw(st.sampled_from([2, 3]))}
     members = {
@@ -101,7 +102,7 @@ def records_searches(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def documents_searches(draw: st.DrawFn, vector_field: str) -> dict[str, Any]:
-    named = draw(st.sampled_from([{"field": vector_field}, {"fields": [vector_field]}]))
+    named: dict[str, Any] = draw(st.sampled_from([{"field": vector_field}, {"fields": [vector_field]}]))
     dense = {"type": "dense_vector", **named, "values": [0.5, 1.0, 2]}
     words = {"type": "text", "fields": ["text"], "query": "top_k"}
     names = st.lists(st.sampled_from(["text", "doc", "größe", "*", vector_field]), max_size=3)
