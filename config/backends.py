@@ -15,7 +15,8 @@ DEFAULTS: Mapping[str, Mapping[str, Tree]] = MappingProxyType(
                 # give 60 s (AWS ALB, nginx), Envoy itself an hour.
                 "upstream": MappingProxyType({"url": "https://api.pinecone.io", "pool_idle_seconds": 50.0}),
                 # A fetch of 1,000 ids is one request line: 41 kB of UUIDs. Envoy, which answers there, takes 60 KiB.
-                "limits": MappingProxyType({"head_line_bytes": 65_536}),
+                # It keeps idle connections for an hour, and Python clients 5 and 6 fail on one that was closed sooner.
+                "limits": MappingProxyType({"head_line_bytes": 65_536, "keep_alive_seconds": 3660.0}),
                 # Reply bytes are billed, and a pool comes with its vectors: 21 kB each at 1536 dimensions.
                 "policy": MappingProxyType({"fetch": MappingProxyType({"adaptive": True})}),
             }

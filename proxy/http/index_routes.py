@@ -60,8 +60,13 @@ class IndexRoutes:
 def own_url(raw_headers: RawHeaders) -> str | None:
     """The URL that the client used for us, by its Host; None when that is absent or odd.
 
-    `X-Forwarded-*` is not believed: whoever sends it would choose where a key goes next. Behind TLS, set public_url.
+    `X-Forwarded-Proto` may make it https and nothing else is believed: at worst it spoils the answer to whoever sent it,
+    and without it a client behind a TLS gateway would be told to send its key in the clear.
     """
     hosts = values(raw_headers, b"host")
     match = _AUTHORITY.fullmatch(hosts[0].strip()) if len(hosts) == 1 else None
-    return None if match is None else f"http://{match[1].decode('ascii')}"
+    if match is None:
+        return None
+    forwarded = b",".join(values(raw_headers, b"x-forwarded-proto")).partition(b",")[0]
+    scheme = "https" if forwarded.strip().lower() == b"https" else "http"
+    return f"{scheme}://{match[1].decode('ascii')}"

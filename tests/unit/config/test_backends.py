@@ -45,6 +45,7 @@ def test_a_backend_from_the_environment_or_a_flag_brings_its_defaults(
     assert settings.upstream.url == PINECONE
     assert settings.upstream.pool_idle_seconds == 50.0
     assert settings.limits.head_line_bytes == 65_536
+    assert settings.limits.keep_alive_seconds > 3600  # longer than the service keeps one
 
 
 def test_what_is_given_beats_them_member_by_member() -> None:

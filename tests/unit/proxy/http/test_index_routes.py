@@ -127,6 +127,22 @@ def test_an_odd_host_is_not_repeated(host: bytes) -> None:
     assert changed(routes(), ((b"Host", host),), described(INDEX)) == described(INDEX)
 
 
+@pytest.mark.parametrize(
+    ("forwarded", "scheme"),
+    [
+        (b"https", "https"),
+        (b"HTTPS , http", "https"),
+        (b"http", "http"),
+        (b"http, https", "http"),
+        (b"x", "http"),
+        (b"", "http"),
+    ],
+)
+def test_a_client_behind_a_tls_gateway_is_not_told_to_speak_in_the_clear(forwarded: bytes, scheme: str) -> None:
+    headers = ((b"Host", b"vs.example.com"), (b"X-Forwarded-Proto", forwarded), (b"X-Forwarded-Host", b"evil.example"))
+    assert own_url(headers) == f"{scheme}://vs.example.com"
+
+
 def test_without_a_host_or_with_two_there_is_no_url_of_ours() -> None:
     assert own_url(()) is None
     assert own_url(((b"Host", b"a"), (b"host", b"b"))) is None
