@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pinecone_majors.environments import PYTHON, TYPESCRIPT, Client, ScenarioFailed, python, typescript
+from support.pinecone_loading import loaded
 from support.pinecone_planted import plan
-from support.pinecone_stack import emulated, load
 from support.pinecone_verdict import differences, faults
 from support.stack import serve
 
@@ -52,11 +52,10 @@ def standing() -> Iterator[Setting]:
     made = plan()
     with (
         tempfile.TemporaryDirectory() as folder,
-        emulated() as direct,
+        loaded(made) as direct,
         serve(direct, "--backend", "pinecone", "--mode", "off") as (off, _),
         serve(direct, "--backend", "pinecone", "--mode", "on") as (on, _),
     ):
-        load(direct, made)
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(made), encoding="utf-8")
         yield Setting(direct, off, on, file)

@@ -122,6 +122,12 @@ def leads_to(host: str, control: str) -> bool:
     return urlsplit(host if "://" in host else f"https://{host}").netloc == urlsplit(control).netloc
 
 
+async def closed(one: Any) -> None:
+    """End a client's or an index's connections, in the majors where that can be said."""
+    if hasattr(type(one), "close"):
+        await gathered(one.close())
+
+
 async def observe(client: Any, opened: Callable[[str], Any], control: str, plan: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in plan["indexes"]:
@@ -136,8 +142,7 @@ async def observe(client: Any, opened: Callable[[str], Any], control: str, plan:
         index = opened(described.host)
         for title, (call, tell) in calls(plan, name).items():
             found[title] = await seen(call, tell, index)
-        if hasattr(type(index), "close"):
-            await gathered(index.close())
+        await closed(index)
     return found
 
 
@@ -145,7 +150,9 @@ async def main(control: str, plan: dict[str, Any], transport: str) -> dict[str, 
     pinecone = import_module("pinecone")
     if transport == "sync":
         client = pinecone.Pinecone(api_key="key", host=control)
-        return await observe(client, lambda host: client.Index(host=host), control, plan)
+        found = await observe(client, lambda host: client.Index(host=host), control, plan)
+        await closed(client)
+        return found
     async with pinecone.PineconeAsyncio(api_key="key", host=control) as client:
         return await observe(client, lambda host: client.IndexAsyncio(host=host), control, plan)
 
