@@ -8,7 +8,7 @@ from typing import Any
 
 from vecsieve.proxy.emulator.calls import Answer, Call, transcoded
 from vecsieve.proxy.emulator.errors import invalid, too_long
-from vecsieve.proxy.emulator.fields import boolean, message, reals, sparse, text, whole
+from vecsieve.proxy.emulator.fields import boolean, items, message, reals, sparse, text, whole
 from vecsieve.proxy.emulator.filters import read_filter
 from vecsieve.proxy.emulator.probes import Probe, checked, probe_of_id, ranked
 from vecsieve.proxy.emulator.ranking import Scored
@@ -43,11 +43,11 @@ def query(index: Index, call: Call) -> Answer:
     )
     top_k = whole(body.get("topK", 0), "topK", least=1, most=MAX_TOP_K)
     _check_tuning(body, top_k)
-    namespace = text(body.get("namespace"), "namespace")
+    namespace, several = text(body.get("namespace"), "namespace"), items(body.get("queries"), "queries")
     answer = transcoded(
         {
-            "results": [_legacy(index, one, body, top_k, shown) for one in body.get("queries", [])],
-            "matches": [] if "queries" in body else _matches(index, namespace, body, top_k, shown, call.version),
+            "results": [_legacy(index, one, body, top_k, shown) for one in several],
+            "matches": [] if several else _matches(index, namespace, body, top_k, shown, call.version),
             "namespace": namespace,
             "usage": {"readUnits": 1},
         },

@@ -12,10 +12,10 @@ from vecsieve.proxy.emulator.embedding import words
 def relevance(question: str, text: str) -> float:
     """From 0 to 1, a float32 widened to a Python float; the same texts always score the same."""
     wanted, given = set(words(question)), words(text)
-    if not wanted or not given:
+    shared = wanted & set(given)
+    if not shared:
         return 0.0
-    share = len(wanted & set(given)) / len(wanted)
-    return float(np.float32(0.99 * share + 0.01 / len(given)))
+    return float(np.float32(0.99 * len(shared) / len(wanted) + 0.01 / len(given)))
 
 
 def reranked(question: str, texts: Sequence[str]) -> list[tuple[int, float]]:
