@@ -11,6 +11,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def recordings() -> dict[str, list[Captured]]:
     return {file.stem: [_captured(made) for made in json.loads(file.read_bytes())["requests"]] for file in files}
 
 
-def _captured(made: dict[str, str]) -> Captured:
+def _captured(made: dict[str, Any]) -> Captured:
     assert made["proto"] == "HTTP/1.1", f"{made['label']} is not HTTP/1.1 but {made['proto']}"
     headers = tuple((name, value) for name, value in made["headers"])
     return Captured(made["label"], made["method"], made["path"], headers, made["body_text"].encode())
