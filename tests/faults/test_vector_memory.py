@@ -8,6 +8,7 @@ from support.faultup import FaultyUpstream, Received, Script, Talk, raw_exchange
 from support.pinecone_model import Service, Stored
 from support.running import Running, running
 from support.scripted_qdrant import JSON
+from vecsieve.config.schema import Settings
 from vecsieve.proxy.vector_memory import WINDOW
 
 RECORDS = tuple(
@@ -86,3 +87,16 @@ async def test_a_months_budget_holds_for_pinecone() -> None:
             assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
             assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r1", "r2"]
             assert asked_for_values(upstream) == [True, False]
+
+
+async def test_a_reload_brings_another_budget_and_keeps_what_is_spent() -> None:
+    async with FaultyUpstream(pinecone()) as upstream:
+        own: dict[str, object] = {"index_host": upstream.url, "egress_budget_bytes": 1}
+        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+            await raw_exchange(proxy.port, QUERY)
+            spent = json.loads(proxy.process.egress.as_json())["extra_bytes"]
+            for budget, is_spent in ((spent, True), (spent + 1, False), (None, False)):
+                own["egress_budget_bytes"] = budget
+                made = {"backend": "pinecone", "upstream": {"url": upstream.url}, "pinecone": own}
+                proxy.process.reload(Settings.model_validate(made))
+                assert proxy.process.egress.is_spent is is_spent

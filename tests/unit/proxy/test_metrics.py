@@ -27,6 +27,7 @@ from vecsieve.proxy.labels import (
     OperationName,
     Origin,
     Outcome,
+    Recall,
     Stage,
     UpstreamError,
 )
@@ -206,6 +207,17 @@ def test_a_batch_is_one_call_with_several_searches_in_its_histograms(
     assert found.total("vecsieve_searches_total") == 1
     assert found.value("vecsieve_candidates_count", backend) == 2
     assert found.value("vecsieve_collapsed_ratio_count", backend) == 1, "an empty pool has no ratio"
+
+
+@pytest.mark.parametrize("recall", Recall)
+def test_a_search_fetched_without_vectors_counts_what_became_of_it(
+    metrics: Metrics, registry: CollectorRegistry, recall: Recall
+) -> None:
+    metrics.search_done(replace(REPORT, recall=recall))
+    metrics.search_done(REPORT)
+    found = scrape(registry)
+    assert found.value("vecsieve_vector_recalls_total", {"backend": "qdrant", "result": recall}) == 1
+    assert found.total("vecsieve_vector_recalls_total") == 1
 
 
 def test_a_bypass_counts_its_reason_and_no_latency(metrics: Metrics, registry: CollectorRegistry) -> None:

@@ -66,7 +66,7 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
             caps=ONE_A_CLUSTER,
         ),
         tenant_keys=(),
-        text_fields=("text", "page_content", "content", "document", "chunk", "body"),
+        text_fields=("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
         metadata=MetadataSettings(),
         vector=None,
     )
@@ -217,3 +217,17 @@ def test_any_globs_decide_as_fnmatchcase_does(patterns: list[str], name: str) ->
     made = policies(rules=rules)
     assert made.resolve("qdrant", name).vector == expected
     assert made.resolve("qdrant", name).vector == expected
+
+
+def test_pools_are_adaptive_where_reply_bytes_are_billed_unless_said_otherwise() -> None:
+    def is_adaptive(**members: object) -> bool:
+        made = Policies(Settings.model_validate(members))
+        return made.resolve(str(members.get("backend", "qdrant")), "c").fetch.adaptive
+
+    assert not is_adaptive()
+    assert is_adaptive(backend="pinecone")
+    assert is_adaptive(backend="pinecone", policy={"fetch": {"factor": 3.0}}, rules=({"preset": "classical"},))
+    assert not is_adaptive(backend="pinecone", policy={"fetch": {"adaptive": False}})
+    assert is_adaptive(
+        backend="pinecone", policy={"fetch": {"adaptive": False}}, rules=({"policy": {"fetch": {"adaptive": True}}},)
+    )

@@ -33,7 +33,8 @@ def test_what_was_seen_is_recalled_in_the_order_asked_for(memory: VectorMemory) 
     memory.remember("c", b"", IDS, ROWS)
     found = memory.recall("c", b"", (b'"b"', b'"a"'))
     assert found is not None
-    assert (found.dtype, found.tolist()) == (np.float32, [[0, 1], [1, 0]])
+    assert found.dtype == np.float32
+    assert found.tolist() == [[0, 1], [1, 0]]
 
 
 def test_one_unknown_record_is_no_pool(memory: VectorMemory) -> None:
