@@ -240,7 +240,7 @@ class PolicySettings(Model):
     tenant_keys: Names = Field(default=(), description="payload keys whose values must be equal within a cluster")
     text: Annotated[TextSettings | None, NoneWord, Wanted("{containment: …, …} or none")] = TextSettings()
     text_fields: Names = Field(
-        default=("text", "page_content", "content", "document", "chunk", "body"),
+        default=("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
         description="where client libraries keep the text; keys or dotted paths, the first one present counts",
     )
     metadata: MetadataSettings = MetadataSettings()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-USUAL_FIELDS = ("text", "page_content", "content", "document", "chunk", "body")
+USUAL_FIELDS = ("text", "page_content", "content", "document", "chunk", "body", "chunk_text")
 
 
 def text_of(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
