@@ -48,7 +48,7 @@ class UpstreamSettings(Model):
     )
     pool_connections: Count = Field(
         default=256,
-        description="open connections to the database per process, for reads; writes have as many of their own",
+        description="open connections to one host per process, for reads; writes have as many of their own",
     )
     pool_idle_seconds: Seconds = Field(
         default=3.0,

@@ -78,7 +78,9 @@ def open_session(
     if may_be_private is not None:
         resolver = PublicResolver(resolver, may_be_private=may_be_private)
     connector = CleanConnector(
-        limit=settings.pool_connections,
+        # By host: an index that has stopped answering must not hold the connections of the others.
+        limit=0,
+        limit_per_host=settings.pool_connections,
         keepalive_timeout=idle_seconds,
         ttl_dns_cache=int(settings.dns_ttl_seconds),
         resolver=resolver,
