@@ -78,6 +78,9 @@ def _of_qdrant(settings: Settings) -> Iterator[Contradiction]:
 
 def _of_pinecone(settings: Settings) -> Iterator[Contradiction]:
     upstream, own = settings.upstream, settings.pinecone
+    if own.vector_memory_bytes is not None and settings.workers > 1:
+        wanted = f"none, because workers is {settings.workers} and a write passes through one of them"
+        yield _contradiction(("pinecone", "vector_memory_bytes"), shown(own.vector_memory_bytes), wanted, ("workers",))
     if upstream.path_prefix:
         at: Path = ("upstream", "path_prefix")
         yield _contradiction(at, shown(upstream.path_prefix), "nothing, because backend is pinecone", ("backend",))

@@ -82,8 +82,8 @@ class PineconeSettings(Model):
     )
     vector_memory_bytes: Annotated[Count | None, NoneWord] = Field(
         default=None,
-        description="remember vectors of replies, so that a pool need not bring them again; none: records that are written "
-        "past VecSieve would be compared by their old vectors for up to 10 minutes",
+        description="remember vectors of replies, so that a pool need not bring them again; off unless asked for, because a "
+        "record written past VecSieve is compared by its old vector for up to 10 minutes",
     )
 
 

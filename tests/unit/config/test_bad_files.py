@@ -163,6 +163,9 @@ MESSAGES = {
     "path_prefix_with_closing_slash": [
         f'upstream.path_prefix: wanted {PREFIX}; saw "/qdrant/"',
     ],
+    "pinecone_memory_of_many": [
+        "pinecone.vector_memory_bytes: wanted none, because workers is 2 and a write passes through one of them; saw 67108864",
+    ],
     "pinecone_that_leads_home": [
         'upstream.path_prefix: wanted nothing, because backend is pinecone; saw "/pc"',
         "workers: wanted 1, because a plain http control plane is for tests: its hosts are known to one process alone; saw 2",
