@@ -9,15 +9,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from support import stack
+from support.demo_runs import Done, is_alive, keeping, pasted_curl, read_until, run, wait_for_children
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.collection import Collection
 from vecsieve.proxy.demo.corpus import load
@@ -25,24 +22,7 @@ from vecsieve.proxy.demo.reasons import Pool, explain
 from vecsieve.proxy.demo.store import NAME
 from vecsieve.proxy.policies import Policies
 
-COMMAND = (sys.executable, "-m", "vecsieve.proxy", "demo")
 QUESTIONS = 42
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A finished run."""
-
-    code: int
-    out: str
-    err: str
-    seconds: float
-
-
-def run(*arguments: str) -> Done:
-    started = time.monotonic()
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=100)
-    return Done(code=done.returncode, out=done.stdout, err=done.stderr, seconds=time.monotonic() - started)
 
 
 @pytest.fixture(scope="module")
@@ -52,56 +32,8 @@ def plain() -> Done:
 
 @pytest.fixture
 def kept() -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*COMMAND, "--keep"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
+    with keeping() as process:
         yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=30)
-
-
-def read_until(process: subprocess.Popen[str], last: str) -> str:
-    assert process.stdout is not None
-    seen: list[str] = []
-    for line in process.stdout:
-        seen.append(line)
-        if last in line:
-            return "".join(seen)
-    raise AssertionError("the demo ended early: " + "".join(seen))
-
-
-def children_of(pid: int) -> list[int]:
-    """The live processes that ``pid`` has started."""
-    found: list[int] = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:  # it ended while we looked
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return sorted(found)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def wait_for_children(pid: int, count: int) -> list[int]:
-    deadline = time.monotonic() + 40
-    while time.monotonic() < deadline:
-        children = children_of(pid)
-        if len(children) == count:
-            return children
-        time.sleep(0.02)
-    raise AssertionError(f"wanted {count} children of {pid}, found {children_of(pid)}")
 
 
 def test_the_demo_ends_well_in_under_a_minute_and_complains_of_nothing(plain: Done) -> None:
@@ -192,7 +124,7 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything(kept: subpr
     text = read_until(kept, 'print(url, *(point.payload["document"]')
     children = wait_for_children(kept.pid, 2)
     lines = [shlex.split(line) for line in text.splitlines() if line.strip().startswith("curl")]
-    answers = [ask(words) for words in lines]
+    answers = [json.loads(pasted_curl(words))["result"]["points"] for words in lines]
     assert [len(points) for points in answers] == [8, 8]
     assert answers[0] != answers[1]
     python = text[text.index("from qdrant_client") :]
@@ -204,15 +136,6 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything(kept: subpr
     kept.send_signal(signal.SIGINT)
     assert kept.wait(timeout=30) == 0
     assert not [pid for pid in children if is_alive(pid)]
-
-
-def ask(words: list[str]) -> list[object]:
-    """Sends what a printed curl line would send."""
-    parts = urlsplit(words[2])
-    answer = stack.exchange(f"http://{parts.netloc}", "POST", parts.path, words[words.index("-d") + 1].encode())
-    assert answer.status == 200
-    points: list[object] = json.loads(answer.body)["result"]["points"]
-    return points
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

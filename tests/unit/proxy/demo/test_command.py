@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
+from vecsieve.proxy.demo import command
 from vecsieve.proxy.demo.choosing import Choice, choose
 from vecsieve.proxy.demo.command import DEFAULT_QUESTION, run
 from vecsieve.proxy.demo.corpus import load
+from vecsieve.proxy.demo.database import Addresses
+from vecsieve.proxy.demo.http_host import DatabaseRefused
+from vecsieve.proxy.demo.pinecone import Pinecone
+from vecsieve.proxy.demo.store import Store
 
 
 def test_an_unknown_number_ends_with_code_2_and_the_list_of_questions(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,3 +41,32 @@ def test_refused_arguments_leave_the_signals_alone(capsys: pytest.CaptureFixture
 def test_the_default_question_exists() -> None:
     texts = [question.text for question in load().questions]
     assert choose(texts, DEFAULT_QUESTION) == Choice(index=int(DEFAULT_QUESTION) - 1)
+
+
+@pytest.mark.parametrize("backend", ["qdrant", "pinecone"])
+def test_of_either_backend_nothing_is_said_before_the_question_is_found(
+    backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(query="99", keep=False, backend=backend) == 2
+    assert capsys.readouterr().out == ""
+
+
+class Refusing(Pinecone):
+    """A database that starts nothing and answers no request."""
+
+    @contextmanager
+    def running(self) -> Iterator[Addresses]:
+        yield Addresses(engine="http://e", proxy="http://p", admin="http://a")
+
+    def opened(self, url: str) -> AbstractContextManager[Store]:
+        raise DatabaseRefused(f"GET {url} was answered with 500: no")
+
+
+def test_a_database_that_refuses_ends_with_code_1_and_its_words_after_the_opening(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_DATABASES", {"pinecone": Refusing()})
+    assert run(query=None, keep=False, backend="pinecone") == 1
+    caught = capsys.readouterr()
+    assert caught.err == "vecsieve demo: GET http://e was answered with 500: no\n"
+    assert caught.out.startswith("This is an emulator")

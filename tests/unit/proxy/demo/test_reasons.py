@@ -111,6 +111,16 @@ def test_a_pool_that_lacks_distinct_results_is_judged_with_its_tail_and_measured
     assert seen.median == 0.0
 
 
+def test_a_pool_whose_size_is_known_is_judged_by_that_much_of_it_and_measured_as_ever() -> None:
+    corpus = corpus_of([A, NEAR_A, NEAR_A, B, C, D])
+    page, ranking = answer(0, 1), answer(0, 1, 2, 3, 4, 5)
+    for known in (2, 3, 4, 6):
+        seen = explain(corpus, Pool(answer=ranking, first=4, policy=FIXED, known=known), page)
+        assert list(seen.verdicts) == list(range(known))
+        assert seen.kept == ((0, 3) if known > 3 else (0, 1))
+        assert seen.median == explained(corpus, ranking, page, first=4).median
+
+
 def test_the_direct_order_of_equal_texts_is_the_one_that_counts() -> None:
     corpus = corpus_of([A, A, B], texts=["one text", "one text", "another text"])
     seen = explained(corpus, answer(0, 1, 2), answer(1, 0))

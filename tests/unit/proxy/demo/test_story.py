@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Callable
 
@@ -10,9 +11,12 @@ import pytest
 from rich.console import Console
 
 from support.demo_policies import SHIPPED
+from vecsieve.proxy.demo import story
 from vecsieve.proxy.demo.choosing import Choice
+from vecsieve.proxy.demo.comparison import Comparison, compare
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.corpus import load as load_corpus
+from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.demo.store import Answer
 from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
 from vecsieve.proxy.selection.single import select
@@ -136,6 +140,30 @@ def test_both_sides_are_asked_the_same_number_of_times_for_the_page(corpus: Corp
     assert direct.limits.count(LIMIT) == proxied.limits.count(LIMIT) > len(corpus.questions)
     assert set(proxied.limits) == {LIMIT}
     assert set(direct.limits) == {LIMIT, 160}
+
+
+class Telling(Distinct):
+    """Says how many candidates it chose from."""
+
+    def ask(self, vector: Vectors, *, limit: int) -> Answer:
+        return dataclasses.replace(super().ask(vector, limit=limit), chosen_from=40)
+
+
+def test_a_proxy_that_says_how_many_it_chose_from_is_explained_by_as_many(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools: list[Pool] = []
+
+    def seen(corpus: Corpus, pool: Pool, *, direct: Answer, proxied: Answer) -> Comparison:
+        pools.append(pool)
+        return compare(corpus, pool, direct=direct, proxied=proxied)
+
+    monkeypatch.setattr(story, "compare", seen)
+    told(corpus, Telling, Choice(index=0))
+    assert {pool.known for pool in pools} == {40}
+    pools.clear()
+    told(corpus, Distinct, Choice(index=0))
+    assert {pool.known for pool in pools} == {None}
 
 
 def test_the_story_is_the_same_every_time(corpus: Corpus) -> None:

@@ -1,0 +1,142 @@
+"""The demo over Pinecone as a newcomer runs it: the real command, the emulator, the real proxy, the official client."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support import stack
+from support.demo_runs import Done, is_alive, keeping, pasted_curl, read_until, run, wait_for_children
+from support.emulated import emulated
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.demo.corpus import load
+from vecsieve.proxy.demo.pinecone_index import PineconeIndex
+from vecsieve.proxy.demo.reasons import Pool, explain
+from vecsieve.proxy.demo.store import NAME
+from vecsieve.proxy.policies import Policies
+
+PINECONE = ("--backend", "pinecone")
+QUESTIONS = 42
+
+
+@pytest.fixture(scope="module")
+def plain() -> Done:
+    return run(*PINECONE)
+
+
+def test_the_demo_ends_well_in_under_a_minute_and_complains_of_nothing(plain: Done) -> None:
+    assert plain.code == 0, plain.err
+    assert plain.err == ""
+    assert plain.seconds < 60
+
+
+def test_it_says_that_it_is_an_emulator_first_and_last(plain: Done) -> None:
+    paragraphs = [" ".join(part.split()) for part in plain.out.split("\n\n")]
+    assert paragraphs[0].startswith("This is an emulator of Pinecone's REST API")
+    assert "It is not Pinecone's service" in paragraphs[0]
+    assert "answered by the emulator, not by Pinecone's service" in paragraphs[-2]
+    assert paragraphs[-1].endswith("vecsieve demo --backend pinecone --keep")
+
+
+def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done) -> None:
+    assert "4 of 8 repeat a result above, 4 left out" in plain.out
+    assert "no repeats, 4 came in" in plain.out
+    assert plain.out.count("= same text as") >= 2
+    assert plain.out.count("+ came in, was number") == 4
+
+
+def test_the_demo_fits_the_plain_width(plain: Done) -> None:
+    assert max(len(line) for line in plain.out.splitlines()) <= 100
+    assert "\x1b" not in plain.out
+
+
+def test_the_time_is_said_to_be_the_emulators(plain: Done) -> None:
+    assert re.search(r"Added time: [+-]\d+\.\d ms", plain.out)
+    assert "says nothing of how fast Pinecone is" in " ".join(plain.out.split())
+    assert "Qdrant" not in plain.out
+
+
+def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) -> None:
+    repeats = re.search(r"repeat one above │ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out)
+    assert repeats is not None
+    assert int(repeats[1]) > 100
+    assert int(repeats[2]) <= 25
+    assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in " ".join(plain.out.split())
+
+
+def test_the_bytes_that_pinecone_would_bill_are_said(plain: Done) -> None:
+    said = re.search(r"over (\d+) searches VecSieve fetched (\d+) kB a search more", " ".join(plain.out.split()))
+    assert said is not None
+    assert int(said[1]) == 1 + 25 + QUESTIONS
+    assert 16 * 3 < int(said[2]) < 160 * 6  # from 16 to 160 candidates, 384 numbers and a text each: 3 to 6 kB
+
+
+def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
+    corpus = load()
+    policy = Policies(Settings(backend="pinecone")).resolve("pinecone", NAME)
+    pools: set[int | None] = set()
+    with (
+        emulated() as emulator,
+        stack.serve(emulator.url, *PINECONE) as (proxy, _),
+        PineconeIndex(emulator.url) as direct,
+        PineconeIndex(proxy) as asked,
+    ):
+        direct.load(corpus, progress=lambda _: None)
+        for vector in corpus.question_vectors:
+            given = asked.ask(vector, limit=8)
+            pools.add(given.chosen_from)
+            answer = direct.ask(vector, limit=160)
+            pool = Pool(answer=answer, first=40, policy=policy, known=given.chosen_from)
+            explained = explain(corpus, pool, direct.ask(vector, limit=8)).kept
+            assert [corpus.chunks[row].text for row in explained] == [corpus.chunks[row].text for row in given.rows]
+    assert None not in pools
+    assert len(pools) > 1
+
+
+def test_an_unknown_number_is_refused_before_anything_starts_or_is_said() -> None:
+    done = run(*PINECONE, "--query", "4711")
+    assert (done.code, done.out) == (2, "")
+    assert "no question 4711: want 1 to 42" in done.err
+
+
+def test_a_backend_that_is_none_is_refused_with_those_that_are() -> None:
+    done = run("--backend", "milvus")
+    assert done.code == 2
+    assert "qdrant" in done.err
+    assert "pinecone" in done.err
+
+
+def test_what_keep_prints_works_as_pasted_also_by_the_official_client_and_ctrl_c_ends_everything() -> None:
+    with keeping(*PINECONE) as kept:
+        text = read_until(kept, 'print(url, *(match.metadata["document"]')
+        children = wait_for_children(kept.pid, 2)
+        lines = [shlex.split(line) for line in text.splitlines() if line.strip().startswith("curl")]
+        answers = [json.loads(pasted_curl(words))["matches"] for words in lines]
+        assert [len(matches) for matches in answers] == [8, 8]
+        assert answers[0] != answers[1]
+        python = text[text.index("from pinecone import") :]
+        pasted = subprocess.run(
+            [sys.executable, "-"], input=python, capture_output=True, text=True, check=True, timeout=60
+        )
+        assert len(pasted.stdout.split()) == 18  # two URLs with eight documents each
+        first, second = pasted.stdout.split("http://")[1:]
+        assert first.split()[1:] != second.split()[1:]
+        kept.send_signal(signal.SIGINT)
+        assert kept.wait(timeout=30) == 0
+    assert not [pid for pid in children if is_alive(pid)]
+
+
+def test_an_emulator_that_dies_under_way_is_a_failure_and_leaves_no_process_behind() -> None:
+    with keeping(*PINECONE) as kept:
+        children = wait_for_children(kept.pid, 2)
+        os.kill(children[0], signal.SIGKILL)
+        kept.communicate(timeout=60)
+        assert kept.returncode not in {0, None}
+    assert not [pid for pid in children if is_alive(pid)]
