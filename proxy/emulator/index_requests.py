@@ -15,6 +15,7 @@ Json = Any
 Body = Mapping[str, Any]
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,43}[a-z0-9])?")
+_DEFAULT = {"deployment_type": "managed", "cloud": "aws", "region": "us-east-1"}
 _SEARCHED = ("dense_vector", "sparse_vector", "string")
 
 
@@ -30,12 +31,12 @@ def from_spec(body: Body) -> Description:
         fields: dict[str, Json] = {SPARSE: {"type": "sparse_vector"}}
     else:
         fields = {DENSE: _dense({**body, "type": "dense_vector"})}
-    serverless = spec.get("serverless") or {}
+    serverless = mapping(spec.get("serverless") or {}, "spec.serverless")
     return Description(
         name=_name(body.get("name")),
         fields=fields,
         deployment=_deployment_of(spec),
-        read_capacity=serverless.get("read_capacity"),
+        read_capacity=_read_capacity(serverless),
         metadata_schema=serverless.get("schema"),
         **_labels(body),
     )
@@ -47,12 +48,11 @@ def from_schema(body: Body, default_name: str) -> Description:
     if not given:
         raise invalid("schema.fields: at least one field is wanted")
     fields = {name: _field(name, mapping(field, f"schema.fields.{name}")) for name, field in given.items()}
-    managed = {"deployment_type": "managed", "cloud": "aws", "region": "us-east-1"}
     return Description(
         name=_name(body.get("name") or default_name),
         fields=fields,
-        deployment=dict(mapping(body.get("deployment") or managed, "deployment")),
-        read_capacity=body.get("read_capacity"),
+        deployment=_deployment(mapping(body.get("deployment") or _DEFAULT, "deployment")),
+        read_capacity=_read_capacity(body),
         **_labels(body),
     )
 
@@ -61,26 +61,24 @@ def for_model(body: Body) -> Description:
     """An integrated index: the text of one field is embedded by a model."""
     embed = mapping(body.get("embed"), "embed")
     model = known_model(embed.get("model"))
-    field = mapping(embed.get("field_map"), "embed.field_map").get("text")
-    if not isinstance(field, str) or not field:
-        raise invalid("embed.field_map: the field for 'text' is wanted")
-    metric = text(embed.get("metric"), "embed.metric", default=model.metric)
+    field_map = _field_map(embed.get("field_map"))
+    metric = _metric(embed, default=model.metric)
     settings: dict[str, Json] = {"model": embed["model"], "metric": metric}
     if model.dimension is not None:
         settings["dimension"] = _dimension(embed.get("dimension") or model.dimension)
     settings |= {
         "vector_type": "sparse" if model.dimension is None else "dense",
-        "field_map": dict(embed["field_map"]),
+        "field_map": field_map,
         "read_parameters": embed.get("read_parameters") or {"input_type": "query", "truncate": "END"},
         "write_parameters": embed.get("write_parameters") or {"input_type": "passage", "truncate": "END"},
     }
     place = {name: text(body.get(name), name) for name in ("cloud", "region")}
     return Description(
         name=_name(body.get("name")),
-        fields={field: {"type": "semantic_text", "model": embed["model"], "metric": metric}},
+        fields={field_map["text"]: {"type": "semantic_text", "model": embed["model"], "metric": metric}},
         deployment={"deployment_type": "managed", **place},
         embed=settings,
-        read_capacity=body.get("read_capacity"),
+        read_capacity=_read_capacity(body),
         metadata_schema=body.get("schema"),
         **_labels(body),
     )
@@ -90,15 +88,38 @@ def configured(old: Description, body: Body) -> Description:
     """An index after configure: tags merged (an empty value takes one away), protection, pods, embedding parameters."""
     labels = _labels(body)
     tags = {**(old.tags or {}), **(labels["tags"] or {})}
-    pods = (body.get("spec") or {}).get("pod") or body.get("deployment") or {}
-    embed = body.get("embed")
+    spec = mapping(body.get("spec") or {}, "spec")
+    pods = mapping(spec.get("pod") or body.get("deployment") or {}, "deployment")
     return replace(
         old,
         tags={name: value for name, value in tags.items() if value} or None,
         deletion_protection=labels["deletion_protection"] if "deletion_protection" in body else old.deletion_protection,
-        deployment={**old.deployment, **mapping(pods, "deployment")},
-        embed=old.embed if embed is None or old.embed is None else {**old.embed, **mapping(embed, "embed")},
+        deployment={**old.deployment, **_scaling(pods)},
+        embed=None if old.embed is None else {**old.embed, **_embedding(mapping(body.get("embed") or {}, "embed"))},
     )
+
+
+def _embedding(embed: Body) -> dict[str, Json]:
+    """What can be changed about an embedding; never its model."""
+    found = {name: embed[name] for name in ("read_parameters", "write_parameters") if embed.get(name) is not None}
+    return found if embed.get("field_map") is None else {**found, "field_map": _field_map(embed["field_map"])}
+
+
+def _scaling(pods: Body) -> dict[str, Json]:
+    found = {name: whole(pods[name], name, least=1, most=1000) for name in ("replicas", "shards") if name in pods}
+    return {**found, "pod_type": text(pods["pod_type"], "pod_type")} if "pod_type" in pods else found
+
+
+def _field_map(value: Json) -> dict[str, str]:
+    found = mapping(value, "embed.field_map")
+    if not isinstance(found.get("text"), str) or not found["text"]:
+        raise invalid("embed.field_map: the field for 'text' is wanted")
+    return dict(found)
+
+
+def _read_capacity(body: Body) -> Body | None:
+    value = body.get("read_capacity")
+    return None if value is None else mapping(value, "read_capacity")
 
 
 def _name(value: Json) -> str:
@@ -121,16 +142,21 @@ def _labels(body: Body) -> dict[str, Any]:
 
 
 def _deployment_of(spec: Body) -> dict[str, Json]:
-    if spec.get("pod") is not None:
-        pod = mapping(spec["pod"], "spec.pod")
-        defaults = {"pod_type": "p1.x1", "replicas": 1, "shards": 1}
-        kept = {name: pod[name] for name in ("environment", *defaults) if pod.get(name) is not None}
-        return {"deployment_type": "pod", **defaults, **kept}
-    if spec.get("byoc") is not None:
-        return {"deployment_type": "byoc", "environment": mapping(spec["byoc"], "spec.byoc").get("environment")}
-    serverless = mapping(spec.get("serverless"), "spec.serverless")
-    place = {name: text(serverless.get(name), f"spec.serverless.{name}") for name in ("cloud", "region")}
-    return {"deployment_type": "managed", **place}
+    """The deployment that a spec means: its one part, named as 2026-07 names it."""
+    for part, kind in (("pod", "pod"), ("byoc", "byoc")):
+        if spec.get(part) is not None:
+            return _deployment({**mapping(spec[part], f"spec.{part}"), "deployment_type": kind})
+    return _deployment({**mapping(spec.get("serverless"), "spec.serverless"), "deployment_type": "managed"})
+
+
+def _deployment(body: Body) -> dict[str, Json]:
+    kind = body.get("deployment_type")
+    if kind == "managed":
+        return {"deployment_type": kind, **{name: text(body.get(name), name) for name in ("cloud", "region")}}
+    if kind not in {"pod", "byoc"}:
+        raise invalid("deployment.deployment_type: one of managed, pod and byoc is wanted")
+    found = {"deployment_type": kind, "environment": text(body.get("environment"), "environment")}
+    return found if kind == "byoc" else {**found, "pod_type": "p1.x1", "replicas": 1, "shards": 1, **_scaling(body)}
 
 
 def _field(name: str, field: Body) -> dict[str, Json]:
@@ -143,15 +169,20 @@ def _field(name: str, field: Body) -> dict[str, Json]:
         embed = mapping(field["embed"], f"schema.fields.{name}.embed")
         model = known_model(embed.get("model"))
         dimension = _dimension(embed.get("dimension") or model.dimension)
-        found["embed"] = {**embed, "dimension": dimension, "metric": embed.get("metric") or model.metric}
+        found["embed"] = {**embed, "dimension": dimension, "metric": _metric(embed, default=model.metric)}
     return found
 
 
 def _dense(field: Body) -> dict[str, Json]:
-    metric = text(field.get("metric"), "metric", default="cosine")
+    metric = _metric(field, default="cosine")
+    return {"type": "dense_vector", "dimension": _dimension(field.get("dimension")), "metric": metric}
+
+
+def _metric(field: Body, *, default: str) -> str:
+    metric = text(field.get("metric"), "metric", default=default)
     if metric not in METRICS:
         raise invalid(f"metric: one of {', '.join(METRICS)} is wanted")
-    return {"type": "dense_vector", "dimension": _dimension(field.get("dimension")), "metric": metric}
+    return metric
 
 
 def _dimension(value: Json) -> int:

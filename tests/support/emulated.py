@@ -68,9 +68,7 @@ def call(
 ) -> Answer:
     """Make one call; `bytes` are the body as they are, anything else goes as JSON."""
     raw = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
-    return verb(
-        target, Call(version=version, parameters=parameters, query=query, body=raw, limits=limits or Limits())
-    )
+    return verb(target, Call(version=version, parameters=parameters, query=query, body=raw, limits=limits or Limits()))
 
 
 def said(verb: Verb, target: Any, body: object = None, **options: Any) -> Any:

@@ -64,7 +64,9 @@ def test_one_wrong_document_refuses_all(document: Any, words: str) -> None:
 
 def test_an_upsert_has_its_limits() -> None:
     assert "1 to 1000" in refused(upsert, articles(), {"documents": []}, namespace="ns").message
-    assert refused(upsert, articles(), {"documents": DOCUMENTS}, namespace="ns", limits=Limits(upsert=9)).code.number == 11
+    assert (
+        refused(upsert, articles(), {"documents": DOCUMENTS}, namespace="ns", limits=Limits(upsert=9)).code.number == 11
+    )
 
 
 def test_a_patch_changes_what_it_names_and_null_takes_away() -> None:
@@ -106,4 +108,6 @@ def test_a_delete_names_exactly_one_thing(body: dict[str, Any]) -> None:
 
 def test_a_namespace_that_is_not_there_has_nothing_to_change() -> None:
     assert said(delete, articles(), {"delete_all": True}, namespace="ns") == {}
-    assert said(update, articles(), {"filter": {"n": 1}, "set_fields": {"n": 2}}, namespace="ns") == {"matched_records": 0}
+    assert said(update, articles(), {"filter": {"n": 1}, "set_fields": {"n": 2}}, namespace="ns") == {
+        "matched_records": 0
+    }

@@ -48,7 +48,11 @@ def test_fields_stand_beside_the_score_vectors_too() -> None:
 
 
 def test_a_field_that_embeds_shows_its_text() -> None:
-    body = {"score_by": [{"type": "embed", "field": "summary", "query": "cold sea"}], "top_k": 1, "include_fields": ["*"]}
+    body = {
+        "score_by": [{"type": "embed", "field": "summary", "query": "cold sea"}],
+        "top_k": 1,
+        "include_fields": ["*"],
+    }
     answer = found(body)
     assert answer["matches"][0]["summary"] == "cold sea"
     assert answer["usage"] == {"read_units": 1, "embed_total_tokens": 2}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from vecsieve.proxy.emulator.errors import Refusal
 from vecsieve.proxy.emulator.fields import (
     boolean,
+    items,
     mapping,
     message,
     reals,
@@ -112,8 +113,10 @@ def test_absent_text_and_switches_have_their_defaults() -> None:
 @given(JSON)
 def test_every_reader_takes_a_value_or_refuses_it(value: object) -> None:
     """No JSON value makes a reader fail in any way but with a Refusal."""
-    for reader in (mapping, text, boolean, texts, reals, sparse, record_id):
+    for reader in (mapping, text, boolean, items, texts, reals, sparse, record_id):
+        message = "field"
         try:
             reader(value, "field")
         except Refusal as refusal:
-            assert "field" in refusal.message
+            message = refusal.message
+        assert "field" in message

@@ -24,9 +24,7 @@ def filled(count: int) -> Index:
 
 def test_ids_with_a_prefix_in_order_and_no_pagination_on_the_last_page() -> None:
     answer = call(list_ids, filled(2), query=(NS, ("prefix", "p"), ("limit", "5")))
-    assert answer.body == (
-        b'{"vectors":[{"id":"p000"},{"id":"p001"}],"namespace":"ns","usage":{"readUnits":1}}'
-    )
+    assert answer.body == (b'{"vectors":[{"id":"p000"},{"id":"p001"}],"namespace":"ns","usage":{"readUnits":1}}')
 
 
 def test_pages_follow_one_another_by_their_token() -> None:

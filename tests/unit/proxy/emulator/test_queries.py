@@ -40,7 +40,9 @@ def test_values_are_an_empty_list_and_metadata_is_absent_unless_asked_for() -> N
 
 def test_all_that_is_asked_for_stands_in_the_order_of_the_fields() -> None:
     body = {"topK": 1, "vector": VECTOR, "namespace": "ns", "includeValues": True, "includeMetadata": True}
-    assert b'{"id":"a","score":1,"values":[1,0],"metadata":{"genre":"x","year":2019}}' in call(query, filled(), body).body
+    assert (
+        b'{"id":"a","score":1,"values":[1,0],"metadata":{"genre":"x","year":2019}}' in call(query, filled(), body).body
+    )
     hybrid = {**body, "topK": 3, "sparseVector": {"indices": [3], "values": [2]}}
     assert (
         b'{"id":"b","score":2,"values":[1,1],"metadata":{"genre":"y"},"sparseValues":{"indices":[3],"values":[0.5]}}'

@@ -43,7 +43,9 @@ def test_each_metric_has_its_order_and_its_score(metric: str, order: list[str], 
     assert [one.score for one in found] == pytest.approx(scores)
 
 
-@given(MATRICES, arrays(np.float32, 3, elements=st.integers(-4, 4)), st.sampled_from(["cosine", "dotproduct", "euclidean"]))
+@given(
+    MATRICES, arrays(np.float32, 3, elements=st.integers(-4, 4)), st.sampled_from(["cosine", "dotproduct", "euclidean"])
+)
 def test_every_record_is_ranked_once_best_first_and_equals_in_their_order(
     matrix: np.ndarray, probe: np.ndarray, metric: str
 ) -> None:

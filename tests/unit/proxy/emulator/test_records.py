@@ -101,7 +101,9 @@ def test_a_search_by_vector_or_id_embeds_nothing() -> None:
 
 
 def test_a_filter_holds() -> None:
-    assert [hit["_id"] for hit in hits(filled(), {"top_k": 3, "inputs": {"text": "red"}, "filter": {"kind": "sea"}})] == [
+    assert [
+        hit["_id"] for hit in hits(filled(), {"top_k": 3, "inputs": {"text": "red"}, "filter": {"kind": "sea"}})
+    ] == [
         "2",
         "3",
     ]
@@ -121,11 +123,11 @@ def test_a_sparse_index_searches_by_words_and_can_insist_on_them() -> None:
 def test_reranking_orders_by_its_own_score_and_cuts_to_top_n() -> None:
     query = {"top_k": 3, "inputs": {"text": "water"}}
     found = said(search, filled(), {"query": query, "rerank": {**RERANK, "top_n": 2}}, namespace="ns")
-    assert [hit["_id"] for hit in found["result"]["hits"]][0] == "3"
+    assert found["result"]["hits"][0]["_id"] == "3"
     assert len(found["result"]["hits"]) == 2
     assert found["usage"] == {"read_units": 1, "embed_total_tokens": 1, "rerank_units": 1}
     other = {**RERANK, "query": "boat"}
-    assert [hit["_id"] for hit in hits(filled(), query, rerank=other)][0] == "2"
+    assert hits(filled(), query, rerank=other)[0]["_id"] == "2"
     assert len(hits(filled(), query, rerank=other)) == 3
 
 

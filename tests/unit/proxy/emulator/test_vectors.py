@@ -71,7 +71,9 @@ def test_an_upsert_of_two_megabytes_works_and_one_more_byte_does_not() -> None:
 def test_a_sparse_index_wants_sparse_values_and_no_dense_ones() -> None:
     sparse = {"sparseValues": {"indices": [1], "values": [1]}}
     assert said(upsert, index(None), {"vectors": [{"id": "a", **sparse}]}) == {"upsertedCount": 1}
-    assert "no dense values" in refused(upsert, index(None), {"vectors": [{"id": "a", "values": [1], **sparse}]}).message
+    assert (
+        "no dense values" in refused(upsert, index(None), {"vectors": [{"id": "a", "values": [1], **sparse}]}).message
+    )
     assert "sparse values are wanted" in refused(upsert, index(None), {"vectors": [{"id": "a"}]}).message
 
 
@@ -176,7 +178,8 @@ def test_a_delete_forgets_what_it_names(body: dict[str, Any], left: int) -> None
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"ids": []}, {"ids": ["a"], "deleteAll": True}, {"ids": ["a"], "filter": {"n": 1}}, {"deleteAll": False}]
+    "body",
+    [{}, {"ids": []}, {"ids": ["a"], "deleteAll": True}, {"ids": ["a"], "filter": {"n": 1}}, {"deleteAll": False}],
 )
 def test_a_delete_names_exactly_one_thing(body: dict[str, Any]) -> None:
     assert refused(delete, filled(), {**body, "namespace": "ns"}).code.status == 400
