@@ -12,8 +12,7 @@ from vecsieve.proxy.demo.children import ChildFailed
 from vecsieve.proxy.demo.fronting import fronted
 
 
-def test_the_proxy_leads_to_the_engine_with_the_settings_as_they_are_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECSIEVE_MODE", "off")
+def test_the_proxy_leads_to_the_engine_and_its_admin_pages_are_there() -> None:
     with emulated() as emulator, fronted(emulator.url, backend="pinecone") as at:
         assert at.engine == emulator.url
         assert exchange(at.proxy, "GET", "/indexes", headers={"Api-Key": "any"}).body == b'{"indexes":[]}'
