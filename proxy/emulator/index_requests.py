@@ -90,6 +90,8 @@ def configured(old: Description, body: Body) -> Description:
     tags = {**(old.tags or {}), **(labels["tags"] or {})}
     spec = mapping(body.get("spec") or {}, "spec")
     pods = mapping(spec.get("pod") or body.get("deployment") or {}, "deployment")
+    if pods and old.deployment["deployment_type"] != "pod":
+        raise invalid("replicas and pod_type can be configured for an index of pods only")
     return replace(
         old,
         tags={name: value for name, value in tags.items() if value} or None,

@@ -33,7 +33,7 @@ def nearest(
     records, matrix = namespace.stacked(field.name)
     if not records:
         return []
-    scores = _dense_scores(field.metric, matrix.astype(np.float64), probe.astype(np.float64))
+    scores = _dense_scores(field.metric, matrix, probe.astype(np.float64))
     if sparse is not None:
         scores += [sparse_dot(sparse, record.sparse.get(SPARSE)) for record in records]
     found = [

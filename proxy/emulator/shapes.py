@@ -15,6 +15,7 @@ Quirks of the public OpenAPI descriptions, for whoever validates an answer again
 * `ScoredVector.score` is said to be the higher the closer; under `euclidean` it is a squared distance.
 * The query request's `minLength` and `maxLength` on arrays stand for numbers of items.
 * `X-Pinecone-Api-Version` is required since 2025-10; clients that do not send it are answered.
+* Before 2024-07 a 404 of the control plane is described without a body; it has one.
 * 2026-07 is not published: its shapes here come from the models of the clients that speak it.
 """
 

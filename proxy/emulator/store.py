@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vecsieve.proxy.emulator.schema import Description
 from vecsieve.proxy.emulator.shapes import Reals
@@ -40,7 +41,7 @@ class Namespace:
     def __init__(self, *, schema: Json = None) -> None:
         self.records: dict[str, Record] = {}
         self.schema = schema
-        self._stacked: dict[str, tuple[list[Record], Reals]] = {}
+        self._stacked: dict[str, tuple[list[Record], NDArray[np.float64]]] = {}
 
     def put(self, records: Iterable[Record]) -> None:
         """Write records; one with a known id takes the place of the old."""
@@ -53,12 +54,12 @@ class Namespace:
             self.records.pop(known, None)
         self._stacked.clear()
 
-    def stacked(self, name: str) -> tuple[list[Record], Reals]:
-        """The records that have this dense field, and their vectors: shape (records, dimension)."""
+    def stacked(self, name: str) -> tuple[list[Record], NDArray[np.float64]]:
+        """The records that have this dense field, and their vectors: shape (records, dimension). Doubles, for the scores."""
         if name not in self._stacked:
             having = [record for record in self.records.values() if name in record.dense]
             rows = [record.dense[name] for record in having]
-            self._stacked[name] = (having, np.stack(rows) if rows else np.zeros((0, 0), dtype=np.float32))
+            self._stacked[name] = (having, np.array(rows, dtype=np.float64))
         return self._stacked[name]
 
 

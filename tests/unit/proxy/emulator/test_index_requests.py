@@ -107,9 +107,8 @@ def test_a_wrong_spec_is_refused(changes: dict[str, Any], words: str) -> None:
     "changes",
     [
         {"spec": [1]},
-        {"spec": {"pod": {"replicas": "many"}}},
-        {"deployment": {"replicas": 0}},
-        {"deployment": {"pod_type": 1}},
+        {"spec": {"pod": {"replicas": 2}}},
+        {"deployment": {"replicas": 2}},
         {"embed": {"field_map": {}}},
         {"embed": "x"},
         {"tags": []},
@@ -118,6 +117,14 @@ def test_a_wrong_spec_is_refused(changes: dict[str, Any], words: str) -> None:
 def test_a_wrong_change_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(Refusal):
         configured(for_model(MODEL), changes)
+
+
+@pytest.mark.parametrize("scaling", [{"replicas": 0}, {"replicas": "many"}, {"pod_type": 1}, {"shards": 1.5}])
+def test_pods_scale_to_whole_numbers(scaling: dict[str, Any]) -> None:
+    old = from_spec({"name": "a", "dimension": 3, "spec": POD})
+    for body in ({"spec": {"pod": scaling}}, {"deployment": scaling}):
+        with pytest.raises(Refusal):
+            configured(old, body)
 
 
 @pytest.mark.parametrize(
