@@ -13,14 +13,14 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
+from support.captures import NEEDS_CAPTURES, Captured, recordings
 from support.emulated import LOCAL
 from support.faultup import RawClient, RawReply
-from support.pinecone_captures import NEEDS_CAPTURES, Captured, recordings
 from support.pinecone_loading import SPEC, sent
 from support.running import running
 from vecsieve.proxy.emulator.server import serve
 
-RECORDINGS = recordings()
+RECORDINGS = {name: made for name, made in recordings("pinecone").items() if not name.endswith("grpc")}
 # What the recorded clients ask near and write: everything else lies across it, so that nothing is a copy of anything.
 ALONG = np.array([0.1, 0.2, 0.3])
 ACROSS, OTHER = np.array([0.3, 0.0, -0.1]), np.array([-0.02, 0.1, -0.06])
