@@ -6,7 +6,7 @@ from vecsieve.proxy.emulator.calls import Answer, Call, plain
 from vecsieve.proxy.emulator.index_models import shown
 from vecsieve.proxy.emulator.index_requests import configured, for_model, from_schema, from_spec
 from vecsieve.proxy.emulator.project import Project
-from vecsieve.proxy.emulator.versions import speaks_schema
+from vecsieve.proxy.emulator.versions import ALPHA, speaks_schema
 
 
 def list_indexes(project: Project, call: Call) -> Answer:
@@ -17,8 +17,11 @@ def list_indexes(project: Project, call: Call) -> Answer:
 def create(project: Project, call: Call) -> Answer:
     """Make an index in either form."""
     body = call.json()
-    by_schema = speaks_schema(call.version)
-    made = project.add(from_schema(body, project.unused_name()) if by_schema else from_spec(body))
+    if speaks_schema(call.version):
+        described = from_schema(body, project.unused_name(), declares_metadata=call.version == ALPHA)
+    else:
+        described = from_spec(body)
+    made = project.add(described)
     return plain(shown(made, call.version, is_ready=False), status=201)
 
 

@@ -17,6 +17,8 @@ Body = Mapping[str, Any]
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,43}[a-z0-9])?")
 _DEFAULT = {"deployment_type": "managed", "cloud": "aws", "region": "us-east-1"}
 _SEARCHED = ("dense_vector", "sparse_vector", "string")
+_METADATA = ("string_list", "integer", "float", "boolean")
+"""Fields that are only filtered by: declared in the alpha, found out by themselves since 2026-07."""
 
 
 def from_spec(body: Body) -> Description:
@@ -42,12 +44,13 @@ def from_spec(body: Body) -> Description:
     )
 
 
-def from_schema(body: Body, default_name: str) -> Description:
-    """An index by `schema` and `deployment`: 2026-07. A name is made up for an index that brings none."""
+def from_schema(body: Body, default_name: str, *, declares_metadata: bool = False) -> Description:
+    """An index by `schema` and `deployment`: 2026-07, and its alpha. An index that brings no name gets the default one."""
+    types = (*_SEARCHED, *_METADATA) if declares_metadata else _SEARCHED
     given = mapping(mapping(body.get("schema"), "schema").get("fields"), "schema.fields")
     if not given:
         raise invalid("schema.fields: at least one field is wanted")
-    fields = {name: _field(name, mapping(field, f"schema.fields.{name}")) for name, field in given.items()}
+    fields = {name: _field(name, mapping(field, f"schema.fields.{name}"), types) for name, field in given.items()}
     return Description(
         name=_name(body.get("name") or default_name),
         fields=fields,
@@ -161,9 +164,9 @@ def _deployment(body: Body) -> dict[str, Json]:
     return found if kind == "byoc" else {**found, "pod_type": "p1.x1", "replicas": 1, "shards": 1, **_scaling(body)}
 
 
-def _field(name: str, field: Body) -> dict[str, Json]:
-    if field.get("type") not in _SEARCHED:
-        raise invalid(f"schema.fields.{name}.type: one of {', '.join(_SEARCHED)} is wanted")
+def _field(name: str, field: Body, types: tuple[str, ...]) -> dict[str, Json]:
+    if field.get("type") not in types:
+        raise invalid(f"schema.fields.{name}.type: one of {', '.join(types)} is wanted")
     if field["type"] == "dense_vector":
         return _dense(field)
     found = dict(field)

@@ -37,6 +37,15 @@ def test_the_version_decides_which_form_creates() -> None:
     assert "schema" in refused(create, found, DENSE, version="2026-07").message
 
 
+def test_only_the_alpha_declares_what_is_filtered_by() -> None:
+    schema = {"fields": {**ARTICLES["fields"], "year": {"type": "integer", "filterable": True}}}
+    assert said(create, project(), {"schema": schema}, version="2026-01.alpha")["schema"]["fields"]["year"] == {
+        "type": "integer",
+        "filterable": True,
+    }
+    assert "schema.fields.year.type" in refused(create, project(), {"schema": schema}, version="2026-07").message
+
+
 def test_an_integrated_index_is_made_in_one_form_by_all() -> None:
     body = {"name": "e", "cloud": "aws", "region": "us-east-1", "embed": EMBED}
     for version in ("2025-01", "2026-07"):
