@@ -43,13 +43,15 @@ class Head:
 class Seen:
     """What the widened attempt has met so far. Mutable: the rungs and the report read it.
 
-    ``received_bytes``: body bytes of all answers to widened requests, refused ones as well.
+    ``received_bytes``: body bytes of all answers to widened requests, refused ones as well. ``is_declined``: upstream
+    refused one as the client's mistake, without a reason that is known: it may have been too large.
     """
 
     head: Head | None = None
     verbatim: RawResponse | None = None
     reason: FailOpen | None = None
     received_bytes: int = 0
+    is_declined: bool = False
 
 
 class Passed(Exception):  # noqa: N818 - the answer exists and passes through: nobody failed

@@ -43,6 +43,8 @@ from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
 from vecsieve.proxy.stopwatch import Clock, Stopwatch
 
+# Statuses of a refusal that may be about the size of what was asked for.
+TOO_LARGE = frozenset({400, 413, 422})
 TOO_MANY_REQUESTS = 429  # asking again with the original would burn the client's quota twice
 REJECTED_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
@@ -112,7 +114,12 @@ class Interceptor:
         answered = await self._climb(exchange, attempt, seen, Outcome.DEDUP)
         if answered is not None:
             return answered
-        return await self._original(exchange, attempt, relay, seen.reason or FailOpen.INTERNAL)
+        response, report = await self._original(exchange, attempt, relay, seen.reason or FailOpen.INTERNAL)
+        if seen.is_declined and 200 <= response.status < 300:
+            # The client's own request was fine, so what was refused is what we made of it: too many candidates, as an
+            # answer beyond Pinecone's 4 MB is refused, whatever the words. Half as many next time, until it fits.
+            self._learned.refused(exchange.operation, max(size or 0 for size in attempt.plan) // 2)
+        return response, report
 
     async def measure(self, exchange: Exchange, attempt: Attempt) -> Report | None:
         """Run the pipeline for its figures alone; nothing of it reaches a client. None when nothing stood."""
@@ -207,21 +214,25 @@ class Interceptor:
             seen.verbatim = RawResponse(reply.status, reply.reason, headers, body=fetched)
             seen.reason = FailOpen.OVERFETCH_STATUS
             raise Passed
-        self._refused(operation, reply.status, fetched)
+        seen.is_declined = self._is_declined(operation, reply.status, fetched)
         is_unknown = self._dialect.names_unknown_vector(reply.status, fetched)
         raise Rejected(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
 
-    def _refused(self, operation: Operation, status: int, fetched: bytes) -> None:
+    def _is_declined(self, operation: Operation, status: int, fetched: bytes) -> bool:
+        """Learn from a refusal; whether it was one as the client's mistake of which nothing is known."""
         if status >= 500:
             self._breaker.failed()
             self._metrics.upstream_failed(UpstreamError.SERVER_ERROR)
-            return
+            return False
         self._breaker.succeeded()  # it answered: a refusal of what was asked is no failure of the database
         limit = self._dialect.refused_limit(status, fetched)
         if limit is not None:
             self._learned.refused(operation, limit)
         elif self._dialect.names_unknown_vector(status, fetched):
             self._learned.forget(operation)  # the vector may be one that earlier replies taught us
+        else:
+            return status in TOO_LARGE
+        return False
 
     async def _original(self, exchange: Exchange, attempt: Attempt, relay: Relay, reason: FailOpen) -> Answered:
         with attempt.watch.stage(Stage.UPSTREAM):

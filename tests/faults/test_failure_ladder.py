@@ -194,6 +194,28 @@ async def test_a_named_limit_is_learned_and_the_next_search_asks_for_no_more() -
         assert limits == [24, 3, 10, 3]
 
 
+async def test_a_refusal_that_names_no_limit_halves_what_the_next_search_asks_for_until_it_fits() -> None:
+    refusal = reply(b'{"status":{"error":"the answer would be too large"},"time":0.0}', status=b"400 Bad Request")
+    async with FaultyUpstream(scripted(answering(refusal))) as upstream, running(upstream.url) as proxy:
+        for _ in range(4):
+            answer = await raw_exchange(proxy.port, request(search()))
+            assert answer.startswith(b"HTTP/1.1 200 ")
+        limits = [json.loads(received.content)["limit"] for received in upstream.requests]
+        assert limits == [24, 3, 12, 3, 6, 3, 3]
+        assert proxy.count("bypass_total", backend="qdrant", reason="window_too_large") == 1
+
+
+async def test_a_mistake_of_the_clients_own_teaches_nothing() -> None:
+    async def refuses(talk: Talk) -> None:
+        while await talk.request() is not None:
+            await talk.send(reply(b'{"status":{"error":"wrong dimension"},"time":0.0}', status=b"400 Bad Request"))
+
+    async with FaultyUpstream(refuses) as upstream, running(upstream.url) as proxy:
+        for _ in range(2):
+            assert (await raw_exchange(proxy.port, request(search()))).startswith(b"HTTP/1.1 400 ")
+        assert [json.loads(received.content)["limit"] for received in upstream.requests] == [24, 3, 24, 3]
+
+
 async def test_a_search_as_large_as_the_learned_limit_passes_through() -> None:
     async with (
         FaultyUpstream(scripted(answering(reply(STRICT, status=b"400 Bad Request")))) as upstream,
