@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vecsieve.config.policy import (
     FetchSettings,
@@ -64,7 +64,8 @@ class ResolvedPolicy:
 
     ``text_fields``: payload keys that may hold the text. ``metadata``: where payloads keep the rest. ``vector``: the named
     vector to compare by; None: the request decides. ``is_profiled``: whether a collection's profile, or what its traffic
-    taught, may say how to read the threshold: not where the request names one.
+    taught, may say how to read the threshold: not where the request names one. ``fields``: what of each payload the policy
+    looks at; what it does not need is not fetched.
     """
 
     mode: Mode
@@ -75,10 +76,13 @@ class ResolvedPolicy:
     metadata: MetadataSettings
     vector: str | None
     is_profiled: bool = True
+    fields: Fields = field(init=False)
 
-    @property
-    def fields(self) -> Fields:
-        """What of each payload this policy looks at: what it does not need is not fetched."""
+    def __post_init__(self) -> None:
+        """Work out the fields once a policy: every search asks for them several times."""
+        object.__setattr__(self, "fields", self._looked_at())
+
+    def _looked_at(self) -> Fields:
         chosen, known = self.selection, self.metadata
         by_chain = chosen.chain if chosen.representative is Strategy.CHAIN else ()
         needs_span = chosen.text is not None and chosen.text.span is not None
@@ -92,7 +96,7 @@ class ResolvedPolicy:
         return Fields(
             text=self.text_fields if chosen.text is not None or needs_length else (),
             document=known.document if needs_document else (),
-            section=known.section if needs_document else (),
+            section=(),  # part of a snippet's identity, which no search looks at
             source=known.source if needs_source else (),
             span_start=known.span_start if needs_span or Tie.SHORTER in by_chain else (),
             span_end=known.span_end if needs_span or Tie.SHORTER in by_chain else (),

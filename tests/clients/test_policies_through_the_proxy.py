@@ -168,11 +168,23 @@ def test_a_vector_that_does_not_exist_costs_the_improvement_and_nothing_else(tol
 
 
 def test_an_answer_that_nothing_was_chosen_in_reports_no_counts(told: tuple[str, str, str]) -> None:
-    # Not with_vector: true, which needs no vector by name and is not refused: then texts alone are compared.
     for members in ({}, {"offset": 3}):
         body = json.dumps({"query": QUERY, "limit": 8, **members}).encode()
         headers = exchange(told[1], "POST", "/collections/ghost/points/query", body).headers
         assert not [name for name, _ in headers if name.lower().startswith("x-vecsieve")]
+
+
+def test_texts_are_compared_where_the_policys_vector_is_missing_and_nothing_was_refused(
+    told: tuple[str, str, str],
+) -> None:
+    # with_vector: true names no vector, so upstream does not refuse: the candidates come, without the one that is wanted.
+    body = json.dumps({"query": QUERY, "limit": 8, "with_vector": True}).encode()
+    answer = exchange(told[1], "POST", "/collections/ghost/points/query", body)
+    report = answer.header("x-vecsieve")
+    assert report is not None
+    assert "collapsed=0" in report, "the bodies of this collection differ"
+    direct = exchange(told[0], "POST", "/collections/ghost/points/query", body)
+    assert answer.timeless == direct.timeless
 
 
 @pytest.mark.parametrize(
