@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from vecsieve.adapters import ADAPTERS, DIALECTS, WRITES
+from vecsieve.adapters.contract import Dialect
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker, spread
@@ -63,20 +64,8 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         memory = _vector_memory(settings, clock)
-        interceptor = Interceptor(
-            searcher=Searcher(adapter, self.calibration.scaling, memory),
-            dialect=dialect,
-            upstream=self._upstream,
-            learned=self.learned,
-            breaker=self.breaker,
-            appetite=Appetite(),
-            egress=self.egress,
-            patience=Patience(longest_seconds=limits.attempt_timeout_seconds),
-            metrics=metrics,
-            recent=self.recent,
-            reply_body_bytes=limits.reply_body_bytes,
-            clock=clock,
-        )
+        searcher = Searcher(adapter, self.calibration.scaling, memory)
+        interceptor = self._interceptor(searcher, dialect, limits, metrics)
         self._shadow = Shadow(interceptor=interceptor, tally=self.tally, limit=settings.shadow.in_flight)
         self._plane = DataPlane(
             rules=Rules.of(settings),
@@ -97,6 +86,24 @@ class Process:
         _show_limits(metrics, limits)
         self._server = DataServer(self._plane.handle, limits, answers, events)
         self._listener: Listener | None = None
+
+    def _interceptor(
+        self, searcher: Searcher, dialect: Dialect, limits: LimitSettings, metrics: Metrics
+    ) -> Interceptor:
+        return Interceptor(
+            searcher=searcher,
+            dialect=dialect,
+            upstream=self._upstream,
+            learned=self.learned,
+            breaker=self.breaker,
+            appetite=Appetite(),
+            egress=self.egress,
+            patience=Patience(longest_seconds=limits.attempt_timeout_seconds),
+            metrics=metrics,
+            recent=self.recent,
+            reply_body_bytes=limits.reply_body_bytes,
+            clock=time.monotonic,
+        )
 
     def _relay(self, answers: LocalAnswers, events: CountedEvents) -> Relay:
         return Relay(
