@@ -6,6 +6,7 @@ json_spans        where members and elements stand in a JSON text, exactly
 json_vectors      dense vectors set aside before the structure is read, with proof
 json_floats       arrays of numbers to numpy
 json_sparse       sparse vectors to numpy
+proto_wire        where fields stand in a protobuf message
 json_kept         some of an array's elements, cut from their text
 qdrant_rest       Qdrant over REST: the adapter, composed of
   qdrant_paths      which requests are ranked searches

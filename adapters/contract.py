@@ -42,12 +42,16 @@ class Malformed(Exception):  # noqa: N818 - names the reply, as the contract doe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHead:
-    """What is known of a request before its body is read."""
+    """What is known of a request before its body is read. A gRPC method's head has its path, and the method POST.
+
+    ``message``: the request's one message, where that names the collection (gRPC); without it the collection is "".
+    """
 
     method: str
     path: str  # raw, percent-encoding kept, without the query string
     content_type: str = ""
     host: str = ""  # the upstream host this request goes to, where a backend has one a collection; "" elsewhere
+    message: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

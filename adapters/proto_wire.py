@@ -1,0 +1,125 @@
+"""Where fields stand in a protobuf message, and the bytes of fields that are put beside them.
+
+Rule of this file: the wire format and nothing of any message. Messages are walked, never decoded and encoded again, so that
+fields nobody here knows survive (https://protobuf.dev/programming-guides/encoding). Groups, long deprecated, are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+Span = tuple[int, int]
+
+VARINT = 0
+FIXED64 = 1
+LENGTH = 2
+FIXED32 = 5
+
+_LONGEST_VARINT = 10  # bytes of 64 bits, seven each
+_FIXED = {FIXED64: 8, FIXED32: 4}
+
+
+class Field(NamedTuple):
+    """One field on the wire. ``start``: its tag; ``value`` to ``end``: what it holds, behind a length where it has one."""
+
+    number: int
+    wire: int
+    start: int
+    value: int
+    end: int
+
+    @property
+    def span(self) -> Span:
+        """What it holds."""
+        return self.value, self.end
+
+
+def fields(data: bytes, span: Span | None = None) -> list[Field]:
+    """The fields of a message, in the order of the wire. Raises ValueError for bytes that are none."""
+    at, end = (0, len(data)) if span is None else span
+    found: list[Field] = []
+    while at < end:
+        start = at
+        tag = data[at]
+        at += 1
+        if tag > 0x7F:
+            tag, at = varint(data, start, end)
+        wire, number = tag & 7, tag >> 3
+        if wire == LENGTH:
+            size, value = varint(data, at, end)
+            at = value + size
+        elif wire == VARINT:
+            value = at
+            _, at = varint(data, at, end)
+        elif wire in _FIXED:
+            value, at = at, at + _FIXED[wire]
+        else:
+            raise ValueError(f"wire type {wire} at byte {start}")
+        if at > end or not number:
+            raise ValueError(f"field {number} at byte {start} ends at {at}, its message at {end}")
+        found.append(Field(number, wire, start, value, at))
+    return found
+
+
+def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """The number that begins at ``at``, and what stands behind it. Raises ValueError."""
+    value = shift = 0
+    for place in range(at, min(end, at + _LONGEST_VARINT)):
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, place + 1
+        shift += 7
+    raise ValueError(f"no end of the number at byte {at}")
+
+
+def only(found: Iterable[Field], number: int, wire: int) -> Field | None:
+    """The one field of that number; None when it is absent. Raises ValueError when there are two, or it is of another kind."""
+    those = [field for field in found if field.number == number]
+    if not those:
+        return None
+    if len(those) > 1 or those[0].wire != wire:
+        raise ValueError(f"field {number}: {len(those)} of wire type {those[0].wire}, wanted one of wire type {wire}")
+    return those[0]
+
+
+def unsigned(data: bytes, field: Field) -> int:
+    """The value of a varint field, as an unsigned number of 64 bits."""
+    return varint(data, field.value, field.end)[0]
+
+
+def text(data: bytes, field: Field) -> str:
+    """The value of a string field. Raises ValueError for bytes that are no UTF-8."""
+    return data[field.value : field.end].decode()
+
+
+def number_field(number: int, value: int) -> bytes:
+    """A varint field. ``value``: unsigned."""
+    return encoded(number << 3 | VARINT) + encoded(value)
+
+
+def length_field(number: int, payload: bytes) -> bytes:
+    """A field of bytes, text or a message."""
+    return encoded(number << 3 | LENGTH) + encoded(len(payload)) + payload
+
+
+def encoded(value: int) -> bytes:
+    """An unsigned number as a varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def without(data: bytes, span: Span, dropped: Sequence[Field]) -> bytes:
+    """A message's bytes without some of its fields, which stand in the order of the wire."""
+    pieces: list[bytes] = []
+    at = span[0]
+    for field in dropped:
+        pieces.append(data[at : field.start])
+        at = field.end
+    pieces.append(data[at : span[1]])
+    return b"".join(pieces)
