@@ -1,0 +1,1 @@
+"""The gRPC data plane: any call relayed as it is, searches through the same selection as over HTTP."""
