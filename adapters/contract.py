@@ -68,6 +68,7 @@ class Operation:
     backend: str
     name: str  # from a closed set per adapter: a metric label
     collection: str  # decoded; used to find the policy, never logged
+    partition: str = ""  # the part of the collection that the path names, as it is spelled there; never logged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,7 @@ class Needs:
     ``vector_hint``: what an earlier ``Pool.vector_name`` found for this collection. It is used only where the request
     itself does not tell (a sparse or multivector query), so that a hint never overrules what a request says.
     ``vectors``: False where whoever asks has them already; an adapter may fetch them all the same.
+    ``lookups``: vectors that a search cannot bring will be read by a second request, where the adapter knows one.
     ``payload_fields``: top-level payload keys whose values are wanted per candidate, in this order.
     ``optional_fields``: further ones, wanted where they can be had and taken out again exactly; a client's payload selection
     that makes this impossible for one of them costs that field, not the search.
@@ -89,6 +91,7 @@ class Needs:
     vector_hint: str | None = None
     absent_as_null: bool = False
     vectors: bool = True
+    lookups: bool = False
     payload_fields: tuple[str, ...] = ()
     optional_fields: tuple[str, ...] = ()
 

@@ -30,12 +30,13 @@ def kept_inside(
     for place, index in enumerate(kept):
         if place:
             pieces.append(source.cut(spans[index - 1][1], spans[index][0]) if index else b",")
-        pieces += _edited(source, spans[index], edits(index))
+        pieces += edited(source, spans[index], edits(index))
     pieces.append(source.cut(spans[-1][1], end - 1))
     return pieces
 
 
-def _edited(source: Shortened, span: Span, edits: list[Edit]) -> list[bytes]:
+def edited(source: Shortened, span: Span, edits: Sequence[Edit]) -> list[bytes]:
+    """The bytes of ``span`` with its edits, which are disjoint, in any order; join the pieces."""
     pieces: list[bytes] = []
     position = span[0]
     for start, end, replacement in sorted(edits):

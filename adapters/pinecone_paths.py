@@ -26,8 +26,11 @@ def classify(head: RequestHead) -> Operation | None:
     """Name the ranked search a request head stands for; None for everything else. Total."""
     if head.method != "POST" or not head.path.startswith("/") or not may_be_json(head.content_type):
         return None
-    name = _named("/" + head.path.lstrip("/"))
-    return None if name is None else Operation(backend=BACKEND, name=name, collection=index_of(head.host))
+    path = "/" + head.path.lstrip("/")
+    name = _named(path)
+    if name is None:
+        return None
+    return Operation(backend=BACKEND, name=name, collection=index_of(head.host), partition=_namespace(path))
 
 
 def _named(path: str) -> str | None:
@@ -39,6 +42,11 @@ def _named(path: str) -> str | None:
         if path.startswith(before) and path.endswith(behind) and len(path) >= len(before) + len(behind):
             return name
     return None
+
+
+def _namespace(path: str) -> str:
+    """What a path of ROUTES has between its two ends; "" for a path that names no namespace."""
+    return next((path[len(before) : -len(behind)] for before, behind in ROUTES if path.startswith(before)), "")
 
 
 def index_of(host: str) -> str:

@@ -1,4 +1,5 @@
-"""``POST /records/namespaces/{ns}/search``: what it asks for. No vectors exist here, so results are compared by their fields.
+"""``POST /records/namespaces/{ns}/search``: what it asks for. It brings no vectors, so results are compared by their fields,
+or by vectors that are looked up.
 
 A reranked search asks the service for more of what it ranked already: ``query.top_k`` stays, ``rerank.top_n`` is
 raised up to it. So the candidates, their scores and the price are those of the client's own search.
@@ -35,7 +36,7 @@ def parse(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
     pinecone_sizes.is_worthwhile(top_k)
     listed = present(body, root, "fields")
     selected = pinecone_fields.of_records(body, listed, needs.payload_fields, needs.optional_fields)
-    if not selected.readable.intersection(needs.optional_fields):
+    if not needs.lookups and not selected.readable.intersection(needs.optional_fields):
         raise Unsupported(Reason.NOTHING_TO_DO)
     search = Search(top_k=top_k, offset=0, pages=False, query=None, most=most)
     document = Document(

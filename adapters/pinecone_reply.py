@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.json_floats import decode_matrix
+from vecsieve.adapters.json_kept import Edit
 from vecsieve.adapters.json_spans import Span, without_surrogates
 from vecsieve.adapters.json_sparse import sparse_matrix
 from vecsieve.adapters.json_vectors import Shortened, guess_arrays, set_aside
@@ -26,12 +27,16 @@ _ARRAY = ord("[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDocument:
-    """A parsed reply. Spans are offsets into the harmless text of ``source``; bytes are taken through ``source``."""
+    """A parsed reply. Spans are offsets into the harmless text of ``source``; bytes are taken through ``source``.
+
+    ``edits``: what the answer says differently outside ``array``.
+    """
 
     source: Shortened
     text: bytes
     array: Span
     matches: tuple[Match, ...]
+    edits: tuple[Edit, ...] = ()
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
@@ -54,7 +59,7 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     array = array_of(text, layout.path)
     document = ReplyDocument(source=source, text=text, array=array, matches=read_matches(text, array, layout))
     vectors = _vectors(request, document)
-    unusable = int(np.isnan(vectors).any(axis=1).sum()) if vectors.shape[1] else len(vectors)
+    unusable = without_vector(vectors)
     pool = Pool(
         scores=np.array([score_of(text, match, layout) for match in document.matches], dtype=np.float64),
         vectors=vectors,
@@ -68,6 +73,11 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
         alone=_alone(request, document),
     )
     return pool, document
+
+
+def without_vector(vectors: Matrix) -> int:
+    """How many rows are no usable vector."""
+    return int(np.isnan(vectors).any(axis=1).sum()) if vectors.shape[1] else len(vectors)
 
 
 def _vectors(request: Document, document: ReplyDocument) -> Matrix:

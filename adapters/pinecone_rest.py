@@ -1,18 +1,20 @@
 """Pinecone over REST: the adapter, composed of the files beside it.
 
-Spoken: query of every API version, records search since 2025-01, documents search of 2026-07. Everything else (fetch, list,
-writes, the control plane) is passed through.
+Spoken: query of every API version, records search since 2025-01, documents search of 2026-07, and fetch where it brings a
+records search its vectors. Everything else (list, writes, the control plane) is passed through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters import (
     pinecone_documents,
+    pinecone_lookups,
     pinecone_paths,
     pinecone_query,
     pinecone_records,
@@ -24,6 +26,7 @@ from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, Sea
 from vecsieve.adapters.json_spans import Span, whole
 from vecsieve.adapters.pinecone_reply import ReplyDocument
 from vecsieve.adapters.pinecone_request import Document
+from vecsieve.adapters.second_step import Found, Lookup
 
 _PARSERS: Mapping[str, Callable[[bytes, Span, Needs], tuple[Search, Document]]] = {
     pinecone_paths.QUERY: pinecone_query.parse,
@@ -33,7 +36,7 @@ _PARSERS: Mapping[str, Callable[[bytes, Span, Needs], tuple[Search, Document]]] 
 
 
 class PineconeRest:
-    """The five verbs. Holds nothing: one instance serves any number of callers."""
+    """The five verbs, and those of the second step. Holds nothing: one instance serves any number of callers."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total."""
@@ -55,12 +58,34 @@ class PineconeRest:
 
     def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
         """The native answer: kept matches are upstream's own bytes, what was added is gone."""
-        if not isinstance(reply.document, ReplyDocument):
-            raise TypeError("the reply was parsed by another adapter")
-        return pinecone_restore.trim(_request(call), reply.document, keep)
+        return pinecone_restore.trim(_request(call), _document(reply), keep)
+
+    def lookups(self, call: SearchCall, reply: Reply, known: Collection[str]) -> tuple[Lookup, ...]:
+        """What fetches the vectors of found records; none for searches that bring their own."""
+        if not call.needs.lookups or call.operation.name != pinecone_paths.RECORDS_SEARCH:
+            return ()
+        return pinecone_lookups.lookups(call.operation.partition, reply.pools[0].ids, known)
+
+    def found(self, lookup: Lookup, body: bytes) -> Found:
+        """Read a successful reply to a fetch. Raises Malformed, nothing else."""
+        return pinecone_lookups.found(lookup, body)
+
+    def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
+        """The reply with the vectors that were fetched. Raises Malformed, nothing else."""
+        return replace(reply, pools=(pinecone_lookups.joined(reply.pools[0], found),))
+
+    def charged(self, reply: Reply, read_units: int) -> Reply:
+        """The reply whose answer names so many more read units."""
+        return replace(reply, document=pinecone_lookups.charged(_document(reply), read_units))
 
 
 def _request(call: SearchCall) -> Document:
     if not isinstance(call.document, Document):
         raise TypeError("the call was parsed by another adapter")
     return call.document
+
+
+def _document(reply: Reply) -> ReplyDocument:
+    if not isinstance(reply.document, ReplyDocument):
+        raise TypeError("the reply was parsed by another adapter")
+    return reply.document

@@ -1,6 +1,7 @@
 """The client's answer from a wider Pinecone reply: upstream's bytes, without the other matches and what was added.
 
-Everything around the matches stays as it came: usage, namespace, the empty ``results`` of old, members nobody knows.
+Everything around the matches stays as it came: namespace, the empty ``results`` of old, members nobody knows, and usage
+unless lookups have a part in it.
 A search without values shows ``"values":[]`` and no sparse values at all; clients fail on null.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.json_kept import Edit, kept_inside
+from vecsieve.adapters.json_kept import Edit, edited, kept_inside
 from vecsieve.adapters.json_spans import cuts
 from vecsieve.adapters.pinecone_matches import Match
 from vecsieve.adapters.pinecone_reply import ReplyDocument
@@ -28,7 +29,12 @@ def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.
 
     spans = [match.span for match in reply.matches]
     inside = kept_inside(reply.source, reply.array, spans, kept.tolist(), edits)
-    return b"".join([reply.source.cut(0, start + 1), *inside, reply.source.cut(end - 1, len(reply.text))])
+    return b"".join([*_outside(reply, 0, start + 1), *inside, *_outside(reply, end - 1, len(reply.text))])
+
+
+def _outside(reply: ReplyDocument, start: int, end: int) -> list[bytes]:
+    """The bytes before or behind the list, with the edits that lie there."""
+    return edited(reply.source, (start, end), [edit for edit in reply.edits if start <= edit[0] < end])
 
 
 def _edits(request: Document, match: Match) -> list[Edit]:

@@ -39,6 +39,11 @@ class FetchSettings(Model):
         default=False,
         description="begin at 2 × top_k, go up to factor while pages want more, and down again; where bytes cost money",
     )
+    integrated: Literal["text", "fetch"] = Field(
+        default="text",
+        description="Pinecone's records: `fetch` reads their vectors by id, a read unit for 10 (20 × a small namespace's query),"
+        " all metadata, 100 a second an index",
+    )
 
 
 class FixedThreshold(Model):

@@ -132,6 +132,7 @@ class AttemptKind(StrEnum):
     ORIGINAL = "original"
     OVERFETCH = "overfetch"
     REPLAY = "replay"
+    LOOKUP = "lookup"
 
 
 class UpstreamError(StrEnum):
@@ -177,6 +178,17 @@ class Recall(StrEnum):
 
     HIT = "hit"
     MISS = "miss"  # it was fetched again, with its vectors
+
+
+class Looked(StrEnum):
+    """What became of the second request that reads the vectors of a pool; all but the first leave it to its texts."""
+
+    FOUND = "found"
+    STATUS = "status"  # refused
+    TIMEOUT = "timeout"
+    RESET = "reset"  # connect failure, reset or cut before the whole reply was in
+    TOO_LARGE = "too_large"  # the reply passed its byte cap
+    MALFORMED = "malformed"
 
 
 class Divergence(StrEnum):

@@ -18,6 +18,7 @@ from vecsieve.proxy.labels import (
     CodeClass,
     Divergence,
     LocalError,
+    Looked,
     OperationName,
     Origin,
     Outcome,
@@ -73,6 +74,8 @@ class Metrics:
     mmr_swaps_total: Counter
     overfetch_bytes_total: Counter
     vector_recalls_total: Counter
+    lookups_total: Counter
+    extra_read_units_total: Counter
     shadow_divergence_total: Counter
     profile_drift_total: Counter
     profile_reload_failures_total: Counter
@@ -127,6 +130,11 @@ class Metrics:
     def received(self, body_bytes: int) -> None:
         """Count body bytes from upstream."""
         self.upstream_response_bytes_total.inc(body_bytes)
+
+    def looked_up(self, looked: Looked, read_units: int) -> None:
+        """Count a search's second step, whatever the client got of it: it is billed."""
+        self.lookups_total.labels(self.backend, looked.value).inc()
+        self.extra_read_units_total.inc(read_units)
 
     def sent(self, body_bytes: int) -> None:
         """Count body bytes to clients."""

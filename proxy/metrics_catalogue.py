@@ -24,6 +24,7 @@ from vecsieve.proxy.labels import (
     FailOpen,
     Guard,
     LocalError,
+    Looked,
     OperationName,
     Origin,
     Outcome,
@@ -99,6 +100,8 @@ def _label(name: str, *sets: Iterable[StrEnum]) -> Label:
 BACKEND = Label("backend", ("qdrant", "pinecone", "other"))
 _OPERATION = _label("operation", OperationName)
 _OUTCOME = _label("outcome", Outcome)
+_ATTEMPT = _label("attempt", AttemptKind)
+_LOOKED = _label("result", Looked)
 _SEARCH_OUTCOME = _label("outcome", [outcome for outcome in Outcome if outcome is not Outcome.PASSTHROUGH])
 
 
@@ -106,7 +109,12 @@ def values_of(label: Label, backend: str) -> tuple[str, ...]:
     """The values a label may take in a process that speaks to this backend."""
     if label is BACKEND:
         return (backend,)
-    return tuple(operations_of(backend)) if label is _OPERATION else label.values
+    if label is _OPERATION:
+        return tuple(operations_of(backend))
+    if backend == "pinecone":
+        return label.values
+    # No other backend has a second step.
+    return tuple(value for value in label.values if label is not _LOOKED and value != AttemptKind.LOOKUP)
 
 
 TRAFFIC: tuple[Spec, ...] = (
@@ -121,7 +129,7 @@ TRAFFIC: tuple[Spec, ...] = (
         "upstream_request_duration_seconds",
         "Time of one upstream request.",
         DURATION,
-        (BACKEND, _label("attempt", AttemptKind)),
+        (BACKEND, _ATTEMPT),
     ),
     CounterSpec("upstream_errors_total", "Upstream failures.", (BACKEND, _label("kind", UpstreamError))),
     CounterSpec(
@@ -162,6 +170,12 @@ SEARCHES: tuple[Spec, ...] = (
         "Searches fetched without vectors, memory having them.",
         (BACKEND, _label("result", Recall)),
     ),
+    CounterSpec(
+        "lookups_total",
+        "Searches whose vectors a second request was to bring.",
+        (BACKEND, _LOOKED),
+    ),
+    CounterSpec("extra_read_units_total", "Read units of second requests.", (BACKEND,)),
     CounterSpec("shadow_divergence_total", "Shadow answers unlike upstream's.", (BACKEND, _label("kind", Divergence))),
     CounterSpec(
         "profile_drift_total", "Times that pools ceased to look like their profile.", (_label("kind", Drifted),)

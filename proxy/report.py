@@ -12,7 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.labels import BypassReason, Collapse, FailOpen, Guard, OperationName, Outcome, Recall, Stage
+from vecsieve.proxy.labels import (
+    BypassReason,
+    Collapse,
+    FailOpen,
+    Guard,
+    Looked,
+    OperationName,
+    Outcome,
+    Recall,
+    Stage,
+)
 from vecsieve.proxy.selection.values import Fate, Selection
 
 REPORT_HEADER = "x-vecsieve"
@@ -48,7 +58,8 @@ class Figures:
 class Report:
     """One intercepted call. ``bypass`` is given for outcome bypass, ``fail_open`` for fail_open, else None.
 
-    ``recall``: what became of a call that was fetched without vectors, None for others.
+    ``recall``: what became of a call that was fetched without vectors, None for others. ``looked``: of one whose vectors a
+    second request was to bring, likewise; ``extra_read_units``: what those requests cost, part of what the answer tells.
     ``upstream_seconds``: time spent waiting for upstream, all attempts. ``stages``: seconds per stage, those entered.
     """
 
@@ -63,6 +74,8 @@ class Report:
     grown: bool = False
     overfetch_bytes: int = 0
     recall: Recall | None = None
+    looked: Looked | None = None
+    extra_read_units: int = 0
     stages: tuple[tuple[Stage, float], ...] = ()
 
     @property
@@ -101,17 +114,21 @@ class Report:
 def header_value(report: Report) -> str:
     """The value of the response header on intercepted answers.
 
-    Grammar (RFC 5234), members always all five and in this order, so that both a person and ``split`` can read it::
+    Grammar (RFC 5234), members in this order and the first five always there, so that both a person and ``split`` can read
+    it::
 
-        value  = "pool=" count ";clusters=" count ";returned=" count ";collapsed=" count ";added_ms=" millis
+        value  = "pool=" count ";clusters=" count ";returned=" count ";collapsed=" count ";added_ms=" millis [units]
+        units  = ";extra_read_units=" count
         count  = 1*DIGIT
         millis = 1*DIGIT "." DIGIT
 
-    Counts are sums over the call's searches; ``added_ms`` is total time minus time spent waiting for upstream.
+    Counts are sums over the call's searches; ``added_ms`` is total time minus time spent waiting for upstream; ``units`` are
+    those of lookups, given where there were any.
     """
+    units = f";extra_read_units={report.extra_read_units}" if report.looked is not None else ""
     return (
         f"pool={report.candidates};clusters={report.clusters};returned={report.returned}"
-        f";collapsed={report.collapsed};added_ms={report.added_seconds * 1000:.1f}"
+        f";collapsed={report.collapsed};added_ms={report.added_seconds * 1000:.1f}{units}"
     )
 
 

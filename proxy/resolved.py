@@ -47,7 +47,8 @@ from vecsieve.proxy.selection.policy import (
 class Fetch:
     """How many candidates to ask for. ``exact``: the number a client named for this request, None without one.
 
-    ``adaptive``: begin with fewer than ``factor`` says and learn per collection how many are needed.
+    ``adaptive``: begin with fewer than ``factor`` says and learn per collection how many are needed. ``lookups``: read the
+    vectors that a search cannot bring by a second request.
     """
 
     factor: float
@@ -55,6 +56,7 @@ class Fetch:
     cap: int
     page_cap: int
     adaptive: bool
+    lookups: bool
     exact: int | None = None
 
 
@@ -160,6 +162,7 @@ def _fetch(settings: FetchSettings) -> Fetch:
         cap=settings.cap,
         page_cap=settings.page_cap,
         adaptive=settings.adaptive,
+        lookups=settings.integrated == "fetch",
     )
 
 

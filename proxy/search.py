@@ -13,16 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import Adapter, Malformed, Needs, Operation, Pool, Reply, Search, SearchCall
+from vecsieve.adapters.second_step import SecondStep
 from vecsieve.proxy.candidates import asked_for, from_pool
 from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
 from vecsieve.proxy.labels import FailOpen, Recall, Stage
+from vecsieve.proxy.own_page import untouched, whole, window
 from vecsieve.proxy.recalling import completed, is_promising
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.scaling import Scaling
+from vecsieve.proxy.second_step import Look, LookupFailed, Lookups
 from vecsieve.proxy.selection.paged import page
 from vecsieve.proxy.selection.policy import Policy, Short
-from vecsieve.proxy.selection.single import select, unlinked
-from vecsieve.proxy.selection.values import Fate, Selection
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Selection
 from vecsieve.proxy.stopwatch import Stopwatch
 from vecsieve.proxy.vector_memory import VectorMemory
 
@@ -51,12 +54,14 @@ class Attempt:
     """What one call has come to so far. Mutable on purpose: it is the memory of the failure ladder.
 
     ``factor``: what the plan was made with in place of the policy's own; None: with that. ``spare``: the same call with
-    vectors, where ``call`` asks for none because memory probably has them. ``recall``: whether it had.
+    vectors, where ``call`` asks for none because memory probably has them. ``recall``: whether it had. ``lookups``: the
+    second requests that bring vectors, None where there will be none.
     """
 
     call: SearchCall
     spare: SearchCall | None = None
     recall: Recall | None = None
+    lookups: Lookups | None = None
     policy: ResolvedPolicy
     plan: Plan
     watch: Stopwatch
@@ -72,7 +77,13 @@ class Attempt:
 def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
     """What the adapter must fetch for this policy. ``hint``: the vector that earlier replies were compared by."""
     must, may = asked_for(policy.tenant_keys, policy.fields)
-    return Needs(vector_name=policy.vector, vector_hint=hint, payload_fields=must, optional_fields=may)
+    return Needs(
+        vector_name=policy.vector,
+        vector_hint=hint,
+        lookups=policy.fetch.lookups,
+        payload_fields=must,
+        optional_fields=may,
+    )
 
 
 def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None, *, factor: float | None = None) -> Plan | None:
@@ -119,8 +130,13 @@ class Searcher:
         lean = self.read(call.operation, body, replace(call.needs, vectors=False))
         return None if lean.document == call.document else lean  # the client itself asks for them
 
-    async def improve(self, attempt: Attempt, fetch: Fetch, *, cap: int | None) -> bytes:
-        """The distinct answer in the backend's own bytes. Raises Rejected or Malformed when there is none to be had."""
+    async def improve(self, attempt: Attempt, fetch: Fetch, *, cap: int | None, look: Look | None = None) -> bytes:
+        """The distinct answer in the backend's own bytes. Raises Rejected or Malformed when there is none to be had.
+
+        ``look``: how to send a lookup; None where the transport cannot.
+        """
+        if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, SecondStep):
+            attempt.lookups = Lookups(self._adapter, look, attempt.watch)
         await self._round(attempt, fetch, _first_sizes(attempt))
         if _is_blind(attempt):
             raise Rejected(FailOpen.NO_VECTORS)
@@ -136,12 +152,13 @@ class Searcher:
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
         return self._trim(
             attempt,
-            [_whole(pool) if planned is None else _window(search, pool) for search, pool, planned in rows],
+            [whole(pool) if planned is None else window(search, pool) for search, pool, planned in rows],
         )
 
     def _trim(self, attempt: Attempt, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
         assert attempt.reply is not None  # noqa: S101 - a round has set it, or plain() has looked
-        return self._adapter.trim(attempt.call, attempt.reply, keep)
+        reply = attempt.reply if attempt.lookups is None else attempt.lookups.charged(attempt.reply)
+        return self._adapter.trim(attempt.call, reply, keep)
 
     async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
         reply = await self._fetched(attempt, attempt.call, fetch, sizes)
@@ -169,6 +186,11 @@ class Searcher:
             reply = self._adapter.parse_reply(call, fetched)
         if len(reply.pools) != len(call.searches):
             raise Malformed(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
+        if attempt.lookups is not None:
+            attempt.reply = (
+                reply if attempt.reply is None else attempt.reply
+            )  # for a lower rung, should this step break
+            reply = await attempt.lookups.completed(call, reply)
         if self._memory is None:
             return reply
         known = completed(self._memory, call, reply)
@@ -185,7 +207,7 @@ class Searcher:
                 break
             try:
                 await self._round(attempt, fetch, sizes)
-            except (Rejected, Malformed):
+            except (Rejected, Malformed, LookupFailed):
                 break  # the smaller pool is whole and selected: growing was only an attempt to do better
         self._settle(attempt)
 
@@ -263,30 +285,6 @@ def _least(one: int | None, other: int | None) -> int | None:
     """The smaller of two caps, of which none may be known."""
     known = [cap for cap in (one, other) if cap is not None]
     return min(known, default=None)
-
-
-def untouched(pool: Pool) -> Selection:
-    """The client's own page, as a selection that did nothing."""
-    each = _whole(pool)
-    return Selection(
-        keep=each,
-        labels=each,
-        representative=each,
-        fates=np.full(pool.size, Fate.KEPT, dtype=np.int8),
-        distinct=pool.size,
-        wanting=0,
-        acted=False,
-        threshold=0.0,
-        **unlinked(pool.size),
-    )
-
-
-def _whole(pool: Pool) -> npt.NDArray[np.intp]:
-    return np.arange(pool.size, dtype=np.intp)
-
-
-def _window(search: Search, pool: Pool) -> npt.NDArray[np.intp]:
-    return np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size), dtype=np.intp)
 
 
 def _judged(reply: Reply, planned: Plan) -> Reply:

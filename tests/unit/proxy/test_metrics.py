@@ -57,7 +57,7 @@ def exercise(metrics: Metrics) -> None:
         instrument = getattr(metrics, spec.name)
         if [label.name for label in spec.labels] == [BACKEND.name]:
             continue
-        sets = [values_of(label, metrics.backend) or ("w0",) for label in spec.labels]
+        sets = [values_of(label, metrics.backend) if label.values else ("w0",) for label in spec.labels]
         for values in product(*sets) if sets else ():
             child = instrument.labels(*values)
             child.observe(0.01) if isinstance(spec, HistogramSpec) else child.inc()

@@ -49,7 +49,7 @@ def resolve(collection: str = "docs", **settings: object) -> ResolvedPolicy:
 def test_the_default_policy_reaches_selection_number_for_number() -> None:
     assert resolve() == ResolvedPolicy(
         mode="on",
-        fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000, adaptive=False),
+        fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000, adaptive=False, lookups=False),
         selection=Policy(
             linkage=Linkage.LEADER,
             threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.01),
@@ -74,7 +74,7 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
 
 def test_classical_reaches_selection_number_for_number() -> None:
     found = resolve(rules=({"preset": "classical"},))
-    assert found.fetch == Fetch(factor=1.0, floor=50, cap=200, page_cap=1000, adaptive=False)
+    assert found.fetch == Fetch(factor=1.0, floor=50, cap=200, page_cap=1000, adaptive=False, lookups=False)
     assert found.selection == Policy(
         linkage=Linkage.AVERAGE,
         threshold=Fixed(value=0.15),
