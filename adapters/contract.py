@@ -51,6 +51,7 @@ class RequestHead:
     path: str  # raw, percent-encoding kept, without the query string
     content_type: str = ""
     host: str = ""  # the upstream host this request goes to, where a backend has one a collection; "" elsewhere
+    version: str = ""  # of the backend's interface, as the client names it; "" where it names none
     message: bytes = b""
 
 
@@ -199,8 +200,8 @@ class Adapter(Protocol):
 class Dialect(Protocol):
     """How a backend words what is not a search: its errors, and its refusal of a large limit."""
 
-    def error(self, status: int, message: str) -> NativeAnswer:
-        """An error in the backend's own shape."""
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
+        """An error in the backend's own shape. ``path``: what was asked for, where parts of a backend differ; "" unknown."""
         ...
 
     def refused_limit(self, status: int, body: bytes) -> int | None:

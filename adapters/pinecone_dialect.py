@@ -1,4 +1,4 @@
-"""How Pinecone words its errors on the data plane: gRPC's status as JSON."""
+"""How Pinecone words its errors: gRPC's status as JSON on the data plane, status and a named code on the control plane."""
 
 from __future__ import annotations
 
@@ -6,33 +6,38 @@ import json
 from collections.abc import Mapping
 
 from vecsieve.adapters.contract import NativeAnswer
+from vecsieve.adapters.pinecone_paths import is_of_the_control_plane
 
-# HTTP status -> gRPC code, as the service's edge maps them.
-_CODES: Mapping[int, int] = {
-    400: 3,  # INVALID_ARGUMENT
-    401: 16,  # UNAUTHENTICATED
-    403: 7,  # PERMISSION_DENIED
-    404: 5,  # NOT_FOUND
-    408: 4,  # DEADLINE_EXCEEDED
-    409: 6,  # ALREADY_EXISTS
-    413: 8,  # RESOURCE_EXHAUSTED
-    429: 8,
-    500: 13,  # INTERNAL
-    501: 12,  # UNIMPLEMENTED
-    502: 14,  # UNAVAILABLE
-    503: 14,
-    504: 4,
+# HTTP status -> gRPC code, as the service's edge maps them, and its name.
+_CODES: Mapping[int, tuple[int, str]] = {
+    400: (3, "INVALID_ARGUMENT"),
+    401: (16, "UNAUTHENTICATED"),
+    403: (7, "PERMISSION_DENIED"),
+    404: (5, "NOT_FOUND"),
+    408: (4, "DEADLINE_EXCEEDED"),
+    409: (6, "ALREADY_EXISTS"),
+    413: (8, "RESOURCE_EXHAUSTED"),
+    429: (8, "RESOURCE_EXHAUSTED"),
+    500: (13, "INTERNAL"),
+    501: (12, "UNIMPLEMENTED"),
+    502: (14, "UNAVAILABLE"),
+    503: (14, "UNAVAILABLE"),
+    504: (4, "DEADLINE_EXCEEDED"),
 }
-_UNKNOWN = 2
+_UNKNOWN = (2, "UNKNOWN")
 
 
 class PineconeDialect:
     """Pinecone's own words."""
 
-    def error(self, status: int, message: str) -> NativeAnswer:
-        """An error in the shape of gRPC's status, which every client reads."""
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
+        """An error in the shape that clients read at this path; gRPC's status where the path is unknown."""
         words = json.dumps(message, ensure_ascii=False).encode(errors="replace")
-        body = b'{"code":%d,"message":%s,"details":[]}' % (_CODES.get(status, _UNKNOWN), words)
+        number, name = _CODES.get(status, _UNKNOWN)
+        if is_of_the_control_plane(path):
+            body = b'{"status":%d,"error":{"code":"%s","message":%s}}' % (status, name.encode(), words)
+        else:
+            body = b'{"code":%d,"message":%s,"details":[]}' % (number, words)
         return NativeAnswer(status=status, content_type="application/json", body=body)
 
     def refused_limit(self, status: int, body: bytes) -> int | None:

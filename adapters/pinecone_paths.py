@@ -1,4 +1,4 @@
-"""Which Pinecone requests are ranked searches: raw path in, operation out.
+"""Which Pinecone requests are ranked searches, and which are the control plane's: raw path in, verdict out.
 
 Clients whose host ends in a slash send ``//query``, so leading slashes count as one. Only the outer parts of a path are
 looked at: a namespace may be empty (``/records/namespaces//search``), percent-encoded, or, from one client (Python
@@ -15,11 +15,17 @@ QUERY = "query"
 RECORDS_SEARCH = "records_search"
 DOCUMENTS_SEARCH = "documents_search"
 
+OF_THE_CONTROL_PLANE = frozenset(
+    {"indexes", "collections", "backups", "restore-jobs", "embed", "rerank", "models", "assistant", "admin"}
+)
 # What stands before and behind a namespace -> the operation's name, a metric label.
 ROUTES = {
     ("/records/namespaces/", "/search"): RECORDS_SEARCH,
     ("/namespaces/", "/documents/search"): DOCUMENTS_SEARCH,
 }
+# The preview of documents search refuses a request without `include_fields` (422); 2026-07, which replaced it, does not.
+# Widening would have to name fields and so turn a refusal into an answer.
+PREVIEW = "2026-01.alpha"
 
 
 def classify(head: RequestHead) -> Operation | None:
@@ -28,9 +34,14 @@ def classify(head: RequestHead) -> Operation | None:
         return None
     path = "/" + head.path.lstrip("/")
     name = _named(path)
-    if name is None:
+    if name is None or (name == DOCUMENTS_SEARCH and head.version == PREVIEW):
         return None
     return Operation(backend=BACKEND, name=name, collection=index_of(head.host), partition=_namespace(path))
+
+
+def is_of_the_control_plane(path: str) -> bool:
+    """Whether a path, perhaps with its query string, begins as one of the control plane's; none of an index's does."""
+    return path.partition("?")[0].lstrip("/").partition("/")[0] in OF_THE_CONTROL_PLANE
 
 
 def _named(path: str) -> str | None:

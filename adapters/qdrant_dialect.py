@@ -29,7 +29,7 @@ _DECODER = msgspec.json.Decoder(_Error)
 class QdrantDialect:
     """Qdrant's own words."""
 
-    def error(self, status: int, message: str) -> NativeAnswer:
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """The body the server writes for errors it finds before it starts the clock: ``"time":0.0``."""
         body = b'{"status":{"error":%s},"time":0.0}' % json.dumps(message, ensure_ascii=False).encode(errors="replace")
         return NativeAnswer(status=status, content_type="application/json", body=body)

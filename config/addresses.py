@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")  # a closing dot: no search list, as in a cluster
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~%!$&'()*+,;=:@-]+)*")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
 _EVERY_V4 = "0.0.0.0"  # noqa: S104 - compared with, never bound
 _EVERY_V6 = "::"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -70,6 +71,11 @@ def listen_address(text: str) -> str:
     """The text itself when it is host:port. Raises ValueError."""
     parse_address(text)
     return text
+
+
+def port_number(written: object) -> object:
+    """A port that stands as a key, which is text in YAML; everything else as it is."""
+    return int(written) if isinstance(written, str) and _PORT.fullmatch(written) is not None else written
 
 
 def path_prefix(text: str) -> str:

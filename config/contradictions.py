@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from typing import get_args
 
-from vecsieve.config.addresses import parse_address, parse_upstream
+from vecsieve.config.addresses import Address, parse_address, parse_upstream
 from vecsieve.config.fields import alternatives
 from vecsieve.config.policy import PolicySettings, RelativeThreshold
-from vecsieve.config.problems import Finding, Path, shown
+from vecsieve.config.problems import Finding, Path, dotted, shown
 from vecsieve.config.schema import RuleSettings, Settings
 from vecsieve.config.values import Backend
 
@@ -55,17 +55,42 @@ def _contradiction(path: Path, seen: str, wanted: str, *others: Path) -> Contrad
     return Contradiction(Finding(path, seen, wanted), (path, *others))
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnPort:
+    """A port that VecSieve listens on, as the settings have it."""
+
+    place: Path
+    address: Address
+    text: str
+
+    def __str__(self) -> str:
+        return f"{dotted(self.place)} ({self.text})"
+
+
+def _own_ports(settings: Settings) -> tuple[_OwnPort, ...]:
+    """Every port of these settings: listen, admin, and those that lead to one index each."""
+    texts = {"listen": settings.listen, "admin": settings.admin}
+    own = tuple(_OwnPort((name,), parse_address(text), text) for name, text in texts.items())
+    if settings.backend != "pinecone":
+        return own
+    interface, host = settings.listen.rpartition(":")[0], own[0].address.host
+    ports = sorted(settings.pinecone.index_ports)
+    return own + tuple(_OwnPort(_index_port(port), Address(host, port), f"{interface}:{port}") for port in ports)
+
+
+def _index_port(port: int) -> Path:
+    return ("pinecone", "index_ports", str(port))
+
+
 def of_settings(settings: Settings) -> Iterator[Contradiction]:
     """Contradictions outside policies and rules."""
-    listen, admin = parse_address(settings.listen), parse_address(settings.admin)
-    if admin.collides(listen):
+    if parse_address(settings.admin).collides(parse_address(settings.listen)):
         wanted = f"another port than listen ({settings.listen})"
         yield _contradiction(("admin",), shown(settings.admin), wanted, ("listen",))
     url = settings.upstream.url
-    for name, address, text in (("listen", listen, settings.listen), ("admin", admin, settings.admin)):
-        if parse_upstream(url).leads_to(address):
-            wanted = f"the database: {name} ({text}) is VecSieve itself"
-            yield _contradiction(("upstream", "url"), shown(url), wanted, (name,))
+    for own in _own_ports(settings):
+        if parse_upstream(url).leads_to(own.address):
+            yield _contradiction(("upstream", "url"), shown(url), f"the database: {own} is VecSieve itself", own.place)
     yield from _of_pinecone(settings) if settings.backend == "pinecone" else _of_qdrant(settings)
 
 
@@ -84,14 +109,36 @@ def _of_pinecone(settings: Settings) -> Iterator[Contradiction]:
     if upstream.path_prefix:
         at: Path = ("upstream", "path_prefix")
         yield _contradiction(at, shown(upstream.path_prefix), "nothing, because backend is pinecone", ("backend",))
-    if own.index_host is not None:
-        for name, text in (("listen", settings.listen), ("admin", settings.admin)):
-            if parse_upstream(own.index_host).leads_to(parse_address(text)):
-                wanted = f"an index: {name} ({text}) is VecSieve itself"
-                yield _contradiction(("pinecone", "index_host"), shown(own.index_host), wanted, (name,))
-    if settings.workers > 1 and upstream.url.startswith("http://") and own.index_host is None:
+    yield from _of_indexes(settings)
+    has_index = own.index_host is not None or own.index_ports
+    if settings.workers > 1 and upstream.url.startswith("http://") and not has_index:
         wanted = "1, because a plain http control plane is for tests: its hosts are known to one process alone"
         yield _contradiction(("workers",), shown(settings.workers), wanted, ("upstream", "url"))
+
+
+def _of_indexes(settings: Settings) -> Iterator[Contradiction]:
+    """Indexes that the settings name, and the ports they stand behind."""
+    own, ports = settings.pinecone, _own_ports(settings)
+    named = {_index_port(port): url for port, url in sorted(own.index_ports.items())}
+    fixed = {} if own.index_host is None else {("pinecone", "index_host"): own.index_host}
+    for place, url in {**fixed, **named}.items():
+        for port in ports:
+            if parse_upstream(url).leads_to(port.address):
+                yield _contradiction(place, shown(url), f"an index: {port} is VecSieve itself", port.place)
+    for port in ports[2:]:
+        for other in ports[:2]:
+            if port.address.collides(other.address):
+                yield _contradiction(port.place, str(port.address.port), f"another port than {other}", other.place)
+    first: dict[Address, Path] = {}
+    for place, url in named.items():
+        holder = first.setdefault(parse_upstream(url.lower()), place)
+        if holder != place:
+            yield _contradiction(place, shown(url), f"another index than {dotted(holder)} has", holder)
+    if own.public_form != "path" and not own.index_ports:
+        at: Path = ("pinecone", "public_form")
+        yield _contradiction(
+            at, shown(own.public_form), "path, because index_ports has none", ("pinecone", "index_ports")
+        )
 
 
 def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:

@@ -26,8 +26,8 @@ Settings come from a YAML file (`--config FILE`, or the variable `VECSIEVE_CONFI
 Flags beat the environment, the environment beats the file, the file beats the defaults below.
 `vecsieve check --config FILE` reports everything wrong at once, or prints the effective settings.
 
-Every setting below that is not a list has a variable: `{PREFIX}` and its path in capitals, dots as underscores. So
-`limits.in_flight` is `{PREFIX}LIMITS_IN_FLIGHT`; `{PREFIX}POLICY_MMR=none` switches MMR off. An unknown variable of that
+Every setting below that is not a list or a mapping has a variable: `{PREFIX}` and its path in capitals, dots as
+underscores. So `limits.in_flight` is `{PREFIX}LIMITS_IN_FLIGHT`; `{PREFIX}POLICY_MMR=none` switches MMR off. An unknown variable of that
 prefix is an error, except those that Kubernetes makes beside a Service of that name.
 
 The file is read as YAML 1.2: `on` and `off` are words, booleans are `true` and `false`, a key given twice is an error,

@@ -1,6 +1,6 @@
 """Settings from the environment: VECSIEVE_ and the path in capitals, as in VECSIEVE_LIMITS_IN_FLIGHT.
 
-Every scalar setting has its variable; lists and rules live in the file alone. A variable of our name that means nothing
+Every scalar setting has its variable; lists, mappings and rules live in the file alone. A variable of our name that means nothing
 is a mistake and reported, except the few below and what Kubernetes puts into every pod beside a Service of our name.
 """
 

@@ -68,6 +68,11 @@ def is_list(info: FieldInfo) -> bool:
     return get_origin(_bare(info.annotation)) in {tuple, dict}
 
 
+def is_mapping(info: FieldInfo) -> bool:
+    """Whether the field takes a mapping whose keys the user chooses."""
+    return get_origin(_bare(info.annotation)) is dict
+
+
 def wanted_of(info: FieldInfo) -> str:
     """What may be written there, as a phrase that fits behind *wanted*."""
     whole = next((entry.phrase for entry in info.metadata if isinstance(entry, Wanted)), None)

@@ -9,13 +9,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from vecsieve.config.fields import members, models_in, wanted_of
+from vecsieve.config.fields import is_mapping, members, models_in, wanted_of
 from vecsieve.config.policy import FixedThreshold, GrowingThreshold, PolicySettings, RelativeThreshold
 from vecsieve.config.problems import Finding, Path, shown
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.suggestions import suggestion
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+_OF_THE_KEY = "[key]"  # what pydantic's location ends in when a key is wrong and not what stands under it
 
 
 def validated(model: type[AnyModel], tree: object, *, at: Path = ()) -> tuple[AnyModel | None, tuple[Finding, ...]]:
@@ -38,12 +40,16 @@ def _located(
 ) -> tuple[Path, tuple[type[BaseModel], ...], FieldInfo | None]:
     """The user's path, the models its last key belongs to, and the field there.
 
-    Where a field holds one of several models, pydantic's location names the chosen one right behind the field.
+    Where a field holds one of several models, pydantic's location names the chosen one right behind the field. Where its
+    keys are the user's own, everything behind it is one.
     """
     path: list[str | int] = []
     candidates: tuple[type[BaseModel], ...] = (model,)
     parents, info = candidates, None
     for part in location:
+        if info is not None and is_mapping(info):
+            path += [part] if part != _OF_THE_KEY else []
+            continue
         if len(candidates) > 1:
             candidates = tuple(each for each in candidates if part in _tag(info, each))
             continue

@@ -18,11 +18,13 @@ from vecsieve.config.values import (
     Count,
     HostPatterns,
     HostPort,
+    IndexPorts,
     IndexUrl,
     Mode,
     PathPrefix,
     Pattern,
     PresetName,
+    PublicForm,
     PublicUrl,
     Seconds,
     SecondsOrZero,
@@ -74,6 +76,16 @@ class PineconeSettings(Model):
         default=None,
         description="what stands before /_i/<host> in the hosts that clients are told; none: the Host they used, https if X-Forwarded-Proto "
         "says so",
+    )
+    index_ports: IndexPorts = Field(
+        default={},
+        description="ports with one index behind each, on listen's interface, for clients that cannot send a path; fixed "
+        "here, because ports handed out at first sight would change hands at a restart. Flag: --index-port PORT=HOST",
+    )
+    public_form: PublicForm = Field(
+        default="path",
+        description="how clients are told of an index in index_ports: by path, which every REST client takes and which needs no port "
+        "of its own; as http(s)://host:port; or as bare host:port, as Pinecone Local does, which REST clients take for https",
     )
     egress_budget_bytes: Annotated[BudgetBytes | None, NoneWord] = Field(
         default=None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from vecsieve.config.addresses import listen_address, path_prefix, upstream_url
+from vecsieve.config.addresses import listen_address, path_prefix, port_number, upstream_url
 from vecsieve.config.hosts import host_pattern, index_url, public_url
 
 Mode = Literal["on", "shadow", "off"]
@@ -67,6 +67,16 @@ IndexUrl = Annotated[
     AfterValidator(index_url),
     Wanted("the host of an index such as docs-abc123.svc.aped-4627-b74a.pinecone.io, http(s)://host:port"),
 ]
+IndexPorts = Annotated[
+    dict[
+        Annotated[int, BeforeValidator(port_number), Field(ge=1, le=65_535)],
+        Annotated[str, AfterValidator(index_url)],
+    ],
+    Wanted(
+        "a mapping from ports, 1 to 65535, to hosts of indexes such as 8101: docs-abc123.svc.aped-4627-b74a.pinecone.io"
+    ),
+]
+PublicForm = Literal["path", "port_url", "port_authority"]
 PublicUrl = Annotated[
     str,
     AfterValidator(public_url),

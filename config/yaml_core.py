@@ -31,6 +31,7 @@ _CORE = (
     ),
 )
 _PATTERNS = {tag: pattern for tag, pattern, _ in _CORE}
+_DIGITS = re.compile(r"[0-9]{1,18}")
 _SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 
 
@@ -187,7 +188,7 @@ class _Builder:
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
         built: dict[str, object] = {}
         for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != _TEXT or not key_node.value.isprintable():
+            if not isinstance(key_node, yaml.ScalarNode) or not _is_key(key_node):
                 self._refuse(key_node, path, seen="another key", wanted="keys that are plain words")
                 continue
             key = key_node.value
@@ -213,6 +214,13 @@ class _Builder:
 
     def _refuse(self, node: yaml.Node, path: Path, *, seen: str, wanted: str, stands: bool = False) -> None:
         self.findings.append(Finding(path, f"{seen} on line {node.start_mark.line + 1}", wanted, stands))
+
+
+def _is_key(node: yaml.ScalarNode) -> bool:
+    """Whether a node may be a key: a plain word, or a whole number such as a port, which is read as its text."""
+    if node.tag == _INT:
+        return _DIGITS.fullmatch(node.value) is not None
+    return node.tag == _TEXT and node.value.isprintable()
 
 
 def _is_core(node: yaml.ScalarNode) -> bool:

@@ -9,8 +9,9 @@ from vecsieve.config.addresses import parse_address
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.reading import read_status
 from vecsieve.proxy.admin.server import AdminServer, Pages
-from vecsieve.proxy.announcement import announce
+from vecsieve.proxy.announcement import announce, announce_doors
 from vecsieve.proxy.exposition import exposition, own_registry
+from vecsieve.proxy.http.doors import doors_of
 from vecsieve.proxy.instance import Instance, Source
 from vecsieve.proxy.log import AccessLog
 from vecsieve.proxy.log_setup import set_up
@@ -40,14 +41,14 @@ async def serve_alone(source: Source, settings: Settings) -> int:
             egress=instance.egress,
         )
     )
-    data_at, admin_at = parse_address(settings.listen), parse_address(settings.admin)
+    data_at, admin_at, doors = parse_address(settings.listen), parse_address(settings.admin), doors_of(settings)
     try:
-        port = await instance.open((data_at.host, data_at.port))
+        ports = await instance.open(*doors)
         await admin.start((admin_at.host, admin_at.port))
         # What lives from here on lives long: the collector need not walk over the modules again.
         gc.collect()
         gc.freeze()
-        announce("listening", data_at.host, port)
+        announce_doors(doors, data_at.host, ports)
         announce("admin", admin_at.host, admin.port)
         await instance.serve()
     finally:

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from vecsieve.proxy.http.doors import Door
+
+
+def announce_doors(doors: tuple[Door, ...], host: str, ports: tuple[int, ...]) -> None:
+    """Print the main port, and each index's with the host that it leads to."""
+    for number, (door, port) in enumerate(zip(doors, ports, strict=True)):
+        announce("listening" if number == 0 or door.index is None else f"index {door.index.authority}", host, port)
+
 
 def announce(what: str, host: str, port: int) -> None:
     """Print `vecsieve serve listening on http://host:port`, with the port that was really bound."""

@@ -54,6 +54,9 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     index_host: Annotated[
         str | None, typer.Option(help="Pinecone: the one index that plain paths lead to.", show_default=False)
     ] = None,
+    index_port: Annotated[
+        list[str] | None, typer.Option(help="Pinecone: PORT=HOST, a port for one index; repeatable.")
+    ] = None,
     listen: Annotated[str | None, typer.Option(help="host:port for clients; port 0 picks one.")] = None,
     admin: Annotated[str | None, typer.Option(help="host:port for health and metrics.")] = None,
     mode: Annotated[ModeFlag | None, typer.Option(help="Overrides every policy's mode.")] = None,
@@ -68,6 +71,7 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
         "backend": backend,
         "upstream.url": upstream,
         "pinecone.index_host": index_host,
+        "pinecone.index_ports": None if not index_port else _index_ports(index_port),
         "listen": listen,
         "admin": admin,
         "mode": None if mode is None else mode.value,
@@ -77,6 +81,18 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     }
     given = {path: value for path, value in flags.items() if value is not None}
     raise typer.Exit(run(config=config, environment=os.environ, flags=given))
+
+
+def _index_ports(texts: list[str]) -> dict[str, str]:
+    """Hosts by port; the settings judge both. Raises BadParameter for what is no pair, or a port twice."""
+    from vecsieve.config.problems import shown
+
+    pairs = [text.partition("=") for text in texts]
+    ports = {port: host for port, _, host in pairs}
+    if len(ports) < len(pairs) or not all(equals for _, equals, _ in pairs):
+        wanted = "PORT=HOST such as 8101=docs-abc123.svc.aped-4627-b74a.pinecone.io, each port once"
+        raise typer.BadParameter(f"--index-port: wanted {wanted}; saw {shown(texts)}")
+    return ports
 
 
 @app.command()

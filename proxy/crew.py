@@ -1,4 +1,4 @@
-"""`--workers N`: N data planes on one listening socket, and the admin listener in a process of its own."""
+"""`--workers N`: N data planes on the same listening sockets, and the admin listener in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 
 from vecsieve.config.addresses import parse_address
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.reading import read_status, state_of, worker_statuses
 from vecsieve.proxy.admin.server import AdminServer, Pages
-from vecsieve.proxy.announcement import announce
+from vecsieve.proxy.announcement import announce, announce_doors
 from vecsieve.proxy.exposition import exposition, shared_registry
+from vecsieve.proxy.http.doors import Door, doors_of
 from vecsieve.proxy.instance import Instance, Source, facts_of
 from vecsieve.proxy.lifecycle import Lifecycle
 from vecsieve.proxy.log import AccessLog
@@ -31,17 +33,21 @@ MAIN = Callable[[Coroutine[None, None, int]], int]
 
 
 def serve_crew(source: Source, settings: Settings, run_loop: MAIN) -> int:
-    """Bind both ports, fork, and watch until told to stop. Raises OSError for an address in use.
+    """Bind all ports, fork, and watch until told to stop. Raises OSError for an address in use.
 
     ``run_loop`` runs a child's main coroutine. The parent has no thread and no loop, so its log writes at once.
     """
     parent_log = set_up(PollingSink())
-    data, admin = _bound(settings.listen), _bound(settings.admin)
-    announce("listening", data.getsockname()[0], data.getsockname()[1])
+    doors, admin_at = doors_of(settings), parse_address(settings.admin)
+    data = tuple(_bound(door.host, door.port) for door in doors)
+    shared = tuple(replace(door, shared=each) for door, each in zip(doors, data, strict=True))
+    admin = _bound(admin_at.host, admin_at.port)
+    names = [each.getsockname() for each in data]
+    announce_doors(doors, names[0][0], tuple(name[1] for name in names))
     announce("admin", admin.getsockname()[0], admin.getsockname()[1])
 
     def work(worker: Worker) -> int:
-        return run_loop(_work(worker, source, settings, data, parent_log))
+        return run_loop(_work(worker, source, settings, shared, parent_log))
 
     def administrate(worker: Worker) -> int:
         return run_loop(_administrate(worker, source, settings, admin))
@@ -53,24 +59,25 @@ def serve_crew(source: Source, settings: Settings, run_loop: MAIN) -> int:
                 count=settings.workers,
                 worker=work,
                 admin=administrate,
-                data_sockets=(data,),
+                data_sockets=data,
                 admin_sockets=(admin,),
                 drain_seconds=limits.drain_accept_seconds + limits.drain_seconds,
             )
         )
     finally:
-        data.close()
-        admin.close()
+        for each in (*data, admin):
+            each.close()
         parent_log.close()
 
 
-def _bound(where: str) -> socket.socket:
-    address = parse_address(where)
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
-async def _work(worker: Worker, source: Source, settings: Settings, data: socket.socket, parent_log: Logging) -> int:
+async def _work(
+    worker: Worker, source: Source, settings: Settings, doors: tuple[Door, ...], parent_log: Logging
+) -> int:
     """One worker's life."""
     parent_log.close()
     metrics = Metrics(join(worker.metrics_directory, worker.number), backend=settings.backend)
@@ -83,7 +90,7 @@ async def _work(worker: Worker, source: Source, settings: Settings, data: socket
 
     instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink), number=worker.number, beat=beat)
     try:
-        await instance.open(data)
+        await instance.open(*doors)
         worker.is_ready()
         await instance.serve()
     finally:

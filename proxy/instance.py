@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.reading import Facts
 from vecsieve.proxy.admin.status import settings_hash, upstream_address
+from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.lifecycle import Lifecycle
 from vecsieve.proxy.log import AccessLog
 from vecsieve.proxy.loop_lag import LoopLag
@@ -23,7 +23,8 @@ from vecsieve.proxy.process import Process
 
 LOGGER = logging.getLogger("vecsieve.instance")
 # What a running process cannot change: its sockets, its pools and what it promised to hold.
-_PINECONE = tuple(f"pinecone.{name}" for name in ("index_host", "allowed_hosts", "public_url", "vector_memory_bytes"))
+_OF_PINECONE = ("index_host", "index_ports", "allowed_hosts", "public_url", "public_form", "vector_memory_bytes")
+_PINECONE = tuple(f"pinecone.{name}" for name in _OF_PINECONE)
 FIXED = ("backend", "listen", "admin", "workers", "upstream", *_PINECONE, "limits", "shadow.in_flight", "profiles")
 
 
@@ -48,6 +49,7 @@ def facts_of(settings: Settings) -> Facts:
         mode=settings.mode,
         upstream=upstream_address(settings.upstream.url),
         settings_hash=settings_hash(settings),
+        index_ports=tuple(sorted(settings.pinecone.index_ports)) if settings.backend == "pinecone" else (),
     )
 
 
@@ -82,12 +84,12 @@ class Instance:
         metrics.built(version=self.facts.version, parser="c")  # the listener refuses to start on any other
         metrics.config_taken(self.facts.settings_hash, previous=None, at=time.time())
 
-    async def open(self, where: tuple[str, int] | socket.socket) -> int:
-        """Listen, take signals; returns the port. Raises OSError, or IncompatibleLibrary."""
+    async def open(self, *doors: Door) -> tuple[int, ...]:
+        """Listen, take signals; returns the ports. Raises OSError, or IncompatibleLibrary."""
         self.lifecycle.listen_to_signals()
-        port = await self._process.listen(where)
+        ports = await self._process.listen(*doors)
         self._lag.start()
-        return port
+        return ports
 
     async def serve(self) -> None:
         """Be ready until told to stop, then drain."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import time
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.counted import CountedEvents
 from vecsieve.proxy.http.dataplane import DataPlane, Rules
+from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.index_routes import IndexRoutes
 from vecsieve.proxy.http.intercept import Interceptor
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
@@ -115,10 +115,10 @@ class Process:
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
 
-    async def listen(self, where: tuple[str, int] | socket.socket) -> int:
-        """Open the data port; returns its number. Raises OSError, or IncompatibleLibrary."""
-        self._listener = await listen(self._server, self._settings.limits, where)
-        return self._listener.port
+    async def listen(self, *doors: Door) -> tuple[int, ...]:
+        """Open the data ports; returns their numbers. Raises OSError, or IncompatibleLibrary."""
+        self._listener = await listen(self._server, self._settings.limits, *doors)
+        return self._listener.ports
 
     def reload(self, settings: Settings) -> None:
         """Take new policies, overrides, shadow sample, report header, explain.keep and egress budget; requests under way keep
@@ -136,7 +136,7 @@ class Process:
             self._listener.drain()
 
     def stop_accepting(self) -> None:
-        """Close the listening socket."""
+        """Close the listening sockets."""
         if self._listener is not None:
             self._listener.stop_accepting()
 

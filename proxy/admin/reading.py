@@ -17,13 +17,17 @@ WORST_FIRST = (BreakerState.OPEN, BreakerState.PROBING, BreakerState.CLOSED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What does not change while the process runs, but for a reload. ``upstream``: host and port only."""
+    """What does not change while the process runs, but for a reload. ``upstream``: host and port only.
+
+    ``index_ports``: the ports with one Pinecone index behind each; which one is for the settings to say.
+    """
 
     version: str
     backend: str
     mode: str | None
     upstream: str
     settings_hash: str
+    index_ports: tuple[int, ...] = ()
 
 
 def read_status(
@@ -44,6 +48,7 @@ def read_status(
         mode=facts.mode,
         upstream=facts.upstream,
         settings_hash=facts.settings_hash,
+        index_ports=facts.index_ports,
         requests_in_flight=int(gauges.get("requests_in_flight", 0)),
         searches_in_flight=int(gauges.get("searches_in_flight", 0)),
         breaker=next((each for each in WORST_FIRST if each.value in breakers), BreakerState.CLOSED),

@@ -39,6 +39,7 @@ class Status:
     searches_in_flight: int
     breaker: BreakerState
     learned_collections: int
+    index_ports: tuple[int, ...] = ()
     workers: tuple[WorkerStatus, ...] = ()
 
     def as_json(self) -> bytes:

@@ -101,10 +101,10 @@ class LocalAnswers:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
 
-    def response(self, trouble: Trouble) -> RawResponse:
-        """The answer, to be returned by a handler."""
+    def response(self, trouble: Trouble, path: str) -> RawResponse:
+        """The answer, to be returned by a handler. ``path``: what the client asked for; it decides the shape at most."""
         status, words = WORDING[trouble]
-        return self.native(self._dialect.error(status, words), close=trouble in CLOSING)
+        return self.native(self._dialect.error(status, words, path=path), close=trouble in CLOSING)
 
     def native(self, native: NativeAnswer, *, close: bool = False) -> RawResponse:
         """An answer already worded, such as a refused override."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import cast
 
 from aiohttp import web
 
@@ -18,6 +19,8 @@ from vecsieve.proxy.http.failures import ClientBodyError
 from vecsieve.proxy.http.fence import first_standing
 from vecsieve.proxy.http.headers import RawHeaders, values
 from vecsieve.proxy.http.intercept import Interceptor
+from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.routes import Routes
 from vecsieve.proxy.http.shadow import Shadow
@@ -33,6 +36,7 @@ from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Attempt
 
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
+API_VERSION = "X-Pinecone-Api-Version"  # of the backends only Pinecone has clients that name their interface
 # RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without naming it.
 NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=,|$)", re.IGNORECASE)
 
@@ -81,23 +85,23 @@ class DataPlane:
 
     async def _admitted(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
         if not await self.admission.enter():
-            return self._shed(visit, Shed.IN_FLIGHT)
+            return self._shed(request, visit, Shed.IN_FLIGHT)
         try:
             if self.memory.pressure() is Pressure.CRITICAL:
-                return self._shed(visit, Shed.MEMORY)
+                return self._shed(request, visit, Shed.MEMORY)
             return await self._route(request, visit)
         finally:
             self.admission.leave()
 
-    def _shed(self, visit: Visit, reason: Shed) -> web.StreamResponse:
+    def _shed(self, request: web.BaseRequest, visit: Visit, reason: Shed) -> web.StreamResponse:
         visit.shed(reason)
-        return self.answers.response(Trouble.OVERLOADED)
+        return self.answers.response(Trouble.OVERLOADED, request.raw_path)
 
     async def _route(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
         asked = read_target(request.raw_path)
-        target = None if asked is None else self.routes.find(asked)
+        target = None if asked is None else self.routes.find(asked, _index_behind(request))
         if isinstance(target, Trouble):
-            return self.relay.refuse(target)
+            return self.relay.refuse(target, request.raw_path)
         path = None if target is None else self.routes.matching(target)
         if target is None or path is None:
             return await self.relay.relay(request, target=target)
@@ -220,12 +224,18 @@ class _Search:
     rules: Rules
 
 
+def _index_behind(request: web.BaseRequest) -> Origin | None:
+    """The index that plain paths lead to at the port this request came in by."""
+    return cast(ClientConnection, request.protocol).index
+
+
 def _head(request: web.BaseRequest, target: Target, path: str) -> RequestHead:
     return RequestHead(
         method=request.method,
         path=path,
         content_type=request.headers.get("Content-Type", ""),
         host="" if target.origin is None else target.origin.authority,
+        version=request.headers.get(API_VERSION, ""),
     )
 
 

@@ -22,9 +22,10 @@ class IndexHosts:
     """The allow-list of one process. ``control_plane``: where the settings say it is."""
 
     def __init__(self, settings: PineconeSettings, control_plane: Origin) -> None:
-        index = None if settings.index_host is None else Origin.of(settings.index_host)
+        fixed = () if settings.index_host is None else (settings.index_host,)
+        indexes = tuple(Origin.of(url) for url in (*settings.index_ports.values(), *fixed))
         self._patterns = tuple(parse_pattern(text) for text in settings.allowed_hosts)
-        self._own = {each.authority: each for each in (control_plane, index) if each is not None}
+        self._own = {each.authority: each for each in (control_plane, *indexes)}
         self._private = {each.host for each in self._own.values()}
         self._private |= {pattern.name for pattern in self._patterns if pattern.is_exact}
         self._believes = control_plane.scheme == "http"

@@ -1,4 +1,4 @@
-"""Pinecone behind one listener: indexes by path, the control plane beside them, and its answers leading back to us."""
+"""Pinecone behind few ports: indexes by path or by port, the control plane beside them, and its answers leading back to us."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.editing import Editing
 from vecsieve.proxy.http.headers import RawHeaders, values
 from vecsieve.proxy.http.index_hosts import IndexHosts
-from vecsieve.proxy.http.index_route import NAMED, Places, route
+from vecsieve.proxy.http.index_route import NAMED, route
 from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.target import Target
 
 # list, create; describe, configure, create-for-model. A deletion answers with nothing.
 _DESCRIBING = re.compile(r"/+indexes(/[^/]+)?/?")
 _METHODS = frozenset({"GET", "POST", "PATCH", "PUT"})
+_PORT = re.compile(r":[0-9]+\Z")
 # What may be repeated inside a JSON string and a URL. Clients of Pinecone have been seen to put user names into Host.
 _AUTHORITY = re.compile(rb"(?:[^@]*@)?((?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)")
 
@@ -27,16 +28,16 @@ class IndexRoutes:
     def __init__(self, settings: Settings) -> None:
         own = settings.pinecone
         self._hosts = IndexHosts(own, Origin.of(settings.upstream.url))
-        self._places = Places(
-            index=None if own.index_host is None else Origin.of(own.index_host), origin_of=self._hosts.origin
-        )
         self._public_url = own.public_url
+        self._has_scheme = own.public_form == "port_url"
+        told = {} if own.public_form == "path" else own.index_ports
+        self._ports = {Origin.of(url): port for port, url in told.items()}
         self._limit_bytes = settings.limits.reply_body_bytes
         self.may_be_private = self._hosts.may_be_private
 
-    def find(self, target: Target) -> Target | Trouble:
+    def find(self, target: Target, index: Origin | None) -> Target | Trouble:
         """The target at its index or at the control plane."""
-        return route(target, self._places)
+        return route(target, index, self._hosts.origin)
 
     def matching(self, target: Target) -> str | None:
         """The path with its leading slashes as one: a host that ends in a slash doubles them, other doubles are names."""
@@ -52,9 +53,24 @@ class IndexRoutes:
 
         def lead_here(host: str) -> str | None:
             path = self._hosts.path_of(host)
-            return None if path is None else f"{base}/{NAMED}/{path}"
+            if path is None:
+                return None
+            port = self._port_of(path)
+            return f"{base}/{NAMED}/{path}" if port is None else at_port(base, port, with_scheme=self._has_scheme)
 
         return Editing(change=lambda body: renamed(body, lead_here), limit_bytes=self._limit_bytes)
+
+    def _port_of(self, path: str) -> int | None:
+        """The port that leads to the host in `/_i/<path>`, when clients are to be told of it; none leads behind a path."""
+        origin = self._hosts.origin(path.removesuffix("/"))
+        return None if origin is None else self._ports.get(origin)
+
+
+def at_port(base: str, port: int, *, with_scheme: bool) -> str:
+    """Another port of the host in a URL of ours; without the scheme as gRPC's clients want it. A path of ours is lost."""
+    scheme, _, rest = base.partition("://")
+    authority = f"{_PORT.sub('', rest.partition('/')[0])}:{port}"
+    return f"{scheme}://{authority}" if with_scheme else authority
 
 
 def own_url(raw_headers: RawHeaders) -> str | None:

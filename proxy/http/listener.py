@@ -1,15 +1,16 @@
-"""The data port: aiohttp's server on an address or an inherited socket, with settings that are proven to be in force.
+"""The data ports: aiohttp's server on addresses or inherited sockets, with settings that are proven to be in force.
 
 One wrong keyword makes aiohttp drop all of them with only a log line; here a probe connection is built and fed before
-the port opens, and what it does is compared with what was configured.
+the ports open, and what it does is compared with what was configured.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
@@ -19,8 +20,10 @@ from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library
 from vecsieve.proxy.http.connections import Connections
+from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.events import Events
 from vecsieve.proxy.http.framing import objection
+from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.protocol import ClientConnection, ConnectionRules
 from vecsieve.proxy.http.redaction import guard_foreign_loggers
 
@@ -45,9 +48,9 @@ class DataServer(web.Server):
             events=events,
         )
 
-    def __call__(self) -> ClientConnection:
-        """Build one connection; a wrong setting is an error here, not a silent fallback."""
-        return ClientConnection(self, self._rules, **self._settings)
+    def __call__(self, index: Origin | None = None) -> ClientConnection:
+        """Build one connection; a wrong setting is an error here, not a silent fallback. ``index``: behind its port."""
+        return ClientConnection(self, self._rules, index, **self._settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +66,25 @@ class _Guard:
         if trouble is None:
             return await self.handler(request)
         self.events.answered_locally(trouble.value)
-        return self.answers.response(trouble)
+        return self.answers.response(trouble, request.raw_path)
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An open data port."""
+    """The open data ports of one server, which share its limits and its end."""
 
     server: DataServer
-    sockets: asyncio.Server
+    sockets: tuple[asyncio.Server, ...]
 
     @property
-    def port(self) -> int:
-        """The port that was bound; the free one when 0 was asked for."""
-        port: int = self.sockets.sockets[0].getsockname()[1]
-        return port
+    def ports(self) -> tuple[int, ...]:
+        """The ports that were bound, in the order of the doors; the free one where 0 was asked for."""
+        return tuple(each.sockets[0].getsockname()[1] for each in self.sockets)
 
     def stop_accepting(self) -> None:
-        """Close the listening socket; open connections live on."""
-        self.sockets.close()
+        """Close the listening sockets; open connections live on."""
+        for each in self.sockets:
+            each.close()
 
     def drain(self) -> None:
         """End every connection with its current answer, idle ones now."""
@@ -108,20 +111,29 @@ def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | 
     }
 
 
-async def listen(server: DataServer, limits: LimitSettings, where: tuple[str, int] | socket.socket) -> Listener:
-    """Open a data port on (host, port), or on a socket that already listens or is bound (shared by workers).
+async def listen(server: DataServer, limits: LimitSettings, *doors: Door) -> Listener:
+    """Open the data ports, all or none.
 
-    Raises IncompatibleLibrary when aiohttp is not what we rely on or the settings are not in force; OSError when the
+    Raises IncompatibleLibrary when aiohttp is not what we rely on or the settings are not in force; OSError when an
     address cannot be bound.
     """
     audit_library()
     guard_foreign_loggers()
     prove_settings(server, limits)
-    loop = asyncio.get_running_loop()
-    if isinstance(where, socket.socket):
-        return Listener(server, await loop.create_server(server, sock=where, backlog=BACKLOG))
-    host, port = where
-    return Listener(server, await loop.create_server(server, host, port, backlog=BACKLOG, reuse_address=True))
+    with ExitStack() as opened:
+        sockets = []
+        for door in doors:
+            sockets.append(await _opened(server, door))
+            opened.callback(sockets[-1].close)
+        opened.pop_all()
+    return Listener(server, tuple(sockets))
+
+
+async def _opened(server: DataServer, door: Door) -> asyncio.Server:
+    loop, factory = asyncio.get_running_loop(), partial(server, door.index)
+    if door.shared is not None:
+        return await loop.create_server(factory, sock=door.shared, backlog=BACKLOG)
+    return await loop.create_server(factory, door.host, door.port, backlog=BACKLOG, reuse_address=True)
 
 
 def prove_settings(server: DataServer, limits: LimitSettings) -> None:

@@ -21,6 +21,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from vecsieve.proxy.http.answers import LocalAnswers, Trouble
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.events import Events
+from vecsieve.proxy.http.origin import Origin
 
 LOGGER = logging.getLogger("vecsieve.http")
 # aiohttp's own wording; its class is the same as for everything else that is malformed.
@@ -38,7 +39,7 @@ class ConnectionRules:
 
 
 class ClientConnection(RequestHandler):
-    """A connection on a data port.
+    """A connection on a data port. ``index``: what stands behind that port.
 
     A head must be complete ``head_timeout_seconds`` after its first byte, however slowly the rest arrives; a new
     connection on which nothing comes is closed after the same time, without an answer that a client could take for the
@@ -46,10 +47,11 @@ class ClientConnection(RequestHandler):
     fragment of a next head that came in one segment with the end of a request is idling too, until its next byte.
     """
 
-    __slots__ = ("_head_timer", "_is_in_head", "_is_turned_away", "_rules")
+    __slots__ = ("_head_timer", "_is_in_head", "_is_turned_away", "_rules", "index")
 
-    def __init__(self, manager: web.Server, rules: ConnectionRules, **settings: Any) -> None:
+    def __init__(self, manager: web.Server, rules: ConnectionRules, index: Origin | None, **settings: Any) -> None:
         super().__init__(manager, loop=asyncio.get_running_loop(), **settings)
+        self.index = index
         self._rules = rules
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_in_head = False
@@ -167,7 +169,7 @@ class ClientConnection(RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has begun: only closing is left")
         self._rules.events.answered_locally(trouble.value)
-        return self._rules.answers.response(trouble)
+        return self._rules.answers.response(trouble, request.raw_path)
 
     def log_exception(self, *args: object, **kw: object) -> None:
         """Log the class of what failed, and where."""

@@ -72,21 +72,21 @@ class Relay:
         try:
             reply = await self._open(request, body, target, headers, is_search=is_search)
         except UpstreamFailure as failure:
-            return self.refuse(trouble_of(failure.kind))
+            return self.refuse(trouble_of(failure.kind), request.raw_path)
         except ClientBodyError as failure:
             self.events.client_failed(failure.fault.value)
-            return self.refuse(trouble_of(failure.fault))
+            return self.refuse(trouble_of(failure.fault), request.raw_path)
         try:
             return await self._answer(request, reply, editing)
         except UpstreamFailure as failure:  # while the answer was held: nothing of it has gone out
-            return self.refuse(trouble_of(failure.kind))
+            return self.refuse(trouble_of(failure.kind), request.raw_path)
         finally:
             await reply.close()
 
-    def refuse(self, trouble: Trouble) -> web.StreamResponse:
-        """An answer of our own, counted."""
+    def refuse(self, trouble: Trouble, path: str) -> web.StreamResponse:
+        """An answer of our own, counted. ``path``: as the client asked for it."""
         self.events.answered_locally(trouble.value)
-        return self.answers.response(trouble)
+        return self.answers.response(trouble, path)
 
     async def _open(
         self, request: web.BaseRequest, body: RequestBody, target: Target, headers: RawHeaders, *, is_search: bool

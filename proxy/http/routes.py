@@ -1,4 +1,4 @@
-"""Where requests go: one upstream, or one of many behind one listener."""
+"""Where requests go: one upstream, or one of many behind the same ports."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol
 from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.editing import Editing
 from vecsieve.proxy.http.headers import RawHeaders
+from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.target import Target, matching_path
 
 
@@ -19,8 +20,8 @@ class Routes(Protocol):
         """Whether a host name may lead to a private address; None when requests never name hosts."""
         ...
 
-    def find(self, target: Target) -> Target | Trouble:
-        """The target as it goes upstream, with its origin; or why it goes nowhere."""
+    def find(self, target: Target, index: Origin | None) -> Target | Trouble:
+        """The target as it goes upstream, with its origin; or why it goes nowhere. ``index``: of the port it came to."""
         ...
 
     def matching(self, target: Target) -> str | None:
@@ -40,7 +41,7 @@ class OneUpstream:
     def __init__(self, path_prefix: str) -> None:
         self._path_prefix = path_prefix
 
-    def find(self, target: Target) -> Target | Trouble:
+    def find(self, target: Target, index: Origin | None) -> Target | Trouble:
         """The target itself."""
         return target
 

@@ -13,6 +13,7 @@ from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exch
 from support.relay_server import Heard, PlainDialect, bare_relay
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.listener import DataServer, listen
 
 CANARY = b"s3cr3t-canary"
@@ -92,8 +93,8 @@ async def test_a_secret_in_the_message_of_a_handlers_exception_stays_inside(capl
 
     limits, heard = LimitSettings(), Heard()
     server = DataServer(broken, limits, LocalAnswers(PlainDialect()), heard)
-    listener = await listen(server, limits, ("127.0.0.1", 0))
-    answer = await raw_exchange(listener.port, b"GET / HTTP/1.1\r\n" + HOST + b"api-key: " + CANARY + b"\r\n\r\n")
+    listener = await listen(server, limits, Door("127.0.0.1", 0))
+    answer = await raw_exchange(listener.ports[0], b"GET / HTTP/1.1\r\n" + HOST + b"api-key: " + CANARY + b"\r\n\r\n")
     await listener.close(grace_seconds=1)
     assert answer.startswith(b"HTTP/1.1 500 ")
     assert heard.answered == ["internal"]

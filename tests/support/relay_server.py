@@ -13,6 +13,7 @@ from aiohttp import web
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
 from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.upstream import Upstream
@@ -22,7 +23,7 @@ from vecsieve.proxy.http.writes import Writes
 class PlainDialect:
     """Errors worded as Qdrant words them, near enough for the transport."""
 
-    def error(self, status: int, message: str) -> NativeAnswer:
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         body = json.dumps({"status": {"error": message}, "time": 0.0}).encode()
         return NativeAnswer(status=status, content_type="application/json", body=body)
 
@@ -70,7 +71,7 @@ class RelayServer:
 
     @property
     def port(self) -> int:
-        return self.listener.port
+        return self.listener.ports[0]
 
 
 @asynccontextmanager
@@ -102,7 +103,7 @@ async def bare_relay(
         return await relay.relay(request, is_search=searches)
 
     server = DataServer(handler, limits, answers, heard)
-    listener = await listen(server, limits, ("127.0.0.1", 0))
+    listener = await listen(server, limits, Door("127.0.0.1", 0))
     try:
         yield RelayServer(listener, upstream, writes, heard)
     finally:

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.exposition import value
+from vecsieve.proxy.http.doors import doors_of
 from vecsieve.proxy.log import Access
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.process import Process
@@ -17,12 +18,13 @@ from vecsieve.proxy.process import Process
 
 @dataclass(slots=True)
 class Running:
-    """The data plane, its port, what it counted and what it would have logged."""
+    """The data plane, its port, what it counted, what it would have logged, and the ports with an index behind each."""
 
     process: Process
     port: int
     registry: CollectorRegistry
     log: list[Access] = field(default_factory=list)
+    index_ports: tuple[int, ...] = ()
 
     def count(self, name: str, **labels: str) -> float:
         """A counter's value by its name without the prefix."""
@@ -45,10 +47,10 @@ async def running(upstream: str, /, **settings: object) -> AsyncIterator[Running
     own = settings.pop("upstream", {})
     assert isinstance(own, dict)
     log: list[Access] = []
-    made = Settings.model_validate({**settings, "upstream": {"url": upstream, **own}})
+    made = Settings.model_validate({"listen": "127.0.0.1:0", **settings, "upstream": {"url": upstream, **own}})
     process = Process(made, metrics=Metrics(registry, backend=made.backend), log=log.append)
     try:
-        port = await process.listen(("127.0.0.1", 0))
-        yield Running(process, port, registry, log)
+        port, *others = await process.listen(*doors_of(made))
+        yield Running(process, port, registry, log, tuple(others))
     finally:
         await process.close()

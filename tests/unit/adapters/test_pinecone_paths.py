@@ -15,6 +15,18 @@ def named(path: str, *, method: str = "POST", content_type: str = "application/j
     return None if operation is None else operation.name
 
 
+@pytest.mark.parametrize("version", ["", "2025-10", "2026-04", "2026-07", "2026-01.alpha"])
+def test_documents_search_of_the_preview_is_left_alone_because_widening_would_answer_what_it_refuses(
+    version: str,
+) -> None:
+    documents, *others = (
+        classify(RequestHead(method="POST", path=path, host=HOST, version=version))
+        for path in ("/namespaces/ns/documents/search", "/query", "/records/namespaces/ns/search")
+    )
+    assert (documents is None) is (version == "2026-01.alpha")
+    assert None not in others
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.config.addresses import Address, listen_address, parse_address, parse_upstream, path_prefix, upstream_url
+from vecsieve.config.addresses import (
+    Address,
+    listen_address,
+    parse_address,
+    parse_upstream,
+    path_prefix,
+    port_number,
+    upstream_url,
+)
 
 
 @pytest.mark.parametrize(
@@ -165,3 +173,17 @@ def test_any_text_is_an_address_or_a_value_error(text: str) -> None:
         assert 0 <= address.port <= 65_535
         assert address.host.isprintable()
         assert " " not in address.host
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [("8101", 8101), ("1", 1), ("99999", 99_999), ("0", "0"), ("08101", "08101"), ("+1", "+1"), ("", ""), (8101, 8101)],
+)
+def test_a_port_that_stands_as_a_key_is_its_number_and_anything_else_stays(written: object, number: object) -> None:
+    assert port_number(written) == number
+
+
+@given(port=st.integers(1, 65_535))
+def test_every_port_is_read_from_its_own_text(port: int) -> None:
+    """Invariant: a port's decimal text is that port."""
+    assert port_number(str(port)) == port

@@ -18,6 +18,7 @@ COUNT = "a whole number from 1 to 2147483647"
 INDEX = "the host of an index such as docs-abc123.svc.aped-4627-b74a.pinecone.io, http(s)://host:port or none"
 HOSTS = "a list of host names such as *.example.com, each once, perhaps with a port, * within one label"
 PUBLIC = "http or https, host and perhaps port and path such as https://vecsieve.example.com or none"
+PORTS = "a mapping from ports, 1 to 65535, to hosts of indexes such as 8101: docs-abc123.svc.aped-4627-b74a.pinecone.io"
 SECONDS = "a number above 0, at most 86400"
 HIDDEN = "a rule that can be reached: rules[0] matches all that it matches"
 
@@ -100,6 +101,32 @@ MESSAGES = {
     "half_a_surrogate_pair": [
         "policy.text_fields[0]: wanted text; saw half of a surrogate pair on line 1",
     ],
+    "index_ports": [
+        f'pinecone.index_ports.0: wanted {PORTS}; saw "0"',
+        f'pinecone.index_ports.http: wanted {PORTS}; saw "http"',
+        f'pinecone.index_ports.08101: wanted {PORTS}; saw "08101"',
+        f'pinecone.index_ports.70000: wanted {PORTS}; saw "70000"',
+        f'pinecone.index_ports.8101: wanted {PORTS}; saw "ftp://docs-abc123.svc.aped-4627-b74a.pinecone.io"',
+        f"pinecone.index_ports.8102: wanted {PORTS}; saw 5",
+        f'pinecone.index_ports.8103: wanted {PORTS}; saw "https://***@docs-abc123.svc.aped-4627-b74a.pinecone.io"',
+        (
+            "pinecone.index_host: wanted an index: pinecone.index_ports.8107 (127.0.0.1:8107) is VecSieve itself; "
+            'saw "http://localhost:8107"'
+        ),
+        (
+            "pinecone.index_ports.8106: wanted an index: pinecone.index_ports.8105 (127.0.0.1:8105) is VecSieve itself; "
+            'saw "http://127.0.0.1:8105"'
+        ),
+        "pinecone.index_ports.8104: wanted another port than listen (127.0.0.1:8104); saw 8104",
+        "pinecone.index_ports.9464: wanted another port than admin (127.0.0.1:9464); saw 9464",
+        (
+            "pinecone.index_ports.8105: wanted another index than pinecone.index_ports.8104 has; "
+            'saw "https://A.svc.aped-4627-b74a.pinecone.io"'
+        ),
+    ],
+    "index_ports_as_a_list": [
+        f'pinecone.index_ports: wanted {PORTS}; saw ["8101=docs-abc123.svc.aped-4627-b74a.pinecone.io"]',
+    ],
     "infinite_timeout": [
         f"limits.head_timeout_seconds: wanted {SECONDS}; saw Infinity",
     ],
@@ -148,6 +175,9 @@ MESSAGES = {
     "number_for_text": [
         f"listen: wanted {HOST_PORT}; saw 6343",
     ],
+    "number_for_a_key": [
+        "limits.8: wanted a known key; saw 8",
+    ],
     "number_too_long": [
         'workers: wanted a number of at most 40 characters; saw "10000000000000000000000000000000000000000000000000" on line 1',
     ],
@@ -174,6 +204,9 @@ MESSAGES = {
         f'pinecone.index_host: wanted {INDEX}; saw "ftp://idx.svc.x.pinecone.io"',
         f'pinecone.allowed_hosts: wanted {HOSTS}; saw ["*.example.com", "*.example.com"]',
         f'pinecone.public_url: wanted {PUBLIC}; saw "vecsieve.example.com"',
+    ],
+    "port_form_without_ports": [
+        'pinecone.public_form: wanted path, because index_ports has none; saw "port_url"',
     ],
     "pool_idle_beyond_the_database": [
         "upstream.pool_idle_seconds: wanted a number below 5, because Qdrant closes idle connections then; saw 5.0",
@@ -290,6 +323,12 @@ MESSAGES = {
     ],
     "upstream_grpc": [
         f'upstream.url: wanted {URL}; saw "grpc://qdrant:6334"',
+    ],
+    "upstream_is_an_index_port": [
+        (
+            "upstream.url: wanted the database: pinecone.index_ports.8101 (127.0.0.1:8101) is VecSieve itself; "
+            'saw "http://127.0.0.1:8101"'
+        ),
     ],
     "upstream_is_listen": [
         'upstream.url: wanted the database: listen (0.0.0.0:6333) is VecSieve itself; saw "http://localhost:6333"',

@@ -78,3 +78,9 @@ def test_a_line_break_beyond_ascii_is_shown_escaped_and_loads_back(character: st
     text = effective(settings)
     assert character not in text
     assert loaded_again(text, tmp_path) == settings
+
+
+def test_ports_of_indexes_are_shown_and_load_back(tmp_path: Path) -> None:
+    ports = {8101: "https://a.svc.x.pinecone.io", 8102: "http://127.0.0.1:5082"}
+    settings = Settings.model_validate({"backend": "pinecone", "pinecone": {"index_ports": ports}})
+    assert loaded_again(effective(settings), tmp_path) == settings

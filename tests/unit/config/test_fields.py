@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vecsieve.config.fields import leaves, members, models_in, wanted_of
+from vecsieve.config.fields import is_mapping, leaves, members, models_in, wanted_of
 from vecsieve.config.policy import (
     FetchSettings,
     FixedThreshold,
@@ -13,7 +13,7 @@ from vecsieve.config.policy import (
     PolicySettings,
     RelativeThreshold,
 )
-from vecsieve.config.schema import LimitSettings, RuleSettings, Settings, UpstreamSettings
+from vecsieve.config.schema import LimitSettings, PineconeSettings, RuleSettings, Settings, UpstreamSettings
 from vecsieve.config.suggestions import closest, suggestion
 
 
@@ -79,6 +79,11 @@ def test_what_is_wanted_follows_from_the_type(model: type[Settings], name: str, 
 )
 def test_a_sibling_that_looks_alike_or_the_same_name_elsewhere_is_suggested(key: str, guess: str | None) -> None:
     assert suggestion(key, list(members(LimitSettings))) == guess
+
+
+@pytest.mark.parametrize(("name", "is_one"), [("index_ports", True), ("allowed_hosts", False), ("index_host", False)])
+def test_a_mapping_whose_keys_are_the_users_own_is_told_from_a_list(name: str, is_one: bool) -> None:
+    assert is_mapping(members(PineconeSettings)[name]) is is_one
 
 
 def test_a_name_that_exists_in_two_other_places_is_not_guessed() -> None:

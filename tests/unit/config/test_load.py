@@ -46,6 +46,19 @@ def test_the_file_beats_the_defaults_and_the_environment_the_file_and_flags_the_
     assert settings.upstream.url == "http://c:3"
 
 
+def test_ports_of_indexes_come_from_the_file_and_flags_are_laid_over_them_port_by_port(tmp_path: Path) -> None:
+    file = written(tmp_path, "{backend: pinecone, pinecone: {index_ports: {8101: a.example.com, 8102: b.example.com}}}")
+    flags = {"pinecone.index_ports": {"8102": "http://c.example.com:5081", "8103": "d.example.com"}}
+    assert load(file=file, environment={}, flags=flags).pinecone.index_ports == {
+        8101: "https://a.example.com",
+        8102: "http://c.example.com:5081",
+        8103: "https://d.example.com",
+    }
+    given = problems(None, {"VECSIEVE_PINECONE_INDEX_PORTS": "8101=a.example.com"})
+    assert len(given) == 1
+    assert "wanted a known variable" in given[0]
+
+
 def test_the_environment_may_name_the_file_and_the_flag_beats_it(tmp_path: Path) -> None:
     (tmp_path / "flag").mkdir()
     named = written(tmp_path, "workers: 2")

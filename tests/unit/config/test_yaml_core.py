@@ -124,11 +124,19 @@ def test_no_tag_builds_anything(tag: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("key", ["1", "true", "null", "[a]", "{a: b}", '"a\\nb"', "? [a]\n"])
+@pytest.mark.parametrize(
+    "key", ["1.5", "-1", "0x1", "1" * 19, "!!int a", "true", "null", "[a]", "{a: b}", '"a\\nb"', "? [a]\n"]
+)
 def test_keys_are_plain_words(key: str) -> None:
     document = read(f"{key}: 1")
     assert document.value == {}
     assert [finding.wanted for finding in document.findings] == ["keys that are plain words"]
+
+
+@pytest.mark.parametrize("key", ["8101", "0", "08101", '"8101"'])
+def test_a_whole_number_may_be_a_key_and_is_read_as_its_text(key: str) -> None:
+    assert read(f"{key}: 1").value == {key.strip('"'): 1}
+    assert [finding.wanted for finding in read(f"{key}: 1\n{key}: 2").findings] == ["the key once"]
 
 
 plain = st.text(st.characters(codec="utf-8"), max_size=12)

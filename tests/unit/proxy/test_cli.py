@@ -31,6 +31,20 @@ def test_an_unexpected_failure_is_one_line_without_a_traceback() -> None:
     assert (done.returncode, done.stderr) == (1, "vecsieve: RuntimeError: broke\n")
 
 
+@pytest.mark.parametrize("ports", [("8101",), ("8101=a", "8101=b"), ("8101=https://u:hunter2@a", "x")])
+def test_ports_of_indexes_are_pairs_each_once(ports: tuple[str, ...]) -> None:
+    done = vecsieve("serve", "--backend", "pinecone", *(part for port in ports for part in ("--index-port", port)))
+    assert done.returncode == 2
+    assert "PORT=HOST" in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+def test_a_port_of_an_index_that_is_none_is_told_as_a_setting() -> None:
+    done = vecsieve("serve", "--backend", "pinecone", "--index-port", "80000=docs.example.com")
+    assert done.returncode == 2
+    assert done.stderr.startswith("pinecone.index_ports.80000: wanted a mapping from ports, 1 to 65535")
+
+
 def test_help_names_every_command() -> None:
     done = vecsieve("--help")
     assert done.returncode == 0

@@ -12,7 +12,9 @@ from vecsieve.proxy.lifecycle import State
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.worker_board import Board, Phase
 
-FACTS = Facts(version="1.2", backend="qdrant", mode="shadow", upstream="db:6333", settings_hash="abc")
+FACTS = Facts(
+    version="1.2", backend="qdrant", mode="shadow", upstream="db:6333", settings_hash="abc", index_ports=(8101,)
+)
 
 
 def test_facts_and_numbers_come_together() -> None:
@@ -32,6 +34,7 @@ def test_facts_and_numbers_come_together() -> None:
         "abc",
     )
     assert (status.state, status.uptime_seconds, status.workers) == ("ready", 1.3, (worker,))
+    assert status.index_ports == (8101,)
 
 
 @pytest.mark.parametrize("state", BreakerState)

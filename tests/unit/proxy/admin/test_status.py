@@ -26,6 +26,7 @@ STATUS = Status(
     searches_in_flight=1,
     breaker=BreakerState.CLOSED,
     learned_collections=2,
+    index_ports=(8101, 8102),
     workers=(WorkerStatus(index=0, state="ready", pid=7, restarts=1),),
 )
 
@@ -43,6 +44,7 @@ def test_a_status_is_one_json_object() -> None:
         "searches_in_flight": 1,
         "breaker": "closed",
         "learned_collections": 2,
+        "index_ports": [8101, 8102],
         "workers": [{"index": 0, "state": "ready", "pid": 7, "restarts": 1}],
     }
 

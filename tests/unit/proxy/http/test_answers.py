@@ -14,7 +14,7 @@ ANSWERS = LocalAnswers(PlainDialect())
 
 @pytest.mark.parametrize("trouble", list(Trouble))
 def test_every_trouble_has_a_native_answer_that_says_it_is_ours(trouble: Trouble) -> None:
-    response = ANSWERS.response(trouble)
+    response = ANSWERS.response(trouble, "/")
     assert response.status == WORDING[trouble][0]
     assert response.headers["x-vecsieve-origin"] == "proxy"
     assert response.headers["Content-Type"] == "application/json"
@@ -33,12 +33,12 @@ def test_the_same_answer_as_bytes_is_whole_and_says_that_it_closes(trouble: Trou
 
 @pytest.mark.parametrize("trouble", [Trouble.MALFORMED, Trouble.BODY_TIMEOUT, Trouble.TWO_FRAMINGS, Trouble.INTERNAL])
 def test_what_leaves_a_connection_in_doubt_ends_it(trouble: Trouble) -> None:
-    assert ANSWERS.response(trouble).keep_alive is False
+    assert ANSWERS.response(trouble, "/").keep_alive is False
 
 
 @pytest.mark.parametrize("trouble", [Trouble.NO_UPSTREAM, Trouble.UPSTREAM_TIMEOUT, Trouble.OVERLOADED])
 def test_what_is_the_databases_doing_keeps_the_connection(trouble: Trouble) -> None:
-    assert ANSWERS.response(trouble).keep_alive is None
+    assert ANSWERS.response(trouble, "/").keep_alive is None
 
 
 @pytest.mark.parametrize("cause", [*FailureKind, *ClientFault])

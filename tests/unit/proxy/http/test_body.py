@@ -11,6 +11,7 @@ from support.relay_server import Heard, PlainDialect
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
+from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.failures import ClientBodyError, ClientFault
 from vecsieve.proxy.http.listener import DataServer, listen
 
@@ -32,9 +33,9 @@ async def looked_at(look: Look, *sent: bytes, idle_seconds: float = 5.0, leave: 
 
     limits = LimitSettings()
     listener = await listen(
-        DataServer(handler, limits, LocalAnswers(PlainDialect()), Heard()), limits, ("127.0.0.1", 0)
+        DataServer(handler, limits, LocalAnswers(PlainDialect()), Heard()), limits, Door("127.0.0.1", 0)
     )
-    client = await RawClient.connect(listener.port)
+    client = await RawClient.connect(listener.ports[0])
     for piece in sent:
         await client.send(piece)
         await asyncio.sleep(0.01)

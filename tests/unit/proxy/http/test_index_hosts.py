@@ -52,6 +52,15 @@ def test_what_the_settings_name_themselves_is_reached_as_they_say() -> None:
     assert own.origin("127.0.0.1:5082") is None
 
 
+def test_what_stands_behind_a_port_is_named_in_the_settings_as_well() -> None:
+    own = hosts(index_ports={8101: "http://127.0.0.1:5081", 8102: "https://index.corp"})
+    assert own.origin("127.0.0.1:5081") == Origin("http", "127.0.0.1:5081")
+    assert own.origin("index.corp") == Origin("https", "index.corp")
+    assert all(own.may_be_private(name) for name in ("127.0.0.1", "index.corp"))
+    assert own.path_of("http://127.0.0.1:5081") == "127.0.0.1:5081"
+    assert own.path_of("http://index.corp") is None
+
+
 def test_only_hosts_written_in_full_by_somebody_trusted_may_be_private() -> None:
     own = hosts(
         Origin.of("https://control.corp"),

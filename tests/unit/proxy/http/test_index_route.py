@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vecsieve.adapters.pinecone_paths import OF_THE_CONTROL_PLANE
 from vecsieve.proxy.http.answers import Trouble
-from vecsieve.proxy.http.index_route import OF_AN_INDEX, OF_THE_CONTROL_PLANE, Places, route
+from vecsieve.proxy.http.index_route import OF_AN_INDEX, route
 from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.target import Target, read_target
 
@@ -19,7 +20,7 @@ HOSTS = {"docs-1.svc.x.pinecone.io": NAMED}
 def routed(raw: str, index: Origin | None = None) -> Target | Trouble:
     target = read_target(raw)
     assert target is not None
-    return route(target, Places(index=index, origin_of=HOSTS.get))
+    return route(target, index, HOSTS.get)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_no_host_is_asked_for_but_the_one_segment(host: str, rest: str) -> None:
 
     target = read_target(f"/_i/{host}{rest}")
     assert target is not None
-    found = route(target, Places(index=None, origin_of=judge))
+    found = route(target, None, judge)
     segment = target.path.split("/")[2]
     assert asked == ([segment] if segment else [])
     if segment:

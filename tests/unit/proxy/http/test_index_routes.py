@@ -7,8 +7,9 @@ import json
 import pytest
 
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.headers import RawHeaders
-from vecsieve.proxy.http.index_routes import IndexRoutes, own_url
+from vecsieve.proxy.http.index_routes import IndexRoutes, at_port, own_url
 from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.target import Target, read_target
 
@@ -47,14 +48,14 @@ def test_only_leading_slashes_are_merged_for_matching(path: str, matched: str) -
     assert routes().matching(Target(path, path)) == matched
 
 
-def test_a_target_is_found_at_its_index_at_the_fixed_one_and_at_the_control_plane() -> None:
-    own = routes(index_host="fixed.svc.x.pinecone.io")
-    assert own.find(Target("/query", "/query")) == Target(
-        "/query", "/query", Origin("https", "fixed.svc.x.pinecone.io")
-    )
+def test_a_target_is_found_at_its_index_behind_its_port_and_at_the_control_plane() -> None:
+    own, behind = routes(), Origin("https", "fixed.svc.x.pinecone.io")
+    assert own.find(Target("/query", "/query"), behind) == Target("/query", "/query", behind)
+    assert own.find(Target("/query", "/query"), None) is Trouble.NO_INDEX
     named = f"/_i/{INDEX}/query"
-    assert own.find(Target(named, named)) == Target("/query", "/query", Origin("https", INDEX))
-    assert own.find(Target("/indexes", "/indexes")) == Target("/indexes", "/indexes")
+    for index in (behind, None):
+        assert own.find(Target(named, named), index) == Target("/query", "/query", Origin("https", INDEX))
+        assert own.find(Target("/indexes", "/indexes"), index) == Target("/indexes", "/indexes")
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,61 @@ def test_a_public_url_beats_the_host_the_client_used() -> None:
 
 def test_a_host_that_would_be_refused_here_stays_so_that_the_client_still_works() -> None:
     assert changed(routes(), HOST, described("idx.elsewhere.example")) == described("idx.elsewhere.example")
+
+
+PORTS = {8101: INDEX, 8102: "http://127.0.0.1:5082"}
+
+
+@pytest.mark.parametrize(
+    ("form", "told"), [("port_url", "http://127.0.0.1:8101"), ("port_authority", "127.0.0.1:8101")]
+)
+@pytest.mark.parametrize("written", [INDEX, f"https://{INDEX}", f"{INDEX}:443", f"https://{INDEX}/", INDEX.upper()])
+def test_an_index_with_a_port_of_its_own_is_told_of_by_that_port(form: str, told: str, written: str) -> None:
+    own = routes(index_ports=PORTS, public_form=form)
+    assert changed(own, HOST, described(written)) == described(told)
+
+
+@pytest.mark.parametrize("form", ["port_url", "port_authority"])
+def test_an_index_without_a_port_is_told_of_by_path(form: str) -> None:
+    own, other = routes(index_ports=PORTS, public_form=form), INDEX.replace("docs", "other")
+    assert changed(own, HOST, described(other)) == described(f"http://127.0.0.1:6343/_i/{other}")
+    deeper = f"https://{INDEX}/deeper"
+    assert changed(own, HOST, described(deeper)) == described(f"http://127.0.0.1:6343/_i/{INDEX}/deeper")
+    assert changed(own, HOST, described("idx.elsewhere.example")) == described("idx.elsewhere.example")
+
+
+def test_ports_alone_do_not_change_what_clients_are_told() -> None:
+    own = routes(index_ports=PORTS)
+    assert changed(own, HOST, described(INDEX)) == described(f"http://127.0.0.1:6343/_i/{INDEX}")
+
+
+def test_a_plain_index_that_the_settings_name_is_told_of_by_its_port_as_it_is_written() -> None:
+    own = routes(index_ports=PORTS, public_form="port_url")
+    assert changed(own, HOST, described("http://127.0.0.1:5082")) == described("http://127.0.0.1:8102")
+    assert changed(own, HOST, described("https://127.0.0.1:5082")) == described("https://127.0.0.1:5082")
+
+
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("http://127.0.0.1:6343", "http://127.0.0.1:8101"),
+        ("https://vs.example.com", "https://vs.example.com:8101"),
+        ("https://vs.example.com:443/pc", "https://vs.example.com:8101"),
+        ("http://[::1]", "http://[::1]:8101"),
+        ("http://[::1]:6343", "http://[::1]:8101"),
+    ],
+)
+def test_another_port_of_our_url_keeps_scheme_and_host(base: str, url: str) -> None:
+    assert at_port(base, 8101, with_scheme=True) == url
+    assert at_port(base, 8101, with_scheme=False) == url.partition("://")[2]
+
+
+def test_the_port_is_added_to_the_public_host_and_to_a_gateways_scheme() -> None:
+    own = routes(index_ports=PORTS, public_form="port_url", public_url="https://vs.example.com/pc")
+    assert changed(own, HOST, described(INDEX)) == described("https://vs.example.com:8101")
+    own = routes(index_ports=PORTS, public_form="port_url")
+    behind_tls = ((b"Host", b"vs.local"), (b"X-Forwarded-Proto", b"https"))
+    assert changed(own, behind_tls, described(INDEX)) == described("https://vs.local:8101")
 
 
 @pytest.mark.parametrize(

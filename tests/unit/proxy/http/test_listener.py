@@ -2,18 +2,23 @@ from __future__ import annotations
 
 import logging
 import socket
+from typing import cast
 
 import aiohttp
 import pytest
 from aiohttp import http_parser, web
 
 from support.faultup import FaultyUpstream, answering, raw_exchange, reply
+from support.ports import free_ports
 from support.relay_server import Heard, PlainDialect, bare_relay
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http import audit
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library, audit_session
+from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.listener import DataServer, effective_settings, listen, prove_settings
+from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.http.protocol import ClientConnection
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n"
 LIMITS = LimitSettings()
@@ -74,7 +79,7 @@ async def test_the_configured_settings_are_in_force() -> None:
 async def test_the_pure_python_parser_refuses_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_parser, "HttpRequestParser", http_parser.HttpRequestParserPy)
     with pytest.raises(IncompatibleLibrary, match="pure-Python parser"):
-        await listen(server(), LIMITS, ("127.0.0.1", 0))
+        await listen(server(), LIMITS, Door("127.0.0.1", 0))
 
 
 def test_a_renamed_private_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,17 +99,44 @@ async def test_a_session_without_the_switch_is_a_clear_error() -> None:
 
 
 async def test_port_zero_is_a_free_port_and_a_taken_one_an_error() -> None:
-    first = await listen(server(), LIMITS, ("127.0.0.1", 0))
-    assert first.port > 0
+    first = await listen(server(), LIMITS, Door("127.0.0.1", 0))
+    assert first.ports[0] > 0
     with pytest.raises(OSError, match="address already in use"):
-        await listen(server(), LIMITS, ("127.0.0.1", first.port))
+        await listen(server(), LIMITS, Door("127.0.0.1", first.ports[0]))
     await first.close(grace_seconds=0)
+
+
+async def test_all_ports_are_opened_or_none() -> None:
+    free, taken = free_ports(1)[0], socket.create_server(("127.0.0.1", 0))
+    with pytest.raises(OSError, match="address already in use"):
+        await listen(server(), LIMITS, Door("127.0.0.1", free), Door("127.0.0.1", taken.getsockname()[1]))
+    taken.close()
+    with pytest.raises(ConnectionRefusedError):
+        await raw_exchange(free, GET)
+
+
+async def test_every_connection_knows_the_index_behind_its_port_and_all_ports_end_together() -> None:
+    async def name(request: web.BaseRequest) -> web.StreamResponse:
+        index = cast(ClientConnection, request.protocol).index
+        return web.Response(text="none" if index is None else index.authority)
+
+    built = DataServer(name, LIMITS, LocalAnswers(PlainDialect()), Heard())
+    indexes = (None, Origin("https", "a.example.com"), Origin("http", "b.example.com:1"))
+    opened = await listen(built, LIMITS, *(Door("127.0.0.1", 0, index) for index in indexes))
+    bodies = [(await raw_exchange(port, GET)).rpartition(b"\r\n\r\n")[2] for port in opened.ports]
+    assert bodies == [b"none", b"a.example.com", b"b.example.com:1"]
+    ports = opened.ports
+    opened.stop_accepting()
+    for port in ports:
+        with pytest.raises(ConnectionRefusedError):
+            await raw_exchange(port, GET)
+    await opened.close(grace_seconds=0)
 
 
 async def test_several_listeners_share_one_inherited_socket() -> None:
     shared = socket.create_server(("127.0.0.1", 0))
-    listeners = [await listen(server(), LIMITS, shared.dup()) for _ in range(2)]
-    assert {each.port for each in listeners} == {shared.getsockname()[1]}
+    listeners = [await listen(server(), LIMITS, Door("127.0.0.1", 0, shared=shared.dup())) for _ in range(2)]
+    assert {each.ports[0] for each in listeners} == {shared.getsockname()[1]}
     assert b"200 OK" in await raw_exchange(shared.getsockname()[1], GET)
     for each in listeners:
         await each.close(grace_seconds=0)

@@ -12,7 +12,7 @@ TARGET = Target("/db//collections/x/points/search/?a", "/db//collections/x/point
 
 def test_a_target_goes_where_everything_goes() -> None:
     one = OneUpstream("")
-    assert one.find(TARGET) is TARGET
+    assert one.find(TARGET, None) is TARGET
     assert one.may_be_private is None
     assert one.editing("GET", (), TARGET) is None
 

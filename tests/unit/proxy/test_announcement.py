@@ -1,0 +1,28 @@
+"""What is printed when the ports are open."""
+
+from __future__ import annotations
+
+import pytest
+
+from vecsieve.proxy.announcement import announce, announce_doors
+from vecsieve.proxy.http.doors import Door
+from vecsieve.proxy.http.origin import Origin
+
+
+def test_an_address_is_printed_as_a_url(capsys: pytest.CaptureFixture[str]) -> None:
+    announce("admin", "127.0.0.1", 9464)
+    announce("listening", "::1", 1)
+    assert capsys.readouterr().out == (
+        "vecsieve serve admin on http://127.0.0.1:9464\nvecsieve serve listening on http://[::1]:1\n"
+    )
+
+
+def test_each_index_is_printed_with_its_port_behind_the_main_one(capsys: pytest.CaptureFixture[str]) -> None:
+    fixed, docs = Origin("https", "fixed.example.com"), Origin("https", "docs.example.com")
+    doors = (Door("0.0.0.0", 0, fixed), Door("0.0.0.0", 8101, docs), Door("0.0.0.0", 8102, fixed))
+    announce_doors(doors, "10.0.0.1", (6343, 8101, 8102))
+    assert capsys.readouterr().out == (
+        "vecsieve serve listening on http://10.0.0.1:6343\n"
+        "vecsieve serve index docs.example.com on http://10.0.0.1:8101\n"
+        "vecsieve serve index fixed.example.com on http://10.0.0.1:8102\n"
+    )
