@@ -12,21 +12,20 @@ from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker, spread
 from vecsieve.proxy.calibration import Calibration
+from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.egress import Egress
 from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.counted import CountedEvents
-from vecsieve.proxy.http.dataplane import DataPlane, Rules
+from vecsieve.proxy.http.dataplane import DataPlane
 from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.index_routes import IndexRoutes
-from vecsieve.proxy.http.intercept import Interceptor
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.routes import OneUpstream, Routes
-from vecsieve.proxy.http.shadow import Shadow
-from vecsieve.proxy.http.tally import Tally
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.http.writes import Writes
+from vecsieve.proxy.ladder import Ladder, Surroundings
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.log import Access
 from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
@@ -34,8 +33,11 @@ from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
+from vecsieve.proxy.rules import Rules, RulesInForce
 from vecsieve.proxy.search import Searcher
+from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.stopwatch import Clock
+from vecsieve.proxy.tally import Tally
 from vecsieve.proxy.vector_memory import VectorMemory
 
 LOGGER = logging.getLogger("vecsieve.process")
@@ -52,6 +54,7 @@ class Process:
         adapter, dialect = ADAPTERS[settings.backend](), DIALECTS[settings.backend]()
         answers = LocalAnswers(dialect)
         self._settings = settings
+        self._rules = RulesInForce(Rules.of(settings))
         self._writes = Writes()
         routes = _routes(settings)
         self._upstream = Upstream(settings.upstream, events=events, may_be_private=routes.may_be_private)
@@ -65,35 +68,36 @@ class Process:
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         memory = _vector_memory(settings, clock)
         searcher = Searcher(adapter, self.calibration.scaling, memory)
-        interceptor = self._interceptor(searcher, dialect, limits, metrics)
-        self._shadow = Shadow(interceptor=interceptor, tally=self.tally, limit=settings.shadow.in_flight)
+        self._around = self._surroundings(limits, metrics)
+        self._shadow = Shadow(tally=self.tally, limit=settings.shadow.in_flight)
+        guard = _memory_guard(metrics, clock, workers=workers)
         self._plane = DataPlane(
-            rules=Rules.of(settings),
+            rules=self._rules,
             limits=limits,
             routes=routes,
             backend=settings.backend,
             adapter=adapter,
             dialect=dialect,
-            interceptor=interceptor,
+            conduct=Conduct(
+                ladder=Ladder(searcher, dialect, self._around),
+                shadow=self._shadow,
+                memory=guard,
+                most=limits.searches_in_flight,
+            ),
             overhearing=Overhearing(memory, WRITES.get(settings.backend)),
             relay=self._relay(answers, events),
-            shadow=self._shadow,
+            upstream=self._upstream,
             answers=answers,
             admission=Admission(limit=limits.in_flight, wait_seconds=limits.in_flight_queue_seconds),
-            memory=_memory_guard(metrics, clock, workers=workers),
+            memory=guard,
             tally=self.tally,
         )
         _show_limits(metrics, limits)
         self._server = DataServer(self._plane.handle, limits, answers, events)
         self._listener: Listener | None = None
 
-    def _interceptor(
-        self, searcher: Searcher, dialect: Dialect, limits: LimitSettings, metrics: Metrics
-    ) -> Interceptor:
-        return Interceptor(
-            searcher=searcher,
-            dialect=dialect,
-            upstream=self._upstream,
+    def _surroundings(self, limits: LimitSettings, metrics: Metrics) -> Surroundings:
+        return Surroundings(
             learned=self.learned,
             breaker=self.breaker,
             appetite=Appetite(),
@@ -101,7 +105,6 @@ class Process:
             patience=Patience(longest_seconds=limits.attempt_timeout_seconds),
             metrics=metrics,
             recent=self.recent,
-            reply_body_bytes=limits.reply_body_bytes,
             clock=time.monotonic,
         )
 
@@ -126,7 +129,7 @@ class Process:
 
         Addresses, limits and the upstream are fixed when the process starts.
         """
-        self._plane.rules = Rules.of(settings)
+        self._rules.now = Rules.of(settings)
         self.recent.resize(settings.explain.keep)
         self.egress.resize(_budget_bytes(settings, workers=self._workers))
 

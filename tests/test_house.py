@@ -41,7 +41,7 @@ SHELL = NUMERIC | {
 }
 LAZY = {"qdrant_client", "qdrant_edge"}
 IMPURE_MODULES = {"asyncio", "time", "logging", "socket", "threading", "random", "os", "prometheus_client", "aiohttp"}
-FENCES = {"proxy/http/fence.py", "proxy/cli.py"}
+FENCES = {"proxy/fence.py", "proxy/cli.py"}
 
 
 def layer(path: Path) -> str:

@@ -1,25 +1,48 @@
-"""One intercepted exchange: what was asked, what its attempt has met, and the answer and report made of both."""
+"""A search over HTTP: its widened requests go out with the client's own head, its answers with upstream's."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from vecsieve.adapters.contract import Malformed, Operation
-from vecsieve.proxy.explain import Record, explain
-from vecsieve.proxy.http.headers import Headers, framed
+from vecsieve.adapters.contract import Operation
+from vecsieve.adapters.second_step import Lookup
+from vecsieve.proxy.exchange import Lost, Refused
+from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
+from vecsieve.proxy.http.headers import Headers, RawHeaders, for_client, framed, replaced, values
+from vecsieve.proxy.http.lookups import looked_up
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
-from vecsieve.proxy.labels import FailOpen, OperationName, Outcome, Stage
-from vecsieve.proxy.report import REPORT_HEADER, Figures, Report, figures, header_value
+from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
+from vecsieve.proxy.labels import AttemptKind, FailOpen
+from vecsieve.proxy.report import REPORT_HEADER, Report, header_value
 from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.search import Attempt, Rejected
+from vecsieve.proxy.search import Rejected
+
+# Statuses of a refusal that may be about the size of what was asked for.
+TOO_LARGE = frozenset({400, 413, 422})
+TOO_MANY_REQUESTS = 429
+LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """One classified request, its body read. ``plain``: the body without its content coding."""
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The head of upstream's answer, kept for the answer that is made of it."""
+
+    status: int
+    reason: str
+    headers: Headers
+
+
+@dataclass(slots=True, kw_only=True)
+class HttpExchange:
+    """One classified request, its body read. ``plain``: the body without its content coding.
+
+    ``relay``: sends the client's original request and streams the answer back. ``reply_body_bytes``: how much of a widened
+    answer is held.
+    """
 
     request: web.BaseRequest
     target: Target
@@ -28,104 +51,80 @@ class Exchange:
     plain: bytes
     client_timeout_seconds: float | None
     report_header: bool
+    upstream: Upstream
+    reply_body_bytes: int
+    relay: Callable[[AttemptKind], Awaitable[RawResponse]]
+    _head: _Head | None = field(default=None, init=False)
+    _refusal: RawResponse | None = field(default=None, init=False)
+
+    async def send(self, body: bytes, *, seconds: float) -> bytes:
+        """Send a widened request; the body of upstream's success. Raises Lost or Refused."""
+        try:
+            async with self.upstream.send(
+                method=self.request.method,
+                raw_target=self.target.raw,
+                headers=_widened_headers(self.request.raw_headers),
+                body=body,
+                is_search=True,
+                deadline_seconds=seconds,
+                origin=self.target.origin,
+            ) as reply:
+                return self._accepted(reply, await reply.read_bounded(self.reply_body_bytes))
+        except UpstreamFailure as failure:
+            raise Lost(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET)) from failure
+        except ReplyTooLarge as failure:
+            raise Lost(FailOpen.TOO_LARGE, received_bytes=self.reply_body_bytes) from failure
+
+    async def look_up(self, lookup: Lookup, *, seconds: float) -> bytes:
+        """Send a lookup; the body of upstream's success. Raises Lost or Refused."""
+        return await looked_up(
+            lookup,
+            upstream=self.upstream,
+            origin=self.target.origin,
+            headers=self.request.raw_headers,
+            seconds=seconds,
+            limit_bytes=self.reply_body_bytes,
+        )
+
+    def _accepted(self, reply: UpstreamReply, fetched: bytes) -> bytes:
+        headers = for_client(reply.raw_headers)
+        if not 200 <= reply.status < 300:
+            whole = framed(headers, length=len(fetched), chunked=False)
+            self._refusal = RawResponse(reply.status, reply.reason, whole, body=fetched)
+            raise Refused(
+                reply.status,
+                fetched,
+                is_server_error=reply.status >= 500,
+                is_quota=reply.status == TOO_MANY_REQUESTS,
+                may_be_size=reply.status in TOO_LARGE,
+            )
+        if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
+            # Identity was asked for; what cannot be read is not cut.
+            raise Lost(FailOpen.MALFORMED, received_bytes=len(fetched))
+        self._head = _Head(reply.status, reply.reason, headers)
+        return fetched
+
+    def answer(self, body: bytes, report: Report) -> RawResponse:
+        """Upstream's own head around our body. Raises Rejected when there is no head."""
+        head = self._head
+        if head is None:
+            raise Rejected(FailOpen.INTERNAL)
+        headers = framed(head.headers, length=len(body), chunked=False)
+        if self.report_header and report.figures:  # a plain answer has none, and `returned=0` beside results is false
+            headers.append((REPORT_HEADER, header_value(report)))
+        return RawResponse(head.status, head.reason, headers, body=body)
+
+    def refusal(self) -> RawResponse:
+        """Upstream's last refusal, as it came."""
+        if self._refusal is None:
+            raise Rejected(FailOpen.INTERNAL)
+        return self._refusal
+
+    async def original(self, kind: AttemptKind) -> RawResponse:
+        """Upstream's own answer to the client's own bytes, streamed."""
+        return await self.relay(kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """The head of upstream's answer, kept for the answer that is made of it."""
-
-    status: int
-    reason: str
-    headers: Headers
-
-
-@dataclass(slots=True)
-class Seen:
-    """What the widened attempt has met so far. Mutable: the rungs and the report read it.
-
-    ``received_bytes``: body bytes of all answers to widened requests, refused ones as well. ``is_declined``: upstream
-    refused one as the client's mistake, without a reason that is known: it may have been too large.
-    """
-
-    head: Head | None = None
-    verbatim: RawResponse | None = None
-    reason: FailOpen | None = None
-    received_bytes: int = 0
-    is_declined: bool = False
-
-
-class Passed(Exception):  # noqa: N818 - the answer exists and passes through: nobody failed
-    """Upstream's answer to the widened request is the client's answer as it is."""
-
-
-def answer_of(exchange: Exchange, seen: Seen, body: bytes, report: Report) -> RawResponse:
-    """Upstream's own head around our body. Raises Rejected when there is no head."""
-    head = seen.head
-    if head is None:
-        raise Rejected(FailOpen.INTERNAL)
-    headers = framed(head.headers, length=len(body), chunked=False)
-    if exchange.report_header and report.figures:  # a plain answer has none, and `returned=0` beside results is false
-        headers.append((REPORT_HEADER, header_value(report)))
-    return RawResponse(head.status, head.reason, headers, body=body)
-
-
-def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
-    """The figures of an improved answer, search by search."""
-    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
-    return tuple(figures(search, pool, selection) for search, pool, selection in searches)
-
-
-def records_of(attempt: Attempt) -> tuple[Record, ...]:
-    """What an improved answer is made of, search by search, without those that were sent as the client wrote them."""
-    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
-    return tuple(
-        explain(attempt.call.operation, search, pool, selection)
-        for search, pool, selection, planned in searches
-        if planned is not None
-    )
-
-
-def report_of(
-    exchange: Exchange,
-    attempt: Attempt,
-    *,
-    outcome: Outcome,
-    reason: FailOpen | None = None,
-    rows: tuple[Figures, ...] = (),
-) -> Report:
-    """What the call has come to so far."""
-    return Report(
-        backend=exchange.operation.backend,
-        operation=OperationName.of(exchange.operation.name),
-        outcome=outcome,
-        total_seconds=attempt.watch.elapsed(),
-        upstream_seconds=attempt.watch.seconds(Stage.UPSTREAM),
-        fail_open=reason,
-        figures=rows,
-        grown=attempt.rounds > 1,
-        overfetch_bytes=attempt.fetched_bytes,
-        recall=attempt.recall,
-        stages=attempt.watch.stages(),
-    )
-
-
-def verbatim_of(seen: Seen) -> RawResponse:
-    """The answer that Passed speaks of."""
-    assert seen.verbatim is not None  # noqa: S101 - Passed is raised right after it is set
-    return seen.verbatim
-
-
-def note(seen: Seen, error: Exception) -> None:
-    """Remember the first reason why a rung fell: later ones follow from it."""
-    if seen.reason is not None:
-        return
-    if isinstance(error, Rejected):
-        seen.reason = error.reason
-    elif isinstance(error, Malformed):
-        seen.reason = FailOpen.MALFORMED
-    elif isinstance(error, MemoryError):
-        seen.reason = FailOpen.MEMORY
-    else:
-        seen.reason = FailOpen.INTERNAL
+def _widened_headers(raw: RawHeaders) -> RawHeaders:
+    """The client's fields for a body that was rewritten and an answer that is to be read: no coding on either."""
+    return replaced(replaced(raw, b"content-encoding", None), b"accept-encoding", b"identity")

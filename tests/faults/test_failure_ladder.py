@@ -259,7 +259,7 @@ async def test_an_exception_of_our_own_at_any_stage_is_the_plain_answer(monkeypa
         "vecsieve.adapters.qdrant_rest.QdrantRest.parse_reply": True,
         "vecsieve.proxy.search.select": False,
         "vecsieve.adapters.qdrant_rest.QdrantRest.trim": True,
-        "vecsieve.proxy.http.exchange.figures": False,
+        "vecsieve.proxy.exchange.figures": False,
         "vecsieve.proxy.http.exchange.header_value": False,
     }
     for place, replays in stages.items():

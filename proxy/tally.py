@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
 import numpy as np
-from aiohttp import web
 
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.http.answers import ORIGIN
 from vecsieve.proxy.labels import (
     AttemptKind,
     BypassReason,
@@ -29,13 +28,28 @@ from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt
 from vecsieve.proxy.stopwatch import Clock
 
-LOOPBACK = frozenset({"127.0.0.1", "::1"})
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a request ended, as its transport saw it.
+
+    ``status``: HTTP's, or the one HTTP gives a gRPC code; None: the client got none. ``is_relayed``: the answer's bytes have
+    gone out and came from upstream as they are.
+    """
+
+    method: str
+    status: int | None
+    origin: Origin
+    request_bytes: int
+    response_bytes: int
+    is_relayed: bool
+    is_loopback: bool
 
 
 class Visit:
     """One request while it lasts: what is learned of it on the way to its end."""
 
-    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "response", "started")
+    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "started")
 
     def __init__(self, tally: Tally, started: float) -> None:
         self._tally = tally
@@ -45,7 +59,6 @@ class Visit:
         self.bypass: BypassReason | None = None
         self.fail_open: FailOpen | None = None
         self.report: Report | None = None
-        self.response: web.StreamResponse | None = None
 
     @property
     def searches_in_flight(self) -> int:
@@ -92,11 +105,6 @@ class Visit:
         self.outcome = Outcome.BYPASS
         self._tally.metrics.local_error(LocalError.BAD_REQUEST)
 
-    def ends(self, response: web.StreamResponse) -> web.StreamResponse:
-        """It has an answer."""
-        self.response = response
-        return response
-
     def searching(self) -> AbstractContextManager[None]:
         """Hold one of the places for searches that are being improved."""
         return self._tally.searching()
@@ -119,10 +127,10 @@ class Tally:
         self._requests(+1)
         return Visit(self, self._clock())
 
-    def end(self, visit: Visit, request: web.BaseRequest) -> None:
+    def end(self, visit: Visit, ended: Ended) -> None:
         """Count the request, however it ended."""
         self._requests(-1)
-        self._count(visit, request, self._clock() - visit.started)
+        self._count(visit, ended, self._clock() - visit.started)
 
     @contextmanager
     def searching(self) -> Iterator[None]:
@@ -161,14 +169,14 @@ class Tally:
         self.searches_in_flight += change
         self.metrics.searches_in_flight.inc(change)
 
-    def _count(self, visit: Visit, request: web.BaseRequest, seconds: float) -> None:
-        response = visit.response
-        status = None if response is None else response.status
-        origin = Origin.PROXY if response is not None and ORIGIN[0] in response.headers else Origin.UPSTREAM
+    def _count(self, visit: Visit, ended: Ended, seconds: float) -> None:
         operation = OperationName.of(None if visit.operation is None else visit.operation.name)
-        self.metrics.request_done(operation, visit.outcome, status=status, origin=origin, seconds=seconds)
-        if status is not None and status >= 500 and origin is Origin.UPSTREAM:
+        self.metrics.request_done(operation, visit.outcome, status=ended.status, origin=ended.origin, seconds=seconds)
+        if ended.status is not None and ended.status >= 500 and ended.origin is Origin.UPSTREAM:
             self.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
+        if ended.is_relayed:
+            self.metrics.received(ended.response_bytes)
+        self.metrics.sent(ended.response_bytes)
         report = visit.report
         if report is None and (visit.bypass is not None or visit.fail_open is not None):
             report = Report(
@@ -182,34 +190,21 @@ class Tally:
             )
         if report is not None:
             self.metrics.search_done(report)
-        response_bytes = self._bytes(response)
         self._log(
             Access(
-                method=request.method,
+                method=ended.method,
                 operation=operation,
                 backend=self.metrics.backend,
                 outcome=visit.outcome,
-                origin=origin,
-                status=status,
+                origin=ended.origin,
+                status=ended.status,
                 seconds=seconds,
-                request_bytes=request.content_length or 0,
-                response_bytes=response_bytes,
-                is_loopback=request.remote in LOOPBACK,
+                request_bytes=ended.request_bytes,
+                response_bytes=ended.response_bytes,
+                is_loopback=ended.is_loopback,
                 report=report,
             )
         )
-
-    def _bytes(self, response: web.StreamResponse | None) -> int:
-        """Count an answer's body. One that was relayed is sent by now; one of ours goes out after the handler."""
-        if response is None:
-            return 0
-        if not response.prepared:
-            size = int(response.headers.get("Content-Length", 0))
-        else:
-            size = response.body_length
-            self.metrics.received(size)
-        self.metrics.sent(size)
-        return size
 
 
 def divergences(attempt: Attempt) -> list[Divergence]:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from vecsieve.proxy.http.fence import first_standing
+from vecsieve.proxy.fence import first_standing
 
 Rung = Callable[[], Awaitable[str]]
 

@@ -1,0 +1,64 @@
+"""A classified search whose body is read, from there to its answer: prepared, left alone, measured or improved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from vecsieve.proxy.exchange import Exchange, Weighed
+from vecsieve.proxy.fence import first_standing
+from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, FailOpen
+from vecsieve.proxy.ladder import Ladder
+from vecsieve.proxy.memory import MemoryGuard, Pressure
+from vecsieve.proxy.report import Report
+from vecsieve.proxy.search import Attempt
+from vecsieve.proxy.shadow import Shadow
+from vecsieve.proxy.tally import Visit
+
+A = TypeVar("A", bound=Weighed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """The way of every search of one transport. ``most``: how many may be improved at once in this process."""
+
+    ladder: Ladder
+    shadow: Shadow
+    memory: MemoryGuard
+    most: int
+
+    def no_room(self, visit: Visit) -> FailOpen | None:
+        """Why no search can be improved now; None while there is room."""
+        if visit.searches_in_flight >= self.most:
+            return FailOpen.OVERLOAD
+        return FailOpen.MEMORY if self.memory.pressure() is Pressure.HIGH else None
+
+    async def answer(self, exchange: Exchange[A], visit: Visit, *, sample: float) -> A:
+        """Answer it. ``sample``: the share of searches that mode shadow measures."""
+
+        async def prepare() -> Attempt | BypassReason:
+            return self.ladder.prepare(exchange)
+
+        with visit.searching():
+            prepared = await first_standing([prepare], lambda _: visit.failed_open(FailOpen.INTERNAL))
+            if prepared is None:
+                return await exchange.original(AttemptKind.ORIGINAL)
+            if not isinstance(prepared, Attempt):
+                visit.bypassed(prepared)
+                return await exchange.original(AttemptKind.ORIGINAL)
+            if exchange.policy.mode == "shadow":
+                return await self._shadowed(exchange, prepared, visit, sample)
+            answer, report = await self.ladder.answer(exchange, prepared)
+            visit.reported(report)
+            return answer
+
+    async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, visit: Visit, sample: float) -> A:
+        async def measure() -> Report | None:
+            return await self.ladder.measure(exchange, attempt)
+
+        answer = await exchange.original(AttemptKind.ORIGINAL)
+        if self.shadow.follow(measure, attempt, sample=sample):
+            visit.shadowed()
+        else:
+            visit.bypassed(Bypass.SHADOW_NOT_SAMPLED)
+        return answer

@@ -1,0 +1,51 @@
+"""A lookup over HTTP: the client's own credentials and none of its body's fields; nothing of the answer reaches a client."""
+
+from __future__ import annotations
+
+from vecsieve.adapters.second_step import Lookup
+from vecsieve.proxy.exchange import Lost, Refused
+from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
+from vecsieve.proxy.http.headers import RawHeaders, replaced, values
+from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream
+from vecsieve.proxy.labels import FailOpen
+
+# What describes a request's body. Its length and the coding of its transfer are the connection's business.
+_OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
+
+
+async def looked_up(
+    lookup: Lookup,
+    *,
+    upstream: Upstream,
+    origin: Origin | None,
+    headers: RawHeaders,
+    seconds: float,
+    limit_bytes: int,
+) -> bytes:
+    """The body of a success. ``origin``: where the search went; ``headers``: the search's own. Raises Lost or Refused."""
+    try:
+        async with upstream.send(
+            method=lookup.method,
+            raw_target=lookup.target,
+            headers=_without_body(headers),
+            body=None,
+            deadline_seconds=seconds,
+            origin=origin,
+        ) as reply:
+            body = await reply.read_bounded(limit_bytes)
+    except UpstreamFailure as failure:
+        is_late = failure.kind is FailureKind.TIMEOUT
+        raise Lost(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
+    except ReplyTooLarge as failure:
+        raise Lost(FailOpen.TOO_LARGE, received_bytes=limit_bytes) from failure
+    if not 200 <= reply.status < 300:
+        raise Refused(reply.status, body, is_server_error=reply.status >= 500, is_quota=False, may_be_size=False)
+    if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
+        raise Lost(FailOpen.MALFORMED, received_bytes=len(body))
+    return body
+
+
+def _without_body(raw: RawHeaders) -> RawHeaders:
+    kept = [pair for pair in raw if pair[0].lower() not in _OF_A_BODY]
+    return replaced(kept, b"accept-encoding", b"identity")

@@ -1,0 +1,227 @@
+"""A ranked search on any transport: the failure ladder around one call.
+
+    improved answer ── our failure ─► first top_k of what was fetched ── nothing usable ─► the original bytes, once
+
+Nothing is sent to the client before a rung stands, so every lower rung is still free to answer. Only a search comes
+here, and a search reads: sending its original once more is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TypeVar
+
+from vecsieve.adapters.contract import Dialect, Operation, Reason, SearchCall, Unsupported
+from vecsieve.proxy.appetite import Appetite
+from vecsieve.proxy.breaker import Breaker
+from vecsieve.proxy.egress import Egress
+from vecsieve.proxy.exchange import (
+    Exchange,
+    Lost,
+    Passed,
+    Refused,
+    Seen,
+    Weighed,
+    note,
+    records_of,
+    report_of,
+    rows_of,
+)
+from vecsieve.proxy.fence import first_standing
+from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, Stage, UpstreamError
+from vecsieve.proxy.learned import Learned
+from vecsieve.proxy.looking import look_of
+from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.patience import Patience
+from vecsieve.proxy.recent import Recent
+from vecsieve.proxy.report import Report
+from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
+from vecsieve.proxy.stopwatch import Clock, Stopwatch
+
+A = TypeVar("A", bound=Weighed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all searches of a process share, whatever their transport."""
+
+    learned: Learned
+    breaker: Breaker
+    appetite: Appetite
+    egress: Egress
+    patience: Patience
+    metrics: Metrics
+    recent: Recent
+    clock: Clock
+
+
+class Ladder:
+    """Answers classified searches of one adapter. ``dialect``: reads what upstream says on the adapter's transport."""
+
+    def __init__(self, searcher: Searcher, dialect: Dialect, around: Surroundings) -> None:
+        self._searcher = searcher
+        self._dialect = dialect
+        self._around = around
+
+    def prepare(self, exchange: Exchange[A]) -> Attempt | Reason | Bypass:
+        """Read the request and plan the pool, or say why the search is left alone."""
+        if self._around.egress.is_spent:
+            return Bypass.BUDGET
+        watch = Stopwatch(self._around.clock)
+        operation, policy, learned = exchange.operation, exchange.policy, self._around.learned
+        needs = needs_of(policy, learned.hint(operation))
+        try:
+            with watch.stage(Stage.PARSE):
+                call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
+                lean = self._searcher.lean(call, exchange.plain)
+        except Unsupported as verdict:
+            return verdict.reason
+        factor = self._around.appetite.factor(operation, policy)
+        planned = plan(call, policy, learned.cap(operation), factor=factor)
+        if planned is None:
+            return Bypass.WINDOW_TOO_LARGE
+        asked, spare = (call, None) if lean is None else (lean, call)
+        return Attempt(call=asked, spare=spare, policy=policy, plan=planned, watch=watch, factor=factor)
+
+    async def answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
+        """The best answer that stands, and what it came to."""
+        if not self._around.breaker.allow():
+            return await self._original(exchange, attempt, FailOpen.BREAKER)
+        seen = Seen()
+        answered = await self._climb(exchange, attempt, seen, Outcome.DEDUP)
+        if answered is not None:
+            return answered
+        response, report = await self._original(exchange, attempt, seen.reason or FailOpen.INTERNAL)
+        if seen.is_declined and response.is_success:
+            # The client's own request was fine, so what was refused is what we made of it: too many candidates, as an
+            # answer beyond Pinecone's 4 MB is refused, whatever the words. Half as many next time, until it fits.
+            self._around.learned.refused(exchange.operation, max(size or 0 for size in attempt.plan) // 2)
+        return response, report
+
+    async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
+        """Run the pipeline for its figures alone; nothing of it reaches a client. None when nothing stood."""
+        answered = await self._climb(exchange, attempt, Seen(), Outcome.SHADOW)
+        return None if answered is None else answered[1]
+
+    async def _climb(
+        self, exchange: Exchange[A], attempt: Attempt, seen: Seen, outcome: Outcome
+    ) -> tuple[A, Report] | None:
+        """Both rungs that need no second request: the improved answer, else the plain one from the same pool."""
+
+        async def improved() -> tuple[A, Report]:
+            return await self._improved(exchange, attempt, seen, outcome)
+
+        async def plain() -> tuple[A, Report]:
+            body = self._searcher.plain(attempt)
+            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
+            return exchange.answer(body, report), report
+
+        sent_bytes = 0
+        try:
+            answered = await first_standing([improved, plain], lambda error: note(seen, error))
+            if answered is not None and outcome is Outcome.DEDUP:  # shadow's answer is never sent
+                sent_bytes = answered[0].body_bytes
+        except asyncio.CancelledError:
+            self._around.breaker.abandoned()
+            raise
+        finally:
+            self._around.egress.spend(exchange.operation, seen.received_bytes - sent_bytes)
+            if attempt.lookups is not None and attempt.lookups.looked is not None:
+                self._around.metrics.looked_up(attempt.lookups.looked, attempt.lookups.read_units)
+        return answered
+
+    async def _improved(
+        self, exchange: Exchange[A], attempt: Attempt, seen: Seen, outcome: Outcome
+    ) -> tuple[A, Report]:
+        async def fetch(body: bytes) -> bytes:
+            return await self._fetch(exchange, attempt, seen, body)
+
+        try:
+            cap = self._around.learned.cap(exchange.operation)
+            look = look_of(exchange, seen, self._around.metrics, self._around.clock)
+            body = await self._searcher.improve(attempt, fetch, cap=cap, look=look)
+            self._around.appetite.saw(attempt, cap=cap)
+        except Passed:
+            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
+            return exchange.refusal(), report
+        finally:
+            self._learn(exchange.operation, attempt)
+        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt))
+        for record in records_of(attempt) if self._around.recent.keep else ():
+            self._around.recent.add(record)
+        return exchange.answer(body, report), report
+
+    def _learn(self, operation: Operation, attempt: Attempt) -> None:
+        if attempt.reply is None:
+            return
+        for pool in attempt.reply.pools:
+            if pool.vector_name is not None:
+                self._around.learned.compared(operation, pool.vector_name)
+
+    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, seen: Seen, body: bytes) -> bytes:
+        """Send a widened request. Raises Rejected, or Passed through the fence when upstream's answer stands as it is."""
+        around = self._around
+        seconds = around.patience.attempt_seconds(exchange.client_timeout_seconds)
+        started = around.clock()
+        seen.deadline = started + seconds
+        try:
+            fetched = await exchange.send(body, seconds=seconds)
+        except Lost as lost:
+            self._lost(exchange.operation, seen, lost)
+            raise Rejected(lost.reason) from lost
+        except Refused as refused:
+            around.patience.learn(around.clock() - started)
+            raise self._verdict(exchange.operation, attempt, seen, refused) from refused
+        finally:
+            around.metrics.upstream_done(AttemptKind.OVERFETCH, around.clock() - started)
+        around.patience.learn(around.clock() - started)
+        self._received(seen, fetched)
+        around.breaker.succeeded()
+        return fetched
+
+    def _received(self, seen: Seen, message: bytes) -> None:
+        self._around.metrics.received(len(message))
+        seen.received_bytes += len(message)
+
+    def _lost(self, operation: Operation, seen: Seen, lost: Lost) -> None:
+        seen.received_bytes += lost.received_bytes
+        if lost.reason is FailOpen.TOO_LARGE:
+            # The client's own limit may fit where five times as many do not.
+            self._around.learned.refused(operation, None)
+        elif lost.reason is FailOpen.MALFORMED:
+            self._around.breaker.succeeded()  # it answered
+        else:
+            self._around.breaker.failed()
+
+    def _verdict(self, operation: Operation, attempt: Attempt, seen: Seen, refused: Refused) -> Exception:
+        """What an answer that is no success means for this attempt, and for later ones."""
+        self._received(seen, refused.words)
+        if refused.is_quota and attempt.reply is None:
+            seen.reason = FailOpen.OVERFETCH_STATUS
+            return Passed()  # asking again with the original would burn the client's quota twice
+        seen.is_declined = self._is_declined(operation, refused)
+        is_unknown = self._dialect.names_unknown_vector(refused.status, refused.words)
+        return Rejected(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
+
+    def _is_declined(self, operation: Operation, refused: Refused) -> bool:
+        """Learn from a refusal; whether it was one as the client's mistake of which nothing is known."""
+        around = self._around
+        if refused.is_server_error:
+            around.breaker.failed()
+            around.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
+            return False
+        around.breaker.succeeded()  # it answered: a refusal of what was asked is no failure of the database
+        limit = self._dialect.refused_limit(refused.status, refused.words)
+        if limit is not None:
+            around.learned.refused(operation, limit)
+        elif self._dialect.names_unknown_vector(refused.status, refused.words):
+            around.learned.forget(operation)  # the vector may be one that earlier replies taught us
+        else:
+            return refused.may_be_size
+        return False
+
+    async def _original(self, exchange: Exchange[A], attempt: Attempt, reason: FailOpen) -> tuple[A, Report]:
+        with attempt.watch.stage(Stage.UPSTREAM):
+            response = await exchange.original(AttemptKind.REPLAY)
+        return response, report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason)
