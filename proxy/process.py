@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 from vecsieve.adapters import ADAPTERS, DIALECTS, WRITES
-from vecsieve.adapters.contract import Dialect
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker, spread

@@ -9,67 +9,53 @@ from typing import cast
 from aiohttp import web
 
 from vecsieve.adapters.contract import Adapter, Dialect, Operation, RequestHead
-from vecsieve.config.schema import LimitSettings, OverrideSettings, Settings
+from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.http.admission import Admission
-from vecsieve.proxy.http.answers import LocalAnswers, Trouble
+from vecsieve.proxy.http.answers import ORIGIN, LocalAnswers, Trouble
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.content_coding import decoded
-from vecsieve.proxy.http.exchange import Exchange
+from vecsieve.proxy.http.exchange import HttpExchange
 from vecsieve.proxy.http.failures import ClientBodyError
-from vecsieve.proxy.http.fence import first_standing
 from vecsieve.proxy.http.headers import RawHeaders, values
-from vecsieve.proxy.http.intercept import Interceptor
 from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.protocol import ClientConnection
+from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.routes import Routes
-from vecsieve.proxy.http.shadow import Shadow
-from vecsieve.proxy.http.tally import Tally, Visit
 from vecsieve.proxy.http.target import Target, read_target
-from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, FailOpen, Shed
+from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, Shed
+from vecsieve.proxy.labels import Origin as Speaker
 from vecsieve.proxy.memory import MemoryGuard, Pressure
 from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, parse
-from vecsieve.proxy.policies import Policies
 from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.search import Attempt
+from vecsieve.proxy.rules import Rules, RulesInForce
+from vecsieve.proxy.tally import Ended, Tally, Visit
 
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
+LOOPBACK = frozenset({"127.0.0.1", "::1"})
 API_VERSION = "X-Pinecone-Api-Version"  # of the backends only Pinecone has clients that name their interface
 # RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without naming it.
 NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=,|$)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a reload replaces as a whole: a request uses the ones it began with."""
-
-    policies: Policies
-    overrides: OverrideSettings
-    shadow_sample: float
-    report_header: bool
-
-    @classmethod
-    def of(cls, settings: Settings) -> Rules:
-        """The rules of these settings."""
-        return cls(Policies(settings), settings.overrides, settings.shadow.sample, settings.report_header)
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataPlane:
-    """The handler. Built by the composition root; ``rules`` is the one member that changes."""
+    """The handler. Built by the composition root."""
 
-    rules: Rules
+    rules: RulesInForce
     limits: LimitSettings
     routes: Routes
     backend: str
     adapter: Adapter
     dialect: Dialect
-    interceptor: Interceptor
+    conduct: Conduct
     overhearing: Overhearing
     relay: Relay
-    shadow: Shadow
+    upstream: Upstream
     answers: LocalAnswers
     admission: Admission
     memory: MemoryGuard
@@ -78,12 +64,14 @@ class DataPlane:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         visit = self.tally.begin()
+        response: RawResponse | None = None
         try:
-            return visit.ends(await self._admitted(request, visit))
+            response = await self._admitted(request, visit)
         finally:
-            self.tally.end(visit, request)
+            self.tally.end(visit, _ended(request, response))
+        return response
 
-    async def _admitted(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
+    async def _admitted(self, request: web.BaseRequest, visit: Visit) -> RawResponse:
         if not await self.admission.enter():
             return self._shed(request, visit, Shed.IN_FLIGHT)
         try:
@@ -93,11 +81,11 @@ class DataPlane:
         finally:
             self.admission.leave()
 
-    def _shed(self, request: web.BaseRequest, visit: Visit, reason: Shed) -> web.StreamResponse:
+    def _shed(self, request: web.BaseRequest, visit: Visit, reason: Shed) -> RawResponse:
         visit.shed(reason)
         return self.answers.response(Trouble.OVERLOADED, request.raw_path)
 
-    async def _route(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
+    async def _route(self, request: web.BaseRequest, visit: Visit) -> RawResponse:
         asked = read_target(request.raw_path)
         target = None if asked is None else self.routes.find(asked, _index_behind(request))
         if isinstance(target, Trouble):
@@ -112,7 +100,7 @@ class DataPlane:
             with self.overhearing.passing(head):
                 return await self.relay.relay(request, target=target, editing=editing)
         visit.classified(operation)
-        rules, headers = self.rules, list(request.headers.items())
+        rules, headers = self.rules.now, list(request.headers.items())
         own = rules.policies.resolve(self.backend, operation.collection)
         try:
             policy = parse(headers, rules.overrides, own)
@@ -123,11 +111,11 @@ class DataPlane:
             visit.overridden(OVERRIDES[name.lower()] for name, _ in headers if name.lower() in OVERRIDES)
         return await self._search(_Search(request, target, operation, policy, rules), visit)
 
-    async def _search(self, search: _Search, visit: Visit) -> web.StreamResponse:
+    async def _search(self, search: _Search, visit: Visit) -> RawResponse:
         request, policy = search.request, search.policy
         if policy.mode == "off":
             return await self._bypass(search, visit, Bypass.DISABLED)
-        full = self._no_room(visit)
+        full = self.conduct.no_room(visit)
         if full is not None:
             visit.failed_open(full)
             return await self._original(search, visit)
@@ -135,21 +123,15 @@ class DataPlane:
             return await self._bypass(search, visit, Bypass.ENCODING)
         body = RequestBody(request, idle_seconds=self.limits.stream_idle_timeout_seconds)
         try:
-            exchange = await self._read(search, body)
+            exchange = await self._read(search, body, visit)
         except ClientBodyError:
             # The relay meets the same end of the body and answers it; nothing of it was lost.
             return await self._bypass(search, visit, Bypass.TOO_LARGE, body)
         if isinstance(exchange, Bypass):
             return await self._bypass(search, visit, exchange, body)
-        with visit.searching():
-            return await self._answer(search, exchange, body, visit)
+        return await self.conduct.answer(exchange, visit, sample=search.rules.shadow_sample)
 
-    def _no_room(self, visit: Visit) -> FailOpen | None:
-        if visit.searches_in_flight >= self.limits.searches_in_flight:
-            return FailOpen.OVERLOAD
-        return FailOpen.MEMORY if self.memory.pressure() is Pressure.HIGH else None
-
-    async def _read(self, search: _Search, body: RequestBody) -> Exchange | Bypass:
+    async def _read(self, search: _Search, body: RequestBody, visit: Visit) -> HttpExchange | Bypass:
         limit = self.limits.request_body_bytes
         raw = await body.whole(limit_bytes=limit, deadline_seconds=self.limits.body_timeout_seconds)
         if raw is None:
@@ -157,7 +139,11 @@ class DataPlane:
         plain = decoded(raw, b",".join(values(search.request.raw_headers, b"content-encoding")), limit_bytes=limit)
         if plain is None:
             return Bypass.ENCODING
-        return Exchange(
+
+        async def relay(kind: AttemptKind) -> RawResponse:
+            return await self._original(search, visit, body, kind)
+
+        return HttpExchange(
             request=search.request,
             target=search.target,
             operation=search.operation,
@@ -165,39 +151,14 @@ class DataPlane:
             plain=plain,
             client_timeout_seconds=client_timeout(search.target),
             report_header=search.rules.report_header,
+            upstream=self.upstream,
+            reply_body_bytes=self.limits.reply_body_bytes,
+            relay=relay,
         )
-
-    async def _answer(self, search: _Search, exchange: Exchange, body: RequestBody, visit: Visit) -> web.StreamResponse:
-        async def prepare() -> Attempt | BypassReason:
-            return self.interceptor.prepare(exchange)
-
-        async def replay() -> web.StreamResponse:
-            return await self._original(search, visit, body, AttemptKind.REPLAY)
-
-        prepared = await first_standing([prepare], lambda _: visit.failed_open(FailOpen.INTERNAL))
-        if prepared is None:
-            return await self._original(search, visit, body)
-        if not isinstance(prepared, Attempt):
-            return await self._bypass(search, visit, prepared, body)
-        if search.policy.mode == "shadow":
-            return await self._shadowed(search, exchange, prepared, body, visit)
-        response, report = await self.interceptor.answer(exchange, prepared, replay)
-        visit.reported(report)
-        return response
-
-    async def _shadowed(
-        self, search: _Search, exchange: Exchange, attempt: Attempt, body: RequestBody, visit: Visit
-    ) -> web.StreamResponse:
-        response = await self._original(search, visit, body)
-        if self.shadow.follow(exchange, attempt, sample=search.rules.shadow_sample):
-            visit.shadowed()
-        else:
-            visit.bypassed(Bypass.SHADOW_NOT_SAMPLED)
-        return response
 
     async def _bypass(
         self, search: _Search, visit: Visit, reason: BypassReason, body: RequestBody | None = None
-    ) -> web.StreamResponse:
+    ) -> RawResponse:
         visit.bypassed(reason)
         return await self._original(search, visit, body)
 
@@ -207,7 +168,7 @@ class DataPlane:
         visit: Visit,
         body: RequestBody | None = None,
         attempt: AttemptKind = AttemptKind.ORIGINAL,
-    ) -> web.StreamResponse:
+    ) -> RawResponse:
         """The client's own bytes, and upstream's own answer to them."""
         with visit.original(attempt):
             return await self.relay.relay(search.request, body=body, is_search=True, target=search.target)
@@ -236,6 +197,22 @@ def _head(request: web.BaseRequest, target: Target, path: str) -> RequestHead:
         content_type=request.headers.get("Content-Type", ""),
         host="" if target.origin is None else target.origin.authority,
         version=request.headers.get(API_VERSION, ""),
+    )
+
+
+def _ended(request: web.BaseRequest, response: RawResponse | None) -> Ended:
+    """One that was relayed is sent by now; one of ours goes out after the handler."""
+    is_relayed = response is not None and response.prepared
+    size = 0 if response is None else response.body_length if is_relayed else response.body_bytes
+    is_ours = response is not None and ORIGIN[0] in response.headers
+    return Ended(
+        method=request.method,
+        status=None if response is None else response.status,
+        origin=Speaker.PROXY if is_ours else Speaker.UPSTREAM,
+        request_bytes=request.content_length or 0,
+        response_bytes=size,
+        is_relayed=is_relayed,
+        is_loopback=request.remote in LOOPBACK,
     )
 
 

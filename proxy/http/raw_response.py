@@ -33,6 +33,16 @@ class RawResponse(web.StreamResponse):
         self._send_headers_immediately = not is_ready
 
     @property
+    def body_bytes(self) -> int:
+        """The size of a body that was given whole and is not sent yet."""
+        return len(self._tail)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says so."""
+        return 200 <= self.status < 300
+
+    @property
     def is_close_delimited(self) -> bool:
         """Whether only the end of the connection ends the body, so that a broken one must be reset to be seen."""
         return "Content-Length" not in self.headers and "Transfer-Encoding" not in self.headers

@@ -58,7 +58,7 @@ class Relay:
         is_search: bool = False,
         target: Target | None = None,
         editing: Editing | None = None,
-    ) -> web.StreamResponse:
+    ) -> RawResponse:
         """Send the request, stream its answer, return the response already sent, or one of ours still to be sent.
 
         ``body``: when it was looked at before. ``is_search``: a POST that only reads, for the pool and for what an
@@ -83,7 +83,7 @@ class Relay:
         finally:
             await reply.close()
 
-    def refuse(self, trouble: Trouble, path: str) -> web.StreamResponse:
+    def refuse(self, trouble: Trouble, path: str) -> RawResponse:
         """An answer of our own, counted. ``path``: as the client asked for it."""
         self.events.answered_locally(trouble.value)
         return self.answers.response(trouble, path)
@@ -111,7 +111,7 @@ class Relay:
 
     async def _answer(
         self, request: web.BaseRequest, reply: UpstreamReply, editing: Editing | None
-    ) -> web.StreamResponse:
+    ) -> RawResponse:
         begun: list[bytes] = []
         edited: RawResponse | None = None
         if editing is not None:
@@ -129,7 +129,7 @@ class Relay:
 
     async def _stream(
         self, request: web.BaseRequest, response: RawResponse, begun: list[bytes], reply: UpstreamReply
-    ) -> web.StreamResponse:
+    ) -> RawResponse:
         try:
             await response.prepare(request)
             for chunk in begun:
