@@ -1,7 +1,4 @@
-"""Sparse vectors, ``{"indices": [..], "values": [..]}``, as rows of one matrix over the union of their indices.
-
-The rows have the inner products of the vectors they stand for, so that selection need not know of sparse ones.
-"""
+"""Sparse vectors, ``{"indices": [..], "values": [..]}``, to numpy."""
 
 from __future__ import annotations
 
@@ -13,10 +10,7 @@ import orjson
 
 from vecsieve.adapters.json_floats import Row
 from vecsieve.adapters.json_spans import members
-
-# A dense matrix over the union of sparse indices: no wider, and no larger than 64 MiB.
-MAX_SPARSE_WIDTH = 65_536
-MAX_SPARSE_CELLS = 2**24
+from vecsieve.adapters.sparse_rows import union_matrix
 
 
 def sparse_matrix(values: Sequence[bytes | None]) -> npt.NDArray[np.float32]:
@@ -24,21 +18,7 @@ def sparse_matrix(values: Sequence[bytes | None]) -> npt.NDArray[np.float32]:
 
     Raises ValueError for an object that cannot be read with certainty.
     """
-    rows = [_sparse(value) for value in values]
-    present = [row[0] for row in rows if row is not None]
-    union = np.unique(np.concatenate(present)) if present else np.zeros(0, dtype=np.int64)
-    if len(union) > MAX_SPARSE_WIDTH or len(union) * len(rows) > MAX_SPARSE_CELLS:
-        union = union[:0]
-    matrix = np.full((len(rows), len(union)), np.nan, dtype=np.float32)
-    if not len(union):
-        return matrix
-    with np.errstate(over="ignore"):
-        for index, row in enumerate(rows):
-            if row is not None:
-                matrix[index] = 0.0
-                matrix[index, np.searchsorted(union, row[0])] = row[1]
-    matrix[~np.isfinite(matrix).all(axis=1)] = np.nan
-    return matrix
+    return union_matrix([_sparse(value) for value in values])
 
 
 def numbers(value: bytes | None) -> Row | None:

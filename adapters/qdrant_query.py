@@ -7,35 +7,10 @@ the client chose by other means (MMR, a sample, order_by, no query) are none of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum, auto
 
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.json_spans import Members, Span, elements, members, string
-
-# The server refuses prefetches nested deeper; reading on would cost a pass over the text for each level.
-MAX_PREFETCH_DEPTH = 64
-
-
-class Kind(Enum):
-    """What a query is."""
-
-    DENSE = auto()  # one list of numbers
-    SPARSE = auto()  # {"indices": [..], "values": [..]}
-    MULTI = auto()  # a list of lists
-    REFERENCE = auto()  # points, texts or images: the server knows their vectors, the request does not show them
-    FUSED = auto()  # made of the prefetches' results
-    CHOSEN = auto()  # an order the client chose
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The kind of the deciding query, the name of its vector ("" is the unnamed one), and where a dense one stands."""
-
-    kind: Kind
-    name: str
-    dense: Span | None = None
-
+from vecsieve.adapters.qdrant_ranking import MAX_PREFETCH_DEPTH, Kind, Ranking, decided
 
 # The tags of a query object, and the members that may stand beside each.
 _TAGS = {
@@ -62,15 +37,7 @@ def of_query(text: bytes, found: Members) -> Ranking:
     if root is None:
         raise Unsupported(Reason.ORDERING_CHOSEN)
     kind, dense = _query(text, root)
-    if kind is Kind.CHOSEN or any(leaf.kind is Kind.CHOSEN for leaf in leaves):
-        raise Unsupported(Reason.ORDERING_CHOSEN)
-    if kind is not Kind.FUSED:
-        return Ranking(kind, name_of(text, found, "using"), dense)
-    for wanted in (Kind.DENSE, Kind.REFERENCE, Kind.SPARSE, Kind.MULTI):
-        for leaf in leaves:
-            if leaf.kind is wanted:
-                return leaf
-    return Ranking(Kind.REFERENCE, "")
+    return decided(Ranking(kind, name_of(text, found, "using"), dense), leaves)
 
 
 def of_search(text: bytes, found: Members) -> Ranking:

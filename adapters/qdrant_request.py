@@ -18,7 +18,8 @@ from vecsieve.adapters import qdrant_query
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
 from vecsieve.adapters.json_floats import decode_matrix
 from vecsieve.adapters.json_spans import Members, RepeatedKey, Span, elements, members, splice, whole
-from vecsieve.adapters.qdrant_query import Kind, Ranking, present
+from vecsieve.adapters.qdrant_query import present
+from vecsieve.adapters.qdrant_ranking import Ranking, compared
 from vecsieve.adapters.qdrant_selectors import Payload, Vectors, plan_payload, read_vectors, widen_vectors
 
 # The server's default for ``query``; the older endpoints require a limit.
@@ -200,24 +201,13 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
         raise Unsupported(Reason.AMBIGUOUS_FIELD)
     if top_k + skipped == 1:
         raise Unsupported(Reason.SINGLE_RESULT)
-    name = _compared(ranking, needs, vectors)
+    name = compared(ranking, needs, vectors.wanted)
     plan = Plan(
         index=place[0], start=place[1], top_k=top_k, limit=limit, offset=offset,
         vectors=vectors, payload=payload, name=name, prefers=ranking.name,
     )  # fmt: skip
     query = _dense(body, ranking) if name == ranking.name else None  # another vector lives in another space
     return Search(top_k=top_k, offset=skipped, pages=offset is not None, query=query), plan
-
-
-def _compared(ranking: Ranking, needs: Needs, vectors: Vectors) -> str | None:
-    """The vector to compare by; None where all must be asked for to find one."""
-    if needs.vector_name is not None:
-        return needs.vector_name
-    if ranking.kind in {Kind.DENSE, Kind.REFERENCE}:
-        return ranking.name
-    # Asking for all in place of a list would hide the server's error about a name it does not know.
-    is_list = not isinstance(vectors.wanted, bool)
-    return ranking.name if needs.vector_hint is None and is_list else needs.vector_hint
 
 
 def _dense(body: bytes, ranking: Ranking) -> npt.NDArray[np.float32] | None:

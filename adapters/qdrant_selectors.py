@@ -6,15 +6,12 @@ Only what is missing is added, and what was added is remembered, so that the rep
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.json_spans import Span, elements, members, string
-
-# The first key of a payload path that needs no quoting, as Qdrant's JsonPath reads it.
-_FIRST_KEY = re.compile(r"[A-Za-z0-9_-]+")
+from vecsieve.adapters.qdrant_payload_keys import askable, check_shown, forced, missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +72,10 @@ def plan_payload(
     value = b"null" if span is None else text[span[0] : span[1]]
     if value == b"true":
         return Payload(span)
-    plain = tuple(field for field in optional if _FIRST_KEY.fullmatch(field) and field not in fields)
+    plain = askable(optional, fields)
     if value in {b"null", b"false"}:
-        return _plan_forced(span, fields, plain if may_force else ())
+        wanted = forced(fields, plain if may_force else ())
+        return Payload(span, value=_array(wanted), is_forced=True) if wanted else Payload(span)
     if not (fields or plain):
         return Payload(span)
     try:
@@ -86,14 +84,6 @@ def plan_payload(
         if fields:
             raise
         return Payload(span)
-
-
-def _plan_forced(span: Span | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    """For a client that wants no payload: all that comes is ours."""
-    if not all(_FIRST_KEY.fullmatch(field) for field in fields):
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
-    wanted = (*fields, *optional)
-    return Payload(span, value=_array(wanted), is_forced=True) if wanted else Payload(span)
 
 
 def _plan_chosen(text: bytes, span: Span | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
@@ -106,36 +96,21 @@ def _plan_chosen(text: bytes, span: Span | None, fields: Sequence[str], optional
     if found.keys() == {"include"}:
         return _plan_include(text, (found["include"].value, found["include"].end), fields, optional)
     if found.keys() == {"exclude"}:
-        hidden = _first_keys(text, (found["exclude"].value, found["exclude"].end), fields)
-        if not hidden.keys() & set(fields):
-            return Payload(span)  # whatever of the optional keys it spares comes by itself
+        check_shown(_paths(text, (found["exclude"].value, found["exclude"].end)), fields)
+        return Payload(span)  # whatever of the optional keys it spares comes by itself
     raise Unsupported(Reason.PAYLOAD_SELECTOR)
 
 
 def _plan_include(text: bytes, span: Span, fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    chosen = _first_keys(text, span, (*fields, *optional))
-    if any(not chosen.get(field, True) for field in fields):  # a part of it is chosen: the rest could not be told apart
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
-    missing = tuple(field for field in (*fields, *optional) if field not in chosen)
-    if not missing:
-        return Payload(span)
-    if not all(_FIRST_KEY.fullmatch(field) for field in missing):
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
-    return Payload(span, value=_appended(text, span, missing), added=missing)
+    added = missing(_paths(text, span), fields, optional)
+    return Payload(span, value=_appended(text, span, added), added=added) if added else Payload(span)
 
 
-def _first_keys(text: bytes, span: Span, fields: Sequence[str]) -> dict[str, bool]:
-    """The first key of each path in a list -> whether the path is that key and nothing more. Raises Unsupported."""
+def _paths(text: bytes, span: Span) -> tuple[str, ...]:
     paths = _strings(text, span)
     if paths is None:
         raise Unsupported(Reason.PAYLOAD_SELECTOR)
-    found: dict[str, bool] = {}
-    for path in paths:
-        first = _FIRST_KEY.match(path)
-        if first is None or (path in fields and first[0] != path):  # quoted, or a key that reads like a path
-            raise Unsupported(Reason.PAYLOAD_SELECTOR)
-        found[first[0]] = found.get(first[0], False) or first[0] == path
-    return found
+    return paths
 
 
 def _strings(text: bytes, span: Span | None) -> tuple[str, ...] | None:

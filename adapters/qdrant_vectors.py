@@ -6,7 +6,6 @@ object of names in random order; it may be empty, null or absent. All of that di
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,9 +15,8 @@ import numpy.typing as npt
 from vecsieve.adapters.json_floats import Row, decode_matrix, stack
 from vecsieve.adapters.json_spans import Span, members
 from vecsieve.adapters.json_sparse import numbers, sparse_matrix
-
-# Cosine collections return normalised vectors; float16 and turbo4 storage leave about this much slack.
-UNIT_TOLERANCE = 1e-3
+from vecsieve.adapters.qdrant_ranking import Kind, Shape, best
+from vecsieve.adapters.vector_lengths import measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +45,13 @@ def named(text: bytes, span: Span) -> dict[str, Span]:
 
 
 def find_best(text: bytes, points: Sequence[Mapping[str, Span]], prefers: str) -> str | None:
-    """The name to compare by when all vectors were asked for.
-
-    The only dense one, else the unnamed if dense, else the dense one with the fewest dimensions, else ``prefers`` (what
-    the query itself searches), else the first sparse, else the first multivector, names in order.
-    """
-    first: dict[str, bytes] = {}
+    """The name to compare by when all vectors were asked for."""
+    first: dict[str, Shape] = {}
     for point in points:
         for name, (start, end) in point.items():
-            first.setdefault(name, text[start:end])
-    dense = {name: value.count(b",") for name, value in first.items() if _is_dense(value)}
-    if "" in dense:
-        return ""
-    if dense:
-        return min(dense, key=lambda name: (dense[name], name))
-    if prefers in first:
-        return prefers
-    return min(first, key=lambda name: (not first[name].startswith(b"{"), name), default=None)
+            if name not in first:
+                first[name] = _shape(text[start:end])
+    return best(first, prefers)
 
 
 def compare(values: Sequence[bytes | None]) -> Compared:
@@ -78,17 +66,14 @@ def compare(values: Sequence[bytes | None]) -> Compared:
 
 
 def _measured(vectors: npt.NDArray[np.float32], proven: tuple[bool, ...]) -> Compared:
-    """Count the rows that cannot be used, and see whether the others are all of unit length."""
-    count, width = vectors.shape
-    if width == 0:
-        return Compared(vectors, unusable=count, magnitude=False, proven=proven)
-    with np.errstate(over="ignore"):
-        squares = np.einsum("ij,ij->i", vectors, vectors).tolist()
-    # A list from here on: on a handful of numbers each numpy call costs 5 to 10 microseconds where caches are cold.
-    usable = [square for square in squares if not math.isnan(square)]
-    lengths = [math.sqrt(square) for square in usable if square > 0.0]
-    magnitude = bool(lengths) and max(max(lengths) - 1.0, 1.0 - min(lengths)) > UNIT_TOLERANCE
-    return Compared(vectors, unusable=count - len(usable), magnitude=magnitude, proven=proven)
+    unusable, magnitude = measured(vectors)
+    return Compared(vectors, unusable=unusable, magnitude=magnitude, proven=proven)
+
+
+def _shape(value: bytes) -> Shape:
+    if _is_dense(value):
+        return Shape(Kind.DENSE, value.count(b","))
+    return Shape(Kind.SPARSE if value.startswith(b"{") else Kind.MULTI)
 
 
 def _is_dense(value: bytes) -> bool:

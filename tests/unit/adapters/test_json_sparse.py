@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters import json_sparse
 from vecsieve.adapters.json_sparse import numbers, sparse_matrix
 
 
@@ -59,14 +58,6 @@ def test_products_of_the_rows_are_those_of_the_sparse_vectors(rows: list[dict[in
     matrix = sparse_matrix([sparse(list(row), list(row.values())) for row in rows]).astype(np.float64)
     expected = [[sum(a[key] * b[key] for key in a.keys() & b.keys()) for b in rows] for a in rows]
     np.testing.assert_allclose(matrix @ matrix.T, expected, atol=1e-4)
-
-
-def test_vectors_too_wide_for_a_matrix_have_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    width = json_sparse.MAX_SPARSE_WIDTH
-    assert sparse_matrix([sparse(list(range(width)), [1.0] * width)]).shape == (1, width)
-    assert sparse_matrix([sparse(list(range(width + 1)), [1.0] * (width + 1))]).shape == (1, 0)
-    monkeypatch.setattr(json_sparse, "MAX_SPARSE_CELLS", 3)
-    assert sparse_matrix([sparse([1, 2], [1.0, 1.0])] * 2).shape == (2, 0)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"[1", b"[1,[2]]", b"[[1],[2,3]]", b"[null]", b'["1"]', b"[true]", b"{}"])

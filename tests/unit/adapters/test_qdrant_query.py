@@ -7,7 +7,8 @@ import pytest
 
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.json_spans import members, whole
-from vecsieve.adapters.qdrant_query import MAX_PREFETCH_DEPTH, Kind, Ranking, of_query, of_reference, of_search
+from vecsieve.adapters.qdrant_query import of_query, of_reference, of_search
+from vecsieve.adapters.qdrant_ranking import MAX_PREFETCH_DEPTH, Kind, Ranking
 
 SPARSE = {"indices": [1], "values": [0.5]}
 
