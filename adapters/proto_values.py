@@ -1,7 +1,7 @@
 """Protobuf's JSON-like values as canonical JSON: keys in order, no white space, numbers as REST writes them.
 
 Rule of this file: what cannot be spelled with certainty is a ValueError, never a guess. Qdrant's ``Value`` and Google's hold
-the same things under different numbers; everything around them (struct, list, map entry) is alike.
+the same things under different numbers; everything around them (struct, list) is alike.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 import orjson
 
-from vecsieve.adapters.proto_wire import FIXED64, LENGTH, VARINT, Field, Span, fields, only, text, unsigned, varint
+from vecsieve.adapters.proto_maps import entry
+from vecsieve.adapters.proto_wire import FIXED64, LENGTH, VARINT, Field, Span, fields, text, unsigned
 
 
 class Kind(Enum):
@@ -39,11 +40,8 @@ GOOGLE: Mapping[int, Kind] = MappingProxyType(
 
 _WIRES = {Kind.NULL: VARINT, Kind.INTEGER: VARINT, Kind.BOOL: VARINT, Kind.DOUBLE: FIXED64, Kind.NUMBER: FIXED64}
 
-# Struct.fields and ListValue.values; the members of a map's entry.
+# Struct.fields and ListValue.values.
 _MEMBERS = _ELEMENTS = 1
-_KEY, _VALUE = 1, 2
-_KEY_TAG = _KEY << 3 | LENGTH
-_VALUE_TAG = _VALUE << 3 | LENGTH
 
 # Every integer up to here is a double of its own.
 _EXACT = 2.0**53
@@ -67,26 +65,6 @@ def chosen(
             found[key] = value
     spans = [found.get(name.encode(errors="surrogatepass")) for name in names]
     return tuple(None if span is None else as_json(data, span, kinds) for span in spans)
-
-
-def entry(data: bytes, field: Field) -> tuple[bytes, Span]:
-    """The key of a map's entry, and where its value stands (an empty span where it has none). Raises ValueError.
-
-    Servers write the key, then the value; such an entry is proven without walking it (a third of the time).
-    """
-    if field.wire != LENGTH:
-        raise ValueError(f"map entry at byte {field.start} is of wire type {field.wire}")
-    at, end = field.span
-    # A length below 128 is one byte.
-    if end - at >= 4 and data[at] == _KEY_TAG and data[at + 1] < 0x80:
-        behind = at + 2 + data[at + 1]
-        if behind + 1 < end and data[behind] == _VALUE_TAG:
-            size, value = varint(data, behind + 1, end)
-            if value + size == end:
-                return data[at + 2 : behind], (value, end)
-    found = fields(data, field.span)
-    key, inner = only(found, _KEY, LENGTH), only(found, _VALUE, LENGTH)
-    return (b"" if key is None else data[key.value : key.end]), (end, end) if inner is None else inner.span
 
 
 def as_json(data: bytes, span: Span, kinds: Mapping[int, Kind]) -> bytes:
