@@ -119,8 +119,8 @@ def _of_pinecone(settings: Settings) -> Iterator[Contradiction]:
 def _of_indexes(settings: Settings) -> Iterator[Contradiction]:
     """Indexes that the settings name, and the ports they stand behind."""
     own, ports = settings.pinecone, _own_ports(settings)
-    named = {_index_port(port): url for port, url in sorted(own.index_ports.items())}
-    fixed = {} if own.index_host is None else {("pinecone", "index_host"): own.index_host}
+    named: dict[Path, str] = {_index_port(port): url for port, url in sorted(own.index_ports.items())}
+    fixed: dict[Path, str] = {} if own.index_host is None else {("pinecone", "index_host"): own.index_host}
     for place, url in {**fixed, **named}.items():
         for port in ports:
             if parse_upstream(url).leads_to(port.address):

@@ -173,7 +173,8 @@ async def test_a_description_that_breaks_off_is_answered_in_the_services_shape()
     async with FaultyUpstream(script) as upstream, in_front(upstream) as proxy:
         answer = await one(proxy.port, b"GET /indexes/docs HTTP/1.1\r\nHost: vs\r\n\r\n")
     assert answer.status == 502
-    assert json.loads(answer.body) == {"code": 14, "message": "The database broke off its answer", "details": []}
+    words = {"code": "UNAVAILABLE", "message": "The database broke off its answer"}
+    assert json.loads(answer.body) == {"status": 502, "error": words}
     assert answer.header(b"x-vecsieve-origin") == b"proxy"
 
 
