@@ -2,8 +2,13 @@
 
 ```
 server        start and stop: `serve`, `Emulator`
-rest          HTTP in, bytes out: which index, which version, the key, the headers of the edge
+rest          HTTP in, bytes out: which index, which version, which call
 routes        paths, each with the call that answers it and the API versions that have it
+grpc_server   a gRPC port
+grpc_service  messages in, messages out, for one index
+grpc_methods  methods, each with the path that it is over REST
+grpc_messages what the messages are, and the JSON they stand for
+edge          the key, and the headers of every answer
 project       the indexes, and where each of them can be reached
 store         one index's namespaces and records
 ```
@@ -12,5 +17,5 @@ Calls: `queries`, `vectors`, `listing`, `namespaces`, `records`, `documents`, `d
 `errors`, `versions`, `calls`.
 
 What is known of the service comes from its public descriptions, its clients' models and bodies other people published; what
-is only inferred says so where it stands. Not served: collections, backups, imports, inference on its own, gRPC.
+is only inferred says so where it stands. Not served: collections, backups, imports, inference on its own.
 """

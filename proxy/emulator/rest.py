@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -12,6 +10,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 from vecsieve.proxy.emulator.calls import Answer, Call, Limits
+from vecsieve.proxy.emulator.edge import Edge
 from vecsieve.proxy.emulator.errors import NOT_FOUND, Refusal
 from vecsieve.proxy.emulator.project import Project
 from vecsieve.proxy.emulator.routes import CONTROL, DATA, Route, find_route
@@ -27,14 +26,11 @@ _GONE = Answer(body=Refusal(NOT_FOUND, "Index not found").as_status(), status=40
 class Rest:
     """Answers every request of one project. `label_at` tells which index has a port for itself."""
 
-    def __init__(
-        self, project: Project, label_at: Callable[[int], str | None], *, api_key: str | None, limits: Limits
-    ) -> None:
+    def __init__(self, project: Project, label_at: Callable[[int], str | None], *, edge: Edge, limits: Limits) -> None:
         self._project = project
         self._label_at = label_at
-        self._api_key = api_key
+        self._edge = edge
         self._limits = limits
-        self._numbers = itertools.count(1)
 
     def app(self) -> web.Application:
         """The application of every listener."""
@@ -44,7 +40,7 @@ class Rest:
 
     async def answer(self, request: web.Request) -> web.Response:
         """The response to one request."""
-        reason = self._rejected(request.headers.get("Api-Key"))
+        reason = self._edge.rejected(request.headers.get("Api-Key"))
         if reason is not None:
             return _response(
                 Answer(body=b"Unauthorized", status=401, headers={"x-pinecone-auth-rejected-reason": reason}),
@@ -61,19 +57,11 @@ class Rest:
         label = self._label_of(request)
         if label is None:
             answer = _answered(CONTROL, self._project, request.method, raw_path, call)
-            return _response(answer, self._edge_headers(has_id=True))
+            return _response(answer, self._headers(has_id=True))
         index = self._project.labelled(label)
         answer = _GONE if index is None else _answered(DATA, index, request.method, raw_path, call)
         # Documents carry no request id, say the clients that read it.
-        return _response(answer, self._edge_headers(has_id="/documents/" not in raw_path))
-
-    def _rejected(self, given: str | None) -> str | None:
-        """Why a key is not taken; None when it is. Without a key of its own the emulator takes any."""
-        if not given:
-            return "Missing API key"
-        if self._api_key is not None and not hmac.compare_digest(given.encode(), self._api_key.encode()):
-            return "Wrong API key"
-        return None
+        return _response(answer, self._headers(has_id="/documents/" not in raw_path))
 
     def _label_of(self, request: web.Request) -> str | None:
         """Which index: by the port it came in on, else by the host it was sent to. None for the control plane."""
@@ -82,16 +70,8 @@ class Rest:
         label = request.headers.get("Host", "").split(".")[0].lower()
         return self._label_at(port) or (label if self._project.labelled(label) is not None else None)
 
-    def _edge_headers(self, *, has_id: bool) -> dict[str, str]:
-        """What Envoy adds. The times are made up, the id is a number: an emulator that is asked twice says the same."""
-        identity = {"x-pinecone-request-id": f"{next(self._numbers):016d}"} if has_id else {}
-        return {
-            "content-type": "application/json",
-            **identity,
-            "x-pinecone-request-latency-ms": "1",
-            "x-pinecone-response-duration-ms": "2",
-            "x-envoy-upstream-service-time": "2",
-        }
+    def _headers(self, *, has_id: bool) -> dict[str, str]:
+        return {"content-type": "application/json", **self._edge.headers(has_id=has_id)}
 
 
 def _answered(routes: tuple[Route[Target], ...], target: Target, method: str, raw_path: str, call: Call) -> Answer:

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pytest
+
+from support.emulated import index
+from vecsieve.proxy.emulator.calls import Limits
+from vecsieve.proxy.emulator.edge import Edge
+from vecsieve.proxy.emulator.grpc_messages import as_bytes
+from vecsieve.proxy.emulator.grpc_server import GrpcServer
+from vecsieve.proxy.emulator.grpc_service import Service
+
+KEY = (("api-key", "k"), ("x-pinecone-api-version", "2026-04"))
+
+
+def service() -> Service:
+    made = index(dimension=20_000)
+    return Service(lambda: made, Edge(None), Limits(upsert=2**40, result=2**40))
+
+
+async def test_who_connects_before_the_start_waits_and_is_answered() -> None:
+    server = GrpcServer(service(), "127.0.0.1")
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        method: Any = channel.unary_unary("/VectorService/DescribeIndexStats")
+        call = method(b"", metadata=KEY, timeout=10, wait_for_ready=True)
+        await server.start()
+        assert await call
+    await server.close()
+
+
+async def test_messages_above_grpcs_own_limit_of_four_megabytes_pass_both_ways() -> None:
+    server = GrpcServer(service(), "127.0.0.1")
+    await server.start()
+    vectors = [{"id": str(number), "values": [number + 1.0] * 20_000} for number in range(80)]
+    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options=options) as channel:
+        upsert: Any = channel.unary_unary("/VectorService/Upsert")
+        sent = as_bytes("UpsertRequest", {"vectors": vectors})
+        assert len(sent) > 6_000_000
+        assert await upsert(sent, metadata=KEY, timeout=30) == b"\x08\x50"
+        fetch: Any = channel.unary_unary("/VectorService/Fetch")
+        request = as_bytes("FetchRequest", {"ids": [one["id"] for one in vectors]})
+        assert len(await fetch(request, metadata=KEY, timeout=30)) > 6_000_000
+    await server.close()
+
+
+async def test_a_host_that_is_not_here_is_an_error() -> None:
+    with pytest.raises(RuntimeError):
+        GrpcServer(service(), "203.0.113.1")
