@@ -56,4 +56,6 @@ class TlsSettings(Model):
     certificate: Annotated[str | None, NoneWord] = Field(
         default=None, description="file with the certificate and its chain (PEM); none: plain"
     )
-    key: Annotated[str | None, NoneWord] = Field(default=None, description="file with its private key (PEM), unencrypted")
+    key: Annotated[str | None, NoneWord] = Field(
+        default=None, description="file with its private key (PEM), unencrypted"
+    )

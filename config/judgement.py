@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from vecsieve.config.contradictions import Contradiction, of_policy, of_rules, of_settings
+from vecsieve.config.contradiction import Contradiction
+from vecsieve.config.contradictions import of_policy, of_rules, of_settings
 from vecsieve.config.findings import pruned, validated
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import composed, own_members

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from vecsieve.config.backends import with_defaults
+from vecsieve.config.grpc import GrpcSettings, TlsSettings
 from vecsieve.config.model import Model, NoneWord
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.values import (
@@ -220,7 +221,9 @@ class Settings(Model):
     report_header: bool = Field(
         default=True, description="one response header on intercepted answers says what was done"
     )
+    tls: TlsSettings = TlsSettings()
     upstream: UpstreamSettings = UpstreamSettings()
+    grpc: GrpcSettings = GrpcSettings()
     pinecone: PineconeSettings = PineconeSettings()
     limits: LimitSettings = LimitSettings()
     shadow: ShadowSettings = ShadowSettings()

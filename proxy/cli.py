@@ -58,6 +58,12 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
         list[str] | None, typer.Option(help="Pinecone: PORT=HOST, a port for one index; repeatable.")
     ] = None,
     listen: Annotated[str | None, typer.Option(help="host:port for clients; port 0 picks one.")] = None,
+    grpc_listen: Annotated[
+        str | None, typer.Option(help="host:port for gRPC clients; port 0 picks one.", show_default=False)
+    ] = None,
+    grpc_upstream: Annotated[
+        str | None, typer.Option(help="Where gRPC calls go: host:port, https://host:port for TLS.", show_default=False)
+    ] = None,
     admin: Annotated[str | None, typer.Option(help="host:port for health and metrics.")] = None,
     mode: Annotated[ModeFlag | None, typer.Option(help="Overrides every policy's mode.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes sharing the listening socket.")] = None,
@@ -73,6 +79,8 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
         "pinecone.index_host": index_host,
         "pinecone.index_ports": None if not index_port else _index_ports(index_port),
         "listen": listen,
+        "grpc.listen": grpc_listen,
+        "grpc.upstream": grpc_upstream,
         "admin": admin,
         "mode": None if mode is None else mode.value,
         "workers": workers,
@@ -99,11 +107,14 @@ def _index_ports(texts: list[str]) -> dict[str, str]:
 def embedded(
     listen: Annotated[str, typer.Option(help="host:port; port 0 picks one.")] = "127.0.0.1:6333",
     path: Annotated[Path | None, typer.Option(help="Keep the data here; without it nothing is kept.")] = None,
+    grpc_listen: Annotated[
+        str | None, typer.Option(help="host:port for gRPC; port 0 picks one, without it there is none.")
+    ] = None,
 ) -> None:
     """Run the embedded Qdrant-compatible server, alone."""
     from vecsieve.proxy.embedded.server import run
 
-    run(listen=listen, path=path)
+    run(listen=listen, path=path, grpc_listen=grpc_listen)
 
 
 @app.command()

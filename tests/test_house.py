@@ -28,6 +28,7 @@ ALLOWED = {
 # server load the official client and the engine inside functions, so that `serve` starts without them.
 SHELL = NUMERIC | {
     "aiohttp",
+    "grpc",
     "multidict",
     "msgspec",
     "orjson",
@@ -39,7 +40,7 @@ SHELL = NUMERIC | {
     "vecsieve",
     "yarl",
 }
-LAZY = {"qdrant_client", "qdrant_edge"}
+LAZY = {"google", "qdrant_client", "qdrant_edge"}
 IMPURE_MODULES = {"asyncio", "time", "logging", "socket", "threading", "random", "os", "prometheus_client", "aiohttp"}
 FENCES = {"proxy/fence.py", "proxy/cli.py"}
 

@@ -18,6 +18,7 @@ COUNT = "a whole number from 1 to 2147483647"
 INDEX = "the host of an index such as docs-abc123.svc.aped-4627-b74a.pinecone.io, http(s)://host:port or none"
 HOSTS = "a list of host names such as *.example.com, each once, perhaps with a port, * within one label"
 PUBLIC = "http or https, host and perhaps port and path such as https://vecsieve.example.com or none"
+GRPC = "host:port such as 127.0.0.1:6334, https://host:port for TLS, without credentials or path or none"
 PORTS = "a mapping from ports, 1 to 65535, to hosts of indexes such as 8101: docs-abc123.svc.aped-4627-b74a.pinecone.io"
 SECONDS = "a number above 0, at most 86400"
 HIDDEN = "a rule that can be reached: rules[0] matches all that it matches"
@@ -101,6 +102,21 @@ MESSAGES = {
     "half_a_surrogate_pair": [
         "policy.text_fields[0]: wanted text; saw half of a surrogate pair on line 1",
     ],
+    "grpc": [
+        f'grpc.upstream: wanted {GRPC}; saw "ftp://127.0.0.1:6334"',
+        "grpc.connections: wanted a whole number from 1 to 64; saw 0",
+        'admin: wanted another port than listen (127.0.0.1:6343); saw "127.0.0.1:6343"',
+        'grpc.listen: wanted another port than listen (127.0.0.1:6343); saw "127.0.0.1:6343"',
+        'grpc.listen: wanted another port than admin (127.0.0.1:6343); saw "127.0.0.1:6343"',
+        "tls.key: wanted a file, because tls.certificate is given; saw none",
+    ],
+    "grpc_to_ourselves": [
+        'grpc.upstream: wanted the database: listen (127.0.0.1:6343) is VecSieve itself; saw "http://localhost:6343"',
+        "tls.certificate: wanted a file, because tls.key is given; saw none",
+    ],
+    "grpc_to_nowhere": [
+        "grpc.upstream: wanted where gRPC calls go, because grpc.listen is 127.0.0.1:6344; saw none",
+    ],
     "index_ports": [
         f'pinecone.index_ports.0: wanted {PORTS}; saw "0"',
         f'pinecone.index_ports.http: wanted {PORTS}; saw "http"',
@@ -109,6 +125,8 @@ MESSAGES = {
         f'pinecone.index_ports.8101: wanted {PORTS}; saw "ftp://docs-abc123.svc.aped-4627-b74a.pinecone.io"',
         f"pinecone.index_ports.8102: wanted {PORTS}; saw 5",
         f'pinecone.index_ports.8103: wanted {PORTS}; saw "https://***@docs-abc123.svc.aped-4627-b74a.pinecone.io"',
+        "pinecone.index_ports.8104: wanted another port than listen (127.0.0.1:8104); saw 8104",
+        "pinecone.index_ports.9464: wanted another port than admin (127.0.0.1:9464); saw 9464",
         (
             "pinecone.index_host: wanted an index: pinecone.index_ports.8107 (127.0.0.1:8107) is VecSieve itself; "
             'saw "http://localhost:8107"'
@@ -117,8 +135,6 @@ MESSAGES = {
             "pinecone.index_ports.8106: wanted an index: pinecone.index_ports.8105 (127.0.0.1:8105) is VecSieve itself; "
             'saw "http://127.0.0.1:8105"'
         ),
-        "pinecone.index_ports.8104: wanted another port than listen (127.0.0.1:8104); saw 8104",
-        "pinecone.index_ports.9464: wanted another port than admin (127.0.0.1:9464); saw 9464",
         (
             "pinecone.index_ports.8105: wanted another index than pinecone.index_ports.8104 has; "
             'saw "https://A.svc.aped-4627-b74a.pinecone.io"'
