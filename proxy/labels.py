@@ -189,6 +189,7 @@ class Looked(StrEnum):
     RESET = "reset"  # connect failure, reset or cut before the whole reply was in
     TOO_LARGE = "too_large"  # the reply passed its byte cap
     MALFORMED = "malformed"
+    BREAKER = "breaker"  # not sent: too many failed
 
 
 class Divergence(StrEnum):

@@ -31,7 +31,7 @@ from vecsieve.proxy.exchange import (
 from vecsieve.proxy.fence import first_standing
 from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, Stage, UpstreamError
 from vecsieve.proxy.learned import Learned
-from vecsieve.proxy.looking import look_of
+from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
@@ -51,6 +51,7 @@ class Surroundings:
     appetite: Appetite
     egress: Egress
     patience: Patience
+    looking: Looking
     metrics: Metrics
     recent: Recent
     clock: Clock
@@ -139,7 +140,7 @@ class Ladder:
 
         try:
             cap = self._around.learned.cap(exchange.operation)
-            look = look_of(exchange, seen, self._around.metrics, self._around.clock)
+            look = self._around.looking.of(exchange, seen)
             body = await self._searcher.improve(attempt, fetch, cap=cap, look=look)
             self._around.appetite.saw(attempt, cap=cap)
         except Passed:

@@ -1,11 +1,16 @@
-"""How the lookups of a search go out on its transport, in what the search has left of its time, and what they cost."""
+"""How the lookups of a search go out on its transport, in what the search has left of its time, and what they cost.
+
+A breaker of their own ends them for a while when they keep failing: each would be waited for, and paid for, in vain.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from vecsieve.adapters.second_step import Lookup
+from vecsieve.proxy.breaker import Breaker
 from vecsieve.proxy.exchange import Lost, Refused, Seen
 from vecsieve.proxy.labels import AttemptKind, FailOpen, Looked
 from vecsieve.proxy.metrics import Metrics
@@ -28,35 +33,51 @@ class LooksUp(Protocol):
         ...
 
 
-def look_of(exchange: object, seen: Seen, metrics: Metrics, clock: Clock) -> Look | None:
-    """What sends an exchange's lookups; None where its transport cannot."""
-    if not isinstance(exchange, LooksUp):
-        return None
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """The lookups of a process. ``breaker``: theirs alone, so that searches are widened whatever becomes of them."""
 
-    async def look(lookup: Lookup) -> bytes:
-        started = clock()
+    breaker: Breaker
+    metrics: Metrics
+    clock: Clock
+
+    def of(self, exchange: object, seen: Seen) -> Look | None:
+        """What sends an exchange's lookups; None where its transport cannot."""
+        if not isinstance(exchange, LooksUp):
+            return None
+
+        async def look(lookup: Lookup) -> bytes:
+            return await self._look(exchange, seen, lookup)
+
+        return look
+
+    async def _look(self, exchange: LooksUp, seen: Seen, lookup: Lookup) -> bytes:
+        started = self.clock()
+        if started >= seen.deadline:
+            raise LookupFailed(Looked.TIMEOUT)
+        if not self.breaker.allow():
+            raise LookupFailed(Looked.BREAKER)
         try:
-            return await _sent(exchange, lookup, received, seconds=seen.deadline - started)
+            body = await exchange.look_up(lookup, seconds=seen.deadline - started)
+        except Lost as lost:
+            self._failed(seen, lost.received_bytes)
+            raise LookupFailed(_LOOKED_BY.get(lost.reason, Looked.RESET)) from lost
+        except Refused as refused:
+            self._failed(seen, len(refused.words))
+            raise LookupFailed(Looked.STATUS) from refused
+        except asyncio.CancelledError:
+            self.breaker.abandoned()
+            raise
         finally:
-            metrics.upstream_done(AttemptKind.LOOKUP, clock() - started)
+            self.metrics.upstream_done(AttemptKind.LOOKUP, self.clock() - started)
+        self.breaker.succeeded()
+        self._received(seen, len(body))
+        return body
 
-    def received(size: int) -> None:
-        metrics.received(size)
+    def _failed(self, seen: Seen, received_bytes: int) -> None:
+        self.breaker.failed()
+        self._received(seen, received_bytes)
+
+    def _received(self, seen: Seen, size: int) -> None:
+        self.metrics.received(size)
         seen.received_bytes += size
-
-    return look
-
-
-async def _sent(exchange: LooksUp, lookup: Lookup, received: Callable[[int], None], *, seconds: float) -> bytes:
-    if seconds <= 0:
-        raise LookupFailed(Looked.TIMEOUT)
-    try:
-        body = await exchange.look_up(lookup, seconds=seconds)
-    except Lost as lost:
-        received(lost.received_bytes)
-        raise LookupFailed(_LOOKED_BY.get(lost.reason, Looked.RESET)) from lost
-    except Refused as refused:
-        received(len(refused.words))
-        raise LookupFailed(Looked.STATUS) from refused
-    received(len(body))
-    return body

@@ -27,6 +27,7 @@ from vecsieve.proxy.http.writes import Writes
 from vecsieve.proxy.ladder import Ladder, Surroundings
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.log import Access
+from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.overhearing import Overhearing
@@ -59,6 +60,7 @@ class Process:
         self._upstream = Upstream(settings.upstream, events=events, may_be_private=routes.may_be_private)
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
+        self._looking = Looking(Breaker(clock, jitter=spread(seed)), metrics, clock)
         self.tally = Tally(metrics, log=log, clock=clock)
         self.recent = Recent(settings.explain.keep, now=time.time)
         self._workers = workers
@@ -102,6 +104,7 @@ class Process:
             appetite=Appetite(),
             egress=self.egress,
             patience=Patience(longest_seconds=limits.attempt_timeout_seconds),
+            looking=self._looking,
             metrics=metrics,
             recent=self.recent,
             clock=time.monotonic,
