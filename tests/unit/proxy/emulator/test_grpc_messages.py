@@ -21,7 +21,7 @@ DESCRIBED = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / "pinecone" / "pi
 
 
 def sent(name: str, **fields: Any) -> bytes:
-    return message_type(name)(**fields).SerializeToString()
+    return bytes(message_type(name)(**fields).SerializeToString())
 
 
 def test_only_what_is_set_is_in_the_object() -> None:
