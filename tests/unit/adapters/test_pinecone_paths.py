@@ -50,6 +50,24 @@ def test_each_ranked_search_is_named_in_every_form_that_clients_send(path: str, 
 
 
 @pytest.mark.parametrize(
+    ("path", "partition"),
+    [
+        ("/query", ""),
+        ("/records/namespaces/ns/search", "ns"),
+        ("//records/namespaces/a%2Fb%20c%25d/search", "a%2Fb%20c%25d"),
+        ("/records/namespaces/a/b%20c%d/search", "a/b%20c%d"),
+        ("/records/namespaces//search", ""),
+        ("/records/namespaces/search/search", "search"),
+        ("/namespaces/ns/documents/search", "ns"),
+    ],
+)
+def test_the_namespace_in_a_path_is_kept_as_it_is_spelled(path: str, partition: str) -> None:
+    operation = classify(RequestHead(method="POST", path=path))
+    assert operation is not None
+    assert operation.partition == partition
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "",

@@ -24,6 +24,7 @@ from vecsieve.proxy.labels import (
     FailOpen,
     Guard,
     LocalError,
+    Looked,
     OperationName,
     Origin,
     Outcome,
@@ -207,6 +208,21 @@ def test_a_batch_is_one_call_with_several_searches_in_its_histograms(
     assert found.total("vecsieve_searches_total") == 1
     assert found.value("vecsieve_candidates_count", backend) == 2
     assert found.value("vecsieve_collapsed_ratio_count", backend) == 1, "an empty pool has no ratio"
+
+
+@pytest.mark.parametrize("looked", Looked)
+def test_a_second_step_counts_what_became_of_it_and_what_it_cost(registry: CollectorRegistry, looked: Looked) -> None:
+    Metrics(registry, backend="pinecone").looked_up(looked, 7)
+    found = scrape(registry)
+    backend = {"backend": "pinecone"}
+    assert found.value("vecsieve_lookups_total", {**backend, "result": looked}) == 1
+    assert found.total("vecsieve_lookups_total") == 1
+    assert found.value("vecsieve_extra_read_units_total", backend) == 7
+
+
+def test_where_no_adapter_has_a_second_step_it_has_no_series(metrics: Metrics, registry: CollectorRegistry) -> None:
+    exercise(metrics)
+    assert "lookup" not in "".join(line for line in scrape(registry).text.splitlines() if not line.startswith("#"))
 
 
 @pytest.mark.parametrize("recall", Recall)

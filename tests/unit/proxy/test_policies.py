@@ -219,6 +219,11 @@ def test_any_globs_decide_as_fnmatchcase_does(patterns: list[str], name: str) ->
     assert made.resolve("qdrant", name).vector == expected
 
 
+def test_vectors_are_looked_up_only_where_a_policy_says_so() -> None:
+    made = policies(backend="pinecone", rules=({"collection": "texts", "policy": {"fetch": {"integrated": "fetch"}}},))
+    assert [made.resolve("pinecone", name).fetch.lookups for name in ("texts", "other")] == [True, False]
+
+
 def test_pools_are_adaptive_where_reply_bytes_are_billed_unless_said_otherwise() -> None:
     def is_adaptive(**members: object) -> bool:
         made = Policies(Settings.model_validate(members))

@@ -15,7 +15,7 @@ from support.pools import planted, pool
 from support.reports import FIGURES, REPORT, report_of
 from support.selections import selection
 from vecsieve.adapters.contract import Pool, Reason, Search
-from vecsieve.proxy.labels import Bypass, Collapse, FailOpen, Guard, Outcome
+from vecsieve.proxy.labels import Bypass, Collapse, FailOpen, Guard, Looked, Outcome
 from vecsieve.proxy.report import REPORT_HEADER, Figures, figures, header_value
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
@@ -42,6 +42,13 @@ def test_every_header_value_follows_the_grammar_and_reads_back(
     assert found is not None
     assert [int(number) for number in found.groups()[:4]] == [pool, clusters, returned, collapsed]
     assert float(found[5]) == pytest.approx(max(0.0, total - upstream) * 1000, abs=0.051)
+
+
+@given(COUNTS, st.sampled_from(Looked))
+def test_a_call_with_lookups_says_behind_the_five_what_they_cost(units: int, looked: Looked) -> None:
+    """Invariant: the value without lookups, and one more member with the report's own number, zero included."""
+    report = replace(REPORT, looked=looked, extra_read_units=units)
+    assert header_value(report) == f"{header_value(REPORT)};extra_read_units={units}"
 
 
 def test_a_call_of_several_searches_reports_their_sums() -> None:
