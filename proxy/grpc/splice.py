@@ -1,0 +1,184 @@
+"""Two connections tied into one: what the client sends reaches the gRPC server byte for byte, and back.
+
+Whoever takes too slowly stops the other from being read, so that a splice never holds more than the buffers of two
+sockets. The end of one direction, a close and a reset are carried over as what they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from typing import cast
+
+from vecsieve.proxy.grpc.guests import Guests
+from vecsieve.proxy.grpc.inner_socket import InnerSocket
+
+LOGGER = logging.getLogger("vecsieve.grpc")
+# The server is in this process: it lets in at once, or its backlog is full, or it is gone.
+CONNECT_SECONDS = 2.0
+# Once one side has ended, gRPC has nothing more to say; the other may take what is left, as long as nginx lets it
+# (lingering_timeout 5 s, lingering_time 30 s).
+LAST_WORDS_SECONDS = 10.0
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
+
+
+class Splice:
+    """One client connection and its way in. Make it, enter it as a guest, then ``begin``."""
+
+    __slots__ = ("_client", "_connecting", "_guests", "_inner", "_last_words")
+
+    def __init__(self, client: asyncio.Transport, guests: Guests) -> None:
+        self._guests = guests
+        self._client, self._inner = _End(self), _End(self)
+        self._client.other, self._inner.other = self._inner, self._client
+        self._client.transport = client
+        self._connecting: asyncio.Task[None] | None = None
+        self._last_words: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Never: only the gRPC server knows, and it says goodbye itself."""
+        return False
+
+    @property
+    def may_finish(self) -> bool:
+        """Calls may be under way."""
+        return True
+
+    def leave(self) -> None:
+        """Not asked of a connection that is never idle."""
+        self.cut()
+
+    def begin(self, read: bytes, inner: InnerSocket) -> None:
+        """Take the client's transport over. ``read``: what it has sent so far."""
+        client = self._client
+        client.hold()
+        assert client.transport is not None  # noqa: S101 - set when it was made
+        client.transport.set_protocol(client)
+        # A client that vanishes without a word would keep its place for ever; aiohttp does the same for HTTP/1.
+        client.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._connecting = self._guests.start(self._connect(read, inner), name="vecsieve-splice")
+
+    async def _connect(self, read: bytes, inner: InnerSocket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                connected = await inner.connect()
+                await loop.create_unix_connection(lambda: self._inner, sock=connected)
+        except OSError as error:  # TimeoutError is one
+            LOGGER.error("a connection could not be handed to the gRPC server: %s", type(error).__name__)  # noqa: TRY400 - a traceback would say less
+            self._client.reset()
+            return
+        self._inner.take(read)
+        if not self._inner.is_full:
+            self._client.go_on()
+
+    def ended(self, end: _End) -> None:
+        """One side will send no more."""
+        self._let_last_words_pass()
+        end.other.finish()
+        if end.other.has_ended:
+            end.close()
+            end.other.close()
+
+    def lost(self, end: _End, error: Exception | None) -> None:
+        """One side is gone."""
+        if end.other.is_gone:
+            self._finish()
+        elif error is None:
+            self._let_last_words_pass()
+            end.other.close()
+        else:
+            end.other.reset()
+
+    def cut(self) -> None:
+        """End both sides now; the client sees a reset, for what it waits for will not come."""
+        self._inner.reset()
+        self._client.reset()
+
+    def _let_last_words_pass(self) -> None:
+        if self._last_words is None:
+            self._last_words = asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self.cut)
+
+    def _finish(self) -> None:
+        if self._last_words is not None:
+            self._last_words.cancel()
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self._guests.leave(self)
+
+
+class _End(asyncio.Protocol):
+    """One of the two connections. Before it is made and after it is lost, whatever is asked of it is nothing."""
+
+    __slots__ = ("_splice", "has_ended", "is_full", "is_lost", "other", "transport")
+    other: _End
+
+    def __init__(self, splice: Splice) -> None:
+        self._splice = splice
+        self.transport: asyncio.Transport | None = None
+        self.is_full = False
+        self.has_ended = False
+        self.is_lost = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether there is no connection: not yet, or no longer."""
+        return self.transport is None or self.is_lost
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.other.take(data)
+
+    def eof_received(self) -> bool:
+        self.has_ended = True
+        self._splice.ended(self)
+        return self.transport is not None and self.transport.can_write_eof()  # TLS has no half-close
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+        self.other.hold()
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self.other.go_on()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+        self._splice.lost(self, exc)
+
+    def take(self, data: bytes) -> None:
+        if (open_ := self._open) is not None:
+            open_.write(data)
+
+    def hold(self) -> None:
+        if (open_ := self._open) is not None:
+            open_.pause_reading()
+
+    def go_on(self) -> None:
+        if (open_ := self._open) is not None:
+            open_.resume_reading()
+
+    def finish(self) -> None:
+        if (open_ := self._open) is not None:
+            open_.write_eof() if open_.can_write_eof() else open_.close()
+
+    def close(self) -> None:
+        if (open_ := self._open) is not None:
+            open_.close()
+
+    def reset(self) -> None:
+        """Close without a farewell: the peer's next read fails instead of ending."""
+        if self.transport is None or self.is_lost:
+            return
+        if not self.transport.is_closing():
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        self.transport.abort()
+
+    @property
+    def _open(self) -> asyncio.Transport | None:
+        return None if self.transport is None or self.transport.is_closing() else self.transport

@@ -1,0 +1,66 @@
+"""What our own ports show a client over TLS: a certificate, and which HTTP may be spoken.
+
+Every error names the setting, the file and what is wrong with it; nothing of a key is ever shown.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from vecsieve.config.problems import Problem, SettingsError
+
+CERTIFICATE = "tls.certificate"
+KEY = "tls.key"
+WANTED = {
+    CERTIFICATE: "a readable PEM file with the certificate, its issuers after it",
+    KEY: "a readable PEM file with the certificate's private key",
+}
+# Whoever offers both (curl, Go's net/http, OkHttp, reqwest) is about to make REST calls, and takes HTTP/1.1; gRPC clients
+# offer h2 alone. In the other order REST calls would come to the gRPC server.
+BOTH = ["http/1.1", "h2"]
+
+
+def server_context(certificate: Path, key: Path, *, with_grpc: bool) -> ssl.SSLContext:
+    """TLS 1.2 or newer for our ports. ``with_grpc``: HTTP/2 may be agreed on. Raises SettingsError."""
+    _check_certificate(certificate, _pem(CERTIFICATE, certificate, marker="-----BEGIN CERTIFICATE-----"))
+    if "ENCRYPTED" in _pem(KEY, key, marker="PRIVATE KEY-----"):
+        raise _refused(KEY, f"{key}: a key under a passphrase", "a key without one: nobody is there to type it")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION  # TLS 1.2: its cost is the server's, its use nobody's
+    context.set_alpn_protocols(BOTH if with_grpc else BOTH[:1])
+    try:
+        context.load_cert_chain(certificate, key, password="")  # never ask a terminal
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise _refused(KEY, f"{key}: the key of another certificate", f"the key of {certificate}") from None
+        raise _refused(KEY, f"{key}: {_reason(error)}", WANTED[KEY]) from None
+    return context
+
+
+def _pem(setting: str, path: Path, *, marker: str) -> str:
+    try:
+        text = path.read_text(encoding="latin-1")  # there may be notes around the PEM blocks, in any encoding
+    except OSError as error:
+        raise _refused(setting, f"{path}: {error.strerror}", WANTED[setting]) from None
+    if marker not in text:
+        raise _refused(setting, f"{path}: no line {marker!r}", WANTED[setting])
+    return text
+
+
+def _check_certificate(path: Path, text: str) -> None:
+    """Read it alone: when both are loaded at once, an error does not say which file it is about."""
+    alone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        alone.load_verify_locations(cadata="".join(character for character in text if character.isascii()))
+    except ssl.SSLError as error:
+        raise _refused(CERTIFICATE, f"{path}: {_reason(error)}", WANTED[CERTIFICATE]) from None
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "not readable as PEM").lower().replace("_", " ")
+
+
+def _refused(setting: str, seen: str, wanted: str) -> SettingsError:
+    return SettingsError([Problem(setting, seen, wanted)])
