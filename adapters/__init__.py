@@ -6,8 +6,13 @@ json_spans        where members and elements stand in a JSON text, exactly
 json_vectors      dense vectors set aside before the structure is read, with proof
 json_floats       arrays of numbers to numpy
 json_sparse       sparse vectors to numpy
-proto_wire        where fields stand in a protobuf message
 json_kept         some of an array's elements, cut from their text
+proto_wire        where fields stand in a protobuf message
+proto_maps        the entries of a map in one
+proto_values      its JSON-like values as JSON
+proto_floats      its repeated numbers to numpy
+sparse_rows       sparse vectors as rows of one matrix
+vector_lengths    what the lengths of vectors say
 qdrant_rest       Qdrant over REST: the adapter, composed of
   qdrant_paths      which requests are ranked searches
   qdrant_request    what a search asks for, and its bytes asking for more
@@ -17,7 +22,22 @@ qdrant_rest       Qdrant over REST: the adapter, composed of
   qdrant_points     where its points stand
   qdrant_vectors    the vectors of a reply as one matrix
   qdrant_restore    the client's answer, cut from the reply
-qdrant_dialect    Qdrant's errors and refusals
+qdrant_dialect    Qdrant's errors
+qdrant_grpc       Qdrant over gRPC: the adapter, composed of
+  qdrant_grpc_methods    which methods are ranked searches
+  qdrant_grpc_request    what a search asks for, and its bytes asking for more
+  qdrant_grpc_message    a request's fields by number
+  qdrant_grpc_query      what it ranks by, and the vector it names
+  qdrant_grpc_selectors  which vectors and payload it wants
+  qdrant_grpc_reply      the lists of a reply, and the pools in them
+  qdrant_grpc_points     where its points stand
+  qdrant_grpc_vectors    the vectors of a reply as one matrix
+  qdrant_grpc_restore    the client's answer, cut from the reply
+qdrant_grpc_dialect  Qdrant's errors over gRPC
+  of both:
+  qdrant_ranking         what is decided from what a request ranks by
+  qdrant_payload_keys    what can be added to a payload selection
+  qdrant_refusals        what the words of a refusal say
 pinecone_rest     Pinecone over REST: the adapter, composed of
   pinecone_paths      which requests are ranked searches
   pinecone_query      what a query asks for
@@ -44,9 +64,14 @@ from vecsieve.adapters.pinecone_dialect import PineconeDialect
 from vecsieve.adapters.pinecone_rest import PineconeRest
 from vecsieve.adapters.pinecone_writes import touched
 from vecsieve.adapters.qdrant_dialect import QdrantDialect
+from vecsieve.adapters.qdrant_grpc import QdrantGrpc
+from vecsieve.adapters.qdrant_grpc_dialect import QdrantGrpcDialect
 from vecsieve.adapters.qdrant_rest import QdrantRest
 
 ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"pinecone": PineconeRest, "qdrant": QdrantRest})
 DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType({"pinecone": PineconeDialect, "qdrant": QdrantDialect})
+# Over gRPC a body is one message, a status the number of a code.
+GRPC_ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"qdrant": QdrantGrpc})
+GRPC_DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType({"qdrant": QdrantGrpcDialect})
 # Where vectors are worth remembering, what makes them forgotten.
 WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched})

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 
 import msgspec
 
+from vecsieve.adapters import qdrant_refusals
 from vecsieve.adapters.contract import NativeAnswer
-
-# `Bad request: Limit exceeded 50 > 10 for "limit". Help: ..`: max_query_limit, for the root or for a prefetch.
-_REFUSED = re.compile(r'Limit exceeded \d+ > (\d{1,18}) for "limit"')
-
-_UNKNOWN_VECTOR = "Not existing vector name"
 
 
 class _Status(msgspec.Struct):
@@ -36,12 +31,11 @@ class QdrantDialect:
 
     def refused_limit(self, status: int, body: bytes) -> int | None:
         """The largest ``limit`` strict mode takes, when this error is its refusal of a larger one; else None."""
-        match = _REFUSED.search(_words(status, body))
-        return int(match[1]) if match else None
+        return qdrant_refusals.refused_limit(_words(status, body))
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """Whether the server says that a named vector does not exist: dropped, or never there."""
-        return _UNKNOWN_VECTOR in _words(status, body)
+        return qdrant_refusals.names_unknown_vector(_words(status, body))
 
 
 def _words(status: int, body: bytes) -> str:

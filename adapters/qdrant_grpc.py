@@ -1,0 +1,50 @@
+"""Qdrant over gRPC: the adapter, composed of the files beside it.
+
+Spoken: Query, Search, Recommend, Discover and their batches, servers of all versions that the REST adapter knows. Messages
+are walked and cut, never decoded and encoded again. Groups, matrix, scroll, facet and everything else are passed through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters import qdrant_grpc_methods, qdrant_grpc_reply, qdrant_grpc_request, qdrant_grpc_restore
+from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters.qdrant_grpc_reply import ReplyDocument
+from vecsieve.adapters.qdrant_grpc_request import Document
+
+
+class QdrantGrpc:
+    """The five verbs, over single messages. Holds nothing: one instance serves any number of callers."""
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """Name the ranked search, or None. Total."""
+        return qdrant_grpc_methods.classify(head)
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        """Read what the client wants. Raises Unsupported, nothing else."""
+        return qdrant_grpc_request.parse_request(operation, body, needs)
+
+    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
+        """The client's bytes, asking for ``fetch_k[i]`` candidates from rank 0 with the vectors to compare."""
+        return qdrant_grpc_request.widen(_request(call), fetch_k)
+
+    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
+        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        pools, document = qdrant_grpc_reply.parse_reply(_request(call), call.needs, body)
+        return Reply(pools=pools, document=document)
+
+    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+        """The native answer: kept points are upstream's own bytes, what was added is gone."""
+        if not isinstance(reply.document, ReplyDocument):
+            raise TypeError("the reply was parsed by another adapter")
+        return qdrant_grpc_restore.trim(_request(call), reply.document, keep)
+
+
+def _request(call: SearchCall) -> Document:
+    if not isinstance(call.document, Document):
+        raise TypeError("the call was parsed by another adapter")
+    return call.document

@@ -1,0 +1,101 @@
+"""The client's answer from a wider gRPC reply: upstream's bytes, without the other points and without what was added.
+
+Everything around the points stays as it came: time, usage, fields nobody knows. The shape of a point's vectors is decided
+per point, as the server decides it: bare when only the unnamed vector is left, named otherwise, and named ones without any
+where an enabled selector leaves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.proto_maps import entry
+from vecsieve.adapters.proto_wire import LENGTH, Field, fields, length_field, only, without
+from vecsieve.adapters.qdrant_grpc_points import PAYLOAD, RESULT, VECTORS, Point
+from vecsieve.adapters.qdrant_grpc_reply import Ranked, ReplyDocument
+from vecsieve.adapters.qdrant_grpc_request import Document, Plan
+from vecsieve.adapters.qdrant_grpc_vectors import ENTRIES, NAMED, UNNAMED
+
+_NO_VECTORS = length_field(VECTORS, length_field(NAMED, b""))
+
+
+def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+    """The client's answer: for list i the points ``keep[i]`` in that order, without what the request added."""
+    data = reply.data
+    pieces: list[bytes] = []
+    at = 0
+    for plan, ranked, kept in zip(request.plans, reply.lists, keep, strict=True):
+        inside = _kept(data, plan, ranked, kept.tolist())
+        if ranked.item is None:
+            return inside
+        pieces += (data[at : ranked.item.start], _framed(data, ranked.item, inside))
+        at = ranked.item.end
+    return b"".join(pieces) + data[at:]
+
+
+def _kept(data: bytes, plan: Plan, ranked: Ranked, kept: list[int]) -> bytes:
+    """A list's message with the k-th kept point where its k-th point stood, so that all that stands between stays."""
+    at, end = ranked.span
+    pieces: list[bytes] = []
+    for place, point in enumerate(ranked.points):
+        pieces.append(data[at : point.field.start])
+        if place < len(kept):
+            pieces.append(_restored(data, plan, ranked.points[kept[place]]))
+        at = point.field.end
+    pieces.append(data[at:end])
+    return b"".join(pieces)
+
+
+def _restored(data: bytes, plan: Plan, point: Point) -> bytes:
+    """A point without what was added to it."""
+    payload = plan.payload
+    if plan.wanted is True and not payload.asked:
+        return data[point.field.start : point.field.end]
+    added = {key.encode() for key in payload.asked}
+    pieces: list[bytes] = []
+    at = point.field.value
+    for member in point.members:
+        if member.number == VECTORS:
+            shown = _vectors(data, member, plan.wanted)
+        elif member.number == PAYLOAD and (payload.is_forced or (added and entry(data, member)[0] in added)):
+            shown = b""
+        else:
+            continue
+        pieces += (data[at : member.start], shown)
+        at = member.end
+    pieces.append(data[at : point.field.end])
+    return _framed(data, point.field, b"".join(pieces))
+
+
+def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes:
+    """What a client that selected ``wanted`` is shown of a point's vectors."""
+    whole = data[field.start : field.end]
+    if isinstance(wanted, bool):
+        return whole if wanted else b""
+    found = fields(data, field.span)
+    alone, several = only(found, UNNAMED, LENGTH), only(found, NAMED, LENGTH)
+    if several is None:
+        return whole if alone is None or "" in wanted else _NO_VECTORS
+    shown = {name.encode() for name in wanted}
+    entries = [(*entry(data, inner), inner) for inner in fields(data, several.span) if inner.number == ENTRIES]
+    dropped = [inner for name, _, inner in entries if name not in shown]
+    if not dropped:
+        return whole
+    left = [(name, span) for name, span, _ in entries if name in shown]
+    if not left:
+        return _NO_VECTORS
+    if len(left) == 1 and left[0][0] == b"":
+        start, end = left[0][1]
+        return length_field(VECTORS, length_field(UNNAMED, data[start:end]))
+    inside = length_field(NAMED, without(data, several.span, dropped))
+    return length_field(VECTORS, data[field.value : several.start] + inside + data[several.end : field.end])
+
+
+def _framed(data: bytes, field: Field, inside: bytes) -> bytes:
+    """A result with this inside: upstream's own bytes where it has not changed."""
+    if inside == data[field.value : field.end]:
+        return data[field.start : field.end]
+    return length_field(RESULT, inside)
