@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import time
 from collections.abc import Mapping
 from urllib.parse import parse_qsl
@@ -14,6 +13,7 @@ from vecsieve.proxy.embedded.bodies import MOST_BYTES, read_json, too_large
 from vecsieve.proxy.embedded.compression import allows_gzip, gzipped
 from vecsieve.proxy.embedded.core import Call
 from vecsieve.proxy.embedded.errors import Refusal, bad_format, bad_value
+from vecsieve.proxy.embedded.keys import refused_key
 from vecsieve.proxy.embedded.registry import Registry
 from vecsieve.proxy.embedded.replies import dumps
 from vecsieve.proxy.embedded.routes import find_verb, normalised
@@ -49,8 +49,9 @@ class Rest:
 
     async def _respond(self, request: web.Request) -> web.Response:
         path = normalised(request.rel_url.raw_path)
-        if path not in _OPEN_PATHS and not self._is_allowed(request.headers):
-            return _plain(_missing_key(request.headers), 401)
+        refused = None if path in _OPEN_PATHS else refused_key(request.headers, self._api_key)
+        if refused is not None:
+            return _plain(refused, 401)
         found = find_verb(request.method, request.rel_url.raw_path)
         if found is None:
             return self._service(request.method, path)
@@ -73,23 +74,6 @@ class Rest:
         if answered is None:
             return web.Response(status=404)
         return _plain(answered) if isinstance(answered, str) else _json(answered)
-
-    def _is_allowed(self, headers: Mapping[str, str]) -> bool:
-        if self._api_key is None:
-            return True
-        given = _given_key(headers)
-        return given is not None and hmac.compare_digest(given.encode(), self._api_key.encode())
-
-
-def _given_key(headers: Mapping[str, str]) -> str | None:
-    bearer = headers.get("authorization", "")
-    return headers.get("api-key") or (bearer[7:] if bearer.lower().startswith("bearer ") else None)
-
-
-def _missing_key(headers: Mapping[str, str]) -> str:
-    if _given_key(headers) is None:
-        return "Must provide an API key or an Authorization bearer token"
-    return "Invalid API key or JWT"
 
 
 async def _read_body(request: web.Request) -> object:

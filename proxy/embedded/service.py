@@ -7,22 +7,22 @@ from vecsieve.proxy.embedded.registry import Registry
 
 QDRANT_VERSION = "1.19.0"
 """The server whose wire format this is; clients compare it with their own."""
-_TITLE = "VecSieve embedded server over qdrant-edge"
+ABOUT = {"title": "VecSieve embedded server over qdrant-edge", "version": QDRANT_VERSION}
 
 
 def answer(registry: Registry, method: str, path: str) -> Json:
     """Plain text, a JSON value, or None for a path that is not ours."""
     if method != "GET":
         return None
-    about, count = {"title": _TITLE, "version": QDRANT_VERSION}, len(registry.names())
+    count = len(registry.names())
     known: dict[str, Json] = {
-        "/": about,
+        "/": ABOUT,
         "/healthz": "healthz check passed",
         "/livez": "healthz check passed",
         "/readyz": "all shards are ready",
         "/metrics": f"# TYPE collections_total gauge\ncollections_total {count}\n",
         "/telemetry": {
-            "result": {"id": "embedded", "app": about, "collections": {"number_of_collections": count}},
+            "result": {"id": "embedded", "app": ABOUT, "collections": {"number_of_collections": count}},
             "status": "ok",
             "time": 0.0,
         },

@@ -13,27 +13,46 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from vecsieve.config.addresses import Address
+from vecsieve.proxy.embedded.grpc_vectors import Encoding
 from vecsieve.proxy.embedded.server import EmbeddedServer, start
 
 _END_SECONDS = 10
 _PROGRAM = (
     "import pathlib, sys\n"
+    "from vecsieve.proxy.embedded.grpc_vectors import Encoding\n"
     "from vecsieve.proxy.embedded.server import run\n"
-    "run(listen=sys.argv[1], path=pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None)\n"
+    "listen, path, grpc_listen, encoding = sys.argv[1:]\n"
+    "path = pathlib.Path(path) if path else None\n"
+    "run(listen=listen, path=path, grpc_listen=grpc_listen or None, encoding=Encoding(encoding))\n"
 )
 _ANNOUNCEMENT = "vecsieve embedded listening on "
+_GRPC_ANNOUNCEMENT = "vecsieve embedded gRPC on "
 
 
 @contextmanager
 def start_embedded_process(path: Path | None = None, *, listen: str = "127.0.0.1:0") -> Iterator[str]:
     """The URL of a server in its own process on a free port; it has ended, with code 0, when the block is left."""
-    command = [sys.executable, "-c", _PROGRAM, listen, *([] if path is None else [str(path)])]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with _process(listen, path, "", Encoding.ONEOF, announces=(_ANNOUNCEMENT,)) as (url,):
+        yield url
+
+
+@contextmanager
+def start_embedded_grpc_process(*, encoding: Encoding = Encoding.ONEOF) -> Iterator[tuple[str, str]]:
+    """Its URLs for REST and for gRPC; `encoding`: of the vectors in what gRPC answers."""
+    announces = (_ANNOUNCEMENT, _GRPC_ANNOUNCEMENT)
+    with _process("127.0.0.1:0", None, "127.0.0.1:0", encoding, announces=announces) as (url, grpc_url):
+        yield url, grpc_url
+
+
+@contextmanager
+def _process(
+    listen: str, path: Path | None, grpc_listen: str, encoding: Encoding, *, announces: tuple[str, ...]
+) -> Iterator[list[str]]:
+    arguments = [listen, "" if path is None else str(path), grpc_listen, encoding]
+    with subprocess.Popen([sys.executable, "-c", _PROGRAM, *arguments], stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line.startswith(_ANNOUNCEMENT), f"the embedded server did not start: {line!r}"
-            yield line.removeprefix(_ANNOUNCEMENT).strip()
+            yield [_announced(process, start) for start in announces]
         finally:
             process.send_signal(signal.SIGTERM)
             try:
@@ -43,10 +62,26 @@ def start_embedded_process(path: Path | None = None, *, listen: str = "127.0.0.1
     assert process.returncode == 0
 
 
+def _announced(process: subprocess.Popen[str], start: str) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith(start), f"the embedded server did not start: {line!r}"
+    return line.removeprefix(start).strip()
+
+
 @asynccontextmanager
-async def embedded_server(path: Path | None = None, *, api_key: str | None = None) -> AsyncIterator[EmbeddedServer]:
-    """A server in the running loop on a free port, closed when the block is left."""
-    server = await start(host="127.0.0.1", port=0, path=path, api_key=api_key)
+async def embedded_server(
+    path: Path | None = None,
+    *,
+    api_key: str | None = None,
+    with_grpc: bool = False,
+    encoding: Encoding = Encoding.ONEOF,
+) -> AsyncIterator[EmbeddedServer]:
+    """A server in the running loop on a free port, on demand with another for gRPC, closed when the block is left."""
+    grpc_address = Address("127.0.0.1", 0) if with_grpc else None
+    server = await start(
+        host="127.0.0.1", port=0, path=path, api_key=api_key, grpc_address=grpc_address, encoding=encoding
+    )
     try:
         yield server
     finally:
