@@ -55,17 +55,29 @@ def parse(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
         raise Unsupported(Reason.PAYLOAD_SELECTOR)
     vector, self_id = vector_of(body, value.get("vector")), text_of(body, value.get("id"))
     is_sparse = _is_sparse(body, value.get("sparseVector"))
-    _only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
+    only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
     is_forced = not switch(body, value.get("includeValues")) and needs.vectors
     search = Search(
         top_k=top_k, offset=0, pages=False, query=usable(vector), partition=_raw(body, value.get("namespace")),
-        most=_most(body, value.get("maxCandidates"), numbers=len(vector), is_sparse=is_sparse),
+        most=pinecone_sizes.within(_count(body, value.get("maxCandidates")), numbers=len(vector), is_sparse=is_sparse),
     )  # fmt: skip
     document = Document(
         body=body, layout=LAYOUT, top_k=top_k, limit=limit, vector="values", sparse="sparseValues",
         edits=(_forced(found, used, span),) if is_forced else (), emptied=is_forced, self_id=self_id,
     )  # fmt: skip
     return search, document
+
+
+def only_one_ranking(*, is_dense: bool, is_by_id: bool, is_sparse: bool) -> None:
+    """Raises Unsupported for what the service refuses, or may rank in its own way."""
+    if is_dense and is_by_id:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+    if not (is_dense or is_by_id or is_sparse):
+        raise Unsupported(Reason.ORDERING_CHOSEN)
+
+
+def _count(body: bytes, span: Span | None) -> int | None:
+    return None if span is None else integer(body, span)
 
 
 def _raw(body: bytes, span: Span | None) -> bytes:
@@ -76,21 +88,6 @@ def _is_sparse(body: bytes, span: Span | None) -> bool:
     if span is not None and body[span[0] : span[0] + 1] != b"{":
         raise Unsupported(Reason.AMBIGUOUS_FIELD)
     return span is not None
-
-
-def _only_one_ranking(*, is_dense: bool, is_by_id: bool, is_sparse: bool) -> None:
-    """Raises Unsupported for what the service refuses, or may rank in its own way."""
-    if is_dense and is_by_id:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
-    if not (is_dense or is_by_id or is_sparse):
-        raise Unsupported(Reason.ORDERING_CHOSEN)
-
-
-def _most(body: bytes, candidates: Span | None, *, numbers: int, is_sparse: bool) -> int:
-    """What fits into a reply, and no more than the client lets the index look at: the service wants topK within that."""
-    known = numbers if numbers or is_sparse else pinecone_sizes.UNKNOWN_NUMBERS
-    fitting = pinecone_sizes.most(numbers=known, is_sparse=is_sparse)
-    return fitting if candidates is None else min(fitting, integer(body, candidates))
 
 
 def _forced(found: Members, used: Mapping[str, str], span: Span) -> Edit:

@@ -23,6 +23,14 @@ def most(*, numbers: int = 0, is_sparse: bool = False, has_texts: bool = False) 
     return min(REPLY_BYTES // (each + NUMBER_BYTES * numbers + SPARSE_BYTES * is_sparse), LARGEST_TOP_K)
 
 
+def within(candidates: int | None, *, numbers: int, is_sparse: bool) -> int:
+    """How many matches of a query may be asked for: what fits into a reply, and no more than ``candidates``, the number the
+    client lets the index look at; the service wants top_k within that. ``numbers``: of the query's vector, 0 where it has none.
+    """
+    fitting = most(numbers=numbers if numbers or is_sparse else UNKNOWN_NUMBERS, is_sparse=is_sparse)
+    return fitting if candidates is None else min(fitting, candidates)
+
+
 def is_worthwhile(top_k: int) -> None:
     """Raises Unsupported for a search that has nothing to choose among."""
     if top_k == 0:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Reason, Unsupported
-from vecsieve.adapters.pinecone_sizes import LARGEST_TOP_K, is_worthwhile, most
+from vecsieve.adapters.pinecone_sizes import LARGEST_TOP_K, UNKNOWN_NUMBERS, is_worthwhile, most, within
 
 
 @pytest.mark.parametrize(("numbers", "measured"), [(384, 640), (768, 346), (1024, 265), (1536, 180), (3072, 91)])
@@ -34,3 +34,14 @@ def test_one_result_or_none_leaves_nothing_to_choose() -> None:
         with pytest.raises(Unsupported) as verdict:
             is_worthwhile(top_k)
         assert verdict.value.reason is reason
+
+
+def test_a_query_asks_for_no_more_than_the_index_may_look_at() -> None:
+    assert within(20, numbers=768, is_sparse=False) == 20
+    assert within(100_000, numbers=768, is_sparse=False) == within(None, numbers=768, is_sparse=False)
+    assert within(0, numbers=768, is_sparse=False) == 0
+
+
+def test_a_vector_that_the_request_does_not_show_may_be_long() -> None:
+    assert within(None, numbers=0, is_sparse=False) == most(numbers=UNKNOWN_NUMBERS)
+    assert within(None, numbers=0, is_sparse=True) == most(is_sparse=True)
