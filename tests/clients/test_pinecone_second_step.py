@@ -17,6 +17,7 @@ from support.stack import Answer, exchange, serve
 
 TOP_K = 4
 NAMESPACE = "a b/ß"
+MODELS = {"texts": "llama-text-embed-v2", "words": "pinecone-sparse-english-v0"}
 # Each line three times in other orders of its words: nothing that is read as text repeats, but the emulator's embedder
 # counts words, so that the vectors are equal.
 LINES = (
@@ -46,23 +47,22 @@ RECORDS = [
 def direct() -> Iterator[str]:
     with emulated(api_key=KEY) as emulator:
         with Pinecone(api_key=KEY, host=emulator.url) as client:
-            client.create_index_for_model(
-                name="texts",
-                cloud="aws",
-                region="us-east-1",
-                embed={"model": "llama-text-embed-v2", "field_map": {"text": "text"}},
-            )
-            with client.index("texts") as index:
-                index.upsert_records(namespace=NAMESPACE, records=RECORDS)
+            for name, model in MODELS.items():
+                embed = {"model": model, "field_map": {"text": "text"}}
+                client.create_index_for_model(name=name, cloud="aws", region="us-east-1", embed=embed)
+                with client.index(name) as index:
+                    index.upsert_records(namespace=NAMESPACE, records=RECORDS)
         yield emulator.url
 
 
 Page = list[tuple[str, float, dict[str, object]]]
 
 
-def searched(control: str, *, fields: list[str] | None = None, top_k: int = TOP_K) -> tuple[Page, int]:
+def searched(
+    control: str, *, name: str = "texts", fields: list[str] | None = None, top_k: int = TOP_K
+) -> tuple[Page, int]:
     """The hits, and the read units that the client is told of."""
-    with Pinecone(api_key=KEY, host=control) as client, client.index("texts") as index:
+    with Pinecone(api_key=KEY, host=control) as client, client.index(name) as index:
         answer = index.search(namespace=NAMESPACE, top_k=top_k, inputs=ASKED, fields=fields)
     hits = [(hit.id, hit.score, dict(hit.fields)) for hit in answer.result.hits]
     return hits, answer.usage.read_units
@@ -90,13 +90,14 @@ def proxied(direct: str, integrated: str) -> AbstractContextManager[tuple[str, s
     return serve(direct, "--backend", "pinecone", "--mode", "on", environment=environment)
 
 
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("fields", [None, ["*"], ["title"], ["text"]])
 def test_copies_that_only_vectors_show_are_told_once(
-    direct: str, fetching: tuple[str, str], fields: list[str] | None
+    direct: str, fetching: tuple[str, str], fields: list[str] | None, name: str
 ) -> None:
-    everything, _ = searched(direct, fields=fields, top_k=len(RECORDS))
+    everything, _ = searched(direct, name=name, fields=fields, top_k=len(RECORDS))
     assert len(lines_in(everything[:TOP_K])) < TOP_K
-    page, _ = searched(fetching[0], fields=fields)
+    page, _ = searched(fetching[0], name=name, fields=fields)
     assert len(page) == len(lines_in(page)) == TOP_K
     assert page == [hit for hit in everything if hit in page]
     assert page[0] == everything[0]
