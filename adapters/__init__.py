@@ -52,6 +52,11 @@ pinecone_rest     Pinecone over REST: the adapter, composed of
   pinecone_restore    the client's answer, cut from the reply
 pinecone_dialect  Pinecone's errors
 pinecone_writes   which of its requests may change records
+pinecone_grpc     Pinecone over gRPC: the adapter, composed of
+  pinecone_grpc_request  what a query asks for, and its bytes asking for more
+  pinecone_grpc_reply    where its matches stand, the pool in them, and the client's answer
+pinecone_grpc_dialect    Pinecone's errors over gRPC
+pinecone_grpc_writes     which of its methods may change records
 """
 
 from __future__ import annotations
@@ -61,6 +66,9 @@ from types import MappingProxyType
 
 from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
 from vecsieve.adapters.pinecone_dialect import PineconeDialect
+from vecsieve.adapters.pinecone_grpc import PineconeGrpc
+from vecsieve.adapters.pinecone_grpc_dialect import PineconeGrpcDialect
+from vecsieve.adapters.pinecone_grpc_writes import touched as touched_over_grpc
 from vecsieve.adapters.pinecone_rest import PineconeRest
 from vecsieve.adapters.pinecone_writes import touched
 from vecsieve.adapters.qdrant_dialect import QdrantDialect
@@ -71,7 +79,10 @@ from vecsieve.adapters.qdrant_rest import QdrantRest
 ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"pinecone": PineconeRest, "qdrant": QdrantRest})
 DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType({"pinecone": PineconeDialect, "qdrant": QdrantDialect})
 # Over gRPC a body is one message, a status the number of a code.
-GRPC_ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"qdrant": QdrantGrpc})
-GRPC_DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType({"qdrant": QdrantGrpcDialect})
+GRPC_ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"pinecone": PineconeGrpc, "qdrant": QdrantGrpc})
+GRPC_DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
+    {"pinecone": PineconeGrpcDialect, "qdrant": QdrantGrpcDialect}
+)
 # Where vectors are worth remembering, what makes them forgotten.
 WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched})
+GRPC_WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched_over_grpc})
