@@ -1,0 +1,67 @@
+"""A port that speaks gRPC: one server whose only handler is given, and which takes what any client may send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from vecsieve.proxy.grpc.channels import METADATA_BYTES, Option
+
+# Idle clients may ping: pymilvus does every 10 s, and a server with grpcio's defaults sends it away after two minutes.
+LEAST_PING_INTERVAL_MS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcListener:
+    """An open port. ``port``: the one that was bound, the free one where 0 was asked for; 1 for a Unix socket."""
+
+    server: grpc.aio.Server
+    port: int
+
+    async def close(self, *, grace_seconds: float) -> None:
+        """Stop accepting, tell every connection to go away, let calls finish for the grace period, then cut them."""
+        await self.server.stop(grace_seconds)
+
+
+async def listen(
+    handler: grpc.GenericRpcHandler,
+    where: str,
+    *,
+    handshake_seconds: float,
+    certificate: tuple[Path, Path] | None = None,
+    is_shared: bool = False,
+) -> GrpcListener:
+    """Open a port. ``where``: host:port, or a Unix socket as `unix:<path>`. ``certificate``: files of it and of its key.
+
+    ``handshake_seconds``: for TLS and the first words of HTTP/2, after which a silent connection is closed. ``is_shared``:
+    other workers bind the same port. Raises OSError when the address cannot be bound.
+    """
+    server = grpc.aio.server(handlers=(handler,), options=_options(handshake_seconds, is_shared=is_shared))
+    try:
+        if certificate is None:
+            port = server.add_insecure_port(where)
+        else:
+            chain, key = (path.read_bytes() for path in certificate)
+            port = server.add_secure_port(where, grpc.ssl_server_credentials([(key, chain)]))
+    except RuntimeError:  # the core keeps the reason to itself
+        raise OSError(
+            f"gRPC cannot listen on {where}: in use, not an address of this machine, or not allowed"
+        ) from None
+    await server.start()
+    return GrpcListener(server, port)
+
+
+def _options(handshake_seconds: float, *, is_shared: bool) -> list[Option]:
+    return [
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_metadata_size", METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", METADATA_BYTES),
+        ("grpc.so_reuseport", int(is_shared)),  # on by default, and then two proxies share a port without knowing
+        ("grpc.server_handshake_timeout_ms", int(handshake_seconds * 1000)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_INTERVAL_MS),
+        ("grpc.http2.max_ping_strikes", 0),
+    ]

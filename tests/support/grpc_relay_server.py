@@ -1,0 +1,100 @@
+"""The smallest gRPC proxy: a listener that relays everything, or sends everything by the way of unary calls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+from aiohttp.abc import AbstractResolver
+
+from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.grpc.channels import Channels
+from vecsieve.proxy.grpc.failures import Answer, Failure
+from vecsieve.proxy.grpc.listener import GrpcListener, listen
+from vecsieve.proxy.grpc.relay import relay
+from vecsieve.proxy.grpc.unary import answer, received, send
+from vecsieve.proxy.http.origin import Origin
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+
+
+@dataclass
+class BareHandler(grpc.GenericRpcHandler):
+    """``is_unary``: every call by the unary way. ``is_search``: as searches go. ``failures``: all there were, in order."""
+
+    channels: Channels
+    origin: Origin
+    is_unary: bool
+    is_search: bool
+    failures: list[Failure] = field(default_factory=list)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
+        method = handler_call_details.method
+
+        async def stream(_: object, context: Context) -> None:
+            self._count(await relay(self.channels, context, method=method, origin=self.origin))
+
+        async def unary(_: object, context: Context) -> bytes:
+            outcome = await send(
+                self.channels,
+                await received(context),
+                method=method,
+                origin=self.origin,
+                metadata=tuple(context.invocation_metadata() or ()),
+                deadline_seconds=context.time_remaining(),
+                is_search=self.is_search,
+            )
+            self._count(outcome)
+            return await answer(context, outcome)
+
+        made: grpc.RpcMethodHandler[bytes, bytes] = (
+            grpc.stream_unary_rpc_method_handler(unary)
+            if self.is_unary
+            else grpc.stream_stream_rpc_method_handler(stream)
+        )
+        return made
+
+    def _count(self, outcome: Answer | Failure | None) -> None:
+        if isinstance(outcome, Failure):
+            self.failures.append(outcome)
+
+
+@dataclass
+class BareRelay:
+    """A running one."""
+
+    listener: GrpcListener
+    handler: BareHandler
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.listener.port}"
+
+
+@asynccontextmanager
+async def bare_grpc_relay(
+    upstream: str,
+    *,
+    is_unary: bool = False,
+    is_search: bool = False,
+    connections: int = 1,
+    where: str = "127.0.0.1:0",
+    certificate: tuple[Path, Path] | None = None,
+    roots: bytes | None = None,
+    resolver: AbstractResolver | None = None,
+    connect_timeout_seconds: float = 1.0,
+) -> AsyncIterator[BareRelay]:
+    """A relay before ``upstream``, host:port or a URL, for the block."""
+    settings = UpstreamSettings(connect_timeout_seconds=connect_timeout_seconds)
+    channels = Channels(settings, connections=connections, resolver=resolver, roots=roots)
+    url = upstream if "://" in upstream else f"http://{upstream}"
+    handler = BareHandler(channels, Origin.of(url), is_unary, is_search)
+    listener = await listen(handler, where, handshake_seconds=5, certificate=certificate)
+    try:
+        yield BareRelay(listener, handler)
+    finally:
+        await listener.close(grace_seconds=0)
+        await channels.close()
