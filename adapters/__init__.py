@@ -57,6 +57,17 @@ pinecone_grpc     Pinecone over gRPC: the adapter, composed of
   pinecone_grpc_reply    where its matches stand, the pool in them, and the client's answer
 pinecone_grpc_dialect    Pinecone's errors over gRPC
 pinecone_grpc_writes     which of its methods may change records
+chroma_rest       Chroma over REST: the adapter, composed of
+  chroma_paths      which requests are ranked searches
+  chroma_request    what a query asks for, and its bytes asking for more
+  chroma_sizes      how many candidates a reply can hold
+  chroma_columns    where a reply's columns and their cells stand
+  chroma_reply      the pools in them
+  chroma_space      in which space they were measured
+  chroma_restore    the client's answer, cut from the reply
+chroma_dialect    Chroma's errors and refusals
+chroma_names      what its collections are called
+naming            the contract of names, where paths carry ids
 """
 
 from __future__ import annotations
@@ -64,7 +75,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from vecsieve.adapters.chroma_dialect import ChromaDialect
+from vecsieve.adapters.chroma_names import ChromaNames
+from vecsieve.adapters.chroma_rest import ChromaRest
 from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
+from vecsieve.adapters.naming import Naming
 from vecsieve.adapters.pinecone_dialect import PineconeDialect
 from vecsieve.adapters.pinecone_grpc import PineconeGrpc
 from vecsieve.adapters.pinecone_grpc_dialect import PineconeGrpcDialect
@@ -76,8 +91,12 @@ from vecsieve.adapters.qdrant_grpc import QdrantGrpc
 from vecsieve.adapters.qdrant_grpc_dialect import QdrantGrpcDialect
 from vecsieve.adapters.qdrant_rest import QdrantRest
 
-ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"pinecone": PineconeRest, "qdrant": QdrantRest})
-DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType({"pinecone": PineconeDialect, "qdrant": QdrantDialect})
+ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
+    {"chroma": ChromaRest, "pinecone": PineconeRest, "qdrant": QdrantRest}
+)
+DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
+    {"chroma": ChromaDialect, "pinecone": PineconeDialect, "qdrant": QdrantDialect}
+)
 # Over gRPC a body is one message, a status the number of a code.
 GRPC_ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"pinecone": PineconeGrpc, "qdrant": QdrantGrpc})
 GRPC_DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
@@ -86,3 +105,5 @@ GRPC_DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
 # Where vectors are worth remembering, what makes them forgotten.
 WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched})
 GRPC_WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched_over_grpc})
+# Where paths carry ids, what tells the names.
+NAMINGS: Mapping[str, Callable[[], Naming]] = MappingProxyType({"chroma": ChromaNames})

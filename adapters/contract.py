@@ -70,6 +70,7 @@ class Operation:
     name: str  # from a closed set per adapter: a metric label
     collection: str  # decoded; used to find the policy, never logged
     partition: str = ""  # the part of the collection that the path names, as it is spelled there; never logged
+    id: str = ""  # what the path says where it has no name: `collection` ends in it until the name is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +185,8 @@ class Adapter(Protocol):
         """The request that fetches ``fetch_k[i]`` candidates from rank 0 for search i, with what the needs name.
 
         Only the fields that must change differ from the client's bytes. A count of 0 leaves search i as the client sent
-        it; its pool is then the client's own page, to be kept whole.
+        it; its pool is then the client's own page, to be kept whole. Where all searches of a request share one limit, it is
+        the largest of the counts: pools may then be longer than what was asked for.
         """
         ...
 

@@ -19,6 +19,7 @@ from vecsieve.adapters.json_spans import Span
 
 _MEMBER = b'"vector":'
 _PLACEHOLDER = b"[]"
+_NULL = b"null"
 _OPENINGS = {b"[-", *(b"[%d" % digit for digit in range(10))}
 
 
@@ -118,3 +119,39 @@ def guess_arrays(body: bytes, name: str) -> list[Span]:
             found.append((start, end))
         position = body.find(needle, end)
     return found
+
+
+def guess_rows(body: bytes, name: str) -> list[Span]:
+    """What looks like the flat arrays of numbers in the first member of this name: an array of arrays of them, or of null.
+
+    The walk ends where anything else stands.
+    """
+    needle = json.dumps(name, ensure_ascii=False).encode(errors="replace") + b":["
+    found: list[Span] = []
+    position = body.find(needle) + len(needle)
+    if position < len(needle):
+        return found
+    while body[position : position + 1] == b"[":
+        position = _rows_in(body, position + 1, found)
+        if body[position : position + 2] != b"],":
+            break
+        position += 2
+    return found
+
+
+def _rows_in(body: bytes, position: int, found: list[Span]) -> int:
+    """Note the rows of one list from ``position`` on; where the walk came to."""
+    while True:
+        if body[position : position + 2] in _OPENINGS:
+            end = body.find(b"]", position) + 1
+            if not end:
+                return position
+            found.append((position, end))
+            position = end
+        elif body.startswith(_NULL, position):
+            position += len(_NULL)
+        else:
+            return position
+        if body[position : position + 1] != b",":
+            return position
+        position += 1

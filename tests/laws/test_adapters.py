@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support import pinecone_bodies, qdrant_bodies
+from support import chroma_bodies, pinecone_bodies, qdrant_bodies
 from support.conversation import Conversation
 from vecsieve.adapters import ADAPTERS
 from vecsieve.adapters.contract import (
@@ -35,7 +35,8 @@ class Dialect:
     ``path``: one of its searches. ``declared``: the members that widening may change, in a search or in a ``nested`` part.
     ``content``: laid over a request of ``content_of`` (None: of any operation), it leaves nothing to widen. Over a ``query``:
     ``plain`` wants no vectors, ``payloads`` want some payload, ``everything`` wants all payload of ``limit`` results.
-    ``stored``: where a result keeps its payload. ``hidden``: what a result that came for comparison must look like.
+    ``stored``: where a result keeps its payload. ``hidden``: makes of a document what it must look like without what came
+    for comparison alone.
     """
 
     conversations: Callable[..., st.SearchStrategy[Conversation]]
@@ -49,11 +50,12 @@ class Dialect:
     everything: Callable[[int], dict[str, Any]]
     results: Callable[[Any], list[dict[str, Any]]]
     stored: str
-    hidden: Callable[[list[dict[str, Any]]], None]
+    hidden: Callable[[Any], None]
 
 
-def without_vectors(points: list[dict[str, Any]]) -> None:
+def without_vectors(document: Any) -> None:
     """As Qdrant writes them: left out, or null where this server writes null."""
+    points = document["result"]["points"]
     nulls = any(point.get("vector", 0) is None or point.get("payload", 0) is None for point in points)
     for point in points:
         if nulls and "vector" in point:
@@ -62,15 +64,40 @@ def without_vectors(points: list[dict[str, Any]]) -> None:
             point.pop("vector", None)
 
 
-def without_values(matches: list[dict[str, Any]]) -> None:
+def without_values(document: Any) -> None:
     """As Pinecone writes them: an empty list, and no sparse ones at all."""
-    for match in matches:
+    for match in document["matches"]:
         match.pop("sparseValues", None)
         if "values" in match:
             match["values"] = []
 
 
+def without_embeddings(document: Any) -> None:
+    """As Chroma writes them: null, and not among what was included, where they stand last."""
+    document["embeddings"] = None
+    echo = document["included" if "included" in document else "include"]
+    assert echo.pop() == "embeddings"
+
+
+def rows(document: Any) -> list[dict[str, Any]]:
+    """The first search's results of a table, each with what its columns have for it."""
+    columns = {name: column[0] for name, column in document.items() if isinstance(column, list) and name[:3] != "inc"}
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
 DIALECTS = {
+    "chroma": Dialect(
+        conversations=chroma_bodies.conversations,
+        path=chroma_bodies.PATHS[0],
+        declared=frozenset({"n_results", "include"}),
+        content={"n_results": 5, "include": ["embeddings", "metadatas", "distances"], "ids": None},
+        plain={"n_results": 5, "include": ["documents", "metadatas", "distances"], "ids": None},
+        payloads=st.sampled_from([{"include": ["metadatas"]}, {"include": []}, {"include": ["uris", "documents"]}]),
+        everything=lambda limit: {"n_results": limit, "include": ["metadatas"]},
+        results=rows,
+        stored="metadatas",
+        hidden=without_embeddings,
+    ),
     "qdrant": Dialect(
         conversations=qdrant_bodies.conversations,
         path="/collections/c/points/query/batch",
@@ -230,7 +257,7 @@ def test_optional_fields_are_read_wherever_the_payload_has_them(
     call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))
     document = json.loads(talk.body)
     everything = talk.answer(json.dumps({**document, **dialect.everything(reply.pools[0].size)}).encode())
-    stored = [result.get(dialect.stored, {}) for result in dialect.results(exact(everything))]
+    stored = [result.get(dialect.stored) or {} for result in dialect.results(exact(everything))]
     read = [
         {key: exact(raw) for key, raw in zip(optional, fields, strict=True) if raw is not None}
         for fields in reply.pools[0].fields
@@ -328,7 +355,7 @@ def test_damage_to_a_reply_never_yields_wrong_content(backend: str, data: st.Dat
         return
     answer = exact(adapter.trim(call, reply, [np.arange(pool.size) for pool in reply.pools]))
     expected = exact(broken)
-    DIALECTS[backend].hidden(DIALECTS[backend].results(expected))
+    DIALECTS[backend].hidden(expected)
     assert answer == expected
 
 
