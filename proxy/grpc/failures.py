@@ -26,6 +26,16 @@ class Answer:
     initial: Pairs = ()
     trailing: Pairs = ()
 
+    @property
+    def body_bytes(self) -> int:
+        """The size of its message."""
+        return len(self.message)
+
+    @property
+    def is_success(self) -> bool:
+        """It is one."""
+        return True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
@@ -39,6 +49,16 @@ class Failure:
     trailing: Pairs = ()
     kind: FailureKind | None = None
     is_local: bool = False
+
+    @property
+    def body_bytes(self) -> int:
+        """It has no message."""
+        return 0
+
+    @property
+    def is_success(self) -> bool:
+        """It is none."""
+        return False
 
     @property
     def before_sending(self) -> bool:
@@ -58,6 +78,7 @@ _WORDS: tuple[tuple[grpc.StatusCode, str, FailureKind], ...] = (
     (grpc.StatusCode.UNAVAILABLE, "errors resolving ", FailureKind.DNS),
     (grpc.StatusCode.UNAVAILABLE, "DNS resolution failed", FailureKind.DNS),
     (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", FailureKind.TIMEOUT),
+    (grpc.StatusCode.UNAVAILABLE, "Stream removed", FailureKind.RESET),
     (grpc.StatusCode.UNAVAILABLE, "Socket closed", FailureKind.RESET),
     (grpc.StatusCode.UNAVAILABLE, "Connection reset by peer", FailureKind.RESET),
     (grpc.StatusCode.UNAVAILABLE, "Cancelling all calls", FailureKind.RESET),
@@ -95,6 +116,11 @@ def no_message() -> Failure:
 def unsendable() -> Failure:
     """The request's metadata cannot be passed on as it came."""
     return _local(grpc.StatusCode.INVALID_ARGUMENT, UNSENDABLE_WORDS, None)
+
+
+def invented(code: int, words: str) -> Failure:
+    """An answer of our own."""
+    return _local(STATUS_CODES[code], words, None)
 
 
 def _local(code: grpc.StatusCode, words: str, kind: FailureKind | None) -> Failure:

@@ -10,6 +10,7 @@ here; messages arrive compressed as either hop agrees on it, not as the other si
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 import grpc
 
@@ -29,31 +30,41 @@ END_HELD_SECONDS = 0.02
 END_HELD_TURNS = 3  # of the loop, for a cancellation that is already on its way to us when the time is over
 
 
-async def relay(channels: Channels, context: Context, *, method: str, origin: Origin) -> Failure | None:
-    """Relay a call to its end; for a stream-stream handler, which then returns. Returns what it failed with, if it did."""
-    passing = for_upstream(context.invocation_metadata() or ())
+@dataclass(slots=True)
+class Relayed:
+    """How a relayed call ended, and how many bytes of messages went each way."""
+
+    failure: Failure | None = None
+    request_bytes: int = 0
+    response_bytes: int = 0
+
+
+async def relay(channels: Channels, context: Context, *, method: str, origin: Origin) -> Relayed:
+    """Relay a call to its end; for a stream-stream handler, which then returns: the context knows the status by then."""
+    passing, relayed = for_upstream(context.invocation_metadata() or ()), Relayed()
     if not is_sendable(passing):
-        return _failed(context, unsendable())
+        return end_with(context, unsendable(), relayed)
     try:
         async with channels.lease(origin, is_search=False) as channel:
             call: UpstreamCall = channel.stream_stream(method)(timeout=context.time_remaining(), metadata=passing)
-            upload = asyncio.create_task(_upload(context, call), name="gRPC upload")
+            upload = asyncio.create_task(_upload(context, call, relayed), name="gRPC upload")
             try:
-                failure = await _download(call, context, channel)
+                failure = await _download(call, context, channel, relayed)
             finally:
                 call.cancel()
                 upload.cancel()
                 await asyncio.wait({upload})
     except UpstreamFailure as unresolved:
         failure = unreachable(unresolved.kind)
-    return None if failure is None else _failed(context, failure)
+    return relayed if failure is None else end_with(context, failure, relayed)
 
 
-async def _upload(context: Context, call: UpstreamCall) -> None:
+async def _upload(context: Context, call: UpstreamCall, relayed: Relayed) -> None:
     """Pass the client's messages on, and their end. A call that is over is no business of ours: its status says why."""
     try:
         await call.wait_for_connection()
         while isinstance(message := await context.read(), bytes):
+            relayed.request_bytes += len(message)
             # call.write() would report a call that has ended as INTERNAL, over the status that ended it (grpcio 1.85).
             await call._cython_call.send_serialized_message(message)  # type: ignore[attr-defined] # noqa: SLF001 - above
         await asyncio.sleep(END_HELD_SECONDS)
@@ -64,13 +75,16 @@ async def _upload(context: Context, call: UpstreamCall) -> None:
         return
 
 
-async def _download(call: UpstreamCall, context: Context, channel: grpc.aio.Channel) -> Failure | None:
+async def _download(
+    call: UpstreamCall, context: Context, channel: grpc.aio.Channel, relayed: Relayed
+) -> Failure | None:
     """Pass everything on that comes back but the status."""
     try:
         initial = for_client(await call.initial_metadata())
         if initial or not call.done():  # an answer of trailers alone stays one
             await context.send_initial_metadata(initial)
         while isinstance(message := await call.read(), bytes):
+            relayed.response_bytes += len(message)
             await context.write(message)
     except grpc.aio.AioRpcError as error:
         return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
@@ -79,9 +93,10 @@ async def _download(call: UpstreamCall, context: Context, channel: grpc.aio.Chan
     return None
 
 
-def _failed(context: Context, failure: Failure) -> Failure:
+def end_with(context: Context, failure: Failure, relayed: Relayed) -> Relayed:
     """Have the call end so when its handler returns."""
     context.set_code(failure.status_code)
     context.set_details(failure.details)
     context.set_trailing_metadata(failure.trailing)
-    return failure
+    relayed.failure = failure
+    return relayed

@@ -1,0 +1,88 @@
+"""A search over gRPC: its widened messages go out with the client's own metadata, its answers with upstream's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from vecsieve.adapters.contract import Operation
+from vecsieve.proxy.exchange import Lost, Refused
+from vecsieve.proxy.grpc.codes import Code
+from vecsieve.proxy.grpc.failures import Answer, Failure
+from vecsieve.proxy.http.failures import FailureKind
+from vecsieve.proxy.labels import AttemptKind, FailOpen
+from vecsieve.proxy.report import REPORT_HEADER, Report, header_value
+from vecsieve.proxy.resolved import ResolvedPolicy
+from vecsieve.proxy.search import Rejected
+
+# Codes of a refusal that may be about the size of what was asked for.
+TOO_LARGE = frozenset({Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.OUT_OF_RANGE})
+SERVER_ERRORS = frozenset(
+    {Code.CANCELLED, Code.UNKNOWN, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNAVAILABLE, Code.DATA_LOSS}
+)
+
+LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
+
+Outcome = Answer | Failure
+Send = Callable[[bytes, float], Awaitable[Outcome]]
+"""Sends one message within so many seconds, and returns what came of it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class GrpcExchange:
+    """One classified call. ``plain``: its message. ``widened``, ``relayed``: how one of ours, and the client's own, go out.
+
+    ``reply_bytes``: how large a widened answer is read.
+    """
+
+    operation: Operation
+    policy: ResolvedPolicy
+    plain: bytes
+    client_timeout_seconds: float | None
+    report_header: bool
+    widened: Send
+    relayed: Callable[[AttemptKind], Awaitable[Outcome]]
+    reply_bytes: int
+    _success: Answer | None = field(default=None, init=False)
+    _refusal: Failure | None = field(default=None, init=False)
+
+    async def send(self, body: bytes, *, seconds: float) -> bytes:
+        """Send a widened message; the message of upstream's success. Raises Lost or Refused."""
+        outcome = await self.widened(body, seconds)
+        if isinstance(outcome, Failure):
+            raise self._refused(outcome)
+        if len(outcome.message) > self.reply_bytes:
+            raise Lost(FailOpen.TOO_LARGE, received_bytes=len(outcome.message))
+        self._success = outcome
+        return outcome.message
+
+    def _refused(self, failure: Failure) -> Lost | Refused:
+        if failure.kind is not None:
+            return Lost(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
+        self._refusal = failure
+        return Refused(
+            failure.code,
+            failure.details.encode(errors="replace"),
+            is_server_error=failure.code in SERVER_ERRORS,
+            is_quota=failure.code == Code.RESOURCE_EXHAUSTED,
+            may_be_size=failure.code in TOO_LARGE,
+        )
+
+    def answer(self, body: bytes, report: Report) -> Outcome:
+        """Upstream's own metadata around our message. Raises Rejected when there is none."""
+        if self._success is None:
+            raise Rejected(FailOpen.INTERNAL)
+        initial = self._success.initial
+        if self.report_header and report.figures:
+            initial = (*initial, (REPORT_HEADER, header_value(report)))
+        return replace(self._success, message=body, initial=initial)
+
+    def refusal(self) -> Outcome:
+        """Upstream's last refusal, as it came."""
+        if self._refusal is None:
+            raise Rejected(FailOpen.INTERNAL)
+        return self._refusal
+
+    async def original(self, kind: AttemptKind) -> Outcome:
+        """Upstream's own answer to the client's own message."""
+        return await self.relayed(kind)

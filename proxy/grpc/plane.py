@@ -1,0 +1,249 @@
+"""Every call on a gRPC port: admitted, classified, then relayed or intercepted; counted when it ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import grpc
+
+from vecsieve.adapters.contract import Adapter, Dialect, RequestHead
+from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.conduct import Conduct
+from vecsieve.proxy.fence import first_standing
+from vecsieve.proxy.grpc.channels import Channels
+from vecsieve.proxy.grpc.codes import Code, http_status
+from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
+from vecsieve.proxy.grpc.failures import Failure, invented
+from vecsieve.proxy.grpc.metadata import Pairs
+from vecsieve.proxy.grpc.relay import Relayed, end_with, relay
+from vecsieve.proxy.grpc.unary import Context, answer, received, send
+from vecsieve.proxy.http.admission import Admission
+from vecsieve.proxy.http.answers import WORDING, Trouble
+from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.labels import AttemptKind, Bypass, LocalError, Shed
+from vecsieve.proxy.labels import Origin as Speaker
+from vecsieve.proxy.memory import MemoryGuard, Pressure
+from vecsieve.proxy.overhearing import Overhearing
+from vecsieve.proxy.overrides import HEADERS as OVERRIDES
+from vecsieve.proxy.overrides import BadOverride, is_override, parse
+from vecsieve.proxy.rules import RulesInForce
+from vecsieve.proxy.tally import Ended, Tally, Visit
+
+LOGGER = logging.getLogger("vecsieve.grpc")
+LOOPBACK = ("ipv4:127.", "ipv6:%5B::1%5D", "unix")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the planes of all ports share. ``unary``: the methods known to take one message and give one."""
+
+    rules: RulesInForce
+    limits: LimitSettings
+    backend: str
+    adapter: Adapter
+    dialect: Dialect
+    unary: frozenset[str]
+    conduct: Conduct
+    overhearing: Overhearing
+    channels: Channels
+    admission: Admission
+    memory: MemoryGuard
+    tally: Tally
+
+
+@dataclass(slots=True, kw_only=True)
+class _Call:
+    """One call with one message, None where the client sent none. ``relayed``: upstream's own answer, once there is one."""
+
+    head: RequestHead
+    context: Context
+    message: bytes | None = None
+    relayed: Outcome | None = None
+
+    @property
+    def metadata(self) -> Pairs:
+        """As the client sent it."""
+        return tuple(self.context.invocation_metadata() or ())
+
+    @property
+    def overrides(self) -> list[tuple[str, str]]:
+        """What of it is ours."""
+        return [(key, str(value)) for key, value in self.metadata if is_override(key)]
+
+
+class Plane(grpc.GenericRpcHandler):
+    """The handlers of one port. ``origin``: where its calls go; ``host``: what a head says of that, "" for one upstream."""
+
+    def __init__(self, shared: Shared, origin: Origin, *, host: str = "") -> None:
+        self._shared = shared
+        self._origin = origin
+        self._host = host
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+        """The handler of any method there is."""
+        head = RequestHead(method="POST", path=handler_call_details.method, host=self._host)
+        if head.path in self._shared.unary:
+            return grpc.stream_unary_rpc_method_handler(partial(self._single, head))
+        return grpc.stream_stream_rpc_method_handler(partial(self._stream, head))
+
+    async def _stream(self, head: RequestHead, _messages: object, context: Context) -> None:
+        """A call of a shape nobody knows: its end is told by the context."""
+
+        async def relayed() -> Relayed:
+            with self._shared.overhearing.passing(head):
+                return await relay(self._shared.channels, context, method=head.path, origin=self._origin)
+
+        visit = self._shared.tally.begin()
+        done: Relayed | None = None
+        try:
+            outcome = await self._fenced(visit, relayed)
+            done = end_with(context, outcome, Relayed()) if isinstance(outcome, Failure) else outcome
+        finally:
+            self._shared.tally.end(visit, _ended_stream(context, done))
+
+    async def _single(self, head: RequestHead, _messages: object, context: Context) -> bytes:
+        """A call of one message each way."""
+        visit, call = self._shared.tally.begin(), _Call(head=head, context=context)
+        outcome: Outcome | None = None
+        try:
+            call.message = await received(context)
+            outcome = await self._fenced(visit, partial(self._answered, call, visit))
+        finally:
+            self._shared.tally.end(visit, _ended_single(call, outcome))
+        return await answer(context, outcome)
+
+    async def _fenced(self, visit: Visit, work: Callable[[], Awaitable[T]]) -> T | Failure:
+        """Run what answers a call; a fault of ours is an answer too, and so is having no room."""
+
+        async def admitted() -> T | Failure:
+            return await self._admitted(visit, work)
+
+        def fell(error: Exception) -> None:
+            LOGGER.error("a call failed", extra={"fields": {"error": type(error).__name__}})
+            self._shared.tally.metrics.local_error(LocalError.INTERNAL)
+
+        done = await first_standing([admitted], fell)
+        return invented(Code.INTERNAL, WORDING[Trouble.INTERNAL][1]) if done is None else done
+
+    async def _admitted(self, visit: Visit, work: Callable[[], Awaitable[T]]) -> T | Failure:
+        admission = self._shared.admission
+        if not await admission.enter():
+            return _shed(visit, Shed.IN_FLIGHT)
+        try:
+            if self._shared.memory.pressure() is Pressure.CRITICAL:
+                return _shed(visit, Shed.MEMORY)
+            return await work()
+        finally:
+            admission.leave()
+
+    async def _answered(self, call: _Call, visit: Visit) -> Outcome:
+        """Upstream's answer to a call, or ours to a search."""
+        head, message = call.head, call.message
+        operation = None if message is None else self._shared.adapter.classify(replace(head, message=message))
+        if message is None or operation is None:
+            with self._shared.overhearing.passing(head):
+                return await self._original(call)
+        visit.classified(operation)
+        rules = self._shared.rules.now
+        own = rules.policies.resolve(self._shared.backend, operation.collection)
+        try:
+            policy = parse(call.overrides, rules.overrides, own)
+        except BadOverride as refusal:
+            visit.bad_request()
+            return invented(Code.INVALID_ARGUMENT, str(refusal))
+        if policy is not own:
+            visit.overridden(OVERRIDES[name] for name, _ in call.overrides if name in OVERRIDES)
+        exchange = GrpcExchange(
+            operation=operation,
+            policy=policy,
+            plain=message,
+            client_timeout_seconds=call.context.time_remaining(),
+            report_header=rules.report_header,
+            reply_bytes=self._shared.limits.reply_body_bytes,
+            widened=partial(self._widened, call),
+            relayed=partial(self._counted, call, visit),
+        )
+        return await self._searched(exchange, visit, sample=rules.shadow_sample)
+
+    async def _searched(self, exchange: GrpcExchange, visit: Visit, *, sample: float) -> Outcome:
+        shared = self._shared
+        if exchange.policy.mode == "off" or len(exchange.plain) > shared.limits.request_body_bytes:
+            visit.bypassed(Bypass.DISABLED if exchange.policy.mode == "off" else Bypass.TOO_LARGE)
+            return await exchange.original(AttemptKind.ORIGINAL)
+        full = shared.conduct.no_room(visit)
+        if full is not None:
+            visit.failed_open(full)
+            return await exchange.original(AttemptKind.ORIGINAL)
+        return await shared.conduct.answer(exchange, visit, sample=sample)
+
+    async def _counted(self, call: _Call, visit: Visit, kind: AttemptKind) -> Outcome:
+        with visit.original(kind):
+            return await self._original(call)
+
+    async def _original(self, call: _Call) -> Outcome:
+        """The client's own message, and upstream's own answer to it."""
+        call.relayed = await self._send(call, call.message, seconds=call.context.time_remaining(), is_search=False)
+        return call.relayed
+
+    async def _widened(self, call: _Call, message: bytes, seconds: float) -> Outcome:
+        return await self._send(call, message, seconds=seconds, is_search=True)
+
+    async def _send(self, call: _Call, message: bytes | None, *, seconds: float | None, is_search: bool) -> Outcome:
+        return await send(
+            self._shared.channels,
+            message,
+            method=call.head.path,
+            origin=self._origin,
+            metadata=call.metadata,
+            deadline_seconds=seconds,
+            is_search=is_search,
+        )
+
+
+def _shed(visit: Visit, reason: Shed) -> Failure:
+    visit.shed(reason)
+    return invented(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
+
+
+def _ended_stream(context: Context, relayed: Relayed | None) -> Ended:
+    failure = None if relayed is None else relayed.failure
+    return Ended(
+        method="POST",
+        status=None if relayed is None else _status(failure),
+        origin=_speaker(failure),
+        request_bytes=0 if relayed is None else relayed.request_bytes,
+        response_bytes=0 if relayed is None else relayed.response_bytes,
+        is_relayed=True,
+        is_loopback=_is_loopback(context),
+    )
+
+
+def _ended_single(call: _Call, outcome: Outcome | None) -> Ended:
+    failure = outcome if isinstance(outcome, Failure) else None
+    return Ended(
+        method="POST",
+        status=None if outcome is None else _status(failure),
+        origin=_speaker(failure),
+        request_bytes=len(call.message or b""),
+        response_bytes=0 if outcome is None else outcome.body_bytes,
+        is_relayed=outcome is call.relayed,
+        is_loopback=_is_loopback(call.context),
+    )
+
+
+def _status(failure: Failure | None) -> int:
+    return http_status(Code.OK if failure is None else failure.code)
+
+
+def _speaker(failure: Failure | None) -> Speaker:
+    return Speaker.PROXY if failure is not None and failure.is_local else Speaker.UPSTREAM
+
+
+def _is_loopback(context: Context) -> bool:
+    return (context.peer() or "").startswith(LOOPBACK)
