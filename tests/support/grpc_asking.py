@@ -72,8 +72,8 @@ async def ask_on(
             found += [message async for message in call]
         else:
             found.append(await call)
-    except grpc.aio.AioRpcError as error:
-        assert error.code() is await call.code()
+    except grpc.aio.AioRpcError:
+        pass  # the call says the same, and says it for answers too
     return Seen(
         tuple(found),
         await call.code(),
