@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,8 +19,10 @@ PYTHON: Mapping[str, str] = MappingProxyType(
     {"5": "5.4.2", "6": "6.0.2", "7": "7.3.0", "8": "8.1.2", "9": "9.1.0", "10": "10.2.0"}
 )
 TYPESCRIPT: Mapping[str, str] = MappingProxyType({"2": "2.2.2", "4": "4.1.0", "6": "6.1.4", "8": "8.2.0", "9": "9.0.0"})
-# The first major with asyncio wants aiohttp by an extra; from 9 on it is httpx's, always there.
-ASYNCIO_EXTRA = frozenset({"6", "7", "8"})
+# Up to 8, gRPC and (where there is one) asyncio want libraries by extras; from 9 on all is there.
+EXTRAS: Mapping[str, str] = MappingProxyType(
+    {"5": "[grpc]", "6": "[grpc,asyncio]", "7": "[grpc,asyncio]", "8": "[grpc,asyncio]"}
+)
 NO_ASYNCIO = frozenset({"5"})
 
 
@@ -30,12 +32,16 @@ class ScenarioFailed(Exception):  # noqa: N818 - says what happened, like FileNo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A client that can be run. ``command``: all but the control plane's URL and the plan."""
+    """A client that can be run. ``command``: all but the control plane's URL and the plan.
+
+    ``beside``: of a client over gRPC the same one over REST, which must see the same.
+    """
 
     name: str
     command: tuple[str, ...]
     after: tuple[str, ...]
     folder: Path
+    beside: Client | None = None
 
     def told(self, control: str, plan: Path) -> str:
         """What it prints. Raises ScenarioFailed."""
@@ -53,24 +59,21 @@ class Client:
 
 
 def python(folder: Path, major: str) -> list[Client]:
-    """The Python client of a major, sync and (where it has it) asyncio."""
+    """The Python client of a major: sync, asyncio where it has it, and gRPC."""
     home = folder / f"py{major}"
-    interpreter = home / "bin" / "python"
-    if not (home / ".installed").exists():
-        extra = "[asyncio]" if major in ASYNCIO_EXTRA else ""
+    interpreter, installed = home / "bin" / "python", home / ".installed"
+    requirement = f"pinecone{EXTRAS.get(major, '')}=={PYTHON[major]}"
+    if not installed.exists() or installed.read_text(encoding="utf-8") != requirement:
         _run([sys.executable, "-m", "venv", "--clear", str(home)])
-        _run([str(interpreter), "-m", "pip", "install", "--quiet", f"pinecone{extra}=={PYTHON[major]}"])
-        (home / ".installed").touch()
-    return [
-        Client(
-            name=f"py{major} {transport}",
-            command=(str(interpreter), str(HERE / "scenario.py")),
-            after=(transport,),
-            folder=home,
-        )
-        for transport in ("sync", "asyncio")
-        if transport == "sync" or major not in NO_ASYNCIO
-    ]
+        _run([str(interpreter), "-m", "pip", "install", "--quiet", requirement])
+        installed.write_text(requirement, encoding="utf-8")
+    sync = Client(
+        name=f"py{major} sync", command=(str(interpreter), str(HERE / "scenario.py")), after=("sync",), folder=home
+    )
+    over_grpc = replace(sync, name=f"py{major} grpc", after=("grpc",), beside=sync)
+    if major in NO_ASYNCIO:
+        return [sync, over_grpc]
+    return [sync, replace(sync, name=f"py{major} asyncio", after=("asyncio",)), over_grpc]
 
 
 def typescript(folder: Path, major: str) -> list[Client]:

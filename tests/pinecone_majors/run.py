@@ -1,6 +1,7 @@
 """The run: an emulator, the proxy in front of it in modes off and on, and every client through each.
 
-Mode on is asked twice, because how much more is fetched grows with what was found: the second answer is judged.
+Mode on is asked twice, because how much more is fetched grows with what was found: the second answer is judged. Clients over
+gRPC are asked directly, and must see what they see over REST.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from pinecone_majors.environments import PYTHON, TYPESCRIPT, Client, ScenarioFailed, python, typescript
-from support.pinecone_loading import loaded
+from support.pinecone_loading import loaded_emulator
 from support.pinecone_planted import plan
-from support.pinecone_verdict import differences, faults
+from support.pinecone_verdict import differences, faults, transported
 from support.stack import serve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,11 +40,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one client. ``calls``: observations that were no error when made directly."""
+    """What came of one client. ``calls``: observations that were no error when made directly. ``well``: what no fault means."""
 
     client: str
     calls: int
     faults: tuple[str, ...]
+    well: str = "as directly; distinct and full"
 
 
 @contextmanager
@@ -52,28 +54,42 @@ def standing() -> Iterator[Setting]:
     made = plan()
     with (
         tempfile.TemporaryDirectory() as folder,
-        loaded(made) as direct,
-        serve(direct, "--backend", "pinecone", "--mode", "off") as (off, _),
+        loaded_emulator(made, grpc=True) as emulator,
+        serve(direct := emulator.url, "--backend", "pinecone", "--mode", "off") as (off, _),
         serve(direct, "--backend", "pinecone", "--mode", "on") as (on, _),
     ):
         file = Path(folder) / "plan.json"
-        file.write_text(json.dumps(made), encoding="utf-8")
+        over_grpc = {direct: {name: emulator.grpc_address(name) for name in made["indexes"]}}
+        file.write_text(json.dumps({**made, "grpc": over_grpc}), encoding="utf-8")
         yield Setting(direct, off, on, file)
 
 
 def judged(client: Client, setting: Setting) -> Verdict:
     """One client's verdict; a program that ends badly is a fault like any other."""
     try:
-        direct, off, _, on = (
-            json.loads(client.told(url, setting.plan)) for url in (setting.direct, setting.off, setting.on, setting.on)
-        )
+        return _proxied(client, setting) if client.beside is None else _beside(client, client.beside, setting)
     except ScenarioFailed as failed:
         return Verdict(client.name, 0, (str(failed),))
+
+
+def _proxied(client: Client, setting: Setting) -> Verdict:
+    direct, off, _, on = (
+        json.loads(client.told(url, setting.plan)) for url in (setting.direct, setting.off, setting.on, setting.on)
+    )
     found = [f"off: {name}" for name in differences(_placeless(direct), _placeless(off))]
     found += [f"on: {fault}" for fault in faults(_placeless(direct), _placeless(on))]
     found += [f"{name}: false" for told in (off, on) for name in told if name.endswith("leads here") and not told[name]]
-    answered = sum(not (isinstance(answer, dict) and "error" in answer) for answer in direct.values())
-    return Verdict(client.name, answered, tuple(found))
+    return Verdict(client.name, _answered(direct), tuple(found))
+
+
+def _beside(client: Client, rest: Client, setting: Setting) -> Verdict:
+    over_grpc, over_rest = (json.loads(one.told(setting.direct, setting.plan)) for one in (client, rest))
+    found = [f"{name}: not what it is over REST" for name in transported(over_rest, over_grpc)]
+    return Verdict(client.name, _answered(over_grpc), tuple(found), well="as over REST, directly")
+
+
+def _answered(direct: dict[str, Any]) -> int:
+    return sum(not (isinstance(answer, dict) and "error" in answer) for answer in direct.values())
 
 
 def _placeless(told: dict[str, Any]) -> dict[str, Any]:
@@ -91,11 +107,11 @@ def clients(folder: Path, wanted: set[str]) -> list[Client]:
 def table(verdicts: list[Verdict]) -> Table:
     """One line a client."""
     shown = Table(
-        "client", "calls answered", "off and on", title="Pinecone clients through VecSieve, against the emulator"
+        "client", "calls answered", "verdict", title="Pinecone clients through VecSieve, against the emulator"
     )
     for verdict in verdicts:
         first = [*verdict.faults[:SHOWN], *([f"… {len(verdict.faults)} in all"] if verdict.faults[SHOWN:] else [])]
-        shown.add_row(verdict.client, str(verdict.calls), "\n".join(first) or "as directly; distinct and full")
+        shown.add_row(verdict.client, str(verdict.calls), "\n".join(first) or verdict.well)
     return shown
 
 

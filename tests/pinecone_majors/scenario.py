@@ -1,7 +1,7 @@
-"""What one Python client sees: run by its own interpreter as ``scenario.py CONTROL_URL PLAN sync|asyncio``.
+"""What one Python client sees: run by its own interpreter as ``scenario.py CONTROL_URL PLAN sync|asyncio|grpc``.
 
 Prints one JSON object: name of the call -> what came of it. It knows nothing of the project, and only what every major
-from 5 to 10 has in common of the client.
+from 5 to 10 has in common of the client. Over gRPC an index is where the plan says: a control plane's hosts are REST's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def query(asked: dict[str, Any]) -> Call:
 
 
 def plain_sparse(sparse: Any) -> Any:
-    return None if sparse is None else {"indices": list(sparse.indices), "values": list(sparse.values)}
+    # Major 5 shows an empty one over gRPC where there is none.
+    empty = sparse is None or not sparse.indices
+    return None if empty else {"indices": list(sparse.indices), "values": list(sparse.values)}
 
 
 def matches(answer: Any) -> list[dict[str, Any]]:
@@ -128,7 +130,7 @@ async def closed(one: Any) -> None:
         await gathered(one.close())
 
 
-async def observe(client: Any, opened: Callable[[str], Any], control: str, plan: dict[str, Any]) -> dict[str, Any]:
+async def observe(client: Any, opened: Callable[[str, str], Any], control: str, plan: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in plan["indexes"]:
         try:
@@ -139,7 +141,7 @@ async def observe(client: Any, opened: Callable[[str], Any], control: str, plan:
             continue
         found[f"{name} leads here"] = leads_to(described.host, control)
         found[f"{name} is described"] = [described.name, described.dimension, str(described.metric)]
-        index = opened(described.host)
+        index = opened(name, described.host)
         for title, (call, tell) in calls(plan, name).items():
             found[title] = await seen(call, tell, index)
         await closed(index)
@@ -148,13 +150,26 @@ async def observe(client: Any, opened: Callable[[str], Any], control: str, plan:
 
 async def main(control: str, plan: dict[str, Any], transport: str) -> dict[str, Any]:
     pinecone = import_module("pinecone")
-    if transport == "sync":
-        client = pinecone.Pinecone(api_key="key", host=control)
-        found = await observe(client, lambda host: client.Index(host=host), control, plan)
-        await closed(client)
-        return found
-    async with pinecone.PineconeAsyncio(api_key="key", host=control) as client:
-        return await observe(client, lambda host: client.IndexAsyncio(host=host), control, plan)
+    if transport == "asyncio":
+        async with pinecone.PineconeAsyncio(api_key="key", host=control) as client:
+            return await observe(client, lambda _, host: client.IndexAsyncio(host=host), control, plan)
+    client = pinecone.Pinecone(api_key="key", host=control)
+
+    def opened(name: str, host: str) -> Any:
+        return client.Index(host=host) if transport == "sync" else over_grpc(plan["grpc"][control][name])
+
+    found = await observe(client, opened, control, plan)
+    await closed(client)
+    return found
+
+
+def over_grpc(address: str) -> Any:
+    """An index without TLS: a setting of the client up to major 8, of the index from 9 on."""
+    grpc = import_module("pinecone.grpc")
+    if hasattr(grpc, "GRPCClientConfig"):
+        client = grpc.PineconeGRPC(api_key="key")
+        return client.Index(host=address, grpc_config=grpc.GRPCClientConfig(secure=False))
+    return grpc.GrpcIndex(host=f"http://{address}", api_key="key", secure=False)
 
 
 if __name__ == "__main__":

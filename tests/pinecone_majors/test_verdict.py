@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.pinecone_planted import TOP_K
-from support.pinecone_verdict import differences, faults
+from support.pinecone_verdict import differences, faults, transported
 
 
 def match(name: str, rank: int, *, whole: bool) -> dict[str, Any]:
@@ -85,3 +85,16 @@ def test_a_call_that_the_client_refuses_must_be_refused_through_the_proxy_too() 
     assert faults(direct, HONEST) == [
         f"copied.vector.bare: directly {refused}, through the proxy {HONEST['copied.vector.bare']}"
     ]
+
+
+def test_over_another_transport_only_the_spelling_of_numbers_and_the_class_of_an_error_may_differ() -> None:
+    over_rest = {
+        "query": [{"score": 0.1}],
+        "stats": [2, 3.0],
+        "wrong": {"error": "PineconeApiException", "status": 400},
+    }
+    over_grpc = {"query": [{"score": 0.10000000149011612}], "stats": [2, 3], "wrong": {"error": "PineconeException"}}
+    assert transported(over_rest, over_grpc) == []
+    assert transported(over_rest, {**over_grpc, "query": [{"score": 0.1000001}]}) == ["query"]
+    assert transported(over_rest, {**over_grpc, "stats": {"error": "AttributeError"}}) == ["stats"]
+    assert transported(over_rest, {**over_grpc, "wrong": []}) == ["wrong"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from support.emulated import emulated
 from support.stack import exchange
+from vecsieve.proxy.emulator.server import Emulator
 
 KEY = "key"
 HEADERS = {"Api-Key": KEY, "X-Pinecone-Api-Version": "2025-10"}
@@ -18,12 +19,19 @@ SPEC = {"serverless": {"cloud": "aws", "region": "us-east-1"}}
 @contextmanager
 def loaded(plan: Mapping[str, Any]) -> Iterator[str]:
     """The URL of an emulator's control plane, with the plan's indexes in it."""
-    with emulated(api_key=KEY) as emulator:
+    with loaded_emulator(plan) as emulator:
+        yield emulator.url
+
+
+@contextmanager
+def loaded_emulator(plan: Mapping[str, Any], **options: Any) -> Iterator[Emulator]:
+    """An emulator with the plan's indexes in it."""
+    with emulated(api_key=KEY, **options) as emulator:
         for name, index in plan["indexes"].items():
             host = sent(emulator.url, "/indexes", {"name": name, "spec": SPEC, **index["created"]})["host"]
             for namespace, records in index["records"].items():
                 sent(host, "/vectors/upsert", {"vectors": records, "namespace": namespace})
-        yield emulator.url
+        yield emulator
 
 
 def index_url(control: str, name: str) -> str:

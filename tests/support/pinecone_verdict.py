@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from support.pinecone_planted import TOP_K, family
 
 Seen = Mapping[str, Any]
@@ -17,6 +19,24 @@ Seen = Mapping[str, Any]
 def differences(direct: Seen, proxied: Seen) -> list[str]:
     """Names of the calls that came to something else."""
     return sorted(name for name in direct.keys() | proxied.keys() if direct.get(name) != proxied.get(name))
+
+
+def transported(over_rest: Seen, over_grpc: Seen) -> list[str]:
+    """Names of the calls that came to something else over the other transport.
+
+    Of a float32, REST tells digits; gRPC tells the number, and the class of an error says by which of them it came.
+    """
+    return differences(_single(over_rest), _single(over_grpc))
+
+
+def _single(told: Any) -> Any:
+    if isinstance(told, float):
+        return float(np.float32(told))
+    if isinstance(told, list):
+        return [_single(one) for one in told]
+    if isinstance(told, Mapping):
+        return {name: _single(one) for name, one in told.items()} if "error" not in told else {"error": None}
+    return told
 
 
 def is_of_copies(name: str) -> bool:
