@@ -53,6 +53,7 @@ class RequestHead:
     host: str = ""  # the upstream host this request goes to, where a backend has one a collection; "" elsewhere
     version: str = ""  # of the backend's interface, as the client names it; "" where it names none
     message: bytes = b""
+    database: str = ""  # that the client's metadata names beside the message (Milvus); "" where it names none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ class Needs:
     ``payload_fields``: top-level payload keys whose values are wanted per candidate, in this order.
     ``optional_fields``: further ones, wanted where they can be had and taken out again exactly; a client's payload selection
     that makes this impossible for one of them costs that field, not the search.
+    ``known``: what the adapter's own first step found out about the collection; None where it was not taken or failed.
     ``absent_as_null``: upstream is known to write absent members as null (Qdrant up to 1.9); False where unknown,
     then the reply itself is the evidence.
     """
@@ -96,6 +98,7 @@ class Needs:
     lookups: bool = False
     payload_fields: tuple[str, ...] = ()
     optional_fields: tuple[str, ...] = ()
+    known: object | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
