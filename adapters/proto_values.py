@@ -13,8 +13,9 @@ from types import MappingProxyType
 
 import orjson
 
+from vecsieve.adapters.proto_alone import held
 from vecsieve.adapters.proto_maps import entry
-from vecsieve.adapters.proto_wire import FIXED64, LENGTH, VARINT, Field, Span, fields, text, unsigned
+from vecsieve.adapters.proto_wire import FIXED64, LENGTH, VARINT, Field, Span, fields, varint
 
 
 class Kind(Enum):
@@ -30,15 +31,19 @@ class Kind(Enum):
     LIST = auto()
 
 
-# Field number -> kind.
-QDRANT: Mapping[int, Kind] = MappingProxyType(
-    {1: Kind.NULL, 2: Kind.DOUBLE, 3: Kind.INTEGER, 4: Kind.STRING, 5: Kind.BOOL, 6: Kind.STRUCT, 7: Kind.LIST}
-)
-GOOGLE: Mapping[int, Kind] = MappingProxyType(
-    {1: Kind.NULL, 2: Kind.NUMBER, 3: Kind.STRING, 4: Kind.BOOL, 5: Kind.STRUCT, 6: Kind.LIST}
-)
-
 _WIRES = {Kind.NULL: VARINT, Kind.INTEGER: VARINT, Kind.BOOL: VARINT, Kind.DOUBLE: FIXED64, Kind.NUMBER: FIXED64}
+
+# The tag of a value's one field -> what it holds.
+Schema = Mapping[int, Kind]
+
+
+def _schema(*kinds: Kind) -> Schema:
+    """Of kinds in the order of their numbers, from 1."""
+    return MappingProxyType({number << 3 | _WIRES.get(kind, LENGTH): kind for number, kind in enumerate(kinds, 1)})
+
+
+QDRANT = _schema(Kind.NULL, Kind.DOUBLE, Kind.INTEGER, Kind.STRING, Kind.BOOL, Kind.STRUCT, Kind.LIST)
+GOOGLE = _schema(Kind.NULL, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.STRUCT, Kind.LIST)
 
 # Struct.fields and ListValue.values.
 _MEMBERS = _ELEMENTS = 1
@@ -50,69 +55,66 @@ _DOUBLE = struct.Struct("<d")
 _MAX_DEPTH = 100
 
 
-def chosen(
-    data: bytes, entries: Iterable[Field], names: Sequence[str], kinds: Mapping[int, Kind]
-) -> tuple[bytes | None, ...]:
+def chosen(data: bytes, entries: Iterable[Field], names: Sequence[str], schema: Schema) -> tuple[bytes | None, ...]:
     """The JSON of each named key of a map of values, None where absent. ``entries``: the map's fields in its message.
 
     Of a repeated key the last one counts, as for every reader of protobuf. Raises ValueError.
     """
-    wanted = {name.encode(errors="surrogatepass") for name in names}
+    keys = [name.encode(errors="surrogatepass") for name in names]
     found: dict[bytes, Span] = {}
     for field in entries:
         key, value = entry(data, field)
-        if key in wanted:
+        if key in keys:
             found[key] = value
-    spans = [found.get(name.encode(errors="surrogatepass")) for name in names]
-    return tuple(None if span is None else as_json(data, span, kinds) for span in spans)
+    spans = [found.get(key) for key in keys]
+    return tuple([None if span is None else as_json(data, span, schema) for span in spans])
 
 
-def as_json(data: bytes, span: Span, kinds: Mapping[int, Kind]) -> bytes:
+def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
     """The JSON of the value that fills ``span``. Raises ValueError."""
     try:
-        return orjson.dumps(_value(data, span, kinds, _MAX_DEPTH), option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(_value(data, span, schema, _MAX_DEPTH), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
         raise ValueError(str(error)) from None
 
 
-def _value(data: bytes, span: Span, kinds: Mapping[int, Kind], depth: int) -> object:
-    found = fields(data, span)
-    if not found:
+def _value(data: bytes, span: Span, schema: Schema, depth: int) -> object:
+    if span[0] == span[1]:
         return None  # a value that holds nothing: what servers show as null
-    if len(found) > 1 or found[0].number not in kinds:
-        raise ValueError(f"value at byte {span[0]} has {len(found)} fields, the first is {found[0].number}")
-    field = found[0]
-    kind = kinds[field.number]
-    if field.wire != _WIRES.get(kind, LENGTH):
-        raise ValueError(f"value at byte {span[0]} is {kind.name} of wire type {field.wire}")
-    if kind in {Kind.STRUCT, Kind.LIST}:
+    tag, at = held(data, span)
+    kind, end = schema.get(tag), span[1]
+    if kind is Kind.STRING:
+        return data[at:end].decode()
+    if kind is None:
+        raise ValueError(f"value at byte {span[0]} begins with tag {tag}, which is of no known kind")
+    if kind is Kind.STRUCT or kind is Kind.LIST:
         if not depth:
             raise ValueError(f"value at byte {span[0]} is nested deeper than {_MAX_DEPTH}")
-        return (_struct if kind is Kind.STRUCT else _list)(data, field.span, kinds, depth - 1)
-    return _scalar(data, field, kind)
+        return (_struct if kind is Kind.STRUCT else _list)(data, (at, end), schema, depth - 1)
+    if kind is Kind.DOUBLE or kind is Kind.NUMBER:
+        return _number(_DOUBLE.unpack_from(data, at)[0], kind)
+    return _integer(varint(data, at, end)[0], kind)
 
 
-def _scalar(data: bytes, field: Field, kind: Kind) -> object:
-    if kind is Kind.NULL:
-        return None
-    if kind is Kind.STRING:
-        return text(data, field)
-    if kind is Kind.BOOL:
-        return unsigned(data, field) != 0
-    if kind is Kind.INTEGER:
-        value = unsigned(data, field)
-        return value - 2**64 if value >= 2**63 else value
-    number = float(_DOUBLE.unpack_from(data, field.value)[0])
+def _number(number: float, kind: Kind) -> object:
     return int(number) if kind is Kind.NUMBER and number.is_integer() and abs(number) <= _EXACT else number
 
 
-def _struct(data: bytes, span: Span, kinds: Mapping[int, Kind], depth: int) -> dict[str, object]:
+def _integer(number: int, kind: Kind) -> object:
+    if kind is Kind.NULL:
+        return None
+    if kind is Kind.BOOL:
+        return number != 0
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _struct(data: bytes, span: Span, schema: Schema, depth: int) -> dict[str, object]:
     entries = [entry(data, field) for field in fields(data, span) if field.number == _MEMBERS]
-    return {key.decode(): _value(data, value, kinds, depth) for key, value in entries}
+    return {key.decode(): _value(data, value, schema, depth) for key, value in entries}
 
 
-def _list(data: bytes, span: Span, kinds: Mapping[int, Kind], depth: int) -> list[object]:
+def _list(data: bytes, span: Span, schema: Schema, depth: int) -> list[object]:
     inner = [field for field in fields(data, span) if field.number == _ELEMENTS]
     if any(field.wire != LENGTH for field in inner):
         raise ValueError(f"list at byte {span[0]} holds what are no values")
-    return [_value(data, field.span, kinds, depth) for field in inner]
+    return [_value(data, field.span, schema, depth) for field in inner]

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import orjson
 
 from vecsieve.adapters.contract import Needs
+from vecsieve.adapters.proto_alone import held
 from vecsieve.adapters.proto_values import QDRANT, chosen
-from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, Span, fields, text, unsigned
+from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, Span, fields, varint
 
 # ScoredPoint. 4 was never used; version, shard_key and order_value are of no interest here.
 ID, PAYLOAD, SCORE, VECTORS = 1, 2, 3, 6
@@ -18,7 +19,8 @@ _WIRES = {ID: LENGTH, PAYLOAD: LENGTH, SCORE: FIXED32, VECTORS: LENGTH}
 # A list of points, in every reply and in each result of a batch.
 RESULT = 1
 
-_NUMBER, _UUID = 1, 2
+# The tags in PointId.
+_NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
 _FLOAT = struct.Struct("<f")
 
 
@@ -52,14 +54,12 @@ def score_of(data: bytes, point: Point) -> float:
 
 def id_of(data: bytes, point: Point) -> bytes:
     """The identifier as REST writes it: a number, or a quoted UUID. Raises ValueError."""
-    found = fields(data, point.id.span)
-    if len(found) == 1:
-        kind = found[0].number, found[0].wire
-        if kind == (_NUMBER, VARINT):
-            return b"%d" % unsigned(data, found[0])
-        if kind == (_UUID, LENGTH):
-            return orjson.dumps(text(data, found[0]))
-    raise ValueError(f"id at byte {point.id.start} is neither one number nor one UUID")
+    tag, at = held(data, point.id.span)
+    if tag == _NUMBER:
+        return b"%d" % varint(data, at, point.id.end)[0]
+    if tag == _UUID:
+        return orjson.dumps(data[at : point.id.end].decode())
+    raise ValueError(f"id at byte {point.id.start} is neither a number nor a UUID")
 
 
 def entries_of(point: Point) -> list[Field]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.proto_wire import Field, Span
 from vecsieve.adapters.qdrant_grpc_points import Point, fields_of, id_of, read_points, results, score_of
 from vecsieve.adapters.qdrant_grpc_request import Document, Plan
-from vecsieve.adapters.qdrant_grpc_vectors import compare, find_best, named
+from vecsieve.adapters.qdrant_grpc_vectors import compare, find_best, named, written_alike
 from vecsieve.adapters.vector_lengths import measured
 
 
@@ -58,9 +59,7 @@ def _lists(request: Document, body: bytes) -> tuple[Ranked, ...]:
 def _pool(data: bytes, plan: Plan, ranked: Ranked, needs: Needs) -> Pool:
     """The pool of one list. Raises ValueError."""
     points = ranked.points
-    found = [named(data, point.vectors) for point in points]
-    name = find_best(data, found, plan.prefers) if plan.name is None else plan.name
-    vectors = compare(data, [None if name is None else each.get(name) for each in found])
+    name, vectors = _compared(data, plan, points)
     unusable, magnitude = measured(vectors)
     return Pool(
         scores=np.array([score_of(data, point) for point in points], dtype=np.float64),
@@ -72,3 +71,16 @@ def _pool(data: bytes, plan: Plan, ranked: Ranked, needs: Needs) -> Pool:
         compared_by=name,
         unusable=unusable,
     )
+
+
+def _compared(data: bytes, plan: Plan, points: tuple[Point, ...]) -> tuple[str | None, npt.NDArray[np.float32]]:
+    """The name of the vector to compare, and each point's. Raises ValueError."""
+    name = plan.name
+    if name is not None:
+        alike = written_alike(data, name, [point.vectors for point in points])
+        if alike is not None:
+            return name, alike
+    found = [named(data, point.vectors) for point in points]
+    if name is None:
+        name = find_best(data, found, plan.prefers)
+    return name, compare(data, [None if name is None else each.get(name) for each in found])
