@@ -1,0 +1,121 @@
+"""One index, asked over REST and over gRPC: both adapters make the same pool of it, so that one memory of vectors serves both."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.clocks import ManualClock
+from support.emulated import call, index
+from vecsieve.adapters.contract import Adapter, Needs, Pool, Reply, RequestHead, SearchCall
+from vecsieve.adapters.pinecone_grpc import PATH, PineconeGrpc
+from vecsieve.adapters.pinecone_rest import PineconeRest
+from vecsieve.proxy.emulator import queries, vectors
+from vecsieve.proxy.emulator.calls import Limits
+from vecsieve.proxy.emulator.grpc_messages import as_bytes
+from vecsieve.proxy.emulator.grpc_methods import answered
+from vecsieve.proxy.emulator.store import Index
+from vecsieve.proxy.recalling import completed
+from vecsieve.proxy.vector_memory import VectorMemory
+
+DIMENSION = 24
+HOST = "idx-abc123.svc.emulator.test"
+NEEDS = Needs(payload_fields=("tenant",), optional_fields=("text", "n", "tags", "nobody"))
+VECTOR = np.random.default_rng(5).normal(size=DIMENSION).tolist()
+SPARSE = {"indices": [1, 7, 70_000], "values": [0.1, 0.25, 1 / 3]}
+ASKED: dict[str, dict[str, Any]] = {
+    "vector": {"vector": VECTOR},
+    "namespace": {"vector": VECTOR, "namespace": "größe"},
+    "id": {"id": "r3"},
+    "hybrid": {"vector": VECTOR, "sparseVector": SPARSE},
+    "filter": {"vector": VECTOR, "filter": {"n": {"$gte": 4}}},
+}
+
+
+def records(*, sparse: bool) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(7)
+    made: list[dict[str, Any]] = []
+    for number in range(30):
+        weights = {"indices": [1, 7, 40 + number], "values": rng.uniform(0.1, 1, size=3).tolist()}
+        metadata = {"tenant": "a", "text": f'pässage "{number}" <b>', "n": number, "tags": ["x", "y"], "half": 0.5}
+        record: dict[str, Any] = {"id": f"r{number}", "metadata": metadata, "sparseValues": weights}
+        made.append(record if sparse else {**record, "values": rng.normal(size=DIMENSION).tolist()})
+    return made
+
+
+@pytest.fixture(scope="module", params=["dense", "sparse"])
+def filled(request: pytest.FixtureRequest) -> Index:
+    sparse = request.param == "sparse"
+    made = index(None if sparse else DIMENSION, "dotproduct")
+    for namespace in ("", "größe"):
+        call(vectors.upsert, made, {"vectors": records(sparse=sparse), "namespace": namespace})
+    return made
+
+
+def over_rest(target: Index, asked: dict[str, Any], needs: Needs = NEEDS) -> tuple[Adapter, SearchCall, bytes]:
+    adapter = PineconeRest()
+    operation = adapter.classify(RequestHead(method="POST", path="/query", host=HOST))
+    assert operation is not None
+    parsed = adapter.parse_request(operation, json.dumps(asked, ensure_ascii=False).encode(), needs)
+    return adapter, parsed, call(queries.query, target, adapter.widen(parsed, [20])).body
+
+
+def over_grpc(target: Index, asked: dict[str, Any], needs: Needs = NEEDS) -> tuple[Adapter, SearchCall, bytes]:
+    adapter = PineconeGrpc()
+    operation = adapter.classify(RequestHead(method="POST", path=PATH, host=HOST))
+    assert operation is not None
+    parsed = adapter.parse_request(operation, as_bytes("QueryRequest", asked), needs)
+    return adapter, parsed, answered(target, "Query", "2026-04", adapter.widen(parsed, [20]), Limits()).message
+
+
+def read(adapter: Adapter, parsed: SearchCall, body: bytes) -> Reply:
+    return adapter.parse_reply(parsed, body)
+
+
+def plain(pool: Pool) -> list[list[Any]]:
+    """The fields as values: REST's bytes may spell a character or a number in another way."""
+    return [[None if raw is None else json.loads(raw) for raw in row] for row in pool.fields]
+
+
+@pytest.mark.parametrize("name", sorted(ASKED))
+def test_both_transports_make_the_same_pool(filled: Index, name: str) -> None:
+    is_sparse = "_values" not in filled.description.dense()
+    if is_sparse and name != "id":
+        asked = {"sparseVector": SPARSE, "namespace": ASKED[name].get("namespace", "")}
+    else:
+        asked = ASKED[name]
+    asked = {**asked, "topK": 5, "includeMetadata": True}
+    rest, grpc = (ask(filled, asked) for ask in (over_rest, over_grpc))
+    assert rest[1].operation == grpc[1].operation
+    (one,), (other,) = rest[1].searches, grpc[1].searches
+    assert (one.top_k, one.most, one.partition or b'""') == (other.top_k, other.most, other.partition or b'""')
+    assert (one.query is None) is (other.query is None)
+    mine, theirs = read(*rest).pools[0], read(*grpc).pools[0]
+    assert mine.size == theirs.size > 5
+    assert mine.ids == theirs.ids
+    assert mine.vectors.tobytes() == theirs.vectors.tobytes()
+    assert mine.scores.astype(np.float32).tolist() == theirs.scores.astype(np.float32).tolist()
+    assert plain(mine) == plain(theirs)
+    assert (mine.alone, mine.unusable, mine.compared_by) == (theirs.alone, theirs.unusable, theirs.compared_by)
+
+
+@pytest.mark.parametrize(("first", "second"), [(over_rest, over_grpc), (over_grpc, over_rest)])
+def test_what_one_transport_brought_the_other_remembers(first: Any, second: Any) -> None:
+    made = index(DIMENSION, "cosine")
+    call(vectors.upsert, made, {"vectors": [{**one, "sparseValues": None} for one in records(sparse=False)]})
+    memory = VectorMemory(10**6, clock=ManualClock())
+    asked = {"vector": VECTOR, "topK": 5}
+    adapter, parsed, body = first(made, asked, Needs())
+    brought = adapter.parse_reply(parsed, body)
+    assert completed(memory, parsed, brought) == brought
+    adapter, parsed, body = second(made, asked, Needs(vectors=False))
+    bare = adapter.parse_reply(parsed, body)
+    assert bare.pools[0].unusable == bare.pools[0].size
+    whole = completed(memory, parsed, bare)
+    assert whole is not None
+    assert whole.pools[0].vectors.tobytes() == brought.pools[0].vectors.tobytes()
+    kept = np.arange(3)
+    assert len(adapter.trim(parsed, whole, [kept])) < len(body)
