@@ -35,7 +35,7 @@ class BareHandler(grpc.GenericRpcHandler):
         method = handler_call_details.method
 
         async def stream(_: object, context: Context) -> None:
-            self._count(await relay(self.channels, context, method=method, origin=self.origin))
+            self._count((await relay(self.channels, context, method=method, origin=self.origin)).failure)
 
         async def unary(_: object, context: Context) -> bytes:
             outcome = await send(

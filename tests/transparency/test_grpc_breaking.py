@@ -61,7 +61,8 @@ async def test_a_client_that_cancels_ends_the_call_upstream_at_once(*, is_unary:
         bare_grpc_relay(upstream.address, is_unary=is_unary) as way,
         grpc.aio.insecure_channel(way.address) as channel,
     ):
-        call: grpc.aio.UnaryUnaryCall[bytes, bytes] = channel.unary_unary("/test.Service/method")(b"question")
+        asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/test.Service/method")
+        call = asking(b"question")
         arrived = await upstream.next_call()
         call.cancel()
         await asyncio.wait_for(arrived.over.wait(), 5)
@@ -75,7 +76,8 @@ async def test_a_client_that_cancels_a_stream_ends_it_upstream_at_once() -> None
         bare_grpc_relay(upstream.address) as way,
         grpc.aio.insecure_channel(way.address) as channel,
     ):
-        call: grpc.aio.UnaryStreamCall[bytes, bytes] = channel.unary_stream("/test.Service/method")(b"question")
+        asking: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
+        call = asking(b"question")
         assert await call.read() == b"first"
         assert tuple(await call.initial_metadata()) == (("began", "yes"),)
         call.cancel()
@@ -212,7 +214,7 @@ async def test_a_database_that_is_not_there_is_unavailable_and_its_address_stays
 @WAYS
 async def test_a_database_that_does_not_greet_is_given_up_at_the_connect_timeout(*, is_unary: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel greets, nobody else does
-        address = "127.0.0.1:%d" % silent.getsockname()[1]
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
         async with bare_grpc_relay(address, is_unary=is_unary, connect_timeout_seconds=0.3) as way:
             begun = time.monotonic()
             through = await ask(way.address, "unary_unary", timeout=20)
@@ -263,14 +265,15 @@ async def test_neither_side_is_read_faster_than_the_other_takes_it() -> None:
         bare_grpc_relay(upstream.address) as way,
         grpc.aio.insecure_channel(way.address) as channel,
     ):
-        call: grpc.aio.UnaryStreamCall[bytes, bytes] = channel.unary_stream("/test.Service/method")(b"question")
+        asking: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/test.Service/method")
+        call = asking(b"question")
         assert await call.read() == b"f" * 2**16
         await asyncio.sleep(1)
         held = sent
         await asyncio.sleep(0.5)
         assert sent == held < 1000
         for _ in range(1999):
-            assert len(await call.read()) == 2**16
+            assert await call.read() == b"f" * 2**16
         assert await call.read() is grpc.aio.EOF
 
 
