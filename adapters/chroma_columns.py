@@ -13,10 +13,10 @@ from vecsieve.adapters.json_spans import Member, Members, Span, elements, string
 
 IDS = "ids"
 NAMES = ("ids", "embeddings", "documents", "uris", "metadatas", "distances")
-# Servers before 0.6 wrote a column for what a data loader had loaded, always null over HTTP, and told under another name
-# what was included.
+# Servers before 0.6 wrote a column for what a data loader had loaded, always null over HTTP, and told under another name,
+# in an order of their own, what was included.
 UNUSED = "data"
-ECHOES = ("include", "included")
+ECHO, OLD_ECHO = "include", "included"
 
 _NULL = b"null"
 # A value whose grammar was checked is known by its first byte.
@@ -47,11 +47,20 @@ class Column:
     cells: tuple[Cells, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """The list that repeats what was included: the array, its elements, and what they say."""
+
+    array: Span
+    spans: tuple[Span, ...]
+    said: tuple[str, ...]
+
+
 def read_columns(text: bytes, found: Members) -> dict[str, Column]:
     """The columns that are not null, in the order of the text. Raises ValueError for anything but a table."""
-    unknown = found.keys() - {*NAMES, UNUSED, *ECHOES}
+    unknown = found.keys() - {*NAMES, UNUSED, ECHO, OLD_ECHO}
     if unknown or IDS not in found:
-        raise ValueError(f"members that are unknown: {len(unknown)}, ids: {IDS in found}")
+        raise ValueError("members that are unknown, or no ids")
     unused = found.get(UNUSED)
     if unused is not None and not _is_null(text, unused):
         raise ValueError("a data column, of which nothing is known")
@@ -64,15 +73,18 @@ def read_columns(text: bytes, found: Members) -> dict[str, Column]:
     return present
 
 
-def read_echo(text: bytes, found: Members) -> tuple[tuple[Span, ...], tuple[str, ...]] | None:
-    """The elements of the list that repeats what was included, and what they say; None where there is no such list."""
-    names = [name for name in ECHOES if name in found]
+def read_echo(text: bytes, found: Members, wanted: Sequence[str]) -> Echo | None:
+    """The list that repeats what was included; None where there is none. Raises ValueError for one that is not ``wanted``."""
+    names = [name for name in (ECHO, OLD_ECHO) if name in found]
     if not names:
         return None
-    if len(names) > 1:
-        raise ValueError("two lists of what was included")
-    spans = elements(text, (found[names[0]].value, found[names[0]].end))
-    return tuple(spans), tuple(string(text[start:end]) for start, end in spans)
+    array = found[names[0]].value, found[names[0]].end
+    spans = tuple(elements(text, array))
+    said = tuple(string(text[start:end]) for start, end in spans)
+    is_wanted = said == tuple(wanted) if names == [ECHO] else set(said) == set(wanted)
+    if len(names) > 1 or not is_wanted:
+        raise ValueError("it includes other columns than were asked for")
+    return Echo(array, spans, said)
 
 
 def _read(text: bytes, name: str, member: Member) -> Column | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.chroma_columns import IDS, Column, read_columns, read_echo
+from vecsieve.adapters.chroma_columns import IDS, Column, Echo, read_columns, read_echo
 from vecsieve.adapters.chroma_request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
 from vecsieve.adapters.chroma_space import is_cosine
 from vecsieve.adapters.contract import Malformed, Needs, Pool, Search
@@ -27,14 +27,13 @@ _NULL = b"null"
 class ReplyDocument:
     """A parsed reply. Spans are offsets into the harmless text of ``source``; bytes are taken through ``source``.
 
-    ``columns``: those that are not null. ``echo``: the elements of the list that repeats what was included, () where there is
-    none.
+    ``columns``: those that are not null, by name. ``echo``: the list that repeats what was included; None where there is none.
     """
 
     source: Shortened
     text: bytes
     columns: dict[str, Column]
-    echo: tuple[Span, ...]
+    echo: Echo | None
 
     def cells(self, column: str, search: int) -> tuple[Span | None, ...]:
         """Where the values of one column stand for one search; None for null, and in a column that is null."""
@@ -69,11 +68,8 @@ def _read(
     columns = read_columns(text, found)
     if len(columns[IDS].cells) != len(searches):
         raise ValueError(f"{len(columns[IDS].cells)} lists of ids, wanted {len(searches)}")
-    echo = read_echo(text, found)
-    wanted = (*request.asked, *request.added)
-    if echo is not None and echo[1] != wanted:
-        raise ValueError("it includes other columns than were asked for")
-    document = ReplyDocument(source=source, text=text, columns=columns, echo=() if echo is None else echo[0])
+    echo = read_echo(text, found, (*request.asked, *request.added))
+    document = ReplyDocument(source=source, text=text, columns=columns, echo=echo)
     _all_in_place(document)
     return tuple(_pool(document, place, search, needs) for place, search in enumerate(searches)), document
 

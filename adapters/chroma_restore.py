@@ -28,20 +28,16 @@ def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.
             replacements.append((column.span, [b"null"]))
             continue
         for cells, kept in zip(column.cells, rows, strict=True):
-            inside = kept_inside(reply.source, cells.array, cells.spans, kept, lambda _: [])
-            replacements.append(((cells.array[0] + 1, cells.array[1] - 1), inside))
-    replacements += _shorter_echo(request, reply)
+            replacements.append(_kept(reply, cells.array, cells.spans, kept))
+    if reply.echo is not None:
+        said = [place for place, name in enumerate(reply.echo.said) if name not in request.added]
+        replacements.append(_kept(reply, reply.echo.array, reply.echo.spans, said))
     return _assembled(reply, sorted(replacements, key=lambda each: each[0]))
 
 
-def _shorter_echo(request: Document, reply: ReplyDocument) -> list[Replacement]:
-    """What we added stands last in it; it goes with the separators before it."""
-    added = len(request.added)
-    if not added or not reply.echo:
-        return []
-    left = reply.echo[:-added]
-    start = left[-1][1] if left else reply.echo[0][0]
-    return [((start, reply.echo[-1][1]), [])]
+def _kept(reply: ReplyDocument, array: Span, spans: Sequence[Span], kept: Sequence[int]) -> Replacement:
+    """The inside of an array, with some of its elements."""
+    return (array[0] + 1, array[1] - 1), kept_inside(reply.source, array, spans, kept, lambda _: [])
 
 
 def _assembled(reply: ReplyDocument, replacements: Sequence[Replacement]) -> bytes:

@@ -79,6 +79,7 @@ class Metrics:
     shadow_divergence_total: Counter
     profile_drift_total: Counter
     profile_reload_failures_total: Counter
+    collections_unnamed_total: Counter
     overrides_total: Counter
     build_info: Gauge
     requests_in_flight: Gauge

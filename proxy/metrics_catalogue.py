@@ -97,7 +97,7 @@ def _label(name: str, *sets: Iterable[StrEnum]) -> Label:
     return Label(name, tuple(member.value for each in sets for member in each))
 
 
-BACKEND = Label("backend", ("qdrant", "pinecone", "other"))
+BACKEND = Label("backend", ("qdrant", "pinecone", "chroma", "other"))
 _OPERATION = _label("operation", OperationName)
 _OUTCOME = _label("outcome", Outcome)
 _ATTEMPT = _label("attempt", AttemptKind)
@@ -181,6 +181,11 @@ SEARCHES: tuple[Spec, ...] = (
         "profile_drift_total", "Times that pools ceased to look like their profile.", (_label("kind", Drifted),)
     ),
     CounterSpec("profile_reload_failures_total", "Profile files that could not be taken."),
+    CounterSpec(
+        "collections_unnamed_total",
+        "Searches whose collection's name was not known: only what stands before it ruled.",
+        (BACKEND,),
+    ),
     CounterSpec("overrides_total", "Per-request overrides obeyed.", (_label("header", OverrideName),)),
 )
 

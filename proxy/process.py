@@ -6,13 +6,13 @@ import logging
 import time
 from collections.abc import Callable
 
-from vecsieve.adapters import ADAPTERS, DIALECTS, WRITES
+from vecsieve.adapters import ADAPTERS, DIALECTS, NAMINGS, WRITES
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker, spread
 from vecsieve.proxy.calibration import Calibration
-from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.egress import Egress
+from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.counted import CountedEvents
@@ -24,17 +24,17 @@ from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.routes import OneUpstream, Routes
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.http.writes import Writes
-from vecsieve.proxy.ladder import Ladder, Surroundings
+from vecsieve.proxy.ladder import Surroundings
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.log import Access
 from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
 from vecsieve.proxy.metrics import Metrics
-from vecsieve.proxy.overhearing import Overhearing
+from vecsieve.proxy.names import Names
+from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
 from vecsieve.proxy.rules import Rules, RulesInForce
-from vecsieve.proxy.search import Searcher
 from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.stopwatch import Clock
 from vecsieve.proxy.tally import Tally
@@ -67,35 +67,34 @@ class Process:
         self.egress = Egress(_budget_bytes(settings, workers=workers), now=time.time)
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
-        memory = _vector_memory(settings, clock)
-        searcher = Searcher(adapter, self.calibration.scaling, memory)
-        self._around = self._surroundings(limits, metrics)
         self._shadow = Shadow(tally=self.tally, limit=settings.shadow.in_flight)
-        guard = _memory_guard(metrics, clock, workers=workers)
-        self._plane = DataPlane(
+        self._parts = Parts(
             rules=self._rules,
             limits=limits,
-            routes=routes,
             backend=settings.backend,
+            admission=Admission(limit=limits.in_flight, wait_seconds=limits.in_flight_queue_seconds),
+            memory=_memory_guard(metrics, clock, workers=workers),
+            tally=self.tally,
+            around=self._surroundings(limits, metrics),
+            shadow=self._shadow,
+            scaling=self.calibration.scaling,
+            vectors=_vector_memory(settings, clock),
+        )
+        self._plane = DataPlane(
+            parts=self._parts,
+            routes=routes,
             adapter=adapter,
             dialect=dialect,
-            conduct=Conduct(
-                ladder=Ladder(searcher, dialect, self._around),
-                shadow=self._shadow,
-                memory=guard,
-                most=limits.searches_in_flight,
-            ),
-            overhearing=Overhearing(memory, WRITES.get(settings.backend)),
+            conduct=self._parts.conduct(adapter, dialect),
+            overhearing=self._parts.overhearing(WRITES.get(settings.backend)),
             relay=self._relay(answers, events),
             upstream=self._upstream,
             answers=answers,
-            admission=Admission(limit=limits.in_flight, wait_seconds=limits.in_flight_queue_seconds),
-            memory=guard,
-            tally=self.tally,
         )
         _show_limits(metrics, limits)
         self._server = DataServer(self._plane.handle, limits, answers, events)
         self._listener: Listener | None = None
+        self._grpc: GrpcSide | None = None
 
     def _surroundings(self, limits: LimitSettings, metrics: Metrics) -> Surroundings:
         return Surroundings(
@@ -122,8 +121,20 @@ class Process:
 
     async def listen(self, *doors: Door) -> tuple[int, ...]:
         """Open the data ports; returns their numbers. Raises OSError, or IncompatibleLibrary."""
-        self._listener = await listen(self._server, self._settings.limits, *doors)
+        if any(door.grpc is not None for door in doors):
+            from vecsieve.proxy.grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
+
+            self._grpc = side_of(self._settings, self._parts)
+        fronts = [await self._front(door) for door in doors]
+        self._listener = await listen(self._server, self._settings.limits, *zip(doors, fronts, strict=True))
         return self._listener.ports
+
+    async def _front(self, door: Door) -> SharedPort | None:
+        """What tells the protocols of a port apart; None where HTTP/1 is the only one, and plain."""
+        inner = None if self._grpc is None else await self._grpc.behind(door)
+        if inner is None and self._tls is None:
+            return None
+        return SharedPort(self._server.rules, inner=inner, tls=self._tls)
 
     def reload(self, settings: Settings) -> None:
         """Take new policies, overrides, shadow sample, report header, explain.keep and egress budget; requests under way keep
@@ -144,6 +155,8 @@ class Process:
         """Close the listening sockets."""
         if self._listener is not None:
             self._listener.stop_accepting()
+        if self._grpc is not None:
+            self._grpc.stop(grace_seconds=self._settings.limits.drain_seconds)
 
     @property
     def in_flight(self) -> int:
@@ -157,8 +170,12 @@ class Process:
 
     async def close(self, *, grace_seconds: float = 0.0) -> None:
         """End everything, in the order in which one part leans on the next."""
+        if self._grpc is not None:
+            self._grpc.stop(grace_seconds=grace_seconds)
         if self._listener is not None:
             await self._listener.close(grace_seconds=grace_seconds)
+        if self._grpc is not None:
+            await self._grpc.close(grace_seconds=grace_seconds)
         await self._shadow.close()
         await self._writes.close(grace_seconds=grace_seconds)
         await self._upstream.close()
@@ -166,6 +183,11 @@ class Process:
 
 def _routes(settings: Settings) -> Routes:
     return IndexRoutes(settings) if settings.backend == "pinecone" else OneUpstream(settings.upstream.path_prefix)
+
+
+def _names(settings: Settings, metrics: Metrics) -> Names:
+    naming = NAMINGS.get(settings.backend)
+    return Names(None if naming is None else naming(), metrics.collections_unnamed_total.inc)
 
 
 def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuard:

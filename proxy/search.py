@@ -26,6 +26,7 @@ from vecsieve.proxy.selection.paged import page
 from vecsieve.proxy.selection.policy import Policy, Short
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Selection
+from vecsieve.proxy.shared_limit import as_asked
 from vecsieve.proxy.stopwatch import Stopwatch
 from vecsieve.proxy.vector_memory import VectorMemory
 
@@ -186,6 +187,7 @@ class Searcher:
             reply = self._adapter.parse_reply(call, fetched)
         if len(reply.pools) != len(call.searches):
             raise Malformed(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
+        reply = as_asked(reply, sizes)
         if attempt.lookups is not None:
             attempt.reply = (
                 reply if attempt.reply is None else attempt.reply

@@ -9,15 +9,14 @@ from typing import cast
 from aiohttp import web
 
 from vecsieve.adapters.contract import Adapter, Dialect, Operation, RequestHead
-from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.conduct import Conduct
-from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import ORIGIN, LocalAnswers, Trouble
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.content_coding import decoded
 from vecsieve.proxy.http.exchange import HttpExchange
 from vecsieve.proxy.http.failures import ClientBodyError
 from vecsieve.proxy.http.headers import RawHeaders, values
+from vecsieve.proxy.http.hearing import Hearing
 from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.http.raw_response import RawResponse
@@ -27,13 +26,15 @@ from vecsieve.proxy.http.target import Target, read_target
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, Shed
 from vecsieve.proxy.labels import Origin as Speaker
-from vecsieve.proxy.memory import MemoryGuard, Pressure
+from vecsieve.proxy.memory import Pressure
+from vecsieve.proxy.names import Names
 from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, parse
+from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.rules import Rules, RulesInForce
-from vecsieve.proxy.tally import Ended, Tally, Visit
+from vecsieve.proxy.rules import Rules
+from vecsieve.proxy.tally import Ended, Visit
 
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
@@ -46,40 +47,36 @@ NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=
 class DataPlane:
     """The handler. Built by the composition root."""
 
-    rules: RulesInForce
-    limits: LimitSettings
+    parts: Parts
     routes: Routes
-    backend: str
     adapter: Adapter
     dialect: Dialect
     conduct: Conduct
     overhearing: Overhearing
+    names: Names
     relay: Relay
     upstream: Upstream
     answers: LocalAnswers
-    admission: Admission
-    memory: MemoryGuard
-    tally: Tally
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        visit = self.tally.begin()
+        visit = self.parts.tally.begin()
         response: RawResponse | None = None
         try:
             response = await self._admitted(request, visit)
         finally:
-            self.tally.end(visit, _ended(request, response))
+            self.parts.tally.end(visit, _ended(request, response))
         return response
 
     async def _admitted(self, request: web.BaseRequest, visit: Visit) -> RawResponse:
-        if not await self.admission.enter():
+        if not await self.parts.admission.enter():
             return self._shed(request, visit, Shed.IN_FLIGHT)
         try:
-            if self.memory.pressure() is Pressure.CRITICAL:
+            if self.parts.memory.pressure() is Pressure.CRITICAL:
                 return self._shed(request, visit, Shed.MEMORY)
             return await self._route(request, visit)
         finally:
-            self.admission.leave()
+            self.parts.admission.leave()
 
     def _shed(self, request: web.BaseRequest, visit: Visit, reason: Shed) -> RawResponse:
         visit.shed(reason)
@@ -97,11 +94,13 @@ class DataPlane:
         operation = self.adapter.classify(head)
         if operation is None:
             editing = self.routes.editing(request.method, request.raw_headers, target)
-            with self.overhearing.passing(head):
-                return await self.relay.relay(request, target=target, editing=editing)
+            with self.overhearing.passing(head), self.names.passing(head) as learn:
+                hearing = None if learn is None else Hearing(learn)
+                return await self.relay.relay(request, target=target, editing=editing, hearing=hearing)
+        operation, ruled_by = self.names.known(operation)
         visit.classified(operation)
-        rules, headers = self.rules.now, list(request.headers.items())
-        own = rules.policies.resolve(self.backend, operation.collection)
+        rules, headers = self.parts.rules.now, list(request.headers.items())
+        own = rules.policies.resolve(self.parts.backend, ruled_by)
         try:
             policy = parse(headers, rules.overrides, own)
         except BadOverride as refusal:
@@ -121,7 +120,7 @@ class DataPlane:
             return await self._original(search, visit)
         if not accepts_identity(request.raw_headers):
             return await self._bypass(search, visit, Bypass.ENCODING)
-        body = RequestBody(request, idle_seconds=self.limits.stream_idle_timeout_seconds)
+        body = RequestBody(request, idle_seconds=self.parts.limits.stream_idle_timeout_seconds)
         try:
             exchange = await self._read(search, body, visit)
         except ClientBodyError:
@@ -132,8 +131,8 @@ class DataPlane:
         return await self.conduct.answer(exchange, visit, sample=search.rules.shadow_sample)
 
     async def _read(self, search: _Search, body: RequestBody, visit: Visit) -> HttpExchange | Bypass:
-        limit = self.limits.request_body_bytes
-        raw = await body.whole(limit_bytes=limit, deadline_seconds=self.limits.body_timeout_seconds)
+        limit = self.parts.limits.request_body_bytes
+        raw = await body.whole(limit_bytes=limit, deadline_seconds=self.parts.limits.body_timeout_seconds)
         if raw is None:
             return Bypass.TOO_LARGE
         plain = decoded(raw, b",".join(values(search.request.raw_headers, b"content-encoding")), limit_bytes=limit)
@@ -152,7 +151,7 @@ class DataPlane:
             client_timeout_seconds=client_timeout(search.target),
             report_header=search.rules.report_header,
             upstream=self.upstream,
-            reply_body_bytes=self.limits.reply_body_bytes,
+            reply_body_bytes=self.parts.limits.reply_body_bytes,
             relay=relay,
         )
 

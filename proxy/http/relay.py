@@ -26,6 +26,7 @@ from vecsieve.proxy.http.editing import Editing, hold, readable
 from vecsieve.proxy.http.events import Events
 from vecsieve.proxy.http.failures import ClientBodyError, ClientFault, UpstreamFailure
 from vecsieve.proxy.http.headers import RawHeaders, for_client
+from vecsieve.proxy.http.hearing import Hearing
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import Upstream, UpstreamReply, is_write
@@ -58,12 +59,14 @@ class Relay:
         is_search: bool = False,
         target: Target | None = None,
         editing: Editing | None = None,
+        hearing: Hearing | None = None,
     ) -> RawResponse:
         """Send the request, stream its answer, return the response already sent, or one of ours still to be sent.
 
         ``body``: when it was looked at before. ``is_search``: a POST that only reads, for the pool and for what an
         aborting client means: its search is cancelled, its write is finished once it was sent whole. ``target``: where it
-        goes when a route was found. ``editing``: how the answer is changed; it is held until it is whole.
+        goes when a route was found. ``editing``: how the answer is changed; it is held until it is whole. ``hearing``: who reads one
+        that is not, as it passes.
         """
         if body is None:
             body = RequestBody(request, idle_seconds=self.client_idle_seconds)
@@ -77,7 +80,7 @@ class Relay:
             self.events.client_failed(failure.fault.value)
             return self.refuse(trouble_of(failure.fault), request.raw_path)
         try:
-            return await self._answer(request, reply, editing)
+            return await self._answer(request, reply, editing, hearing)
         except UpstreamFailure as failure:  # while the answer was held: nothing of it has gone out
             return self.refuse(trouble_of(failure.kind), request.raw_path)
         finally:
@@ -110,7 +113,7 @@ class Relay:
         return await opening
 
     async def _answer(
-        self, request: web.BaseRequest, reply: UpstreamReply, editing: Editing | None
+        self, request: web.BaseRequest, reply: UpstreamReply, editing: Editing | None, hearing: Hearing | None
     ) -> RawResponse:
         begun: list[bytes] = []
         edited: RawResponse | None = None
@@ -125,17 +128,28 @@ class Relay:
         )
         if not reply.is_upload_over:
             response.force_close()  # an early 403 or 413: what is left of the body must not be read as a request
-        return response if edited is not None else await self._stream(request, response, begun, reply)
+        return response if edited is not None else await self._stream(request, response, begun, reply, hearing)
 
     async def _stream(
-        self, request: web.BaseRequest, response: RawResponse, begun: list[bytes], reply: UpstreamReply
+        self,
+        request: web.BaseRequest,
+        response: RawResponse,
+        begun: list[bytes],
+        reply: UpstreamReply,
+        hearing: Hearing | None,
     ) -> RawResponse:
+        if hearing is not None:
+            hearing.begin(reply)
         try:
             await response.prepare(request)
             for chunk in begun:
                 await response.stream(chunk, stall_seconds=self.stream_idle_seconds)
             async for chunk in reply.iter():
+                if hearing is not None:
+                    hearing.hear(chunk)
                 await response.stream(chunk, stall_seconds=self.stream_idle_seconds)
+            if hearing is not None:
+                hearing.end()
             await response.end(stall_seconds=self.stream_idle_seconds)
         except UpstreamFailure:
             _break(request, response)

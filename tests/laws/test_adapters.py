@@ -73,10 +73,9 @@ def without_values(document: Any) -> None:
 
 
 def without_embeddings(document: Any) -> None:
-    """As Chroma writes them: null, and not among what was included, where they stand last."""
+    """As Chroma writes them: null, and not among what was included."""
     document["embeddings"] = None
-    echo = document["included" if "included" in document else "include"]
-    assert echo.pop() == "embeddings"
+    document["included" if "included" in document else "include"].remove("embeddings")
 
 
 def rows(document: Any) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The records near each query embedding. ``is_old``: as servers before 0.6 wrote, which had a column more."""
+    """The records near each query embedding. ``is_old``: as servers before 0.6 wrote, which had a column more and forgot the order."""
 
     lists: tuple[tuple[Stored, ...], ...]
     is_old: bool = False
@@ -51,7 +51,7 @@ class Server:
             column("metadatas", _metadata),
             column("distances", lambda record: record.distance),
         ]
-        told = json.dumps(include, separators=(",", ":"))
+        told = json.dumps(sorted(set(include)) if self.is_old else include, separators=(",", ":"))
         columns += [f'"data":null,"included":{told}'] if self.is_old else [f'"include":{told}']
         return ("{" + ",".join(columns) + "}").encode(errors="surrogatepass")
 
