@@ -21,6 +21,22 @@ DEFAULTS: Mapping[str, Mapping[str, Tree]] = MappingProxyType(
                 "policy": MappingProxyType({"fetch": MappingProxyType({"adaptive": True})}),
             }
         ),
+        "chroma": MappingProxyType(
+            {
+                # Idle: measured, servers before 1.0 close after 30 s, later ones not within 400 s.
+                "upstream": MappingProxyType({"url": "http://127.0.0.1:8000", "pool_idle_seconds": 20.0}),
+                "policy": MappingProxyType(
+                    {
+                        # The index looks at max(ef_search, n_results) candidates, and ef_search is 100 unless it was set: up
+                        # to there a wider request leaves the head of the list as it is, beyond it the head may change.
+                        "fetch": MappingProxyType({"cap": 100}),
+                        # The text has a column of its own, told apart from metadata by the name that Chroma itself gives it;
+                        # older LangChain and hand-written loaders keep it in metadata as well.
+                        "text_fields": ("#document", "text", "page_content", "content"),
+                    }
+                ),
+            }
+        ),
     }
 )
 

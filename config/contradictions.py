@@ -25,7 +25,10 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     """Contradictions outside policies and rules."""
     yield from of_ports(settings)
     yield from of_grpc(settings)
-    yield from _of_pinecone(settings) if settings.backend == "pinecone" else _of_qdrant(settings)
+    if settings.backend == "pinecone":
+        yield from _of_pinecone(settings)
+    elif settings.backend == "qdrant":
+        yield from _of_qdrant(settings)
 
 
 def _of_qdrant(settings: Settings) -> Iterator[Contradiction]:

@@ -39,6 +39,7 @@ class DemoFlag(StrEnum):
 
     QDRANT = "qdrant"
     PINECONE = "pinecone"
+    CHROMA = "chroma"
 
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file (YAML).", show_default=False)]

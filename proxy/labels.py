@@ -53,6 +53,8 @@ def operations_of(backend: str) -> tuple[OperationName, ...]:
     """What a process that speaks to this backend can name: a process speaks to one, and series of others would be dead."""
     if backend == "pinecone":
         return _OF_PINECONE
+    if backend == "chroma":
+        return OperationName.QUERY, OperationName.OTHER
     only = set(_OF_PINECONE) - {OperationName.QUERY, OperationName.OTHER}
     return tuple(member for member in OperationName if member not in only)
 
