@@ -17,6 +17,24 @@ from vecsieve.adapters.pinecone_grpc_request import Document
 from vecsieve.adapters.pinecone_paths import BACKEND, QUERY, index_of
 
 PATH = "/VectorService/Query"
+# Its service has no streams; a method that is not here is passed on as one.
+UNARY = frozenset(
+    f"/VectorService/{name}"
+    for name in (
+        "Upsert",
+        "Delete",
+        "Fetch",
+        "List",
+        "Query",
+        "Update",
+        "DescribeIndexStats",
+        "ListNamespaces",
+        "DescribeNamespace",
+        "DeleteNamespace",
+        "CreateNamespace",
+        "FetchByMetadata",
+    )
+)
 
 
 class PineconeGrpc:
@@ -24,7 +42,7 @@ class PineconeGrpc:
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total. The index is told by the host, as over REST."""
-        if head.path != PATH:
+        if head.method != "POST" or head.path != PATH:
             return None
         return Operation(backend=BACKEND, name=QUERY, collection=index_of(head.host))
 

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support import qdrant_grpc_talks
+from support import pinecone_messages, qdrant_grpc_talks
 from support.conversation import Conversation
 from support.qdrant_grpc_model import BATCH_ITEMS, REQUESTS
 from vecsieve.adapters import GRPC_ADAPTERS
@@ -32,6 +32,7 @@ from vecsieve.adapters.contract import (
     Unsupported,
 )
 from vecsieve.adapters.proto_wire import fields
+from vecsieve.proxy.emulator.grpc_messages import message_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,35 @@ def _qdrant() -> Dialect:
     )
 
 
-DIALECTS = {"qdrant": _qdrant()}
+def all_of_pinecone(request: Any, count: int) -> None:
+    request.top_k, request.include_metadata = count, True
+
+
+def without_values(match: Any) -> None:
+    match.ClearField("values")
+    match.ClearField("sparse_values")
+
+
+def _pinecone() -> Dialect:
+    return Dialect(
+        conversations=pinecone_messages.conversations,
+        path="/VectorService/Query",
+        requests={"query": message_type("QueryRequest")},
+        items={},
+        declared=frozenset({"top_k", "include_values"}),
+        content={"top_k": 5, "include_values": True},
+        plain={"top_k": 5, "include_values": False, "include_metadata": True},
+        payloads=st.just({"include_metadata": True}),
+        everything=all_of_pinecone,
+        result=2,
+        results=lambda reply: reply.matches,
+        stored=lambda match: match.metadata,
+        reply=message_type("QueryResponse"),
+        hide=without_values,
+    )
+
+
+DIALECTS = {"pinecone": _pinecone(), "qdrant": _qdrant()}
 NEEDS = st.builds(
     Needs,
     payload_fields=st.sampled_from([(), (), (), ("text",), ("doc", "vector")]),

@@ -7,6 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from support.conversation import Conversation
+from support.qdrant_grpc_talks import shuffled
 from vecsieve.proxy.emulator.grpc_messages import message_type
 
 SPARSE = {"indices": [1, 5], "values": [0.5, 0.25]}
@@ -103,3 +105,13 @@ def queries(draw: st.DrawFn, /, **laid_over: Any) -> bytes:
         **laid_over,
     }
     return query(**{name: value for name, value in fields.items() if value is not None})
+
+
+@st.composite
+def conversations(
+    draw: st.DrawFn, *, operation: str | None = None, extra: dict[str, Any] | None = None
+) -> Conversation:
+    """A query and the service's answers. ``operation``: there is but one; ``extra``: fields with a value of their own."""
+    assert operation in {None, "query"}
+    service = draw(services())
+    return Conversation("/VectorService/Query", draw(shuffled(draw(queries(**(extra or {}))))), service.answer)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from support.grpc_captures import NEEDS_CALLS, CapturedCall, captured_calls
 from support.pinecone_messages import Service, queries, read, services
 from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
-from vecsieve.adapters.pinecone_grpc import PineconeGrpc
+from vecsieve.adapters.pinecone_grpc import UNARY, PineconeGrpc
 from vecsieve.proxy.emulator.grpc_messages import message_type
+from vecsieve.proxy.emulator.grpc_methods import METHODS, SERVICE
 
 ADAPTER = PineconeGrpc()
 QUERY = "/VectorService/Query"
@@ -34,6 +35,14 @@ def test_the_one_method_that_ranks_is_named_as_over_rest() -> None:
 )
 def test_nothing_else_is_ours(path: str) -> None:
     assert named(path) is None
+
+
+def test_every_method_of_the_service_takes_one_message_and_gives_one() -> None:
+    assert {f"/{SERVICE}/{name}" for name in METHODS} == UNARY
+
+
+def test_a_call_is_a_post() -> None:
+    assert ADAPTER.classify(RequestHead(method="GET", path=QUERY, host=HOST)) is None
 
 
 @given(path=st.text(max_size=40), host=st.text(max_size=20), message=st.binary(max_size=20))
