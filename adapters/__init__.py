@@ -81,6 +81,7 @@ from vecsieve.adapters.chroma_rest import ChromaRest
 from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
 from vecsieve.adapters.naming import Naming
 from vecsieve.adapters.pinecone_dialect import PineconeDialect
+from vecsieve.adapters.pinecone_grpc import UNARY as PINECONE_UNARY
 from vecsieve.adapters.pinecone_grpc import PineconeGrpc
 from vecsieve.adapters.pinecone_grpc_dialect import PineconeGrpcDialect
 from vecsieve.adapters.pinecone_grpc_writes import touched as touched_over_grpc
@@ -89,6 +90,7 @@ from vecsieve.adapters.pinecone_writes import touched
 from vecsieve.adapters.qdrant_dialect import QdrantDialect
 from vecsieve.adapters.qdrant_grpc import QdrantGrpc
 from vecsieve.adapters.qdrant_grpc_dialect import QdrantGrpcDialect
+from vecsieve.adapters.qdrant_grpc_unary import UNARY as QDRANT_UNARY
 from vecsieve.adapters.qdrant_rest import QdrantRest
 
 ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
@@ -102,6 +104,8 @@ GRPC_ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"pinecone
 GRPC_DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
     {"pinecone": PineconeGrpcDialect, "qdrant": QdrantGrpcDialect}
 )
+# Methods known to take one message and to give one, searches among them.
+GRPC_UNARY: Mapping[str, frozenset[str]] = MappingProxyType({"pinecone": PINECONE_UNARY, "qdrant": QDRANT_UNARY})
 # Where vectors are worth remembering, what makes them forgotten.
 WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched})
 GRPC_WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched_over_grpc})

@@ -41,14 +41,14 @@ async def serve_alone(source: Source, settings: Settings) -> int:
             egress=instance.egress,
         )
     )
-    data_at, admin_at, doors = parse_address(settings.listen), parse_address(settings.admin), doors_of(settings)
+    admin_at, doors = parse_address(settings.admin), doors_of(settings)
     try:
         ports = await instance.open(*doors)
         await admin.start((admin_at.host, admin_at.port))
         # What lives from here on lives long: the collector need not walk over the modules again.
         gc.collect()
         gc.freeze()
-        announce_doors(doors, data_at.host, ports)
+        announce_doors(doors, ports)
         announce("admin", admin_at.host, admin.port)
         await instance.serve()
     finally:

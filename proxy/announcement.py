@@ -7,10 +7,16 @@ import sys
 from vecsieve.proxy.http.doors import Door
 
 
-def announce_doors(doors: tuple[Door, ...], host: str, ports: tuple[int, ...]) -> None:
-    """Print the main port, and each index's with the host that it leads to."""
+def announce_doors(doors: tuple[Door, ...], ports: tuple[int, ...]) -> None:
+    """Print the main port, each index's with the host that it leads to, and gRPC's own."""
     for number, (door, port) in enumerate(zip(doors, ports, strict=True)):
-        announce("listening" if number == 0 or door.index is None else f"index {door.index.authority}", host, port)
+        announce(_told(door, is_main=number == 0), door.host, port)
+
+
+def _told(door: Door, *, is_main: bool) -> str:
+    if door.is_for_grpc:
+        return "gRPC"
+    return "listening" if is_main or door.index is None else f"index {door.index.authority}"
 
 
 def announce(what: str, host: str, port: int) -> None:

@@ -42,8 +42,7 @@ def serve_crew(source: Source, settings: Settings, run_loop: MAIN) -> int:
     data = tuple(_bound(door.host, door.port) for door in doors)
     shared = tuple(replace(door, shared=each) for door, each in zip(doors, data, strict=True))
     admin = _bound(admin_at.host, admin_at.port)
-    names = [each.getsockname() for each in data]
-    announce_doors(doors, names[0][0], tuple(name[1] for name in names))
+    announce_doors(doors, tuple(each.getsockname()[1] for each in data))
     announce("admin", admin.getsockname()[0], admin.getsockname()[1])
 
     def work(worker: Worker) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from vecsieve.adapters import ADAPTERS, DIALECTS, NAMINGS, WRITES
 from vecsieve.config.schema import LimitSettings, Settings
@@ -39,6 +41,9 @@ from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.stopwatch import Clock
 from vecsieve.proxy.tally import Tally
 from vecsieve.proxy.vector_memory import VectorMemory
+
+if TYPE_CHECKING:
+    from vecsieve.proxy.grpc.side import GrpcSide
 
 LOGGER = logging.getLogger("vecsieve.process")
 
@@ -89,12 +94,14 @@ class Process:
             overhearing=self._parts.overhearing(WRITES.get(settings.backend)),
             relay=self._relay(answers, events),
             upstream=self._upstream,
+            names=_names(settings, metrics),
             answers=answers,
         )
         _show_limits(metrics, limits)
         self._server = DataServer(self._plane.handle, limits, answers, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
+        self._tls: ssl.SSLContext | None = None
 
     def _surroundings(self, limits: LimitSettings, metrics: Metrics) -> Surroundings:
         return Surroundings(
@@ -125,8 +132,8 @@ class Process:
             from vecsieve.proxy.grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             self._grpc = side_of(self._settings, self._parts)
-        fronts = [await self._front(door) for door in doors]
-        self._listener = await listen(self._server, self._settings.limits, *zip(doors, fronts, strict=True))
+        fronts = {door: front for door in doors if (front := await self._front(door)) is not None}
+        self._listener = await listen(self._server, self._settings.limits, *doors, fronts=fronts)
         return self._listener.ports
 
     async def _front(self, door: Door) -> SharedPort | None:

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from vecsieve.adapters.contract import Adapter, Dialect, RequestHead
-from vecsieve.config.schema import LimitSettings
+from vecsieve.adapters.contract import Adapter, RequestHead
 from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.fence import first_standing
 from vecsieve.proxy.grpc.channels import Channels
@@ -21,17 +20,16 @@ from vecsieve.proxy.grpc.failures import Failure, invented
 from vecsieve.proxy.grpc.metadata import Pairs
 from vecsieve.proxy.grpc.relay import Relayed, end_with, relay
 from vecsieve.proxy.grpc.unary import Context, answer, received, send
-from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import WORDING, Trouble
 from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.labels import AttemptKind, Bypass, LocalError, Shed
 from vecsieve.proxy.labels import Origin as Speaker
-from vecsieve.proxy.memory import MemoryGuard, Pressure
+from vecsieve.proxy.memory import Pressure
 from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, is_override, parse
-from vecsieve.proxy.rules import RulesInForce
-from vecsieve.proxy.tally import Ended, Tally, Visit
+from vecsieve.proxy.parts import Parts
+from vecsieve.proxy.tally import Ended, Visit
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 LOOPBACK = ("ipv4:127.", "ipv6:%5B::1%5D", "unix")
@@ -43,18 +41,12 @@ T = TypeVar("T")
 class Shared:
     """What the planes of all ports share. ``unary``: the methods known to take one message and give one."""
 
-    rules: RulesInForce
-    limits: LimitSettings
-    backend: str
+    parts: Parts
     adapter: Adapter
-    dialect: Dialect
     unary: frozenset[str]
     conduct: Conduct
     overhearing: Overhearing
     channels: Channels
-    admission: Admission
-    memory: MemoryGuard
-    tally: Tally
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,6 +74,7 @@ class Plane(grpc.GenericRpcHandler):
 
     def __init__(self, shared: Shared, origin: Origin, *, host: str = "") -> None:
         self._shared = shared
+        self._parts = shared.parts
         self._origin = origin
         self._host = host
 
@@ -99,23 +92,23 @@ class Plane(grpc.GenericRpcHandler):
             with self._shared.overhearing.passing(head):
                 return await relay(self._shared.channels, context, method=head.path, origin=self._origin)
 
-        visit = self._shared.tally.begin()
+        visit = self._parts.tally.begin()
         done: Relayed | None = None
         try:
             outcome = await self._fenced(visit, relayed)
             done = end_with(context, outcome, Relayed()) if isinstance(outcome, Failure) else outcome
         finally:
-            self._shared.tally.end(visit, _ended_stream(context, done))
+            self._parts.tally.end(visit, _ended_stream(context, done))
 
     async def _single(self, head: RequestHead, _messages: object, context: Context) -> bytes:
         """A call of one message each way."""
-        visit, call = self._shared.tally.begin(), _Call(head=head, context=context)
+        visit, call = self._parts.tally.begin(), _Call(head=head, context=context)
         outcome: Outcome | None = None
         try:
             call.message = await received(context)
             outcome = await self._fenced(visit, partial(self._answered, call, visit))
         finally:
-            self._shared.tally.end(visit, _ended_single(call, outcome))
+            self._parts.tally.end(visit, _ended_single(call, outcome))
         return await answer(context, outcome)
 
     async def _fenced(self, visit: Visit, work: Callable[[], Awaitable[T]]) -> T | Failure:
@@ -126,17 +119,17 @@ class Plane(grpc.GenericRpcHandler):
 
         def fell(error: Exception) -> None:
             LOGGER.error("a call failed", extra={"fields": {"error": type(error).__name__}})
-            self._shared.tally.metrics.local_error(LocalError.INTERNAL)
+            self._parts.tally.metrics.local_error(LocalError.INTERNAL)
 
         done = await first_standing([admitted], fell)
         return invented(Code.INTERNAL, WORDING[Trouble.INTERNAL][1]) if done is None else done
 
     async def _admitted(self, visit: Visit, work: Callable[[], Awaitable[T]]) -> T | Failure:
-        admission = self._shared.admission
+        admission = self._parts.admission
         if not await admission.enter():
             return _shed(visit, Shed.IN_FLIGHT)
         try:
-            if self._shared.memory.pressure() is Pressure.CRITICAL:
+            if self._parts.memory.pressure() is Pressure.CRITICAL:
                 return _shed(visit, Shed.MEMORY)
             return await work()
         finally:
@@ -150,8 +143,8 @@ class Plane(grpc.GenericRpcHandler):
             with self._shared.overhearing.passing(head):
                 return await self._original(call)
         visit.classified(operation)
-        rules = self._shared.rules.now
-        own = rules.policies.resolve(self._shared.backend, operation.collection)
+        rules = self._parts.rules.now
+        own = rules.policies.resolve(self._parts.backend, operation.collection)
         try:
             policy = parse(call.overrides, rules.overrides, own)
         except BadOverride as refusal:
@@ -165,7 +158,7 @@ class Plane(grpc.GenericRpcHandler):
             plain=message,
             client_timeout_seconds=call.context.time_remaining(),
             report_header=rules.report_header,
-            reply_bytes=self._shared.limits.reply_body_bytes,
+            reply_bytes=self._parts.limits.reply_body_bytes,
             widened=partial(self._widened, call),
             relayed=partial(self._counted, call, visit),
         )
@@ -173,7 +166,7 @@ class Plane(grpc.GenericRpcHandler):
 
     async def _searched(self, exchange: GrpcExchange, visit: Visit, *, sample: float) -> Outcome:
         shared = self._shared
-        if exchange.policy.mode == "off" or len(exchange.plain) > shared.limits.request_body_bytes:
+        if exchange.policy.mode == "off" or len(exchange.plain) > self._parts.limits.request_body_bytes:
             visit.bypassed(Bypass.DISABLED if exchange.policy.mode == "off" else Bypass.TOO_LARGE)
             return await exchange.original(AttemptKind.ORIGINAL)
         full = shared.conduct.no_room(visit)

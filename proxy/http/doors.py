@@ -15,19 +15,28 @@ class Door:
     """One data port: what to bind, 0 for any free port, or ``shared``, a socket that is bound there already.
 
     ``index``: what plain paths of an index lead to here; None where they lead nowhere, and for backends with one upstream.
+    ``grpc``: where gRPC calls go from here; None where none is spoken. ``is_for_grpc``: what the port is told of as.
     """
 
     host: str
     port: int
     index: Origin | None = None
+    grpc: Origin | None = None
+    is_for_grpc: bool = False
     shared: socket.socket | None = None
 
 
 def doors_of(settings: Settings) -> tuple[Door, ...]:
-    """The main port first, then those that lead to one index each, by number."""
+    """The main port first, then those that lead to one index each, by number, then gRPC's own."""
     at, own = parse_address(settings.listen), settings.pinecone
-    if settings.backend != "pinecone":
-        return (Door(at.host, at.port),)
-    fixed = None if own.index_host is None else Origin.of(own.index_host)
-    others = sorted(own.index_ports.items())
-    return (Door(at.host, at.port, fixed), *(Door(at.host, port, Origin.of(url)) for port, url in others))
+    is_pinecone = settings.backend == "pinecone"
+    fixed = Origin.of(own.index_host) if is_pinecone and own.index_host is not None else None
+    # An index of Pinecone's answers gRPC at the host of its REST paths.
+    grpc = fixed if settings.grpc.upstream is None else Origin.of(settings.grpc.upstream)
+    doors = [Door(at.host, at.port, fixed, grpc)]
+    for port, url in sorted(own.index_ports.items()) if is_pinecone else ():
+        doors.append(Door(at.host, port, Origin.of(url), Origin.of(url)))
+    if settings.grpc.listen is not None:
+        apart = parse_address(settings.grpc.listen)
+        doors.append(Door(apart.host, apart.port, fixed, grpc, is_for_grpc=True))
+    return tuple(doors)

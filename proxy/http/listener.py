@@ -7,10 +7,12 @@ the ports open, and what it does is compared with what was configured.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
@@ -27,6 +29,7 @@ from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.protocol import ClientConnection, ConnectionRules
 from vecsieve.proxy.http.redaction import guard_foreign_loggers
 
+Factory = Callable[[], asyncio.Protocol]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn; 128 overflows when a pool reconnects after a restart
 # After an early answer the rest of a body is read and dropped this long: closing at once would reset the connection,
@@ -41,7 +44,7 @@ class DataServer(web.Server):
         super().__init__(_Guard(handler, answers, events), handler_cancellation=True)
         self.client_connections = Connections(limit=limits.connections, events=events)
         self._settings = effective_settings(limits)
-        self._rules = ConnectionRules(
+        self.rules = ConnectionRules(
             head_timeout_seconds=limits.head_timeout_seconds,
             connections=self.client_connections,
             answers=answers,
@@ -50,7 +53,7 @@ class DataServer(web.Server):
 
     def __call__(self, index: Origin | None = None) -> ClientConnection:
         """Build one connection; a wrong setting is an error here, not a silent fallback. ``index``: behind its port."""
-        return ClientConnection(self, self._rules, index, **self._settings)
+        return ClientConnection(self, self.rules, index, **self._settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,25 @@ class _Guard:
         return self.answers.response(trouble, request.raw_path)
 
 
+class Front(Protocol):
+    """What has a port's connections before aiohttp gets those that are HTTP/1."""
+
+    def before(self, http: Factory) -> Factory:
+        """What makes the protocol of a new connection."""
+        ...
+
+    async def close(self, *, grace_seconds: float) -> None:
+        """Wait for those that aiohttp has not got, then cut them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """The open data ports of one server, which share its limits and its end."""
+    """The open data ports of one server, which share its limits and its end. ``fronts``: of those that have one."""
 
     server: DataServer
     sockets: tuple[asyncio.Server, ...]
+    fronts: tuple[Front, ...]
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -94,7 +110,9 @@ class Listener:
         """Stop accepting, let requests in flight finish for the grace period, then cut them."""
         self.stop_accepting()
         self.drain()
-        await self.server.shutdown(grace_seconds)
+        await asyncio.gather(
+            self.server.shutdown(grace_seconds), *(front.close(grace_seconds=grace_seconds) for front in self.fronts)
+        )
 
 
 def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | None]:
@@ -111,7 +129,9 @@ def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | 
     }
 
 
-async def listen(server: DataServer, limits: LimitSettings, *doors: Door) -> Listener:
+async def listen(
+    server: DataServer, limits: LimitSettings, *doors: Door, fronts: Mapping[Door, Front] = MappingProxyType({})
+) -> Listener:
     """Open the data ports, all or none.
 
     Raises IncompatibleLibrary when aiohttp is not what we rely on or the settings are not in force; OSError when an
@@ -123,14 +143,16 @@ async def listen(server: DataServer, limits: LimitSettings, *doors: Door) -> Lis
     with ExitStack() as opened:
         sockets = []
         for door in doors:
-            sockets.append(await _opened(server, door))
+            sockets.append(await _opened(server, door, fronts.get(door)))
             opened.callback(sockets[-1].close)
         opened.pop_all()
-    return Listener(server, tuple(sockets))
+    return Listener(server, tuple(sockets), tuple(fronts.values()))
 
 
-async def _opened(server: DataServer, door: Door) -> asyncio.Server:
-    loop, factory = asyncio.get_running_loop(), partial(server, door.index)
+async def _opened(server: DataServer, door: Door, front: Front | None) -> asyncio.Server:
+    loop = asyncio.get_running_loop()
+    factory: Factory = partial(server, door.index)
+    factory = factory if front is None else front.before(factory)
     if door.shared is not None:
         return await loop.create_server(factory, sock=door.shared, backlog=BACKLOG)
     return await loop.create_server(factory, door.host, door.port, backlog=BACKLOG, reuse_address=True)

@@ -18,13 +18,14 @@ from vecsieve.proxy.process import Process
 
 @dataclass(slots=True)
 class Running:
-    """The data plane, its port, what it counted, what it would have logged, and the ports with an index behind each."""
+    """The data plane, its port, what it counted, what it would have logged, the ports with an index behind each, and gRPC's own."""
 
     process: Process
     port: int
     registry: CollectorRegistry
     log: list[Access] = field(default_factory=list)
     index_ports: tuple[int, ...] = ()
+    grpc_port: int = 0
 
     def count(self, name: str, **labels: str) -> float:
         """A counter's value by its name without the prefix."""
@@ -50,7 +51,9 @@ async def running(upstream: str, /, **settings: object) -> AsyncIterator[Running
     made = Settings.model_validate({"listen": "127.0.0.1:0", **settings, "upstream": {"url": upstream, **own}})
     process = Process(made, metrics=Metrics(registry, backend=made.backend), log=log.append)
     try:
-        port, *others = await process.listen(*doors_of(made))
-        yield Running(process, port, registry, log, tuple(others))
+        doors = doors_of(made)
+        port, *others = await process.listen(*doors)
+        grpc_port = others.pop() if doors[-1].is_for_grpc else 0
+        yield Running(process, port, registry, log, tuple(others), grpc_port)
     finally:
         await process.close()

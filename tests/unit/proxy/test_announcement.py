@@ -19,10 +19,11 @@ def test_an_address_is_printed_as_a_url(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_each_index_is_printed_with_its_port_behind_the_main_one(capsys: pytest.CaptureFixture[str]) -> None:
     fixed, docs = Origin("https", "fixed.example.com"), Origin("https", "docs.example.com")
-    doors = (Door("0.0.0.0", 0, fixed), Door("0.0.0.0", 8101, docs), Door("0.0.0.0", 8102, fixed))
-    announce_doors(doors, "10.0.0.1", (6343, 8101, 8102))
+    doors = (Door("0.0.0.0", 0, fixed), Door("0.0.0.0", 8101, docs), Door("0.0.0.0", 8102, fixed), Door("::1", 6344, is_for_grpc=True))
+    announce_doors(doors, (6343, 8101, 8102, 6344))
     assert capsys.readouterr().out == (
-        "vecsieve serve listening on http://10.0.0.1:6343\n"
-        "vecsieve serve index docs.example.com on http://10.0.0.1:8101\n"
-        "vecsieve serve index fixed.example.com on http://10.0.0.1:8102\n"
+        "vecsieve serve listening on http://0.0.0.0:6343\n"
+        "vecsieve serve index docs.example.com on http://0.0.0.0:8101\n"
+        "vecsieve serve index fixed.example.com on http://0.0.0.0:8102\n"
+        "vecsieve serve gRPC on http://[::1]:6344\n"
     )

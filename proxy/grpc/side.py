@@ -1,0 +1,84 @@
+"""The gRPC side of a process: one server for each place that calls go to, behind the ports that lead there.
+
+Each listens on a socket of its own that only our ports know, because gRPC does not tell its handlers by which port a
+call came in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from vecsieve.adapters import GRPC_ADAPTERS, GRPC_DIALECTS, GRPC_UNARY, GRPC_WRITES
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.grpc.channels import Channels
+from vecsieve.proxy.grpc.inner_socket import InnerSocket
+from vecsieve.proxy.grpc.listener import GrpcListener, listen
+from vecsieve.proxy.grpc.plane import Plane, Shared
+from vecsieve.proxy.http.doors import Door
+from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.parts import Parts
+
+Leading = Callable[[Origin, str], Plane]
+"""The plane of calls that go to an origin; the text is the index behind the port, "" for backends with one upstream."""
+
+
+def side_of(settings: Settings, parts: Parts) -> GrpcSide:
+    """The gRPC side that these settings describe."""
+    backend = settings.backend
+    adapter, dialect = GRPC_ADAPTERS[backend](), GRPC_DIALECTS[backend]()
+    channels = Channels(settings.upstream, connections=settings.grpc.connections)
+    shared = Shared(
+        parts=parts,
+        adapter=adapter,
+        unary=GRPC_UNARY[backend],
+        conduct=parts.conduct(adapter, dialect),
+        overhearing=parts.overhearing(GRPC_WRITES.get(backend)),
+        channels=channels,
+    )
+
+    def leading(origin: Origin, host: str) -> Plane:
+        return Plane(shared, origin, host=host)
+
+    return GrpcSide(leading, channels, handshake_seconds=settings.limits.head_timeout_seconds)
+
+
+class GrpcSide:
+    """Make it and end it inside the event loop. ``handshake_seconds``: how long a connection may take to say what it is."""
+
+    def __init__(self, plane_of: Leading, channels: Channels, *, handshake_seconds: float) -> None:
+        self._plane_of = plane_of
+        self._channels = channels
+        self._handshake_seconds = handshake_seconds
+        self._sockets: dict[tuple[Origin, str], InnerSocket] = {}
+        self._servers: list[GrpcListener] = []
+        self._stopping: list[asyncio.Task[None]] = []
+
+    async def behind(self, door: Door) -> InnerSocket | None:
+        """Where calls that come in by this port are served; None where it leads to no gRPC. Raises OSError."""
+        if door.grpc is None:
+            return None
+        index = "" if door.index is None else door.index.authority
+        key = (door.grpc, index)
+        if key not in self._sockets:
+            inner = self._sockets[key] = InnerSocket()
+            server = await listen(self._plane_of(*key), inner.grpc, handshake_seconds=self._handshake_seconds)
+            self._servers.append(server)
+        return self._sockets[key]
+
+    def stop(self, *, grace_seconds: float) -> None:
+        """Tell every connection to go away; calls under way may finish for the grace period."""
+        for server in self._servers:
+            stopping = asyncio.create_task(server.close(grace_seconds=grace_seconds), name="stop gRPC server")
+            self._stopping.append(stopping)
+
+    async def close(self, *, grace_seconds: float) -> None:
+        """Stop, and see it through: the shortest grace period that was given holds."""
+        self.stop(grace_seconds=grace_seconds)
+        await asyncio.gather(*self._stopping)
+        self._stopping.clear()
+        self._servers.clear()
+        for inner in self._sockets.values():
+            inner.close()
+        self._sockets.clear()
+        await self._channels.close()

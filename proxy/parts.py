@@ -1,0 +1,49 @@
+"""What the planes of all transports share in one process, and what each is built from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
+from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.conduct import Conduct
+from vecsieve.proxy.http.admission import Admission
+from vecsieve.proxy.ladder import Ladder, Surroundings
+from vecsieve.proxy.memory import MemoryGuard
+from vecsieve.proxy.overhearing import Overhearing
+from vecsieve.proxy.rules import RulesInForce
+from vecsieve.proxy.scaling import Scaling
+from vecsieve.proxy.search import Searcher
+from vecsieve.proxy.shadow import Shadow
+from vecsieve.proxy.tally import Tally
+from vecsieve.proxy.vector_memory import VectorMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """One of each. ``vectors``: None where none are remembered."""
+
+    rules: RulesInForce
+    limits: LimitSettings
+    backend: str
+    admission: Admission
+    memory: MemoryGuard
+    tally: Tally
+    around: Surroundings
+    shadow: Shadow
+    scaling: Scaling
+    vectors: VectorMemory | None
+
+    def conduct(self, adapter: Adapter, dialect: Dialect) -> Conduct:
+        """The way of one transport's searches."""
+        return Conduct(
+            ladder=Ladder(Searcher(adapter, self.scaling, self.vectors), dialect, self.around),
+            shadow=self.shadow,
+            memory=self.memory,
+            most=self.limits.searches_in_flight,
+        )
+
+    def overhearing(self, touched: Callable[[RequestHead], Touched | None] | None) -> Overhearing:
+        """What forgets vectors when one transport's writes pass."""
+        return Overhearing(self.vectors, touched)
