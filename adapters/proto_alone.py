@@ -15,7 +15,7 @@ def held(data: bytes, span: Span) -> tuple[int, int]:
     if start >= end:
         raise ValueError(f"the message at byte {start} is empty, wanted one field")
     tag = data[start]
-    at = behind = start + 1
+    at, behind = start + 1, start
     wire = tag & 7
     if wire == LENGTH:
         size, at = varint(data, at, end)

@@ -6,6 +6,7 @@ Requests are the official client's own messages; what its JSON leaves out or set
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from qdrant_client import grpc
@@ -130,7 +131,7 @@ def _variant(query: Any) -> Any:
     tag = next(iter(query))
     if tag == "nearest" and query.get("mmr") is not None:
         return grpc.Query(nearest_with_mmr=grpc.NearestInputWithMmr(nearest=_input(query["nearest"]), mmr=grpc.Mmr()))
-    inner: Json = {
+    kinds: dict[str, Callable[[], Json]] = {
         "nearest": lambda: {"nearest": _input(query["nearest"])},
         "recommend": lambda: {"recommend": grpc.RecommendInput(positive=[_input(1)])},
         "context": lambda: {"context": grpc.ContextInput()},
@@ -138,8 +139,8 @@ def _variant(query: Any) -> Any:
         "rrf": lambda: {"rrf": grpc.Rrf(k=2)},
         "formula": lambda: {"formula": grpc.Formula(expression=grpc.Expression(variable="$score"))},
         "sample": lambda: {"sample": grpc.Sample.Random},
-    }[tag]()
-    return grpc.Query(**inner)
+    }
+    return grpc.Query(**kinds[tag]())
 
 
 def _input(value: Any) -> Any:
@@ -213,7 +214,7 @@ def _value(value: Any) -> bytes:
         return field(4, value.encode())
     data: bytes
     if value is None:
-        data = grpc.Value(null_value=0).SerializeToString()
+        data = b"\x08\x00"
     elif isinstance(value, bool):
         data = grpc.Value(bool_value=value).SerializeToString()
     elif isinstance(value, int):

@@ -12,7 +12,7 @@ from typing import Any
 
 from qdrant_client import grpc
 
-REQUESTS = {
+REQUESTS: dict[str, Any] = {
     "query": grpc.QueryPoints,
     "query_batch": grpc.QueryBatchPoints,
     "search": grpc.SearchPoints,
