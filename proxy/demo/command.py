@@ -14,9 +14,10 @@ from rich.console import Console
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.children import ChildFailed
 from vecsieve.proxy.demo.choosing import Choice, UnknownQuestion, choose
+from vecsieve.proxy.demo.chroma import Chroma
 from vecsieve.proxy.demo.corpus import Corpus, CorpusDamaged
 from vecsieve.proxy.demo.corpus import load as load_corpus
-from vecsieve.proxy.demo.database import Addresses, Database
+from vecsieve.proxy.demo.database import Addresses, Database, DatabaseMissing
 from vecsieve.proxy.demo.http_host import DatabaseRefused
 from vecsieve.proxy.demo.keeping import invitation
 from vecsieve.proxy.demo.pinecone import Pinecone
@@ -29,7 +30,7 @@ from vecsieve.proxy.policies import Policies
 
 DEFAULT_QUESTION = "36"  # an everyday question whose two best answers each stand there three times
 PLAIN_WIDTH = 100  # where the output is not a terminal there is no width to ask for
-_DATABASES: Mapping[str, Database] = {"qdrant": Qdrant(), "pinecone": Pinecone()}
+_DATABASES: Mapping[str, Database] = {"qdrant": Qdrant(), "pinecone": Pinecone(), "chroma": Chroma()}
 
 
 def run(*, query: str | None, keep: bool, backend: str = "qdrant") -> int:
@@ -55,7 +56,7 @@ def run(*, query: str | None, keep: bool, backend: str = "qdrant") -> int:
     except UnknownQuestion as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    except (CorpusDamaged, ChildFailed, DatabaseRefused) as error:
+    except (CorpusDamaged, ChildFailed, DatabaseMissing, DatabaseRefused) as error:
         sys.stderr.write(f"vecsieve demo: {error}\n")
         return 1
     except KeyboardInterrupt:

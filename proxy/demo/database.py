@@ -10,6 +10,10 @@ from vecsieve.config.values import Backend
 from vecsieve.proxy.demo.store import Store
 
 
+class DatabaseMissing(Exception):  # noqa: N818 - names what is the matter
+    """A database that the demo would start is not on this machine. The message says what to install."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """Where the demo's processes listen, as URLs. ``proxy``: the data port; ``admin``: health and metrics."""
@@ -40,7 +44,7 @@ class Database(Protocol):
     def words(self) -> Words: ...  # noqa: D102 - said above
 
     def running(self) -> AbstractContextManager[Addresses]:
-        """The database and the proxy in front of it, for the time of the block. Raises ChildFailed."""
+        """The database and the proxy in front of it, for the time of the block. Raises ChildFailed or DatabaseMissing."""
         ...
 
     def opened(self, url: str) -> AbstractContextManager[Store]:
