@@ -78,6 +78,7 @@ _WORDS: tuple[tuple[grpc.StatusCode, str, FailureKind], ...] = (
     (grpc.StatusCode.UNAVAILABLE, "errors resolving ", FailureKind.DNS),
     (grpc.StatusCode.UNAVAILABLE, "DNS resolution failed", FailureKind.DNS),
     (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", FailureKind.TIMEOUT),
+    (grpc.StatusCode.DEADLINE_EXCEEDED, "Stream removed (Deadline Exceeded)", FailureKind.TIMEOUT),
     (grpc.StatusCode.UNAVAILABLE, "Stream removed", FailureKind.RESET),
     (grpc.StatusCode.UNAVAILABLE, "Socket closed", FailureKind.RESET),
     (grpc.StatusCode.UNAVAILABLE, "Connection reset by peer", FailureKind.RESET),
@@ -86,7 +87,7 @@ _WORDS: tuple[tuple[grpc.StatusCode, str, FailureKind], ...] = (
     (grpc.StatusCode.UNAVAILABLE, "recvmsg:", FailureKind.RESET),
     (grpc.StatusCode.UNAVAILABLE, "sendmsg:", FailureKind.RESET),
 )
-_HANDSHAKE = ("handshake", "certificate", "ssl", "tls")
+_HANDSHAKE = ("handshake", "certificate", "verification")
 
 
 def failure_of(error: grpc.aio.AioRpcError, *, is_connected: bool) -> Failure:

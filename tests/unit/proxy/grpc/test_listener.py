@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from support.certificates import make_certificates
+from support.grpc_asking import ask, ask_on
+from support.grpc_upstream import Arrived, Context, GrpcUpstream, Script, echo
+from vecsieve.proxy.grpc.listener import GrpcListener, listen
+
+
+@asynccontextmanager
+async def listening(
+    script: Script = echo, where: str = "127.0.0.1:0", *, certificate: tuple[Path, Path] | None = None
+) -> AsyncIterator[tuple[GrpcListener, GrpcUpstream]]:
+    handler = GrpcUpstream(method=script)
+    listener = await listen(handler, where, handshake_seconds=0.5, certificate=certificate)
+    try:
+        yield listener, handler
+    finally:
+        await listener.close(grace_seconds=0)
+
+
+async def test_a_free_port_is_found_and_told() -> None:
+    async with listening() as (listener, _):
+        assert listener.port > 0
+        assert (await ask(f"127.0.0.1:{listener.port}", "unary_unary")).messages == (b"question",)
+
+
+async def test_a_port_in_use_is_an_error_that_names_it() -> None:
+    async with listening() as (listener, handler):
+        with pytest.raises(OSError, match=f"127.0.0.1:{listener.port}: in use"):
+            await listen(handler, f"127.0.0.1:{listener.port}", handshake_seconds=1)
+
+
+async def test_a_port_held_by_another_program_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(OSError, match="cannot listen"):
+        await listen(GrpcUpstream(), f"127.0.0.1:{other.getsockname()[1]}", handshake_seconds=1)
+
+
+async def test_workers_that_say_so_share_a_port() -> None:
+    handler = GrpcUpstream(method=echo)
+    first = await listen(handler, "127.0.0.1:0", handshake_seconds=1, is_shared=True)
+    second = await listen(handler, f"127.0.0.1:{first.port}", handshake_seconds=1, is_shared=True)
+    assert second.port == first.port
+    await first.close(grace_seconds=0)
+    assert (await ask(f"127.0.0.1:{first.port}", "unary_unary")).messages == (b"question",)
+    await second.close(grace_seconds=0)
+
+
+async def test_a_unix_socket_is_listened_on(tmp_path: Path) -> None:
+    async with listening(where=f"unix:{tmp_path}/grpc"):
+        assert (await ask(f"unix:{tmp_path}/grpc", "unary_unary")).messages == (b"question",)
+
+
+async def test_tls_is_spoken_with_the_given_certificate(tmp_path: Path) -> None:
+    files = make_certificates(tmp_path)
+    credentials = grpc.ssl_channel_credentials(files.authority.read_bytes())
+    async with (
+        listening(certificate=(files.leaf, files.key)) as (listener, _),
+        grpc.aio.secure_channel(f"localhost:{listener.port}", credentials) as channel,
+    ):
+        assert (await ask_on(channel, "unary_unary")).messages == (b"question",)
+
+
+async def test_a_silent_connection_is_closed_when_the_handshakes_time_is_over() -> None:
+    async with listening() as (listener, _):
+        begun = time.monotonic()
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        async with asyncio.timeout(10):
+            while await reader.read(1000):
+                pass
+        assert time.monotonic() - begun < 9
+        writer.close()
+
+
+async def test_an_idle_client_that_pings_is_not_sent_away() -> None:
+    """pymilvus pings without calls; a server with grpcio's defaults answers that with GOAWAY."""
+    pinging = [
+        ("grpc.keepalive_time_ms", 1000),
+        ("grpc.keepalive_timeout_ms", 1000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    peers = []
+
+    async def tell(arrived: Arrived, context: Context) -> None:
+        peers.append(context.peer())
+        await echo(arrived, context)
+
+    async with (
+        listening(tell) as (listener, _),
+        grpc.aio.insecure_channel(f"127.0.0.1:{listener.port}", options=pinging) as channel,
+    ):
+        await ask_on(channel, "unary_unary")
+        for _ in range(20):
+            await asyncio.sleep(0.5)
+            assert channel.get_state() is grpc.ChannelConnectivity.READY
+        await ask_on(channel, "unary_unary")
+    assert peers[0] == peers[1]
+
+
+async def slow(arrived: Arrived, context: Context) -> None:
+    await asyncio.sleep(0.5)
+    await echo(arrived, context)
+
+
+async def test_closing_lets_calls_in_flight_finish_and_takes_no_more() -> None:
+    async with listening(slow) as (listener, handler):
+        calling = asyncio.create_task(ask(f"127.0.0.1:{listener.port}", "unary_unary"))
+        await handler.next_call()
+        closing = asyncio.create_task(listener.close(grace_seconds=5))
+        await asyncio.sleep(0.1)
+        late = await ask(f"127.0.0.1:{listener.port}", "unary_unary")
+        assert (await calling).messages == (b"question",)
+        await closing
+    assert late.code is grpc.StatusCode.UNAVAILABLE
+    assert len(handler.calls) == 1
+
+
+async def test_what_outlasts_the_grace_period_is_cut() -> None:
+    async def stuck(_: Arrived, __: Context) -> None:
+        await asyncio.Event().wait()
+
+    async with listening(stuck) as (listener, handler):
+        calling = asyncio.create_task(ask(f"127.0.0.1:{listener.port}", "unary_unary"))
+        arrived = await handler.next_call()
+        await listener.close(grace_seconds=0.2)
+        assert (await calling).code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+        await asyncio.wait_for(arrived.over.wait(), 5)
+        assert arrived.is_cancelled
