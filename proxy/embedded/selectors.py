@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vecsieve.proxy.embedded.engine import edge
+from vecsieve.proxy.embedded.engine import Translated, edge
 from vecsieve.proxy.embedded.errors import bad_format
 from vecsieve.proxy.embedded.fields import Json, boolean, mapping, number, texts, unsigned
 from vecsieve.proxy.embedded.filters import read_filter
@@ -19,10 +19,11 @@ def read_payload_selector(value: Json, *, default: bool) -> Any:
     if isinstance(value, list):
         return texts(value)
     body, selector = mapping(value), edge().PayloadSelector
-    if "include" in body:
-        return selector.Include(texts(body["include"]))
-    if "exclude" in body:
-        return selector.Exclude(texts(body["exclude"]))
+    with Translated():
+        if "include" in body:
+            return selector.Include(texts(body["include"]))
+        if "exclude" in body:
+            return selector.Exclude(texts(body["exclude"]))
     raise bad_format("data did not match any variant of untagged enum WithPayloadInterface")
 
 
