@@ -1,0 +1,233 @@
+"""Chroma's own client, sync and asyncio, against the real server: directly and through the proxy.
+
+Results are compared parsed: the server writes the keys of a record's metadata in another order every time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from support import chroma_server as chroma
+from support.chroma_server import COLUMNS, NEEDS_CHROMA, SPACES, TOP_K, asked, family, near, plain
+from support.stack import Answer, serve
+from vecsieve.proxy.demo.chroma_collection import COLLECTIONS
+
+pytestmark = NEEDS_CHROMA
+
+BACKEND = ("--backend", "chroma")
+INCLUDES = [list(some) for count in range(len(COLUMNS) + 1) for some in combinations(COLUMNS, count)]
+ALL = list(COLUMNS)
+EVERYTHING = chroma.BASES * chroma.COPIES
+
+
+@pytest.fixture(scope="module")
+def direct() -> Iterator[str]:
+    with chroma.planted() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def on(direct: str) -> Iterator[tuple[str, str]]:
+    with serve(direct, *BACKEND, "--mode", "on") as urls:
+        yield urls
+
+
+@pytest.fixture(scope="module", params=["off", "shadow"])
+def silent(request: pytest.FixtureRequest, direct: str) -> Iterator[str]:
+    with serve(direct, *BACKEND, "--mode", request.param) as (url, _):
+        yield url
+
+
+def told(url: str, name: str, **asked_for: Any) -> dict[str, Any]:
+    """A query by the sync client, by one vector unless others are given."""
+    asked_for.setdefault("query_embeddings", [near(1)])
+    return plain(chroma.connected(url).get_collection(name).query(**asked_for))
+
+
+def refused(url: str, name: str, **asked_for: Any) -> tuple[str, str]:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the client makes of it is what its caller sees
+        told(url, name, **asked_for)
+    return type(caught.value).__name__, str(caught.value)
+
+
+def raw(url: str, name: str, body: dict[str, Any]) -> Answer:
+    return asked(url, "POST", f"{chroma.path_of(url, name)}/query", body)
+
+
+def rows(result: dict[str, Any], search: int = 0) -> list[dict[str, Any]]:
+    """The results of one search, each with what its columns have for it."""
+    columns = {name: result[name][search] for name in ("ids", *COLUMNS) if result[name] is not None}
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+@pytest.mark.parametrize("name", ["clean-l2", "copied-cosine", "copied-ip"])
+def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(direct: str, silent: str, name: str) -> None:
+    several = [near(1), near(2), near(3)]
+    for include in INCLUDES[::3]:
+        wanted = {"query_embeddings": several, "n_results": TOP_K, "include": include}
+        assert told(silent, name, **wanted) == told(direct, name, **wanted)
+
+
+@pytest.mark.parametrize("include", [[], ["documents", "distances"], ["embeddings"], ["uris", "uris", "documents"]])
+def test_in_modes_off_and_shadow_the_bytes_are_the_servers(direct: str, silent: str, include: list[str]) -> None:
+    body = {"query_embeddings": [near(1)], "n_results": TOP_K, "include": include}
+    assert raw(silent, "copied-l2", body).body == raw(direct, "copied-l2", body).body
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("include", INCLUDES, ids=lambda include: "+".join(include) or "nothing")
+def test_in_mode_on_clean_data_is_as_directly_whatever_is_included(
+    direct: str, on: tuple[str, str], space: str, include: list[str]
+) -> None:
+    wanted = {"query_embeddings": [near(1), near(2)], "n_results": TOP_K, "include": include}
+    assert told(on[0], f"clean-{space}", **wanted) == told(direct, f"clean-{space}", **wanted)
+
+
+@pytest.mark.parametrize("include", [[], ["documents", "distances"], ["embeddings"], ["uris", "uris", "documents"]])
+def test_in_mode_on_clean_data_comes_in_the_servers_own_bytes(
+    direct: str, on: tuple[str, str], include: list[str]
+) -> None:
+    for body in (
+        {"query_embeddings": [near(4)], "include": include},
+        {"include": include, "query_embeddings": [near(5)]},
+    ):
+        answer = raw(on[0], "clean-l2", body)
+        assert answer.header("x-vecsieve") is not None
+        assert answer.body == raw(direct, "clean-l2", body).body
+
+
+def test_a_query_that_says_nothing_of_what_to_include_gets_what_the_server_includes(
+    direct: str, on: tuple[str, str]
+) -> None:
+    body = {"query_embeddings": [near(6)]}
+    through, own = (raw(url, "clean-l2", body) for url in (on[0], direct))
+    assert through.header("x-vecsieve") is not None
+    assert json.loads(through.body) == json.loads(own.body)
+    assert list(json.loads(through.body)) == list(json.loads(own.body))
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_in_mode_on_copied_data_is_distinct_in_order_and_full(direct: str, on: tuple[str, str], space: str) -> None:
+    name, several = f"copied-{space}", [near(1), near(2), near(3)]
+    own = told(direct, name, query_embeddings=several, n_results=EVERYTHING, include=ALL)
+    answer = told(on[0], name, query_embeddings=several, n_results=TOP_K, include=ALL)
+    assert answer["included"] == own["included"]
+    for search in range(len(several)):
+        everything, page = rows(own, search), rows(answer, search)
+        assert len({family(row["ids"]) for row in everything[:TOP_K]}) < TOP_K, "the copies stand side by side"
+        assert len({family(row["ids"]) for row in page}) == len(page) == TOP_K
+        assert page == [row for row in everything if row in page], "every cell as asked directly, in that order"
+        assert page[0] == everything[0]
+
+
+@pytest.mark.parametrize("include", INCLUDES[::5], ids=lambda include: "+".join(include) or "nothing")
+def test_in_mode_on_a_client_gets_the_columns_it_asked_for_and_no_other(
+    direct: str, on: tuple[str, str], include: list[str]
+) -> None:
+    body = {"query_embeddings": [near(1)], "n_results": TOP_K, "include": include}
+    answer, own = (json.loads(raw(url, "copied-cosine", body).body) for url in (on[0], direct))
+    assert list(answer) == list(own)
+    assert answer["include"] == include
+    assert {name: column is None for name, column in answer.items()} == {name: own[name] is None for name in own}
+    assert len({family(identifier) for identifier in answer["ids"][0]}) == TOP_K
+
+
+def test_a_filter_holds_and_named_records_are_searched_among_themselves(direct: str, on: tuple[str, str]) -> None:
+    page = told(on[0], "copied-l2", n_results=5, where={"tag": "t1"})
+    assert {metadata["tag"] for metadata in page["metadatas"][0]} == {"t1"}
+    assert len({family(one) for one in page["ids"][0]}) == 5
+    named = [f"f{base}-{copy}" for base in range(6) for copy in range(3)]
+    chosen = told(on[0], "copied-l2", n_results=6, ids=named)["ids"][0]
+    assert {family(one) for one in chosen} == {f"f{base}" for base in range(6)}
+    few = {"n_results": 5, "ids": ["f1-0", "f1-1"]}
+    assert told(on[0], "copied-l2", **few) == told(direct, "copied-l2", **few)
+    nobody = {"n_results": 5, "where": {"tag": "nobody"}}
+    assert told(on[0], "copied-l2", **nobody) == told(direct, "copied-l2", **nobody)
+
+
+def test_records_without_a_text_are_told_apart_by_their_vectors(on: tuple[str, str]) -> None:
+    page = told(on[0], "copied-l2", query_embeddings=[chroma.floats(chroma.bases()[3])], n_results=4)
+    assert page["documents"][0][0] is None
+    assert len({family(one) for one in page["ids"][0]}) == 4
+
+
+def test_more_than_there_is_gives_all_there_is(direct: str, on: tuple[str, str]) -> None:
+    wanted = {"n_results": 90, "include": ["distances"]}
+    assert told(on[0], "clean-ip", **wanted) == told(direct, "clean-ip", **wanted)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"query_embeddings": [[1.0, 2.0]], "n_results": 3},
+        {"n_results": 3, "where": {"$nonsense": 1}},
+    ],
+)
+def test_a_query_that_is_refused_is_refused_in_the_servers_words(
+    direct: str, on: tuple[str, str], wanted: dict[str, Any]
+) -> None:
+    assert refused(on[0], "clean-l2", **wanted) == refused(direct, "clean-l2", **wanted)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"query_embeddings":[[1.0]],"n_results":-1}',
+        b'{"query_embeddings":[[1.0]],"n_results":"5"}',
+        b'{"query_embeddings":["AAAA"],"n_results":5}',
+        b'{"query_embeddings":[[1.0]],"include":["data"]}',
+        b'{"query_embeddings":[[1.0]],"include":null}',
+        b'{"query_embeddings":[],"n_results":5}',
+        b'{"n_results":5}',
+        b"[]",
+        b"{",
+    ],
+)
+def test_an_odd_request_is_answered_as_the_server_answers_it(direct: str, on: tuple[str, str], body: bytes) -> None:
+    path = f"{chroma.path_of(direct, 'clean-l2')}/query"
+    through, own = (chroma.exchange(url, "POST", path, body) for url in (on[0], direct))
+    assert (through.status, through.body) == (own.status, own.body)
+
+
+def test_everything_else_passes_through_search_included(direct: str, on: tuple[str, str]) -> None:
+    def story(url: str, name: str) -> list[Any]:
+        client = chroma.connected(url)
+        made = client.create_collection(name, embedding_function=None)
+        made.add(ids=["a", "b", "c"], embeddings=[[1, 0], [0, 1], [1, 1]], documents=["x", "y", "z"])
+        made.update(ids=["a"], embeddings=[[1, 0.5]], documents=["x2"], metadatas=[{"n": 1}])
+        made.upsert(ids=["d"], embeddings=[[2, 2]])
+        made.delete(ids=["b"])
+        seen = [made.count(), plain(made.get(include=["embeddings", "documents"])), plain(made.peek(2))]
+        seen.append(asked(url, "POST", f"{chroma.path_of(url, name)}/search", {"searches": []}).status)
+        client.delete_collection(name)
+        seen.append(asked(url, "GET", f"{COLLECTIONS}/{name}").status)
+        return seen
+
+    assert story(on[0], "written-here") == story(direct, "written-there")
+
+
+async def test_the_asyncio_client_sees_the_same(direct: str, on: tuple[str, str], silent: str) -> None:
+    async def seen(url: str, name: str, **asked_for: Any) -> dict[str, Any]:
+        collection = await (await chroma.connected_async(url)).get_collection(name)
+        return plain(await collection.query(query_embeddings=[near(1), near(2)], **asked_for))
+
+    own = await seen(direct, "clean-cosine", n_results=TOP_K, include=ALL)
+    assert await seen(on[0], "clean-cosine", n_results=TOP_K, include=ALL) == own
+    assert await seen(silent, "clean-cosine", n_results=TOP_K, include=ALL) == own
+    page = await seen(on[0], "copied-cosine", n_results=TOP_K)
+    assert [len({family(one) for one in ids}) for ids in page["ids"]] == [TOP_K, TOP_K]
+
+
+def test_nothing_of_ours_failed_on_the_way(direct: str) -> None:
+    with serve(direct, *BACKEND, "--mode", "on") as (url, admin):
+        for name in ("clean-l2", "copied-ip"):
+            told(url, name, query_embeddings=[near(seed) for seed in range(5)], include=ALL)
+        metrics = asked(admin, "GET", "/metrics").body.decode().splitlines()
+    counted = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in metrics if line[:1] != "#"}
+    assert counted['vecsieve_searches_total{backend="chroma",outcome="dedup"}'] == 2
+    assert not any(value for name, value in counted.items() if name.startswith("vecsieve_fail_open_total"))
