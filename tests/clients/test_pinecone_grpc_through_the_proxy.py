@@ -1,0 +1,132 @@
+"""The current major of Pinecone's own client over gRPC: directly and through the proxy, which serves an index at one port for
+both transports. The older majors make the same scenario's calls in tests/pinecone_majors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import grpc
+import pytest
+from pinecone.grpc import GrpcIndex
+from pinecone_majors import scenario
+
+from support.emulated import SERVERLESS
+from support.pinecone_loading import HEADERS, KEY, loaded_emulator, sent
+from support.pinecone_planted import TOP_K, plan
+from support.pinecone_verdict import differences, faults
+from support.stack import exchange, serve
+from vecsieve.proxy.emulator.grpc_messages import as_bytes
+from vecsieve.proxy.emulator.server import Emulator
+
+PLAN = plan()
+Addresses = Mapping[str, str]
+
+
+@contextmanager
+def fronted(emulator: Emulator, name: str, mode: str) -> Iterator[tuple[str, str]]:
+    """The proxy in front of one index: its port for both transports, and its admin port."""
+    options = ("--index-host", emulator.project.index(name).host, "--grpc-upstream", emulator.grpc_address(name))
+    with serve(emulator.url, "--backend", "pinecone", "--mode", mode, *options) as (url, admin):
+        yield url, admin
+
+
+@contextmanager
+def proxied(emulator: Emulator, mode: str) -> Iterator[Addresses]:
+    """Every index of the plan behind a proxy of its own."""
+    with ExitStack() as stack:
+        urls = {name: stack.enter_context(fronted(emulator, name, mode))[0] for name in PLAN["indexes"]}
+        yield {name: url.removeprefix("http://") for name, url in urls.items()}
+
+
+def told(control: str, addresses: Addresses) -> dict[str, Any]:
+    """The observations of the scenario. ``control``: what says which indexes there are."""
+    return asyncio.run(scenario.main(control, {**PLAN, "grpc": {control: addresses}}, "grpc"))
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[Emulator]:
+    with loaded_emulator(PLAN, grpc=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def honest(emulator: Emulator) -> dict[str, Any]:
+    return told(emulator.url, {name: emulator.grpc_address(name) for name in PLAN["indexes"]})
+
+
+@pytest.mark.parametrize("mode", ["off", "shadow"])
+def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(
+    emulator: Emulator, honest: dict[str, Any], mode: str
+) -> None:
+    with proxied(emulator, mode) as addresses:
+        assert differences(honest, told(emulator.url, addresses)) == []
+
+
+def test_in_mode_on_clean_data_is_as_directly_and_copied_data_distinct_full_and_in_order(
+    emulator: Emulator, honest: dict[str, Any]
+) -> None:
+    with proxied(emulator, "on") as addresses:
+        told(emulator.url, addresses)  # how much more is fetched grows with what was found
+        assert faults(honest, told(emulator.url, addresses)) == []
+
+
+def test_the_scenario_asks_what_it_should(honest: dict[str, Any]) -> None:
+    assert [name for name, answer in honest.items() if isinstance(answer, dict) and "error" in answer] == ["wrong size"]
+    page = [match["id"] for match in honest["copied.vector.bare"]]
+    assert len({one.partition("-")[0] for one in page}) < len(page) == TOP_K
+
+
+async def test_the_services_own_words_reach_the_client(emulator: Emulator) -> None:
+    """Headers and refusals, but for the number of the request."""
+    query = as_bytes("QueryRequest", {"topK": 3, "vector": PLAN["fan_out"]["vector"]})
+    wrong = as_bytes("QueryRequest", {"topK": 3, "vector": [1.0]})
+
+    async def heard(address: str) -> list[Any]:
+        found: list[Any] = []
+        async with grpc.aio.insecure_channel(address) as channel:
+            method: Any = channel.unary_unary("/VectorService/Query")
+            for message, key in ((query, KEY), (wrong, KEY), (query, "no")):
+                call = method(message, metadata=(("api-key", key),), timeout=10)
+                code, words = await call.code(), await call.details()
+                given = {k: v for k, v in await call.initial_metadata() if k != "x-pinecone-request-id"}
+                found.append((code, words, given, dict(await call.trailing_metadata())))
+        return found
+
+    with fronted(emulator, "clean", "off") as (url, _):
+        direct = await heard(emulator.grpc_address("clean"))
+        assert await heard(url.removeprefix("http://")) == direct
+    assert [code.name for code, *_ in direct] == ["OK", "INVALID_ARGUMENT", "UNAUTHENTICATED"]
+    assert direct[0][2]["x-pinecone-max-indexed-lsn"]
+
+
+def test_a_write_over_one_transport_is_noticed_over_the_other(emulator: Emulator) -> None:
+    """What was remembered of a record is forgotten before the next search, whichever way it was written."""
+    sent(emulator.url, "/indexes", {"name": "edited", "dimension": 2, "metric": "cosine", "spec": SERVERLESS})
+    near = [{"id": f"near-{number}", "values": [1.0, 0.0001 * number]} for number in range(8)]
+    far: list[Any] = [{"id": f"far-{number}", "values": [0.4 - number, 1.0]} for number in range(4)]
+    with (
+        fronted(emulator, "edited", "on") as (url, _),
+        GrpcIndex(host=url, api_key=KEY, secure=False) as index,
+    ):
+        index.upsert(vectors=[*near, *far])
+
+        def over_rest() -> list[str]:
+            body = b'{"topK":4,"vector":[1.0,0.1]}'
+            answer = exchange(url, "POST", "/query", body, HEADERS)
+            return [match["id"] for match in json.loads(answer.body)["matches"]]
+
+        def over_grpc() -> list[str]:
+            return [match.id for match in index.query(vector=[1.0, 0.1], top_k=4).matches]
+
+        before = over_rest()
+        assert before == over_grpc()
+        assert sum(one.startswith("near") for one in before) == 1
+        # Near ones no more: now all are apart.
+        index.upsert(vectors=[{"id": f"near-{number}", "values": [1.0, 0.5 - 0.2 * number]} for number in range(8)])
+        assert over_rest() == over_grpc()
+        assert sum(one.startswith("near") for one in over_rest()) > 1
