@@ -82,12 +82,17 @@ class Arrival(asyncio.Protocol):
         self._let_go()
 
     def _to_http(self, transport: asyncio.Transport) -> None:
-        """Hand over to a connection that takes a place and a deadline of its own."""
+        """Hand over to a connection that takes a place and a deadline of its own.
+
+        The bytes follow one turn later, as they would have come by themselves: aiohttp's task must have begun, for until
+        then a connection that waits for a head looks like one in a body. Meanwhile nothing may overtake them.
+        """
         self._let_go()
         served = self._http()
+        transport.pause_reading()
         transport.set_protocol(served)
         served.connection_made(transport)
-        served.data_received(self._read)
+        asyncio.get_running_loop().call_soon(_deliver, self._read, served, transport)
 
     def _to_grpc(self, transport: asyncio.Transport) -> None:
         self._let_go()
@@ -115,3 +120,9 @@ class Arrival(asyncio.Protocol):
             self._deadline = None
         self._transport = None
         self._guests.leave(self)
+
+
+def _deliver(read: bytes, served: asyncio.Protocol, transport: asyncio.Transport) -> None:
+    if not transport.is_closing():
+        transport.resume_reading()  # first: a protocol that has had enough pauses it again
+        served.data_received(read)

@@ -21,6 +21,9 @@ CONNECT_SECONDS = 2.0
 # Once one side has ended, gRPC has nothing more to say; the other may take what is left, as long as nginx lets it
 # (lingering_timeout 5 s, lingering_time 30 s).
 LAST_WORDS_SECONDS = 10.0
+# gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: who takes nothing that long is gone or
+# means harm, and the other side's end would never be noticed, for it is not read. As limits.stream_idle_timeout_seconds.
+STALLED_SECONDS = 60.0
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
@@ -113,12 +116,13 @@ class Splice:
 class _End(asyncio.Protocol):
     """One of the two connections. Before it is made and after it is lost, whatever is asked of it is nothing."""
 
-    __slots__ = ("_splice", "has_ended", "is_full", "is_lost", "other", "transport")
+    __slots__ = ("_splice", "_stalled", "has_ended", "is_full", "is_lost", "other", "transport")
     other: _End
 
     def __init__(self, splice: Splice) -> None:
         self._splice = splice
         self.transport: asyncio.Transport | None = None
+        self._stalled: asyncio.TimerHandle | None = None
         self.is_full = False
         self.has_ended = False
         self.is_lost = False
@@ -141,15 +145,23 @@ class _End(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_full = True
+        self._stalled = asyncio.get_running_loop().call_later(STALLED_SECONDS, self._splice.cut)
         self.other.hold()
 
     def resume_writing(self) -> None:
         self.is_full = False
+        self._is_taking()
         self.other.go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
+        self._is_taking()
         self._splice.lost(self, exc)
+
+    def _is_taking(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def take(self, data: bytes) -> None:
         if (open_ := self._open) is not None:

@@ -20,6 +20,8 @@ from vecsieve.proxy.http.listener import DataServer
 from vecsieve.proxy.http.protocol import ConnectionRules
 
 MIB = 1024 * 1024
+METHOD = "/any.Service/Method"
+CALL_SECONDS = 30.0
 LARGE = (("grpc.max_receive_message_length", 64 * MIB), ("grpc.max_send_message_length", 64 * MIB))
 # Each channel a connection of its own: grpc would share one among channels to the same address.
 ALONE = (*LARGE, ("grpc.use_local_subchannel_pool", 1))
@@ -100,3 +102,9 @@ async def both_servers(
         listening.close()
         await asyncio.gather(server.stop(0.1), shared.close(grace_seconds=0.5), http.shutdown(0.5))
         inner.close()
+
+
+async def called(channel: grpc.aio.Channel, message: bytes) -> bytes:
+    """One unary call."""
+    method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+    return await method(message, timeout=CALL_SECONDS)

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+
+from support.relay_server import Heard
+from vecsieve.proxy.grpc.guests import Guests
+from vecsieve.proxy.http.connections import Connections
+
+
+class Visitor:
+    """A connection that ends when it is cut, or never."""
+
+    is_idle = False
+
+    def __init__(self, guests: Guests, *, may_finish: bool = False, ends: bool = True) -> None:
+        self.guests = guests
+        self.may_finish = may_finish
+        self.ends = ends
+        self.cuts = 0
+
+    def leave(self) -> None:
+        raise AssertionError("only an idle connection is asked to leave")
+
+    def cut(self) -> None:
+        self.cuts += 1
+        if self.ends:
+            self.guests.leave(self)
+
+
+def guests(limit: int = 10) -> tuple[Guests, Connections, Heard]:
+    heard = Heard()
+    ledger = Connections(limit=limit, events=heard)
+    return Guests(ledger), ledger, heard
+
+
+async def test_guests_count_in_the_ledger_and_its_limit_holds_for_them() -> None:
+    here, ledger, heard = guests(limit=2)
+    first, second, third = (Visitor(here) for _ in range(3))
+    assert here.enter(first)
+    assert here.enter(second)
+    assert not here.enter(third)
+    assert (len(here), len(ledger), heard.rejected) == (2, 2, ["limit"])
+    here.leave(first)
+    assert here.enter(third)
+    assert len(ledger) == 2
+
+
+async def test_leaving_twice_or_without_a_place_is_nothing() -> None:
+    here, ledger, _ = guests()
+    stays, goes = Visitor(here), Visitor(here)
+    here.enter(stays)
+    here.leave(goes)
+    here.enter(goes)
+    here.leave(goes)
+    here.leave(goes)
+    assert len(ledger) == 1
+
+
+async def test_closing_cuts_the_undecided_at_once_and_lets_the_others_finish() -> None:
+    here, _, _ = guests()
+    undecided, busy = Visitor(here), Visitor(here, may_finish=True)
+    here.enter(undecided)
+    here.enter(busy)
+    closing = asyncio.create_task(here.close(grace_seconds=30))
+    await asyncio.sleep(0)
+    assert (undecided.cuts, busy.cuts) == (1, 0)
+    await asyncio.sleep(0)
+    assert not closing.done()
+    here.leave(busy)
+    await asyncio.wait_for(closing, 1)
+    assert busy.cuts == 0
+
+
+async def test_after_the_grace_the_busy_are_cut_too() -> None:
+    here, ledger, _ = guests()
+    busy = Visitor(here, may_finish=True)
+    here.enter(busy)
+    await here.close(grace_seconds=0.01)
+    assert (busy.cuts, len(ledger)) == (1, 0)
+
+
+async def test_one_that_never_ends_does_not_hold_up_the_exit() -> None:
+    here, _, _ = guests()
+    here.enter(Visitor(here, ends=False))
+    await asyncio.wait_for(here.close(grace_seconds=0), 5)
+
+
+async def test_nobody_enters_a_closed_house() -> None:
+    here, ledger, _ = guests()
+    await here.close(grace_seconds=0)
+    assert not here.enter(Visitor(here))
+    assert len(ledger) == 0
+
+
+async def test_closing_with_nobody_there_takes_no_time_and_tasks_are_cancelled() -> None:
+    here, _, _ = guests()
+    waiting = here.start(asyncio.sleep(60, None), name="waits")
+    await here.close(grace_seconds=60)
+    assert waiting.cancelled()

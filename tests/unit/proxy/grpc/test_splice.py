@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.loops import LoopFactory, both_loops, run
+from support.relay_server import Heard
+from vecsieve.proxy.grpc import splice
+from vecsieve.proxy.grpc.guests import Guests
+from vecsieve.proxy.grpc.inner_socket import InnerSocket
+from vecsieve.proxy.grpc.splice import Splice
+from vecsieve.proxy.http.connections import Connections
+
+MIB = 1024 * 1024
+RESET = struct.pack("ii", 1, 0)
+PATIENCE = 10.0
+Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Door(asyncio.Protocol):
+    """Splices every connection at its first byte."""
+
+    def __init__(self, guests: Guests, inner: InnerSocket) -> None:
+        self.guests = guests
+        self.inner = inner
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+
+    def data_received(self, data: bytes) -> None:
+        made = Splice(self.transport, self.guests)
+        assert self.guests.enter(made)
+        made.begin(data, self.inner)
+
+
+@dataclass
+class Spliced:
+    """A client and a server with a splice between; the first byte, which opened it, is already read."""
+
+    client: Pipe
+    server: Pipe
+    guests: Guests
+
+    async def is_over(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while len(self.guests):
+                await asyncio.sleep(0.005)
+
+
+def ledger() -> Guests:
+    return Guests(Connections(limit=100, events=Heard()))
+
+
+@asynccontextmanager
+async def spliced() -> AsyncIterator[Spliced]:
+    loop = asyncio.get_running_loop()
+    accepted: asyncio.Future[Pipe] = loop.create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.set_result((reader, writer))
+
+    guests, inner = ledger(), InnerSocket()
+    behind = await asyncio.start_unix_server(serve, inner.path)
+    before = await loop.create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
+    client = await asyncio.open_connection(*before.sockets[0].getsockname())
+    client[1].write(b"!")
+    server = await asyncio.wait_for(accepted, PATIENCE)
+    assert await server[0].readexactly(1) == b"!"
+    try:
+        yield Spliced(client, server, guests)
+    finally:
+        before.close()
+        behind.close()
+        await guests.close(grace_seconds=0)
+        for _, writer in (client, server):
+            writer.transport.abort()
+        inner.close()
+
+
+Case = Callable[[Spliced], Awaitable[None]]
+
+
+def on(loop: LoopFactory, case: Case) -> None:
+    async def story() -> None:
+        async with spliced() as both:
+            await case(both)
+
+    run(loop, story())
+
+
+@given(st.lists(st.tuples(st.booleans(), st.binary(min_size=1, max_size=3000)), max_size=20))
+def test_both_directions_carry_every_byte_once_and_in_order(sent: list[tuple[bool, bytes]]) -> None:
+    """What one side writes is what the other reads, whatever the other direction does meanwhile."""
+
+    async def case(both: Spliced) -> None:
+        up, down = (b"".join(data for is_up, data in sent if is_up is way) for way in (True, False))
+        for is_up, data in sent:
+            (both.client if is_up else both.server)[1].write(data)
+        assert await asyncio.wait_for(both.server[0].readexactly(len(up)), PATIENCE) == up
+        assert await asyncio.wait_for(both.client[0].readexactly(len(down)), PATIENCE) == down
+
+    on(asyncio.new_event_loop, case)
+
+
+@both_loops
+@pytest.mark.parametrize("is_up", [True, False], ids=["up", "down"])
+def test_a_slow_reader_stops_the_sender_and_then_gets_everything(loop: LoopFactory, is_up: bool) -> None:
+    block, count = bytes(range(256)) * 1024, 256  # 64 MiB
+
+    async def case(both: Spliced) -> None:
+        (reader, _), (_, writer) = (both.server, both.client) if is_up else (both.client, both.server)
+        sent = 0
+
+        async def send() -> None:
+            nonlocal sent
+            for _ in range(count):
+                writer.write(block)
+                await writer.drain()
+                sent += len(block)
+
+        sending = asyncio.create_task(send())
+        before = -1
+        while sent != before:
+            before = sent
+            await asyncio.sleep(0.1)
+        # The kernel's buffers of two hops (tcp_rmem's and tcp_wmem's largest are 6 and 4 MiB) and the few 100 kB of ours.
+        assert sent < 16 * MIB, "read on although nobody took it"
+        whole = hashlib.sha256()
+        left = count * len(block)
+        while left:
+            piece = await asyncio.wait_for(reader.read(65536), PATIENCE)
+            assert piece, "cut"
+            whole.update(piece)
+            left -= len(piece)
+        await sending
+        assert whole.digest() == hashlib.sha256(block * count).digest()
+
+    on(loop, case)
+
+
+@both_loops
+def test_what_a_splice_holds_back_is_bounded(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        sending = asyncio.create_task(_flood(both.client[1]))
+        await asyncio.sleep(0.3)
+        (only,) = both.guests._open
+        assert isinstance(only, Splice)
+        inner = only._inner.transport
+        assert inner is not None
+        assert 0 < inner.get_write_buffer_size() <= 2 * MIB
+        sending.cancel()
+
+    on(loop, case)
+
+
+async def _flood(writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(bytes(65536))
+        await writer.drain()
+
+
+@both_loops
+def test_a_half_closed_client_still_hears_the_answer(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        both.client[1].write(b"question")
+        both.client[1].write_eof()
+        assert await asyncio.wait_for(both.server[0].read(), PATIENCE) == b"question"
+        both.server[1].write(b"answer")
+        both.server[1].close()
+        assert await asyncio.wait_for(both.client[0].read(), PATIENCE) == b"answer"
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_a_half_closed_server_still_hears_the_client(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        both.server[1].write(b"last words")
+        both.server[1].write_eof()
+        assert await asyncio.wait_for(both.client[0].read(), PATIENCE) == b"last words"
+        both.client[1].write(b"goodbye")
+        both.client[1].write_eof()
+        assert await asyncio.wait_for(both.server[0].read(), PATIENCE) == b"goodbye"
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_a_clients_reset_reaches_the_server_as_an_end(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        both.client[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        both.client[1].transport.abort()
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(both.server[0].read(), PATIENCE) == b""
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_a_server_that_breaks_off_resets_the_client(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        _paused(both.server)
+        _paused(both.client)
+        both.client[1].write(b"never read")
+        await asyncio.sleep(0.05)
+        both.server[1].transport.abort()  # with bytes unread: ECONNRESET on the Unix socket
+        await _is_reset(both)
+
+    on(loop, case)
+
+
+@both_loops
+def test_a_cut_splice_resets_the_client_and_ends_the_server(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        _paused(both.client)
+        closing = asyncio.create_task(both.guests.close(grace_seconds=0.01))
+        await _is_reset(both)
+        assert await asyncio.wait_for(both.server[0].read(), PATIENCE) == b""
+        await asyncio.wait_for(closing, PATIENCE)
+
+    on(loop, case)
+
+
+def _paused(pipe: Pipe) -> None:
+    cast(asyncio.Transport, pipe[1].transport).pause_reading()
+
+
+async def _is_reset(both: Spliced) -> None:
+    """The client's reading is paused: its socket is asked itself, for uvloop's streams tell a reset as an end."""
+    await both.is_over()
+    with socket.socket(fileno=os.dup(both.client[1].get_extra_info("socket").fileno())) as same:
+        same.settimeout(PATIENCE)
+        with pytest.raises(ConnectionResetError):
+            same.recv(1)
+
+
+@both_loops
+def test_whoever_does_not_go_after_the_last_words_is_cut(loop: LoopFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splice, "LAST_WORDS_SECONDS", 0.1)
+
+    async def case(both: Spliced) -> None:
+        _paused(both.client)
+        both.server[1].write(b"goodbye")
+        both.server[1].close()
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_whoever_takes_nothing_is_cut_although_the_other_side_has_gone_unnoticed(
+    loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splice, "STALLED_SECONDS", 0.2)
+
+    async def case(both: Spliced) -> None:
+        _paused(both.client)
+        flood = asyncio.create_task(_flood(both.server[1]))
+        await asyncio.sleep(0.1)
+        assert len(both.guests) == 1
+        flood.cancel()
+        both.server[1].transport.abort()
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_one_that_stalls_and_goes_on_is_not_cut(loop: LoopFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splice, "STALLED_SECONDS", 0.4)
+
+    async def case(both: Spliced) -> None:
+        _paused(both.client)
+        flood = asyncio.create_task(_flood(both.server[1]))
+        await asyncio.sleep(0.2)
+        cast(asyncio.Transport, both.client[1].transport).resume_reading()
+        flood.cancel()
+        while await _is_more(both.client[0]):
+            pass
+        await asyncio.sleep(0.4)
+        assert len(both.guests) == 1
+        both.client[1].write(b"still here")
+        assert await asyncio.wait_for(both.server[0].readexactly(10), PATIENCE) == b"still here"
+
+    on(loop, case)
+
+
+async def _is_more(reader: asyncio.StreamReader) -> bool:
+    try:
+        return bool(await asyncio.wait_for(reader.read(MIB), 0.1))
+    except TimeoutError:
+        return False
+
+
+@both_loops
+def test_a_client_that_only_half_closes_keeps_no_place_for_ever(
+    loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splice, "LAST_WORDS_SECONDS", 0.1)
+
+    async def case(both: Spliced) -> None:
+        both.client[1].write_eof()
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_without_a_server_the_client_is_reset_and_one_line_says_so(
+    loop: LoopFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        guests, inner = ledger(), InnerSocket()
+        before = await asyncio.get_running_loop().create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*before.sockets[0].getsockname())
+        writer.write(b"!")
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+        assert len(guests) == 0
+        writer.close()
+        before.close()
+        inner.close()
+
+    caplog.set_level(logging.ERROR, logger="vecsieve.grpc")
+    run(loop, story())
+    assert caplog.messages == ["a connection could not be handed to the gRPC server: FileNotFoundError"]
+
+
+@both_loops
+def test_a_client_that_goes_while_the_server_lets_nobody_in_leaves_nothing_behind(loop: LoopFactory) -> None:
+    async def story() -> None:
+        guests, inner = ledger(), InnerSocket()
+        before = await asyncio.get_running_loop().create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
+        with socket.socket(socket.AF_UNIX) as full, socket.socket(socket.AF_UNIX) as first:
+            full.bind(inner.path)
+            full.listen(0)
+            first.connect(inner.path)
+            _, writer = await asyncio.open_connection(*before.sockets[0].getsockname())
+            writer.write(b"!")
+            await asyncio.sleep(0.05)
+            assert len(guests) == 1
+            await guests.close(grace_seconds=0)
+            assert len(guests) == 0
+            writer.close()
+        before.close()
+        inner.close()
+
+    run(loop, story())
