@@ -34,8 +34,9 @@ _ONLY_IDENTITY = 1  # a set of bits: identity 1, deflate 2, gzip 4
 class Channels:
     """Leases channels. Create it inside the event loop and close it there.
 
-    ``resolver``: looks origins up and refuses those that may not be reached; the address it returned is the one dialled.
-    None leaves names to gRPC, for origins from the settings. ``roots``: PEM to trust; None is the system's.
+    ``resolver``: looks origins up, within a deadline of its own, and refuses those that may not be reached; the address it
+    returned is the one dialled. None leaves names to gRPC, for origins from the settings. ``roots``: PEM to trust; None is
+    the system's.
     """
 
     def __init__(

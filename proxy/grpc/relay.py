@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import grpc
 
 from vecsieve.proxy.grpc.channels import Channels
+from vecsieve.proxy.grpc.endings import hold_end
 from vecsieve.proxy.grpc.failures import Failure, failure_of, unreachable, unsendable
 from vecsieve.proxy.grpc.metadata import for_client, for_upstream, is_sendable
 from vecsieve.proxy.http.failures import UpstreamFailure
@@ -22,12 +23,6 @@ from vecsieve.proxy.http.origin import Origin
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 UpstreamCall = grpc.aio.StreamStreamCall[bytes, bytes]
-
-# A client that breaks off looks like one that has said everything (grpcio 1.85: read() returns EOF for both) until the
-# cancellation follows: 0.1 ms later as a rule, 9 ms with three busy processes on two cores. A stream cut short must not be
-# taken for a whole one, so its end is held back as long as that.
-END_HELD_SECONDS = 0.02
-END_HELD_TURNS = 3  # of the loop, for a cancellation that is already on its way to us when the time is over
 
 
 @dataclass(slots=True)
@@ -67,9 +62,7 @@ async def _upload(context: Context, call: UpstreamCall, relayed: Relayed) -> Non
             relayed.request_bytes += len(message)
             # call.write() would report a call that has ended as INTERNAL, over the status that ended it (grpcio 1.85).
             await call._cython_call.send_serialized_message(message)  # type: ignore[attr-defined] # noqa: SLF001 - above
-        await asyncio.sleep(END_HELD_SECONDS)
-        for _ in range(END_HELD_TURNS):
-            await asyncio.sleep(0)
+        await hold_end()
         await call.done_writing()
     except (grpc.aio.AioRpcError, grpc.aio.BaseError):
         return

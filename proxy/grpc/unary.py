@@ -10,6 +10,7 @@ from __future__ import annotations
 import grpc
 
 from vecsieve.proxy.grpc.channels import Channels
+from vecsieve.proxy.grpc.endings import hold_end
 from vecsieve.proxy.grpc.failures import Answer, Failure, failure_of, no_message, unreachable, unsendable
 from vecsieve.proxy.grpc.metadata import Pairs, for_client, for_upstream, is_sendable
 from vecsieve.proxy.http.failures import UpstreamFailure
@@ -20,9 +21,12 @@ UpstreamCall = grpc.aio.UnaryUnaryCall[bytes, bytes] | grpc.aio.StreamUnaryCall[
 
 
 async def received(context: Context) -> bytes | None:
-    """The call's one message; None where the client sent none, or is gone, which cancels the handler in a moment."""
+    """The call's one message; None where the client sent none. Cancelled where it is gone before it sent one."""
     message = await context.read()
-    return message if isinstance(message, bytes) else None
+    if isinstance(message, bytes):
+        return message
+    await hold_end()
+    return None
 
 
 async def send(

@@ -20,8 +20,8 @@ def test_the_file_and_the_folder_that_openssl_is_told_of_are_believed(
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "0a0b0c0d.0").write_text("a note\n" + authority.read_text() + "another, in Latin: ")
-    (folder / "not-a-certificate").write_bytes(b"\xff\xfe-----BEGIN CERTIFICATE-----")
-    (folder / "below").mkdir()
+    (folder / "00000000.0").write_bytes(b"\xff\xfe-----BEGIN CERTIFICATE-----")
+    (folder / "11111111.0").mkdir()
     monkeypatch.setenv("SSL_CERT_FILE", str(authority))
     monkeypatch.setenv("SSL_CERT_DIR", str(folder))
     found = system_roots()
@@ -31,14 +31,18 @@ def test_the_file_and_the_folder_that_openssl_is_told_of_are_believed(
 
 
 def test_the_folder_alone_is_enough(authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority.rename(tmp_path / "0a0b0c0d.0")
+    authority = tmp_path / "0a0b0c0d.0"
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    monkeypatch.setenv("SSL_CERT_DIR", f"{tmp_path}/absent:{tmp_path}")
     found = system_roots()
     assert found is not None
     assert authority.read_text().strip() in found.decode()
 
 
-def test_nothing_found_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_found_is_none(authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate in the folder that was never hashed is not believed: OpenSSL would not find it."""
+    assert authority.exists()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     assert system_roots() is None
