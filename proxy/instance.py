@@ -25,7 +25,7 @@ LOGGER = logging.getLogger("vecsieve.instance")
 # What a running process cannot change: its sockets, its pools and what it promised to hold.
 _OF_PINECONE = ("index_host", "index_ports", "allowed_hosts", "public_url", "public_form", "vector_memory_bytes")
 _PINECONE = tuple(f"pinecone.{name}" for name in _OF_PINECONE)
-FIXED = ("backend", "listen", "admin", "workers", "upstream", *_PINECONE, "limits", "shadow.in_flight", "profiles")
+FIXED = ("backend", "listen", "admin", "workers", "tls", "upstream", "grpc", *_PINECONE, "limits", "shadow.in_flight", "profiles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,13 @@ class Instance:
         """Take new settings; keep the old ones when they are wrong. Never raises."""
         try:
             fresh = self._source.load()
+            self._process.reload(fresh)
         except SettingsError as error:
             self._metrics.config_refused()
             LOGGER.error("reload refused, the old settings stay: %s", error)  # noqa: TRY400 - a traceback would say less
             return
         if fixed := [name for name in FIXED if _at(fresh, name) != _at(self._settings, name)]:
             LOGGER.warning("these settings take a restart: %s", ", ".join(fixed))
-        self._process.reload(fresh)
         previous, self.facts, self._settings = self.facts.settings_hash, facts_of(fresh), fresh
         self._metrics.config_taken(self.facts.settings_hash, previous=previous, at=time.time())
         LOGGER.info("settings reloaded", extra={"fields": {"hash": self.facts.settings_hash}})

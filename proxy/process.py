@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from vecsieve.proxy.http.index_routes import IndexRoutes
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.routes import OneUpstream, Routes
+from vecsieve.proxy.http.tls import context_of, renew
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.http.writes import Writes
 from vecsieve.proxy.ladder import Surroundings
@@ -49,7 +49,10 @@ LOGGER = logging.getLogger("vecsieve.process")
 
 
 class Process:
-    """A data plane with its listener. Make it inside the event loop. ``seed``: keeps workers' jitter apart."""
+    """A data plane with its listener. Make it inside the event loop. ``seed``: keeps workers' jitter apart.
+
+    Raises SettingsError for a certificate that cannot be used.
+    """
 
     def __init__(
         self, settings: Settings, *, metrics: Metrics, log: Callable[[Access], None], seed: int = 0, workers: int = 1
@@ -101,7 +104,7 @@ class Process:
         self._server = DataServer(self._plane.handle, limits, answers, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
-        self._tls: ssl.SSLContext | None = None
+        self._tls = context_of(settings)
 
     def _surroundings(self, limits: LimitSettings, metrics: Metrics) -> Surroundings:
         return Surroundings(
@@ -147,8 +150,11 @@ class Process:
         """Take new policies, overrides, shadow sample, report header, explain.keep and egress budget; requests under way keep
         the old ones.
 
-        Addresses, limits and the upstream are fixed when the process starts.
+        Addresses, limits and the upstream are fixed when the process starts; the files of the certificate may have changed.
+        Raises SettingsError when they are not usable, and then nothing has changed.
         """
+        if self._tls is not None:
+            renew(self._tls, self._settings)
         self._rules.now = Rules.of(settings)
         self.recent.resize(settings.explain.keep)
         self.egress.resize(_budget_bytes(settings, workers=self._workers))

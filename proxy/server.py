@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vecsieve.proxy.alone import serve_alone
 from vecsieve.proxy.crew import serve_crew
+from vecsieve.proxy.http.tls import context_of
 from vecsieve.proxy.instance import Source
 from vecsieve.proxy.memory import glibc_mallopt, keep_freed_blocks
 
@@ -16,6 +17,7 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     """Serve until told to stop. Returns the exit status; raises SettingsError, or OSError for an address in use."""
     source = Source(config, environment, flags)
     settings = source.load()
+    context_of(settings)  # a certificate that cannot be used is told before anything forks
     keep_freed_blocks(glibc_mallopt())
     if settings.workers > 1:
         return serve_crew(source, settings, run_loop)

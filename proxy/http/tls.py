@@ -9,6 +9,8 @@ import ssl
 from pathlib import Path
 
 from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.http.doors import doors_of
 
 CERTIFICATE = "tls.certificate"
 KEY = "tls.key"
@@ -37,6 +39,22 @@ def server_context(certificate: Path, key: Path, *, with_grpc: bool) -> ssl.SSLC
             raise _refused(KEY, f"{key}: the key of another certificate", f"the key of {certificate}") from None
         raise _refused(KEY, f"{key}: {_reason(error)}", WANTED[KEY]) from None
     return context
+
+
+def context_of(settings: Settings) -> ssl.SSLContext | None:
+    """What these settings say of our ports; None where they are plain. Raises SettingsError."""
+    certificate, key = settings.tls.certificate, settings.tls.key
+    if certificate is None or key is None:
+        return None
+    with_grpc = any(door.grpc is not None for door in doors_of(settings))
+    return server_context(Path(certificate), Path(key), with_grpc=with_grpc)
+
+
+def renew(context: ssl.SSLContext, settings: Settings) -> None:
+    """Show new connections what the files hold now. Raises SettingsError, and then nothing has changed."""
+    certificate, key = settings.tls.certificate, settings.tls.key
+    if certificate is not None and key is not None and context_of(settings) is not None:
+        context.load_cert_chain(certificate, key, password="")
 
 
 def _pem(setting: str, path: Path, *, marker: str) -> str:

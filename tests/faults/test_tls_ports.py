@@ -1,0 +1,108 @@
+"""TLS on our own ports: both protocols behind one certificate, a new one on reload, a wrong one told before anything starts."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import aiohttp
+import grpc
+import pytest
+from qdrant_client import AsyncQdrantClient, models
+
+from support.certificates import Certificates, make_certificates
+from support.embedded import embedded_server
+from support.running import Running, running
+from vecsieve.config.problems import SettingsError
+from vecsieve.config.schema import Settings
+
+VECTOR = [0.1, 0.2, 0.3, 0.4]
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("tls"))
+
+
+def tls(certificates: Certificates) -> dict[str, str]:
+    return {"certificate": str(certificates.leaf), "key": str(certificates.key)}
+
+
+def trusting(certificates: Certificates) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(certificates.authority))
+
+
+async def rest_version(run: Running, trust: ssl.SSLContext) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"https://127.0.0.1:{run.port}/", ssl=trust) as reply:
+        return str((await reply.json())["version"])
+
+
+async def test_rest_and_grpc_are_answered_on_one_tls_port_and_on_grpcs_own(certificates: Certificates) -> None:
+    async with embedded_server(with_grpc=True) as server:
+        direct = AsyncQdrantClient(url=server.url, check_compatibility=False)
+        size = models.VectorParams(size=4, distance=models.Distance.COSINE)
+        await direct.create_collection("c", vectors_config=size)
+        await direct.upsert("c", points=[models.PointStruct(id=i, vector=VECTOR, payload={}) for i in range(4)])
+        other = models.PointStruct(id=9, vector=[0.4, -0.3, 0.2, -0.1], payload={})
+        await direct.upsert("c", points=[other])
+        await direct.close()
+        own = {"upstream": server.grpc_url, "listen": "127.0.0.1:0"}
+        async with running(server.url, grpc=own, tls=tls(certificates)) as run:
+            assert await rest_version(run, trusting(certificates)) == "1.19.0"
+            for port in (run.port, run.grpc_port):
+                credentials = grpc.ssl_channel_credentials(certificates.authority.read_bytes())
+                async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
+                    from qdrant_client.grpc import (  # generated: slow to load
+                        PointsStub,
+                        Query,
+                        QueryPoints,
+                        VectorInput,
+                    )
+                    from qdrant_client.grpc.points_pb2 import DenseVector
+
+                    nearest = Query(nearest=VectorInput(dense=DenseVector(data=VECTOR)))
+                    stub = PointsStub(channel)  # type: ignore[no-untyped-call]  # - generated
+                    reply = await stub.Query(QueryPoints(collection_name="c", query=nearest, limit=2))
+                    assert [point.id.num for point in reply.result][1] == 9
+
+
+async def test_a_plain_client_of_a_tls_port_gets_nothing(certificates: Certificates) -> None:
+    plain = aiohttp.ClientSession()
+    async with embedded_server() as server, running(server.url, tls=tls(certificates)) as run, plain as session:
+        with pytest.raises(aiohttp.ClientError):
+            await session.get(f"http://127.0.0.1:{run.port}/")
+
+
+async def test_a_reload_shows_new_connections_what_the_files_hold_now(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    shown = {name: tmp_path / name for name in ("leaf", "key")}
+    shutil.copy(certificates.leaf, shown["leaf"])
+    shutil.copy(certificates.key, shown["key"])
+    (tmp_path / "new").mkdir()
+    new = make_certificates(tmp_path / "new")
+    settings = {"certificate": str(shown["leaf"]), "key": str(shown["key"])}
+    async with embedded_server() as server, running(server.url, tls=settings) as run:
+        fresh = Settings.model_validate({"tls": settings})
+        shutil.copy(new.leaf, shown["leaf"])
+        with pytest.raises(SettingsError, match="the key of another certificate"):
+            run.process.reload(fresh)
+        await rest_version(run, trusting(certificates))
+        shutil.copy(new.key, shown["key"])
+        run.process.reload(fresh)
+        await rest_version(run, trusting(new))
+
+
+def test_a_certificate_that_is_not_there_ends_the_command_with_2(tmp_path: Path) -> None:
+    config = tmp_path / "vecsieve.yaml"
+    config.write_text(f"workers: 2\ntls:\n  certificate: {tmp_path}/none.pem\n  key: {tmp_path}/none.key\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "vecsieve.proxy", "serve", "--config", str(config)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "tls.certificate: wanted a readable PEM file" in done.stderr
+    assert "none.pem: No such file" in done.stderr
