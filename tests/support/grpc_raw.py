@@ -95,10 +95,13 @@ async def raw_call(port: int, fields: Fields, body: bytes | None = framed(b"ques
 
 @dataclass
 class RawUpstream:
-    """A server that answers every call with the same frames. ``heads``: the fields of the calls that came."""
+    """A server that answers every call with the same frames when it has ended. ``heads``: the fields of the calls that came;
+    ``ends``: how each ended that did, by the client's END_STREAM or a reset.
+    """
 
-    port: int
-    heads: list[Fields]
+    port: int = 0
+    heads: list[Fields] = field(default_factory=list)
+    ends: list[type[Event]] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -108,7 +111,7 @@ class RawUpstream:
 @asynccontextmanager
 async def raw_upstream(*blocks: Fields | bytes, reset: ErrorCodes | None = None) -> AsyncIterator[RawUpstream]:
     """A server for the block. ``blocks``: fields and DATA to answer with, the last ending the stream unless ``reset`` does."""
-    heads: list[Fields] = []
+    upstream = RawUpstream()
     open_now: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -117,13 +120,16 @@ async def raw_upstream(*blocks: Fields | bytes, reset: ErrorCodes | None = None)
         with contextlib.suppress(ConnectionError):  # the other side left without a word
             async for event in peer.events():
                 if isinstance(event, RequestReceived):
-                    heads.append([(bytes(name), bytes(value)) for name, value in event.headers or ()])
+                    upstream.heads.append([(bytes(name), bytes(value)) for name, value in event.headers or ()])
+                if isinstance(event, StreamEnded | StreamReset):
+                    upstream.ends.append(type(event))
                 if isinstance(event, StreamEnded):
                     _answer(peer.state, event.stream_id or 0, blocks, reset)
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        yield RawUpstream(server.sockets[0].getsockname()[1], heads)
+        upstream.port = server.sockets[0].getsockname()[1]
+        yield upstream
         for writer in open_now.values():
             writer.transport.abort()
         await asyncio.gather(*(task for task in open_now if task is not None))

@@ -19,8 +19,8 @@ async def test_a_cancellation_that_follows_finds_the_end_still_held() -> None:
         await held
 
 
-async def test_a_cancellation_that_is_ready_when_the_time_is_over_comes_first() -> None:
-    """A loop that was busy all the while finds timer and cancellation ready in the same turn."""
+async def test_a_cancellation_that_is_on_its_way_when_the_time_is_over_comes_first() -> None:
+    """A loop that was busy all the while finds the timer and grpcio's news in the same turn; the news has further to go."""
     held = asyncio.create_task(hold_end())
     await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
@@ -29,6 +29,8 @@ async def test_a_cancellation_that_is_ready_when_the_time_is_over_comes_first() 
 
     async def hear() -> None:
         await news
+        for _ in range(2):
+            await asyncio.sleep(0)
         held.cancel()
 
     hearing = asyncio.create_task(hear())
