@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.json_vectors import guess_arrays, guess_vectors, set_aside
+from vecsieve.adapters.json_vectors import guess_arrays, guess_rows, guess_vectors, set_aside
 
 
 def guessed(body: bytes, *names: str) -> list[bytes]:
@@ -110,3 +111,32 @@ def test_guesses_are_disjoint_and_ascending(body: bytes, name: str) -> None:
     spans = guess_arrays(body, name)
     assert all(body[start:end].startswith(b"[") and body[start:end].endswith(b"]") for start, end in spans)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b'{"e":[[[1,2],[3]],[[-4]]]}', [b"[1,2]", b"[3]", b"[-4]"]),
+        (b'{"e":[[null,[3],null],[],[[4]]]}', [b"[3]", b"[4]"]),
+        (b'{"e":[[],[[4],[5]]]} "e":[[[6]]]', [b"[4]", b"[5]"]),
+        (b'{"e":[[[1,2],"x",[3]]]}', [b"[1,2]"]),
+        (b'{"e":[[[1],[[2]],[3]]]}', [b"[1]"]),
+        (b'{"e":[[[1', []),
+        (b'{"e":[[[1],[2', [b"[1]"]),
+        (b'{"e":null}', []),
+        (b'{"x":[[[1]]]}', []),
+        (b"", []),
+    ],
+)
+def test_rows_are_guessed_in_the_first_member_of_the_name_until_something_else_stands_there(
+    body: bytes, found: list[bytes]
+) -> None:
+    assert [body[start:end] for start, end in guess_rows(body, "e")] == found
+
+
+@given(body=st.binary(max_size=60).map(lambda noise: b'{"e":[[[1,2],[3' + noise))
+def test_guessed_rows_never_overlap_and_ascend(body: bytes) -> None:
+    """Invariant: the spans can be set aside, whatever the bytes."""
+    spans = guess_rows(body, "e")
+    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
+    assert all(body[start:end].startswith(b"[") and body[start:end].endswith(b"]") for start, end in spans)
