@@ -8,7 +8,8 @@ json_floats       arrays of numbers to numpy
 json_sparse       sparse vectors to numpy
 json_kept         some of an array's elements, cut from their text
 proto_wire        where fields stand in a protobuf message
-proto_maps        the entries of a map in one
+proto_alone       a message of one field
+proto_maps        the entries of a map
 proto_values      its JSON-like values as JSON
 proto_floats      its repeated numbers to numpy
 sparse_rows       sparse vectors as rows of one matrix

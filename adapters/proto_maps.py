@@ -21,7 +21,9 @@ def entry(data: bytes, field: Field) -> tuple[bytes, Span]:
     if end - at >= 4 and data[at] == _KEY_TAG and data[at + 1] < 0x80:
         behind = at + 2 + data[at + 1]
         if behind + 1 < end and data[behind] == _VALUE_TAG:
-            size, value = varint(data, behind + 1, end)
+            size, value = data[behind + 1], behind + 2
+            if size > 0x7F:
+                size, value = varint(data, behind + 1, end)
             if value + size == end:
                 return data[at + 2 : behind], (value, end)
     found = fields(data, field.span)

@@ -15,7 +15,7 @@ from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, Span, f
 
 # ScoredPoint. 4 was never used; version, shard_key and order_value are of no interest here.
 ID, PAYLOAD, SCORE, VECTORS = 1, 2, 3, 6
-_WIRES = {ID: LENGTH, PAYLOAD: LENGTH, SCORE: FIXED32, VECTORS: LENGTH}
+_SINGLE = {ID: LENGTH, SCORE: FIXED32, VECTORS: LENGTH}
 # A list of points, in every reply and in each result of a batch.
 RESULT = 1
 
@@ -89,12 +89,16 @@ def _read_point(data: bytes, field: Field) -> Point:
     members = fields(data, field.span)
     found: dict[int, Field] = {}
     for member in members:
-        wire = _WIRES.get(member.number)
-        if wire is None:
-            continue
-        if member.wire != wire or (member.number != PAYLOAD and member.number in found):
-            raise ValueError(f"field {member.number} of the point at byte {field.start} is not one of wire type {wire}")
-        found[member.number] = member
+        number, wire = member.number, member.wire
+        if number == PAYLOAD:
+            if wire != LENGTH:
+                raise ValueError(f"payload at byte {member.start} is of wire type {wire}")
+        elif number in _SINGLE:
+            if number in found or wire != _SINGLE[number]:
+                raise ValueError(
+                    f"field {number} of the point at byte {field.start} stands twice or is of wire type {wire}"
+                )
+            found[number] = member
     if ID not in found:
         raise ValueError(f"the point at byte {field.start} has no id")
     return Point(field, members, found[ID], found.get(SCORE), found.get(VECTORS))

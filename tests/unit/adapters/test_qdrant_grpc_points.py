@@ -68,7 +68,7 @@ def test_an_identifier_that_cannot_be_told_is_refused(identity: bytes) -> None:
         (field(1, b"\x08\x01") + b"\x1d1234" * 2, "field 3 of the point"),
         (field(1, b"\x08\x01") + b"\x18\x01", "field 3 of the point"),
         (field(1, b"\x08\x01") + field(6, b"") * 2, "field 6 of the point"),
-        (field(1, b"\x08\x01") + b"\x10\x01", "field 2 of the point"),
+        (field(1, b"\x08\x01") + b"\x10\x01", "payload at byte"),
         (b"\xff", "no end"),
     ],
 )
