@@ -82,7 +82,7 @@ def _read(body: bytes) -> tuple[dict[int, Field], bytes]:
     try:
         found = fields(body)
     except ValueError:
-        raise Unsupported(Reason.NOT_JSON) from None
+        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
     if not {field.number for field in found} <= {*_SINGLE, _VECTOR}:
         raise Unsupported(Reason.UNSUPPORTED_FIELD)
     try:

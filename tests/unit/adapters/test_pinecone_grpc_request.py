@@ -87,8 +87,8 @@ QUERIES: list[dict[str, Any]] = [{"values": [1.0]}]
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"\x10", Reason.NOT_JSON),
-        (b"\xff", Reason.NOT_JSON),
+        (b"\x10", Reason.UNSUPPORTED_FIELD),
+        (b"\xff", Reason.UNSUPPORTED_FIELD),
         (query(vector=[1]), Reason.AMBIGUOUS_FIELD),
         (query(vector=[1]) + b"\x10\x00", Reason.AMBIGUOUS_FIELD),
         (query(vector=[1], top_k=10) + b"\x10\x0a", Reason.AMBIGUOUS_FIELD),
