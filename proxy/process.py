@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -183,12 +184,11 @@ class Process:
 
     async def close(self, *, grace_seconds: float = 0.0) -> None:
         """End everything, in the order in which one part leans on the next."""
-        if self._grpc is not None:
-            self._grpc.stop(grace_seconds=grace_seconds)
         if self._listener is not None:
-            await self._listener.close(grace_seconds=grace_seconds)
-        if self._grpc is not None:
-            await self._grpc.close(grace_seconds=grace_seconds)
+            self._listener.stop_accepting()
+        # Together: the gRPC server tells its clients to go away through our ports.
+        ending = [each.close(grace_seconds=grace_seconds) for each in (self._listener, self._grpc) if each is not None]
+        await asyncio.gather(*ending)
         await self._shadow.close()
         await self._writes.close(grace_seconds=grace_seconds)
         await self._upstream.close()

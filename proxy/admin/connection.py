@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
+from typing import cast
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -63,8 +64,7 @@ class AdminConnection(RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a place, or go."""
         if self._crowd.size >= CONNECTIONS:
-            assert isinstance(transport, asyncio.Transport)  # noqa: S101 - TCP has no other
-            transport.abort()
+            cast(asyncio.Transport, transport).abort()  # uvloop's transports are no instances of it
             return
         self._crowd.size += 1
         self._is_admitted = True
@@ -86,7 +86,7 @@ class AdminConnection(RequestHandler):
         super().connection_lost(exc)
 
     def _abort(self) -> None:
-        if isinstance(self.transport, asyncio.Transport):
+        if self.transport is not None:
             self.transport.abort()
 
     def handle_error(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from support.loops import LoopFactory, both_loops, run
 from vecsieve.proxy.admin.connection import CONNECTIONS
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Status
@@ -212,11 +213,26 @@ async def test_a_page_that_fails_is_a_500_in_fixed_words(caplog: pytest.LogCaptu
     assert CANARY not in caplog.text
 
 
-async def test_a_client_that_never_finishes_its_request_is_let_go(content: Content) -> None:
-    server = AdminServer(content.pages(), life_seconds=0.05)
-    await server.start(("127.0.0.1", 0))
-    assert (await unfinished(server.port)) == b""
-    await server.close()
+@both_loops
+def test_a_client_that_never_finishes_its_request_is_let_go(loop: LoopFactory, content: Content) -> None:
+    async def story() -> None:
+        server = AdminServer(content.pages(), life_seconds=0.05)
+        await server.start(("127.0.0.1", 0))
+        assert (await unfinished(server.port)) == b""
+        await server.close()
+
+    run(loop, story())
+
+
+@both_loops
+def test_connections_beyond_the_bound_are_closed_on_either_loop(loop: LoopFactory, content: Content) -> None:
+    async def story() -> None:
+        server = AdminServer(content.pages())
+        await server.start(("127.0.0.1", 0))
+        await test_connections_beyond_the_bound_are_closed_and_places_come_back(server.port)
+        await server.close()
+
+    run(loop, story())
 
 
 async def unfinished(port: int) -> bytes:
