@@ -7,7 +7,7 @@ import logging
 import grpc
 import pytest
 
-from support.grpc_asking import ask, by_key
+from support.grpc_asking import ask, ask_in_a_thread, by_key
 from support.grpc_relay_server import bare_grpc_relay
 from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
 
@@ -100,3 +100,18 @@ async def test_clients_that_leave_in_the_middle_leave_no_task_behind(caplog: pyt
     gc.collect()
     assert not [name for name in names if name.startswith("gRPC")]
     assert not caplog.records
+
+
+async def test_a_refusal_in_the_middle_of_a_stream_keeps_its_status() -> None:
+    """grpcio's own write() would put INTERNAL over it, one time in four."""
+
+    async def refuse(arrived: Arrived, context: Context) -> None:
+        for _ in range(3):
+            await arrived.read(context)
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "enough", (("t", "1"),))
+
+    async with grpc_upstream(method=refuse) as upstream, bare_grpc_relay(upstream.address) as way:
+        seen = {await ask_in_a_thread(way.address, "stream_unary", (b"u" * 2**17,) * 60) for _ in range(30)}
+    assert [(each.code, each.details, each.trailing) for each in seen] == [
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "enough", (("t", "1"),))
+    ]
