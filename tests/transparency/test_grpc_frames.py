@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import grpc
 import pytest
 from h2.errors import ErrorCodes
@@ -70,6 +72,26 @@ async def test_a_reply_of_trailers_alone_stays_one(*, is_unary: bool) -> None:
         direct, through = [await raw_call(port, []) for port in (upstream.port, way.listener.port)]
     assert len(direct.blocks) == len(through.blocks) == 1
     assert sorted(through.blocks[0]) == sorted(direct.blocks[0])
+
+
+async def test_a_reply_of_trailers_alone_stays_one_on_a_busy_machine() -> None:
+    """Its head and its status are told apart in time by whoever is busy; a client's retry policy knows the difference."""
+    is_over = False
+
+    def be_busy() -> None:
+        while not is_over:
+            pass
+
+    busy = threading.Thread(target=be_busy)
+    script = ending(grpc.StatusCode.UNAVAILABLE, "try again")
+    async with grpc_upstream(method=script) as upstream, bare_grpc_relay(upstream.address) as way:
+        busy.start()
+        try:
+            blocks = [len((await raw_call(way.listener.port, [])).blocks) for _ in range(30)]
+        finally:
+            is_over = True
+            busy.join()
+    assert blocks == [1] * 30
 
 
 @WAYS
