@@ -36,6 +36,7 @@ class OperationName(StrEnum):
     DISCOVER_BATCH = "discover_batch"
     RECORDS_SEARCH = "records_search"
     DOCUMENTS_SEARCH = "documents_search"
+    HYBRID_SEARCH = "hybrid_search"
     OTHER = "other"
 
     @classmethod
@@ -46,17 +47,23 @@ class OperationName(StrEnum):
 
 _OPERATIONS: Mapping[str | None, OperationName] = {member.value: member for member in OperationName}
 
-_OF_PINECONE = (OperationName.QUERY, OperationName.RECORDS_SEARCH, OperationName.DOCUMENTS_SEARCH, OperationName.OTHER)
+_OF_OTHERS: Mapping[str, tuple[OperationName, ...]] = {
+    "pinecone": (
+        OperationName.QUERY,
+        OperationName.RECORDS_SEARCH,
+        OperationName.DOCUMENTS_SEARCH,
+        OperationName.OTHER,
+    ),
+    "chroma": (OperationName.QUERY, OperationName.OTHER),
+    "milvus": (OperationName.SEARCH, OperationName.HYBRID_SEARCH, OperationName.OTHER),
+}
+_NOT_OF_QDRANT = frozenset({OperationName.RECORDS_SEARCH, OperationName.DOCUMENTS_SEARCH, OperationName.HYBRID_SEARCH})
 
 
 def operations_of(backend: str) -> tuple[OperationName, ...]:
     """What a process that speaks to this backend can name: a process speaks to one, and series of others would be dead."""
-    if backend == "pinecone":
-        return _OF_PINECONE
-    if backend == "chroma":
-        return OperationName.QUERY, OperationName.OTHER
-    only = set(_OF_PINECONE) - {OperationName.QUERY, OperationName.OTHER}
-    return tuple(member for member in OperationName if member not in only)
+    found = _OF_OTHERS.get(backend)
+    return tuple(member for member in OperationName if member not in _NOT_OF_QDRANT) if found is None else found
 
 
 class FailOpen(StrEnum):
@@ -245,6 +252,13 @@ class Guard(StrEnum):
 
 
 _GUARDS: Mapping[int, Guard] = {veto: Guard[veto.name] for veto in Veto if veto is not Veto.NONE}
+
+
+class Named(StrEnum):
+    """Whether the name of a collection that is told by its id was known."""
+
+    KNOWN = "known"
+    UNKNOWN = "unknown"  # only what stands before the name ruled
 
 
 class Drifted(StrEnum):

@@ -19,6 +19,7 @@ from vecsieve.proxy.labels import (
     Divergence,
     LocalError,
     Looked,
+    Named,
     OperationName,
     Origin,
     Outcome,
@@ -79,7 +80,7 @@ class Metrics:
     shadow_divergence_total: Counter
     profile_drift_total: Counter
     profile_reload_failures_total: Counter
-    collections_unnamed_total: Counter
+    searches_by_id_total: Counter
     overrides_total: Counter
     build_info: Gauge
     requests_in_flight: Gauge
@@ -140,6 +141,10 @@ class Metrics:
     def sent(self, body_bytes: int) -> None:
         """Count body bytes to clients."""
         self.client_response_bytes_total.inc(body_bytes)
+
+    def named(self, named: Named) -> None:
+        """Count a search of a collection that is told by its id."""
+        self.searches_by_id_total.labels(self.backend, named.value).inc()
 
     def diverged(self, kind: Divergence) -> None:
         """Count a shadow answer unlike upstream's."""

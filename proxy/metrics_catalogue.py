@@ -25,6 +25,7 @@ from vecsieve.proxy.labels import (
     Guard,
     LocalError,
     Looked,
+    Named,
     OperationName,
     Origin,
     Outcome,
@@ -97,11 +98,12 @@ def _label(name: str, *sets: Iterable[StrEnum]) -> Label:
     return Label(name, tuple(member.value for each in sets for member in each))
 
 
-BACKEND = Label("backend", ("qdrant", "pinecone", "chroma", "other"))
+BACKEND = Label("backend", ("qdrant", "pinecone", "chroma", "milvus", "other"))
 _OPERATION = _label("operation", OperationName)
 _OUTCOME = _label("outcome", Outcome)
 _ATTEMPT = _label("attempt", AttemptKind)
 _LOOKED = _label("result", Looked)
+_NAMED = _label("name", Named)
 _SEARCH_OUTCOME = _label("outcome", [outcome for outcome in Outcome if outcome is not Outcome.PASSTHROUGH])
 
 
@@ -111,10 +113,13 @@ def values_of(label: Label, backend: str) -> tuple[str, ...]:
         return (backend,)
     if label is _OPERATION:
         return tuple(operations_of(backend))
+    if label is _NAMED:
+        return label.values if backend == "chroma" else ()  # everybody else's paths say names
     if backend == "pinecone":
         return label.values
-    # No other backend has a second step.
-    return tuple(value for value in label.values if label is not _LOOKED and value != AttemptKind.LOOKUP)
+    # No other backend has a second step, and only Milvus has a first.
+    is_asked = backend == "milvus"
+    return tuple(value for value in label.values if label is not _LOOKED and (is_asked or value != AttemptKind.LOOKUP))
 
 
 TRAFFIC: tuple[Spec, ...] = (
@@ -182,9 +187,9 @@ SEARCHES: tuple[Spec, ...] = (
     ),
     CounterSpec("profile_reload_failures_total", "Profile files that could not be taken."),
     CounterSpec(
-        "collections_unnamed_total",
-        "Searches whose collection's name was not known: only what stands before it ruled.",
-        (BACKEND,),
+        "searches_by_id_total",
+        "Searches of collections told by ids: unknown names are ruled by what stands before them.",
+        (BACKEND, _NAMED),
     ),
     CounterSpec("overrides_total", "Per-request overrides obeyed.", (_label("header", OverrideName),)),
 )

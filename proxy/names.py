@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.adapters.naming import Naming, Unsettled
+from vecsieve.proxy.labels import Named
 
 ENTRIES = 4096  # collections remembered: about 1 MB
 
@@ -22,14 +23,14 @@ Learn = Callable[[bytes], None]
 class Names:
     """Of one process. At most ``entries`` names; the one used longest ago leaves first.
 
-    ``naming``: None where paths say names, then nothing is remembered. ``unknown``: called for each search without a name.
+    ``naming``: None where paths say names, then nothing is remembered. ``counted``: hears of each search by an id.
     """
 
-    __slots__ = ("_entries", "_held", "_naming", "_unknown")
+    __slots__ = ("_counted", "_entries", "_held", "_naming")
 
-    def __init__(self, naming: Naming | None, unknown: Callable[[], None], *, entries: int = ENTRIES) -> None:
+    def __init__(self, naming: Naming | None, counted: Callable[[Named], None], *, entries: int = ENTRIES) -> None:
         self._naming = naming
-        self._unknown = unknown
+        self._counted = counted
         self._entries = entries
         self._held: OrderedDict[str, str] = OrderedDict()
 
@@ -40,8 +41,8 @@ class Names:
         if not operation.id:
             return operation, operation.collection
         name = self._held.get(operation.id)
+        self._counted(Named.UNKNOWN if name is None else Named.KNOWN)
         if name is None:
-            self._unknown()
             return operation, operation.collection.removesuffix(operation.id)
         self._held.move_to_end(operation.id)
         return replace(operation, collection=name), name

@@ -200,7 +200,7 @@ def _routes(settings: Settings) -> Routes:
 
 def _names(settings: Settings, metrics: Metrics) -> Names:
     naming = NAMINGS.get(settings.backend)
-    return Names(None if naming is None else naming(), metrics.collections_unnamed_total.inc)
+    return Names(None if naming is None else naming(), metrics.named)
 
 
 def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuard:

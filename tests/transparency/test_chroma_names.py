@@ -43,7 +43,7 @@ async def is_widened(client: RawClient, upstream: FaultyUpstream) -> bool:
 
 
 def unnamed(proxy: Running) -> float:
-    return proxy.count("collections_unnamed_total", backend="chroma")
+    return proxy.count("searches_by_id_total", backend="chroma", name="unknown")
 
 
 async def test_a_rule_by_name_holds_as_soon_as_the_name_went_by_and_until_it_may_have_changed() -> None:
@@ -119,6 +119,7 @@ async def test_a_description_is_sent_on_piece_by_piece_in_its_own_coding() -> No
         assert not await is_widened(client, upstream)
         await client.close()
         writer.close()
+        await writer.wait_closed()
 
 
 async def test_a_description_that_is_cut_teaches_nothing() -> None:
@@ -135,6 +136,7 @@ async def test_a_description_that_is_cut_teaches_nothing() -> None:
         writer.write(f"GET {COLLECTIONS}/docs HTTP/1.1\r\nHost: c\r\n\r\n".encode())
         await asyncio.wait_for(reader.read(), 10)
         writer.close()
+        await writer.wait_closed()
         client = await RawClient.connect(proxy.port)
         assert await is_widened(client, upstream)
         await client.close()

@@ -12,10 +12,10 @@ from vecsieve.config.load import load
 from vecsieve.config.schema import LimitSettings, Settings, UpstreamSettings
 from vecsieve.proxy.cli import app
 
-QDRANT, PINECONE = "http://127.0.0.1:6333", "https://api.pinecone.io"
+QDRANT, PINECONE, CHROMA = "http://127.0.0.1:6333", "https://api.pinecone.io", "http://127.0.0.1:8000"
 
 
-@pytest.mark.parametrize(("backend", "url"), [("qdrant", QDRANT), ("pinecone", PINECONE)])
+@pytest.mark.parametrize(("backend", "url"), [("qdrant", QDRANT), ("pinecone", PINECONE), ("chroma", CHROMA)])
 def test_check_prints_the_url_that_the_backend_really_gets(
     backend: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,3 +82,20 @@ def test_the_public_control_plane_may_have_many_workers_and_a_plain_one_with_a_f
     for own in ({}, plain, behind_a_port):
         settings = load(file=None, environment={}, flags={"backend": "pinecone", "workers": 4, **own})
         assert settings.workers == 4
+
+
+def test_chromas_own_defaults_hold_and_give_way_like_any() -> None:
+    settings = Settings(backend="chroma")
+    assert settings.policy.fetch.cap == 100
+    assert settings.policy.text_fields[0] == "#document"
+    given = {"upstream": {"pool_idle_seconds": 60.0}, "policy": {"fetch": {"cap": 300}, "text_fields": ["body"]}}
+    file_like = load(
+        file=None,
+        environment={},
+        flags={"backend": "chroma", "upstream.pool_idle_seconds": 60.0, "policy.fetch.cap": 300},
+    )
+    assert (file_like.policy.fetch.cap, file_like.policy.fetch.floor) == (300, 24)
+    assert file_like.upstream.pool_idle_seconds == 60.0, "only Qdrant closes idle connections that soon"
+    tree = with_defaults({"backend": "chroma", **given})
+    assert isinstance(tree, dict)
+    assert tree["policy"] == given["policy"]

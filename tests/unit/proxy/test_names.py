@@ -6,6 +6,7 @@ import pytest
 
 from vecsieve.adapters.chroma_names import ChromaNames
 from vecsieve.adapters.contract import Operation, RequestHead
+from vecsieve.proxy.labels import Named
 from vecsieve.proxy.names import Names
 
 DATABASE = "/api/v2/tenants/t/databases/d"
@@ -28,11 +29,8 @@ def documents(*named: tuple[int, str]) -> bytes:
 
 class Counted:
     def __init__(self, entries: int = 10) -> None:
-        self.unknown = 0
-        self.names = Names(ChromaNames(), self.count, entries=entries)
-
-    def count(self) -> None:
-        self.unknown += 1
+        self.heard: list[Named] = []
+        self.names = Names(ChromaNames(), self.heard.append, entries=entries)
 
     def hear(self, body: bytes, head: RequestHead = LIST) -> None:
         with self.names.passing(head) as learn:
@@ -50,21 +48,21 @@ class Counted:
 def test_until_a_name_is_known_what_stands_before_it_rules_and_that_is_counted() -> None:
     counted = Counted()
     assert counted.names.known(searched(1)) == (searched(1), "t/d/")
-    assert counted.unknown == 1
+    assert counted.heard == [Named.UNKNOWN]
     counted.hear(documents((1, "docs")))
     operation, ruled_by = counted.names.known(searched(1))
     assert (operation.collection, operation.id, ruled_by) == ("t/d/docs", identifier(1), "t/d/docs")
-    assert counted.unknown == 1
+    assert counted.heard == [Named.UNKNOWN, Named.KNOWN]
 
 
 def test_a_backend_whose_paths_say_names_has_nothing_to_learn() -> None:
-    unknown: list[None] = []
-    names = Names(None, lambda: unknown.append(None))
+    heard: list[Named] = []
+    names = Names(None, heard.append)
     operation = Operation(backend="qdrant", name="query", collection="docs")
     assert names.known(operation) == (operation, "docs")
     with names.passing(LIST) as learn:
         assert learn is None
-    assert not unknown
+    assert not heard
 
 
 def test_only_answers_that_describe_collections_are_heard() -> None:
