@@ -103,7 +103,7 @@ _OPERATION = _label("operation", OperationName)
 _OUTCOME = _label("outcome", Outcome)
 _ATTEMPT = _label("attempt", AttemptKind)
 _LOOKED = _label("result", Looked)
-_NAMED = _label("name", Named)
+_NAMED = _label("result", Named)
 _SEARCH_OUTCOME = _label("outcome", [outcome for outcome in Outcome if outcome is not Outcome.PASSTHROUGH])
 
 

@@ -43,7 +43,7 @@ async def is_widened(client: RawClient, upstream: FaultyUpstream) -> bool:
 
 
 def unnamed(proxy: Running) -> float:
-    return proxy.count("searches_by_id_total", backend="chroma", name="unknown")
+    return proxy.count("searches_by_id_total", backend="chroma", result="unknown")
 
 
 async def test_a_rule_by_name_holds_as_soon_as_the_name_went_by_and_until_it_may_have_changed() -> None:
