@@ -1,0 +1,191 @@
+"""gRPC through the command line's own processes: announced, drained, shared by workers, and silent about secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from support.grpc_asking import Pairs
+from support.scripted_grpc import QUERY, UPSERT, honest, ids_in, search
+from support.stack import Command, command, exchange
+
+CANARY = "c4nary-s3cret-7f3a"
+GRPC = re.compile(r"vecsieve serve gRPC on http://([\w.]+:\d+)")
+ALONE = (("grpc.use_local_subchannel_pool", 1),)
+SECONDS = 20
+
+
+class Database(grpc.GenericRpcHandler):
+    """Answers searches at once and `/slow/…` when it is told to. ``seen``: the methods that came."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.began, self.may_end = threading.Event(), threading.Event()
+        pool = ThreadPoolExecutor(8)
+        self._server = grpc.server(pool, handlers=[self], options=(("grpc.so_reuseport", 0),))
+        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+
+    def stop(self) -> None:
+        """End it, and what is under way."""
+        self.may_end.set()
+        self._server.stop(None).wait()
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
+        method = handler_call_details.method
+
+        def answer(message: bytes, _: grpc.ServicerContext) -> bytes:
+            self.seen.append(method)
+            if method.startswith("/slow/"):
+                self.began.set()
+                self.may_end.wait(SECONDS)
+            return honest(message) if method == QUERY else message
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+@contextmanager
+def running_database() -> Iterator[tuple[Database, str]]:
+    database = Database()
+    try:
+        yield database, database.address
+    finally:
+        database.stop()
+
+
+@contextmanager
+def serving(upstream: str, *arguments: str) -> Iterator[tuple[Command, dict[str, str]]]:
+    """A proxy before it, and where each of its ports is: main, grpc, admin."""
+    asked = ("serve", "--upstream", "http://127.0.0.1:9", "--grpc-upstream", upstream)
+    ports = ("--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    with command(*asked, *ports, *arguments) as process:
+        urls = process.addresses(2)
+        process.wait_for("gRPC on ")
+        told = GRPC.search(process.output())
+        assert told is not None
+        yield process, {"main": urls["serve"].removeprefix("http://"), "grpc": told[1], "admin": urls["admin"]}
+
+
+def call(address: str, method: str, message: bytes, metadata: Pairs = ()) -> bytes:
+    with grpc.insecure_channel(address, options=ALONE) as channel:
+        asking: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+        return asking(message, timeout=SECONDS, metadata=metadata)
+
+
+def refused(address: str, method: str, message: bytes, metadata: Pairs = ()) -> grpc.Call:
+    with pytest.raises(grpc.RpcError) as raised:
+        call(address, method, message, metadata)
+    assert isinstance(raised.value, grpc.Call)
+    return raised.value
+
+
+def test_sigterm_lets_calls_in_flight_finish_and_sends_their_connections_away() -> None:
+    with (
+        running_database() as (database, address),
+        serving(address) as (process, ports),
+        ThreadPoolExecutor(2) as pool,
+        grpc.insecure_channel(ports["main"], options=ALONE) as main,
+        grpc.insecure_channel(ports["grpc"], options=ALONE) as alone,
+    ):
+        answers, states = [], list[list[grpc.ChannelConnectivity]]()
+        for channel in (main, alone):
+            states.append([])
+            channel.subscribe(states[-1].append)
+            asking: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/slow/Write")
+            answers.append(pool.submit(asking, b"in flight", timeout=SECONDS))
+        until(lambda: len(database.seen) == 2, "both are under way")
+        process.process.send_signal(signal.SIGTERM)
+        idle = grpc.ChannelConnectivity.IDLE
+        until(lambda: all(idle in seen for seen in states), "GOAWAY comes while the calls are under way")
+        assert not any(answer.done() for answer in answers)
+        for at in ("main", "grpc"):
+            assert refused(ports[at], UPSERT, b"too late").code() is grpc.StatusCode.UNAVAILABLE
+        database.may_end.set()
+        assert [answer.result(SECONDS) for answer in answers] == [b"in flight"] * 2
+        assert process.process.wait(SECONDS) == 0
+        assert database.seen == ["/slow/Write"] * 2
+
+
+def test_a_call_that_outlives_the_drain_is_cut_and_the_process_ends(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("limits: {drain_seconds: 0.2}\n")
+    with (
+        running_database() as (database, address),
+        serving(address, "--config", str(file)) as (process, ports),
+        ThreadPoolExecutor(1) as pool,
+    ):
+        cut = pool.submit(refused, ports["grpc"], "/slow/Write", b"too long")
+        assert database.began.wait(SECONDS)
+        process.process.send_signal(signal.SIGTERM)
+        assert cut.result(SECONDS).code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+        process.process.wait(SECONDS)
+        assert process.process.returncode == 0
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    ends = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < ends, what
+        time.sleep(0.01)
+
+
+def counted(admin: str, name: str) -> float:
+    lines = exchange(admin, "GET", "/metrics").body.decode()
+    return sum(float(value) for value in re.findall(rf"^{name}\{{[^}}]*\}} (\S+)$", lines, re.MULTILINE))
+
+
+def test_two_workers_answer_on_each_port_their_metrics_add_up_and_both_end() -> None:
+    with running_database() as (database, address), serving(address, "--workers", "2") as (process, ports):
+        until(lambda: len(ready(ports["admin"])) == 2, "both are ready")
+        for number in range(20):
+            assert ids_in(call(ports["main" if number % 2 else "grpc"], QUERY, search())) == [0, 2, 3]
+        until(lambda: counted(ports["admin"], "vecsieve_requests_total") >= 20, "all are counted")
+        assert counted(ports["admin"], "vecsieve_requests_total") == 20
+        assert database.seen == [QUERY] * 20
+        killed = ready(ports["admin"])[0]
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: len(ready(ports["admin"])) == 2 and killed not in ready(ports["admin"]), "it is replaced")
+        for _ in range(6):
+            assert ids_in(call(ports["grpc"], QUERY, search())) == [0, 2, 3]
+        workers = ready(ports["admin"])
+        assert process.close() == 0
+        assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+
+
+def ready(admin: str) -> list[int]:
+    workers = json.loads(exchange(admin, "GET", "/status").body)["workers"]
+    return [worker["pid"] for worker in workers if worker["state"] == "ready"]
+
+
+def test_both_ports_improve_and_a_secret_in_a_call_appears_in_no_log_metric_status_page_or_error() -> None:
+    canary = search(collection=CANARY)
+    own = (("api-key", CANARY), ("authorization", f"Bearer {CANARY}"))
+    with running_database() as (database, address), serving(address) as (process, ports):
+        for at in ("main", "grpc"):
+            assert ids_in(call(ports[at], QUERY, canary, own)) == [0, 2, 3]
+            assert call(ports[at], f"/no.{CANARY}/Method", CANARY.encode(), own) == CANARY.encode()
+        wrong = [
+            refused(ports["main"], QUERY, canary, (("x-vecsieve-mode", CANARY),)),
+            refused(ports["grpc"], QUERY, canary, ((f"x-vecsieve-{CANARY}", "1"),)),
+        ]
+        assert [error.code() for error in wrong] == [grpc.StatusCode.INVALID_ARGUMENT] * 2
+        assert database.seen == [QUERY, f"/no.{CANARY}/Method"] * 2
+        database.stop()
+        gone = refused(ports["main"], QUERY, canary, own)
+        assert gone.code() is grpc.StatusCode.UNAVAILABLE
+        said = [f"{error.details()} {error.trailing_metadata()}" for error in (*wrong, gone)]
+        pages = [exchange(ports["admin"], "GET", page).body.decode() for page in ("/metrics", "/status")]
+        assert process.close() == 0
+        assert not [text for text in (*said, *pages, process.output()) if CANARY in text]
+        assert '"msg":"access"' in process.output(), "something was logged at all"

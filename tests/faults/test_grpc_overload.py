@@ -1,0 +1,115 @@
+"""Too much at once over gRPC: features go first, then calls, and the database's own answers are never replaced by errors of ours
+while there is room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+
+from support.grpc_asking import ask, ask_on
+from support.grpc_upstream import Arrived, Context, echo, grpc_upstream
+from support.scripted_grpc import (
+    UPSERT,
+    answering,
+    before,
+    honest,
+    ids,
+    in_front,
+    messages,
+    query,
+    say,
+    search,
+    upsert,
+    widened,
+)
+from vecsieve.proxy.memory import MemoryGuard, Pressure
+
+
+def under(pressure: Pressure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryGuard, "pressure", lambda _: pressure)
+
+
+async def test_when_memory_is_short_searches_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with in_front() as (database, proxy):
+        direct = await query(database.port)
+        under(Pressure.HIGH, monkeypatch)
+        assert await query(proxy.port) == direct
+        assert proxy.failed_open() == {"memory": 1.0}
+        assert not widened(database)
+
+
+async def test_when_memory_is_gone_calls_are_told_to_come_back_and_none_reaches_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    under(Pressure.CRITICAL, monkeypatch)
+    async with in_front() as (database, proxy):
+        calls = (("/qdrant.Points/Query", search()), (UPSERT, upsert(1)), ("/no.Such/Method", b""))
+        for method, message in calls:
+            through = await ask(f"127.0.0.1:{proxy.port}", "unary_unary", (message,), method=method)
+            assert (through.code, through.details) == (grpc.StatusCode.UNAVAILABLE, "Too many requests are in flight")
+            assert through.trailing == (("x-vecsieve-origin", "proxy"),)
+        assert not database.calls
+        assert proxy.count("requests_shed_total", reason="memory") == 3
+        assert proxy.count("local_errors_total", backend="qdrant", kind="shed") == 3
+
+
+async def test_more_searches_than_selection_takes_on_pass_through() -> None:
+    all_here = asyncio.Event()
+
+    async def waits(_: Arrived, context: Context, message: bytes) -> None:
+        await asyncio.wait_for(all_here.wait(), 10)
+        await say(context, honest(message))
+
+    async with in_front(waits, limits={"searches_in_flight": 1}) as (database, proxy):
+        first = asyncio.create_task(query(proxy.port))
+        await database.next_call()
+        answers = [await query(proxy.port) for _ in range(3)]
+        all_here.set()
+        assert [ids(answer) for answer in answers] == [[0, 1, 2]] * 3
+        assert ids(await first) == [0, 2, 3]
+        assert proxy.failed_open() == {"overload": 3.0}
+
+
+async def test_more_calls_than_the_process_takes_on_are_told_to_come_back() -> None:
+    go_on = asyncio.Event()
+
+    async def waits(call: Arrived, context: Context) -> None:
+        await echo(call, context)
+        await go_on.wait()
+
+    limits = {"in_flight": 1, "in_flight_queue_seconds": 0.05}
+    async with (
+        grpc_upstream(Upsert=waits) as database,
+        before(database.address, limits=limits) as proxy,
+        grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
+    ):
+        first = asyncio.create_task(ask_on(channel, "unary_unary", (upsert(1),), method=UPSERT))
+        await database.next_call()
+        refused = await ask_on(channel, "unary_unary", (upsert(2),), method=UPSERT)
+        go_on.set()
+        assert refused.code is grpc.StatusCode.UNAVAILABLE
+        assert (await first).code is grpc.StatusCode.OK
+        assert messages(database) == [upsert(1)]
+        assert proxy.count("requests_shed_total", reason="in_flight") == 1
+        assert proxy.process.in_flight == 0
+
+
+async def test_a_message_larger_than_is_held_for_searches_passes_through_whole() -> None:
+    large = search() + b"\xfa\x7f" + b"\x88\x27" + b"x" * 5000  # field 2047, which nobody knows
+    async with in_front(limits={"request_body_bytes": 4096}) as (database, proxy):
+        through = await query(proxy.port, large)
+        assert ids(through) == [0, 1, 2]
+        assert messages(database) == [large]
+        assert proxy.count("bypass_total", backend="qdrant", reason="too_large") == 1
+
+
+async def test_a_widened_answer_beyond_its_bound_is_dropped_and_not_asked_for_again() -> None:
+    flood = answering(b"\xfa\x7f\x80\x89\x7a" + b" " * 2_000_000)
+    async with in_front(flood, limits={"reply_body_bytes": 1_000_000}) as (database, proxy):
+        for _ in range(3):
+            assert ids(await query(proxy.port)) == [0, 1, 2]
+        assert len(widened(database)) == 1, "for a minute no larger search than the client's own"
+        assert proxy.failed_open() == {"too_large": 1.0}
