@@ -9,5 +9,5 @@ registry   collections and aliases, and the directory they live in
 engine     the one door to `qdrant_edge`
 ```
 Between them, one file a subject: `configs`, `filters`, `inputs`, `queries`, `formulas`, `legacy`, `points`, `updates`, `indexes`,
-`replies`, `strict`, `fields`, `errors`, `keys`. Both shells need only `core`.
+`replies`, `strict`, `rates`, `fields`, `errors`, `keys`. Both shells need only `core`.
 """

@@ -54,6 +54,7 @@ def _groups(registry: Registry, call: Call, search: Body, body: Body) -> Json:
     count = limit_of(body, "limit", default=DEFAULT_LIMIT)
     size = limit_of(body, "group_size", default=_GROUP_SIZE)
     check_limit(collection, count * size)
+    collection.read()
     groups = _collect(collection, registry.find, search, (key, count, size))
     shown = _shown_hits(collection, search, groups)
     lookup = read(body, "with_lookup")

@@ -16,7 +16,7 @@ from vecsieve.proxy.embedded import service
 from vecsieve.proxy.embedded.errors import Refusal
 from vecsieve.proxy.embedded.grpc_messages import decoded, messages
 from vecsieve.proxy.embedded.grpc_methods import METHODS, Method
-from vecsieve.proxy.embedded.grpc_status import code_of, details_of
+from vecsieve.proxy.embedded.grpc_status import code_of, details_of, trailers_of
 from vecsieve.proxy.embedded.grpc_vectors import Encoding
 from vecsieve.proxy.embedded.keys import refused_key
 from vecsieve.proxy.embedded.registry import Registry
@@ -71,7 +71,7 @@ class Service(grpc.GenericRpcHandler):
             try:
                 return self._answered(method, message)
             except Refusal as refusal:
-                await context.abort(code_of(refusal), details_of(refusal))
+                await context.abort(code_of(refusal), details_of(refusal), trailers_of(refusal))
 
         return answer
 

@@ -33,3 +33,9 @@ def details_of(refusal: Refusal) -> str:
     for where in _WHERE:
         text = text.replace(f"{_VALIDATION}{where}:", f"{_VALIDATION}body:")
     return text
+
+
+def trailers_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
+    """When to ask again, if there is such a time."""
+    seconds = refusal.retry_after_seconds
+    return () if seconds is None else (("retry-after", str(seconds)),)

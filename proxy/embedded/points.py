@@ -21,14 +21,18 @@ def retrieve(registry: Registry, call: Call) -> Json:
     payload = read_payload_selector(read(body, "with_payload"), default=True)
     vectors = read_vector_selector(read(body, "with_vector", "with_vectors"))
     ids = point_ids(required(body, "ids"))
-    return [record(found) for found in call.collection(registry).shard.retrieve(ids, payload, vectors)]
+    collection = call.collection(registry)
+    collection.read(len(ids))
+    return [record(found) for found in collection.shard.retrieve(ids, payload, vectors)]
 
 
 def get(registry: Registry, call: Call) -> Json:
     """One record with its payload and its vectors."""
     given = call.path["id"]
     identifier = point_id(int(given) if given.isdecimal() else given)
-    found = call.collection(registry).shard.retrieve([identifier], True, True)
+    collection = call.collection(registry)
+    collection.read()
+    found = collection.shard.retrieve([identifier], True, True)
     if not found:
         raise not_found(f"Point with id {identifier} does not exist!")
     return record(found[0])
@@ -54,6 +58,7 @@ def scroll(registry: Registry, call: Call) -> Json:
             with_vector=read_vector_selector(read(body, "with_vector", "with_vectors")),
             order_by=None if order is None else read_order(order),
         )
+    collection.read()
     records, following = collection.shard.scroll(request)
     next_page = None if following is None or order is not None else shown_id(following)
     return {"points": [record(found) for found in records], "next_page_offset": next_page}
@@ -67,7 +72,9 @@ def count(registry: Registry, call: Call) -> Json:
         request = edge().CountRequest(
             exact=True if exact is None else boolean(exact), filter=read_filter(read(body, "filter"))
         )
-    return {"count": call.collection(registry).shard.count(request)}
+    collection = call.collection(registry)
+    collection.read()
+    return {"count": collection.shard.count(request)}
 
 
 def facet(registry: Registry, call: Call) -> Json:
@@ -81,5 +88,7 @@ def facet(registry: Registry, call: Call) -> Json:
             exact=False if exact is None else boolean(exact),
             filter=read_filter(read(body, "filter")),
         )
-    hits = call.collection(registry).shard.facet(request)
+    collection = call.collection(registry)
+    collection.read()
+    hits = collection.shard.facet(request)
     return {"hits": [{"value": hit.value, "count": hit.count} for hit in hits]}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import orjson
@@ -20,6 +21,7 @@ from vecsieve.proxy.embedded.configs import edge_config, read_settings, wants_in
 from vecsieve.proxy.embedded.engine import Shard
 from vecsieve.proxy.embedded.errors import bad_input, bad_value, conflict, no_collection, not_found
 from vecsieve.proxy.embedded.fields import Body, Json
+from vecsieve.proxy.embedded.rates import Rates
 
 # What Qdrant refuses in a collection's name since 1.5.
 _FORBIDDEN = '<>:"/\\|?*\0\x1f'
@@ -34,10 +36,19 @@ class Collection:
         self.directory = directory
         self.settings = settings
         self.shard = shard
+        self._rates = Rates(settings)
         self._next_operation = 0
 
+    def read(self, cost: int = 1) -> None:
+        """Count reads before they are done. Raises the 429 of strict mode's limit."""
+        self._rates.take("read", cost, at_seconds=time.monotonic())
+
     def write(self, operation: object) -> int:
-        """Apply one write and return its number, counted from 0 since the collection was opened."""
+        """Apply one write and return its number, counted from 0 since the collection was opened.
+
+        Raises the 429 of strict mode's limit.
+        """
+        self._rates.take("write", 1, at_seconds=time.monotonic())
         self.shard.update(operation)
         if wants_index(self.settings):
             self.shard.optimize()
@@ -50,6 +61,7 @@ class Collection:
         config = edge_config(settings)
         _write(self.directory / "collection.json", {"name": self.name, "settings": settings})
         self.settings = settings
+        self._rates = Rates(settings)
         self.shard.close()
         self.shard = Shard.load(self.directory / "shard", config)
         if wants_index(settings):

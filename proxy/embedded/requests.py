@@ -47,11 +47,13 @@ def read_search(
 ) -> Search:
     """The engine's request for a query body. Raises a Refusal for what the server would refuse.
 
-    A legacy body must have its `limit` and may call it `top`. Groups count their cap themselves: `is_capped` is False there.
+    A legacy body must have its `limit` and may call it `top`. Groups count their cap and their read
+    themselves: `is_capped` is False there.
     """
     limit = required_limit(body, "limit", "top") if is_legacy else limit_of(body, "limit", default=DEFAULT_LIMIT)
     if is_capped:
         check_limit(collection, limit)
+        collection.read()
     _check_level(body)
     with_vector = read_vector_selector(read(body, "with_vector", "with_vectors"))
     query = read(body, "query")

@@ -98,7 +98,10 @@ def _check_query(query: Mapping[str, str]) -> None:
 
 def _refused(refusal: Refusal, started: float) -> web.Response:
     taken = time.perf_counter() - started if refusal.is_timed else 0.0
-    return _json({"status": {"error": refusal.message}, "time": taken}, refusal.status)
+    response = _json({"status": {"error": refusal.message}, "time": taken}, refusal.status)
+    if refusal.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(refusal.retry_after_seconds)
+    return response
 
 
 def _json(value: object, status: int = 200) -> web.Response:

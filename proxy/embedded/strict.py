@@ -1,4 +1,4 @@
-"""Strict mode, the part a proxy meets: a cap on how many results one request may ask for."""
+"""Strict mode, the part a proxy meets: a cap on how many results one request may ask for. Its rates are in `rates`."""
 
 from __future__ import annotations
 

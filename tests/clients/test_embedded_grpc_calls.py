@@ -212,7 +212,9 @@ def test_what_the_server_refuses_has_its_code_and_its_words(client: QdrantClient
 
 
 async def test_the_asynchronous_client_works_too(urls: tuple[str, str]) -> None:
-    client = AsyncQdrantClient(url=urls[0], grpc_port=int(urls[1].rsplit(":", 1)[1]), prefer_grpc=True)
+    client = AsyncQdrantClient(
+        url=urls[0], grpc_port=int(urls[1].rsplit(":", 1)[1]), prefer_grpc=True, check_compatibility=False
+    )
     await client.create_collection("async", VECTORS[""])
     points = [models.PointStruct(id=number, vector=vector(number)) for number in range(5)]
     await client.upsert("async", points)

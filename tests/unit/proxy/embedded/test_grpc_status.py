@@ -7,7 +7,7 @@ import pytest
 
 from vecsieve.proxy.embedded import errors
 from vecsieve.proxy.embedded.errors import Refusal
-from vecsieve.proxy.embedded.grpc_status import code_of, details_of
+from vecsieve.proxy.embedded.grpc_status import code_of, details_of, trailers_of
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,8 @@ def test_a_message_has_neither_json_nor_path_nor_query(where: str) -> None:
     refusal = errors.bad_value("limit", "value 0 invalid", where=where)
     assert details_of(refusal) == "Validation error in body: [limit: value 0 invalid]"
     assert details_of(errors.bad_format("missing field `limit`")) == "missing field `limit`"
+
+
+def test_the_time_to_wait_is_a_trailer_and_no_time_is_none() -> None:
+    assert trailers_of(Refusal(429, "x", retry_after_seconds=7)) == (("retry-after", "7"),)
+    assert trailers_of(Refusal(429, "x")) == ()
