@@ -263,6 +263,8 @@ def main() -> None:
     """Run the command line. Exit 2 for settings or arguments that cannot be used, 1 for everything else that fails."""
     # Before numpy is imported: a second BLAS thread fights the event loop for the core at our sizes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Before grpc is imported: its core writes addresses of clients and databases to stderr, past our log.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from vecsieve.config.problems import SettingsError
 
     try:

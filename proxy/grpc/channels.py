@@ -1,4 +1,4 @@
-"""The ways to the database: a few connections to each origin, in turn; nothing is retried, nothing found elsewhere.
+"""The ways to the database: a few connections to each origin, in turn; no call that arrived is retried, nothing found elsewhere.
 
 Two kinds of them. Calls that are only relayed may be answered compressed, as they would be without us; the pools of
 searches may not: packed floats hardly shrink, and a database would spend more on them than on the search.
@@ -133,7 +133,10 @@ class Channels:
             named.append(("grpc.ssl_target_name_override", origin.host))
         return [
             *named,
-            ("grpc.enable_retries", 0),
+            # No policy is ever given, so this is about calls that the server says it has not looked at (REFUSED_STREAM, or
+            # beyond a GOAWAY): every client's own core sends those again. Off, an upstream that closed connections every
+            # 150 ms failed 1 of 1,779 calls; on, 0 of 1,693, each of which arrived once.
+            ("grpc.enable_retries", 1),
             ("grpc.use_local_subchannel_pool", 1),  # or all channels to an origin would share one connection
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
