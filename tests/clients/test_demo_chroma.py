@@ -1,0 +1,123 @@
+"""The demo over Chroma as a newcomer runs it: the real command, the real server, the real proxy, the official client."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support import stack
+from support.chroma_server import NEEDS_CHROMA
+from support.demo_runs import Done, is_alive, keeping, read_until, run, wait_for_children
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.demo.chroma_collection import ChromaCollection
+from vecsieve.proxy.demo.chroma_server import chroma_server
+from vecsieve.proxy.demo.corpus import load
+from vecsieve.proxy.demo.reasons import Pool, explain
+from vecsieve.proxy.demo.store import NAME
+from vecsieve.proxy.policies import Policies
+
+pytestmark = NEEDS_CHROMA
+
+CHROMA = ("--backend", "chroma")
+QUESTIONS = 42
+
+
+@pytest.fixture(scope="module")
+def plain() -> Done:
+    return run(*CHROMA)
+
+
+def test_the_demo_ends_well_in_under_a_minute_and_complains_of_nothing(plain: Done) -> None:
+    assert plain.code == 0, plain.err
+    assert plain.err == ""
+    assert plain.seconds < 60
+
+
+def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done) -> None:
+    assert "4 of 8 repeat a result above, 4 left out" in plain.out
+    assert "no repeats, 4 came in" in plain.out
+    assert plain.out.count("= same text as") >= 2
+    assert plain.out.count("+ came in, was number") == 4
+
+
+def test_the_demo_fits_the_plain_width_and_speaks_of_no_other_database(plain: Done) -> None:
+    assert max(len(line) for line in plain.out.splitlines()) <= 100
+    assert "\x1b" not in plain.out
+    assert "Qdrant" not in plain.out
+    assert "Pinecone" not in plain.out
+    assert plain.out.rstrip().endswith("vecsieve demo --backend chroma --keep")
+
+
+def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) -> None:
+    repeats = re.search(r"repeat one above │ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out)
+    assert repeats is not None
+    assert int(repeats[1]) > 100
+    assert int(repeats[2]) <= 25
+    assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in " ".join(plain.out.split())
+
+
+def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
+    corpus = load()
+    policy = Policies(Settings(backend="chroma")).resolve("chroma", NAME)
+    with (
+        chroma_server() as engine,
+        stack.serve(engine, *CHROMA) as (proxy, _),
+        ChromaCollection(engine) as direct,
+        ChromaCollection(proxy) as asked,
+    ):
+        direct.load(corpus, progress=lambda _: None)
+        for vector in corpus.question_vectors:
+            given = asked.ask(vector, limit=8)
+            answer = direct.ask(vector, limit=policy.fetch.cap)
+            pool = Pool(answer=answer, first=40, policy=policy, known=given.chosen_from)
+            explained = explain(corpus, pool, direct.ask(vector, limit=8)).kept
+            assert [corpus.chunks[row].text for row in explained] == [corpus.chunks[row].text for row in given.rows]
+            assert given.scores == tuple(sorted(given.scores))
+
+
+def test_without_its_package_the_demo_says_what_to_install() -> None:
+    program = "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *r: None if n == 'chromadb' else f(n, *r); "
+    program += (
+        "from vecsieve.proxy.demo.command import run; raise SystemExit(run(query=None, keep=False, backend='chroma'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("vecsieve demo: Chroma's own package is not installed")
+    assert "pip install chromadb" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything() -> None:
+    with keeping(*CHROMA) as kept:
+        text = read_until(kept, 'print(url, *(metadata["document"]')
+        children = wait_for_children(kept.pid, 2)
+        shell = text[text.index("VECTOR=") : text.index("The same with Chroma's own client")]
+        shell = shell.replace("$(python ", f"$({sys.executable} ")
+        told = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True, timeout=60).stdout
+        answers = re.findall(r'"ids":\[\[([^\]]*)\]\]', told)
+        assert [len(answer.split(",")) for answer in answers] == [8, 8]
+        assert answers[0] != answers[1]
+        python = text[text.index("import chromadb") :]
+        pasted = subprocess.run(
+            [sys.executable, "-"], input=python, capture_output=True, text=True, check=True, timeout=60
+        )
+        first, second = pasted.stdout.split("http://")[1:]
+        assert len(first.split()) == len(second.split()) == 9  # a URL with eight documents
+        assert first.split()[1:] != second.split()[1:]
+        kept.send_signal(signal.SIGINT)
+        assert kept.wait(timeout=30) == 0
+    assert not [pid for pid in children if is_alive(pid)]
+
+
+def test_a_server_that_dies_under_way_is_a_failure_and_leaves_no_process_behind() -> None:
+    with keeping(*CHROMA) as kept:
+        children = wait_for_children(kept.pid, 2)
+        os.kill(children[0], signal.SIGKILL)
+        kept.communicate(timeout=60)
+        assert kept.returncode not in {0, None}
+    assert not [pid for pid in children if is_alive(pid)]
