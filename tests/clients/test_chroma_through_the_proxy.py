@@ -14,7 +14,7 @@ import pytest
 
 from support import chroma_server as chroma
 from support.chroma_server import COLUMNS, NEEDS_CHROMA, SPACES, TOP_K, asked, family, near, plain
-from support.stack import Answer, serve
+from support.stack import Answer, exchange, serve
 from vecsieve.proxy.demo.chroma_collection import COLLECTIONS
 
 pytestmark = NEEDS_CHROMA
@@ -190,7 +190,7 @@ def test_a_query_that_is_refused_is_refused_in_the_servers_words(
 )
 def test_an_odd_request_is_answered_as_the_server_answers_it(direct: str, on: tuple[str, str], body: bytes) -> None:
     path = f"{chroma.path_of(direct, 'clean-l2')}/query"
-    through, own = (chroma.exchange(url, "POST", path, body) for url in (on[0], direct))
+    through, own = (exchange(url, "POST", path, body) for url in (on[0], direct))
     assert (through.status, through.body) == (own.status, own.body)
 
 

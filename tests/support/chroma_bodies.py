@@ -34,9 +34,7 @@ def stored_records(draw: st.DrawFn) -> Stored:
         embedding=draw(st.one_of(number_lists(3), number_lists(3), number_lists(3), st.just("null"))),
         document=draw(st.one_of(text, text, st.just("null"))),
         uri=draw(st.one_of(text, st.just("null"))),
-        metadata=draw(
-            st.one_of(st.just(None), st.just(tuple((key, draw(st.sampled_from(TEXTS))) for key in keys)))
-        ),
+        metadata=draw(st.one_of(st.just(None), st.just(tuple((key, draw(st.sampled_from(TEXTS))) for key in keys)))),
     )
 
 

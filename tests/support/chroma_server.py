@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
@@ -109,8 +110,7 @@ def floats(values: np.ndarray) -> list[float]:
 @cache
 def connected(url: str) -> Any:
     """The official client, one for each URL: it asks three questions before it is ready. The package is loaded late: it takes a second and a half, and may not be there."""
-    import chromadb
-
+    chromadb = import_module(PACKAGE)
     parts = urlsplit(url)
     return chromadb.HttpClient(
         host=parts.hostname or "", port=parts.port or 0, settings=chromadb.Settings(anonymized_telemetry=False)
@@ -119,8 +119,7 @@ def connected(url: str) -> Any:
 
 async def connected_async(url: str) -> Any:
     """The official client for asyncio."""
-    import chromadb
-
+    chromadb = import_module(PACKAGE)
     parts = urlsplit(url)
     return await chromadb.AsyncHttpClient(
         host=parts.hostname or "", port=parts.port or 0, settings=chromadb.Settings(anonymized_telemetry=False)
