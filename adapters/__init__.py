@@ -69,6 +69,31 @@ chroma_rest       Chroma over REST: the adapter, composed of
 chroma_dialect    Chroma's errors and refusals
 chroma_names      what its collections are called
 naming            the contract of names, where paths carry ids
+milvus_grpc       Milvus over gRPC: the adapter, composed of
+  milvus_grpc_methods  which methods are ranked searches
+  milvus_grpc_request  what a search asks for, and its bytes asking for more
+  milvus_grpc_pairs    its parameters, keys and values of text
+  milvus_grpc_query    the vectors it is made by
+  milvus_grpc_reply    where a reply's rows stand
+  milvus_grpc_columns  column by column
+  milvus_grpc_aligned  what stands once per row, and its bytes for some of them
+  milvus_grpc_values   the values of a column as JSON
+  milvus_grpc_pools    the pools in a reply
+  milvus_grpc_restore  the client's answer, cut from it
+  milvus_grpc_unary    its methods of one message each way
+milvus_rest       Milvus over REST: the adapter, composed of
+  milvus_rest_paths    which requests are ranked searches
+  milvus_rest_request  what a search asks for, and its bytes asking for more
+  milvus_rest_reply    the rows of a reply, the pool in them, and the client's answer
+  milvus_rest_schema   the description of a collection
+  of both:
+  milvus_schema        what a collection is like
+  milvus_fields        which fields are added to those a client asked for
+  milvus_params        the parameters of a search
+  milvus_vectors       its vectors as rows of float32
+  milvus_status        the status inside its replies
+milvus_dialect    Milvus's errors
+first_step        the contract of what is asked of a collection before its searches
 """
 
 from __future__ import annotations
@@ -80,6 +105,10 @@ from vecsieve.adapters.chroma_dialect import ChromaDialect
 from vecsieve.adapters.chroma_names import ChromaNames
 from vecsieve.adapters.chroma_rest import ChromaRest
 from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
+from vecsieve.adapters.milvus_dialect import MilvusDialect, MilvusGrpcDialect
+from vecsieve.adapters.milvus_grpc import MilvusGrpc
+from vecsieve.adapters.milvus_grpc_unary import UNARY as MILVUS_UNARY
+from vecsieve.adapters.milvus_rest import MilvusRest
 from vecsieve.adapters.naming import Naming
 from vecsieve.adapters.pinecone_dialect import PineconeDialect
 from vecsieve.adapters.pinecone_grpc import UNARY as PINECONE_UNARY
@@ -95,18 +124,22 @@ from vecsieve.adapters.qdrant_grpc_unary import UNARY as QDRANT_UNARY
 from vecsieve.adapters.qdrant_rest import QdrantRest
 
 ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
-    {"chroma": ChromaRest, "pinecone": PineconeRest, "qdrant": QdrantRest}
+    {"chroma": ChromaRest, "milvus": MilvusRest, "pinecone": PineconeRest, "qdrant": QdrantRest}
 )
 DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
-    {"chroma": ChromaDialect, "pinecone": PineconeDialect, "qdrant": QdrantDialect}
+    {"chroma": ChromaDialect, "milvus": MilvusDialect, "pinecone": PineconeDialect, "qdrant": QdrantDialect}
 )
 # Over gRPC a body is one message, a status the number of a code.
-GRPC_ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType({"pinecone": PineconeGrpc, "qdrant": QdrantGrpc})
+GRPC_ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
+    {"milvus": MilvusGrpc, "pinecone": PineconeGrpc, "qdrant": QdrantGrpc}
+)
 GRPC_DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
-    {"pinecone": PineconeGrpcDialect, "qdrant": QdrantGrpcDialect}
+    {"milvus": MilvusGrpcDialect, "pinecone": PineconeGrpcDialect, "qdrant": QdrantGrpcDialect}
 )
 # Methods known to take one message and to give one, searches among them.
-GRPC_UNARY: Mapping[str, frozenset[str]] = MappingProxyType({"pinecone": PINECONE_UNARY, "qdrant": QDRANT_UNARY})
+GRPC_UNARY: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"milvus": MILVUS_UNARY, "pinecone": PINECONE_UNARY, "qdrant": QDRANT_UNARY}
+)
 # Where vectors are worth remembering, what makes them forgotten.
 WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched})
 GRPC_WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched_over_grpc})

@@ -33,8 +33,9 @@ class Chosen:
         return (*self.columns, *self.keys)
 
 
-def choose(listed: tuple[str, ...], vector: str, needs: Needs) -> Chosen:
-    """What must be added so that ``vector`` and the fields of the needs come along.
+def choose(listed: tuple[str, ...], vector: str, needs: Needs, *, keys_apart: bool = False) -> Chosen:
+    """What must be added so that ``vector`` and the fields of the needs come along. ``keys_apart``: each key of ``$meta`` comes
+    by itself, so that those of the client and those added can be told from each other (REST).
 
     Raises Unsupported where that is not to be had, or where nobody knows what the server shows unasked.
     """
@@ -48,7 +49,7 @@ def choose(listed: tuple[str, ...], vector: str, needs: Needs) -> Chosen:
     must = _missing(needs.payload_fields, listed)
     may = _missing(needs.optional_fields, listed)
     columns = () if schema is None else _columns((*must, *may), schema)
-    keys = () if schema is None else _keys((*must, *may), listed, schema)
+    keys = () if schema is None else _keys((*must, *may), () if keys_apart else listed, schema)
     if not {*columns, *keys}.issuperset(must):
         raise Unsupported(Reason.PAYLOAD_SELECTOR)
     wanted = columns if vector in listed else (vector, *columns)

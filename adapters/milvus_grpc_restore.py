@@ -34,7 +34,7 @@ def _shown(
         return aligned.cut(body, rows)
     if field.number == COLUMNS:
         column = reply.columns[field.start]
-        is_ours = column.name in chosen.columns or (column.is_dynamic and bool(chosen.keys))
+        is_ours = column.name in chosen.added or (column.is_dynamic and bool(chosen.keys))
         return b"" if is_ours else column.box.cut(body, rows)
     if field.number == OUTPUT and _is_added(body, field, chosen):
         return b""

@@ -21,6 +21,8 @@ DEFAULTS: Mapping[str, Mapping[str, Tree]] = MappingProxyType(
                 "policy": MappingProxyType({"fetch": MappingProxyType({"adaptive": True})}),
             }
         ),
+        # One port for both of its protocols.
+        "milvus": MappingProxyType({"upstream": MappingProxyType({"url": "http://127.0.0.1:19530"})}),
         "chroma": MappingProxyType(
             {
                 # Idle: measured, servers before 1.0 close after 30 s, later ones not within 400 s.

@@ -38,7 +38,8 @@ class GrpcSettings(Model):
     )
     upstream: Annotated[GrpcUrl | None, NoneWord] = Field(
         default=None,
-        description="where gRPC calls go: host:port, plain, or https://host:port; none: no gRPC, but for Pinecone the index itself. "
+        description="where gRPC calls go: host:port, plain, or https://host:port; none: no gRPC, but for Pinecone the index itself and for Milvus "
+        "`upstream.url`. "
         "Flag: --grpc-upstream",
     )
     connections: Connections = Field(

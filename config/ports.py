@@ -73,8 +73,10 @@ def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
 def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     """A gRPC port without anything behind it; half of what TLS takes."""
     listen, tls = settings.grpc.listen, settings.tls
-    is_led = settings.grpc.upstream is not None or (
-        settings.backend == "pinecone" and settings.pinecone.index_host is not None
+    is_led = (
+        settings.grpc.upstream is not None
+        or settings.backend == "milvus"
+        or (settings.backend == "pinecone" and settings.pinecone.index_host is not None)
     )
     if listen is not None and not is_led:
         wanted = f"where gRPC calls go, because grpc.listen is {listen}"

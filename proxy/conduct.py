@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from vecsieve.proxy.exchange import Exchange, Weighed
 from vecsieve.proxy.fence import first_standing
+from vecsieve.proxy.knowing import Knowing
 from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, FailOpen
 from vecsieve.proxy.ladder import Ladder
 from vecsieve.proxy.memory import MemoryGuard, Pressure
@@ -23,6 +24,7 @@ class Conduct:
     """The way of every search of one transport. ``most``: how many may be improved at once in this process."""
 
     ladder: Ladder
+    knowing: Knowing
     shadow: Shadow
     memory: MemoryGuard
     most: int
@@ -37,7 +39,7 @@ class Conduct:
         """Answer it. ``sample``: the share of searches that mode shadow measures."""
 
         async def prepare() -> Attempt | BypassReason:
-            return self.ladder.prepare(exchange)
+            return self.ladder.prepare(exchange, await self.knowing.of(exchange))
 
         with visit.searching():
             prepared = await first_standing([prepare], lambda _: visit.failed_open(FailOpen.INTERNAL))

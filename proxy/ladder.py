@@ -9,7 +9,7 @@ here, and a search reads: sending its original once more is safe.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from vecsieve.adapters.contract import Dialect, Operation, Reason, SearchCall, Unsupported
@@ -65,13 +65,13 @@ class Ladder:
         self._dialect = dialect
         self._around = around
 
-    def prepare(self, exchange: Exchange[A]) -> Attempt | Reason | Bypass:
-        """Read the request and plan the pool, or say why the search is left alone."""
+    def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
+        """Read the request and plan the pool, or say why the search is left alone. ``known``: as ``Needs.known``."""
         if self._around.egress.is_spent:
             return Bypass.BUDGET
         watch = Stopwatch(self._around.clock)
         operation, policy, learned = exchange.operation, exchange.policy, self._around.learned
-        needs = needs_of(policy, learned.hint(operation))
+        needs = replace(needs_of(policy, learned.hint(operation)), known=known)
         try:
             with watch.stage(Stage.PARSE):
                 call: SearchCall = self._searcher.read(operation, exchange.plain, needs)

@@ -9,6 +9,7 @@ from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.http.admission import Admission
+from vecsieve.proxy.knowing import Knowing
 from vecsieve.proxy.ladder import Ladder, Surroundings
 from vecsieve.proxy.memory import MemoryGuard
 from vecsieve.proxy.overhearing import Overhearing
@@ -39,6 +40,7 @@ class Parts:
         """The way of one transport's searches."""
         return Conduct(
             ladder=Ladder(Searcher(adapter, self.scaling, self.vectors), dialect, self.around),
+            knowing=Knowing(adapter, self.around.metrics, self.around.clock),
             shadow=self.shadow,
             memory=self.memory,
             most=self.limits.searches_in_flight,

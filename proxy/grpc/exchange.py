@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from vecsieve.adapters.contract import Operation
+from vecsieve.adapters.first_step import Question
 from vecsieve.proxy.exchange import Lost, Refused
 from vecsieve.proxy.grpc.codes import Code
 from vecsieve.proxy.grpc.failures import Answer, Failure
@@ -21,6 +22,9 @@ SERVER_ERRORS = frozenset(
     {Code.CANCELLED, Code.UNKNOWN, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNAVAILABLE, Code.DATA_LOSS}
 )
 
+# What the libraries of gRPC call exhausted where a message is too long for one of its ends (grpc-go and the C core;
+# grpc-java): nobody's quota, and the client's own search may well fit.
+_OVERSIZED = ("larger than max", "exceeds maximum size")
 LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
 Outcome = Answer | Failure
@@ -32,7 +36,7 @@ Send = Callable[[bytes, float], Awaitable[Outcome]]
 class GrpcExchange:
     """One classified call. ``plain``: its message. ``widened``, ``relayed``: how one of ours, and the client's own, go out.
 
-    ``reply_bytes``: how large a widened answer is read.
+    ``reply_bytes``: how large a widened answer is read. ``asked``: how a question of another method goes out.
     """
 
     operation: Operation
@@ -42,6 +46,7 @@ class GrpcExchange:
     report_header: bool
     widened: Send
     relayed: Callable[[AttemptKind], Awaitable[Outcome]]
+    asked: Callable[[Question, float], Awaitable[Outcome]]
     reply_bytes: int
     _success: Answer | None = field(default=None, init=False)
     _refusal: Failure | None = field(default=None, init=False)
@@ -56,16 +61,25 @@ class GrpcExchange:
         self._success = outcome
         return outcome.message
 
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        """Send a question; the message of upstream's success. Raises Lost."""
+        outcome = await self.asked(question, seconds)
+        if isinstance(outcome, Failure):
+            raise Lost(FailOpen.OVERFETCH_STATUS if outcome.kind is None else FailOpen.OVERFETCH_RESET)
+        return outcome.message
+
     def _refused(self, failure: Failure) -> Lost | Refused:
         if failure.kind is not None:
             return Lost(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
         self._refusal = failure
+        is_exhausted = failure.code == Code.RESOURCE_EXHAUSTED
+        is_oversized = is_exhausted and any(words in failure.details for words in _OVERSIZED)
         return Refused(
             failure.code,
             failure.details.encode(errors="replace"),
             is_server_error=failure.code in SERVER_ERRORS,
-            is_quota=failure.code == Code.RESOURCE_EXHAUSTED,
-            may_be_size=failure.code in TOO_LARGE,
+            is_quota=is_exhausted and not is_oversized,
+            may_be_size=is_oversized or failure.code in TOO_LARGE,
         )
 
     def answer(self, body: bytes, report: Report) -> Outcome:

@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 import grpc
 
 from vecsieve.adapters.contract import Adapter, RequestHead
+from vecsieve.adapters.first_step import Question
 from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.fence import first_standing
 from vecsieve.proxy.grpc.channels import Channels
-from vecsieve.proxy.grpc.codes import Code, http_status
+from vecsieve.proxy.grpc.codes import Code
+from vecsieve.proxy.grpc.counted import given, met, speaker, status
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.failures import Failure, invented
 from vecsieve.proxy.grpc.metadata import Pairs
@@ -23,7 +25,6 @@ from vecsieve.proxy.grpc.unary import Context, answer, received, send
 from vecsieve.proxy.http.answers import WORDING, Trouble
 from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.labels import AttemptKind, Bypass, LocalError, Shed
-from vecsieve.proxy.labels import Origin as Speaker
 from vecsieve.proxy.memory import Pressure
 from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
@@ -32,6 +33,7 @@ from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.tally import Ended, Visit
 
 LOGGER = logging.getLogger("vecsieve.grpc")
+DATABASE = "dbname"
 LOOPBACK = ("ipv4:127.", "ipv6:%5B::1%5D", "unix")
 
 T = TypeVar("T")
@@ -64,6 +66,11 @@ class _Call:
         return tuple(self.context.invocation_metadata() or ())
 
     @property
+    def database(self) -> str:
+        """What it names beside its message, as Milvus's clients do; "" where it does not."""
+        return next((str(value) for key, value in self.metadata if key == DATABASE), "")
+
+    @property
     def overrides(self) -> list[tuple[str, str]]:
         """What of it is ours."""
         return [(key, str(value)) for key, value in self.metadata if is_override(key)]
@@ -90,7 +97,11 @@ class Plane(grpc.GenericRpcHandler):
 
         async def relayed() -> Relayed:
             with self._shared.overhearing.passing(head):
-                return await relay(self._shared.channels, context, method=head.path, origin=self._origin)
+                passed = await relay(self._shared.channels, context, method=head.path, origin=self._origin)
+            if passed.failure is not None:
+                met(self._parts.tally.metrics, passed.failure)
+                given(self._parts.tally.metrics, passed.failure)
+            return passed
 
         visit = self._parts.tally.begin()
         done: Relayed | None = None
@@ -138,7 +149,8 @@ class Plane(grpc.GenericRpcHandler):
     async def _answered(self, call: _Call, visit: Visit) -> Outcome:
         """Upstream's answer to a call, or ours to a search."""
         head, message = call.head, call.message
-        operation = None if message is None else self._shared.adapter.classify(replace(head, message=message))
+        told = replace(head, message=message or b"", database=call.database)
+        operation = None if message is None else self._shared.adapter.classify(told)
         if message is None or operation is None:
             with self._shared.overhearing.passing(head):
                 return await self._original(call)
@@ -161,6 +173,7 @@ class Plane(grpc.GenericRpcHandler):
             reply_bytes=self._parts.limits.reply_body_bytes,
             widened=partial(self._widened, call),
             relayed=partial(self._counted, call, visit),
+            asked=partial(self._asked, call),
         )
         return await self._searched(exchange, visit, sample=rules.shadow_sample)
 
@@ -182,13 +195,19 @@ class Plane(grpc.GenericRpcHandler):
     async def _original(self, call: _Call) -> Outcome:
         """The client's own message, and upstream's own answer to it."""
         call.relayed = await self._send(call, call.message, seconds=call.context.time_remaining(), is_search=False)
+        if isinstance(call.relayed, Failure):
+            given(self._parts.tally.metrics, call.relayed)
         return call.relayed
 
     async def _widened(self, call: _Call, message: bytes, seconds: float) -> Outcome:
         return await self._send(call, message, seconds=seconds, is_search=True)
 
+    async def _asked(self, call: _Call, question: Question, seconds: float) -> Outcome:
+        asking = replace(call, head=replace(call.head, path=question.target))
+        return await self._send(asking, question.body, seconds=seconds, is_search=True)
+
     async def _send(self, call: _Call, message: bytes | None, *, seconds: float | None, is_search: bool) -> Outcome:
-        return await send(
+        outcome = await send(
             self._shared.channels,
             message,
             method=call.head.path,
@@ -197,6 +216,9 @@ class Plane(grpc.GenericRpcHandler):
             deadline_seconds=seconds,
             is_search=is_search,
         )
+        if isinstance(outcome, Failure):
+            met(self._parts.tally.metrics, outcome)
+        return outcome
 
 
 def _shed(visit: Visit, reason: Shed) -> Failure:
@@ -208,8 +230,8 @@ def _ended_stream(context: Context, relayed: Relayed | None) -> Ended:
     failure = None if relayed is None else relayed.failure
     return Ended(
         method="POST",
-        status=None if relayed is None else _status(failure),
-        origin=_speaker(failure),
+        status=None if relayed is None else status(failure),
+        origin=speaker(failure),
         request_bytes=0 if relayed is None else relayed.request_bytes,
         response_bytes=0 if relayed is None else relayed.response_bytes,
         is_relayed=True,
@@ -221,21 +243,13 @@ def _ended_single(call: _Call, outcome: Outcome | None) -> Ended:
     failure = outcome if isinstance(outcome, Failure) else None
     return Ended(
         method="POST",
-        status=None if outcome is None else _status(failure),
-        origin=_speaker(failure),
+        status=None if outcome is None else status(failure),
+        origin=speaker(failure),
         request_bytes=len(call.message or b""),
         response_bytes=0 if outcome is None else outcome.body_bytes,
         is_relayed=outcome is call.relayed,
         is_loopback=_is_loopback(call.context),
     )
-
-
-def _status(failure: Failure | None) -> int:
-    return http_status(Code.OK if failure is None else failure.code)
-
-
-def _speaker(failure: Failure | None) -> Speaker:
-    return Speaker.PROXY if failure is not None and failure.is_local else Speaker.UPSTREAM
 
 
 def _is_loopback(context: Context) -> bool:

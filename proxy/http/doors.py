@@ -31,8 +31,7 @@ def doors_of(settings: Settings) -> tuple[Door, ...]:
     at, own = parse_address(settings.listen), settings.pinecone
     is_pinecone = settings.backend == "pinecone"
     fixed = Origin.of(own.index_host) if is_pinecone and own.index_host is not None else None
-    # An index of Pinecone's answers gRPC at the host of its REST paths.
-    grpc = fixed if settings.grpc.upstream is None else Origin.of(settings.grpc.upstream)
+    grpc = _grpc_of(settings, fixed)
     doors = [Door(at.host, at.port, fixed, grpc)]
     for port, url in sorted(own.index_ports.items()) if is_pinecone else ():
         doors.append(Door(at.host, port, Origin.of(url), Origin.of(url)))
@@ -40,3 +39,12 @@ def doors_of(settings: Settings) -> tuple[Door, ...]:
         apart = parse_address(settings.grpc.listen)
         doors.append(Door(apart.host, apart.port, fixed, grpc, is_for_grpc=True))
     return tuple(doors)
+
+
+def _grpc_of(settings: Settings, fixed: Origin | None) -> Origin | None:
+    """Where gRPC calls go that come in by a port of no index."""
+    if settings.grpc.upstream is not None:
+        return Origin.of(settings.grpc.upstream)
+    if settings.backend == "milvus":  # both of its protocols are spoken on one port
+        return Origin.of(settings.upstream.url)
+    return fixed  # an index of Pinecone's answers gRPC at the host of its REST paths

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from vecsieve.adapters.contract import Operation
+from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.second_step import Lookup
 from vecsieve.proxy.exchange import Lost, Refused
 from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.headers import Headers, RawHeaders, for_client, framed, replaced, values
-from vecsieve.proxy.http.lookups import looked_up
+from vecsieve.proxy.http.lookups import asked, looked_up
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
@@ -79,6 +80,17 @@ class HttpExchange:
         """Send a lookup; the body of upstream's success. Raises Lost or Refused."""
         return await looked_up(
             lookup,
+            upstream=self.upstream,
+            origin=self.target.origin,
+            headers=self.request.raw_headers,
+            seconds=seconds,
+            limit_bytes=self.reply_body_bytes,
+        )
+
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        """Send a question; the body of upstream's success. Raises Lost or Refused."""
+        return await asked(
+            question,
             upstream=self.upstream,
             origin=self.target.origin,
             headers=self.request.raw_headers,

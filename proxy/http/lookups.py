@@ -1,13 +1,16 @@
-"""A lookup over HTTP: the client's own credentials and none of its body's fields; nothing of the answer reaches a client."""
+"""A lookup or a question over HTTP: the client's own credentials and none of its body's fields; nothing of the answer reaches a client."""
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+
+from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.second_step import Lookup
 from vecsieve.proxy.exchange import Lost, Refused
 from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.headers import RawHeaders, replaced, values
 from vecsieve.proxy.http.origin import Origin
-from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream
+from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
 from vecsieve.proxy.labels import FailOpen
 
 # What describes a request's body. Its length and the coding of its transfer are the connection's business.
@@ -24,15 +27,43 @@ async def looked_up(
     limit_bytes: int,
 ) -> bytes:
     """The body of a success. ``origin``: where the search went; ``headers``: the search's own. Raises Lost or Refused."""
+    sending = upstream.send(
+        method=lookup.method,
+        raw_target=lookup.target,
+        headers=_without_body(headers),
+        body=None,
+        deadline_seconds=seconds,
+        origin=origin,
+    )
+    return await _success(sending, limit_bytes)
+
+
+async def asked(
+    question: Question,
+    *,
+    upstream: Upstream,
+    origin: Origin | None,
+    headers: RawHeaders,
+    seconds: float,
+    limit_bytes: int,
+) -> bytes:
+    """As ``looked_up``, of a question: JSON, where it has a body."""
+    own = _without_body(headers)
+    sending = upstream.send(
+        method=question.method,
+        raw_target=question.target,
+        headers=replaced(own, b"content-type", b"application/json") if question.body else own,
+        body=question.body or None,
+        is_search=True,
+        deadline_seconds=seconds,
+        origin=origin,
+    )
+    return await _success(sending, limit_bytes)
+
+
+async def _success(sending: AbstractAsyncContextManager[UpstreamReply], limit_bytes: int) -> bytes:
     try:
-        async with upstream.send(
-            method=lookup.method,
-            raw_target=lookup.target,
-            headers=_without_body(headers),
-            body=None,
-            deadline_seconds=seconds,
-            origin=origin,
-        ) as reply:
+        async with sending as reply:
             body = await reply.read_bounded(limit_bytes)
     except UpstreamFailure as failure:
         is_late = failure.kind is FailureKind.TIMEOUT

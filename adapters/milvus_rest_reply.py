@@ -1,0 +1,143 @@
+"""A Milvus reply over REST: where its rows stand, the pool in them, and the client's answer cut from it.
+
+An error comes with status 200, as a code that is not the version's own for success. What is not understood with certainty
+is Malformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import Malformed, Needs, Pool
+from vecsieve.adapters.json_floats import decode_matrix
+from vecsieve.adapters.json_kept import Edit, edited, kept_inside
+from vecsieve.adapters.json_spans import Members, Span, cuts, elements, members, whole, without_surrogates
+from vecsieve.adapters.json_vectors import Shortened, guess_arrays, set_aside
+from vecsieve.adapters.milvus_rest_paths import VERSION_1, VERSION_2
+from vecsieve.adapters.milvus_rest_request import Document
+from vecsieve.adapters.vector_lengths import measured
+
+_SUCCESS: Mapping[str, bytes] = {VERSION_1: b"200", VERSION_2: b"0"}
+_SCORE = "distance"
+_COUNTS = "topks"
+_RECALLS = "recalls"  # one a query
+_OPENINGS = b"[{"
+_DIGITS = b"-0123456789"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyDocument:
+    """A parsed reply. Spans are offsets into the harmless text of ``source``. ``counts``: where the number of rows is said."""
+
+    source: Shortened
+    length: int
+    array: Span
+    spans: tuple[Span, ...]
+    rows: tuple[Members, ...]
+    counts: Span | None
+
+
+def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
+    """Read a reply. Raises Malformed, nothing else."""
+    spans = guess_arrays(body, request.vector)
+    try:
+        return _read(request, needs, set_aside(body, spans))
+    except ValueError as error:
+        if not spans:
+            raise Malformed(str(error)) from None
+    try:  # something that was set aside may be no vector: a JSON field can look like one
+        return _read(request, needs, set_aside(body, []))
+    except ValueError as error:
+        raise Malformed(str(error)) from None
+
+
+def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+    """The client's answer: the rows ``keep[0]`` in that order, without what the request added."""
+    (kept,) = keep
+    added = frozenset(request.chosen.added)
+
+    def edits(index: int) -> list[Edit]:
+        return [(start, end, b"") for start, end in cuts(reply.rows[index], added)]
+
+    inside = kept_inside(reply.source, reply.array, reply.spans, kept.tolist(), edits)
+    said: list[Edit] = [] if reply.counts is None else [(*reply.counts, b"%d" % len(kept))]
+    start, end = reply.array[0] + 1, reply.array[1] - 1
+    before = edited(reply.source, (0, start), [edit for edit in said if edit[0] < start])
+    behind = edited(reply.source, (end, reply.length), [edit for edit in said if edit[0] >= end])
+    return b"".join([*before, *inside, *behind])
+
+
+def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
+    text = without_surrogates(source.text)
+    root = members(text, whole(text))
+    if "code" not in root or _cut(text, root, "code") != _SUCCESS[request.version]:
+        raise ValueError("upstream does not say that it succeeded")
+    if "data" not in root or text[root["data"].value : root["data"].value + 1] != b"[":
+        raise ValueError("no list of rows")
+    array = root["data"].value, root["data"].end
+    spans = tuple(elements(text, array))
+    rows = tuple(members(text, span) for span in spans)
+    document = ReplyDocument(
+        source=source, length=len(text), array=array, spans=spans, rows=rows, counts=_counts(text, root, len(rows))
+    )
+    vectors = _vectors(request, document, text)
+    unusable, magnitude = measured(vectors)
+    names = (*needs.payload_fields, *needs.optional_fields)
+    pool = Pool(
+        scores=np.array([_score(text, row) for row in rows], dtype=np.float64),
+        vectors=vectors,
+        magnitude=magnitude,
+        fields=tuple(_fields(source, row, names) for row in rows),
+        compared_by=request.vector if unusable < len(rows) else None,
+        unusable=unusable,
+    )
+    return pool, document
+
+
+def _counts(text: bytes, root: Members, rows: int) -> Span | None:
+    """Where the one number of rows stands; None where it is not said. Raises ValueError for other lists and objects."""
+    for name, member in root.items():
+        if text[member.value] in _OPENINGS and name not in {"data", _COUNTS, _RECALLS}:
+            raise ValueError(f"the member at byte {member.key} may have a part for each row")
+    if _COUNTS not in root:
+        return None
+    inner = elements(text, (root[_COUNTS].value, root[_COUNTS].end))
+    if len(inner) != 1 or text[slice(*inner[0])] != b"%d" % rows:
+        raise ValueError(f"topks is not the number of {rows} rows")
+    return inner[0]
+
+
+def _score(text: bytes, row: Members) -> float:
+    member = row.get(_SCORE)
+    if member is None or text[member.value] not in _DIGITS:
+        raise ValueError("no distance in a row")
+    return float(text[member.value : member.end])
+
+
+def _vectors(request: Document, document: ReplyDocument, text: bytes) -> npt.NDArray[np.float32]:
+    """(n, d), where every row has one. Raises ValueError for a guess that was wrong."""
+    found = [row.get(request.vector) for row in document.rows]
+    spans = [None if member is None else (member.value, member.end) for member in found]
+    if any(span is None or text[span[0]] not in b"[n" for span in spans):
+        raise ValueError(f"{spans.count(None)} rows have no vector, or one that is no list")
+    guessed = [span is not None and document.source.aside(span) is not None for span in spans]
+    matrix, proven = decode_matrix([b"" if span is None else document.source.cut_value(span) for span in spans])
+    if sum(guessed) != len(document.source.spans) or not all(
+        is_array for aside, is_array in zip(guessed, proven, strict=True) if aside
+    ):
+        raise ValueError("something that was set aside is no vector of a row")
+    return matrix
+
+
+def _fields(source: Shortened, row: Members, names: Sequence[str]) -> tuple[bytes | None, ...]:
+    """The raw JSON of each wanted field, None where absent."""
+    found = (row.get(name) for name in names)
+    return tuple(None if member is None else source.cut(member.value, member.end) for member in found)
+
+
+def _cut(text: bytes, found: Members, name: str) -> bytes:
+    return text[found[name].value : found[name].end]
