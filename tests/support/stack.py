@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-LISTENING = re.compile(r"vecsieve (\w+) (listening|admin) on (http://[\w.:\[\]]+)")
+LISTENING = re.compile(r"vecsieve (\w+) (listening|admin|gRPC) on (http://[\w.:\[\]]+)")
 TIME = re.compile(rb'"time":[0-9.eE+-]+')
 
 
@@ -76,7 +76,8 @@ class Command:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             found = {
-                match[2] if match[2] == "admin" else match[1]: match[3] for match in LISTENING.finditer(self.output())
+                match[1] if match[2] == "listening" else match[2]: match[3]
+                for match in LISTENING.finditer(self.output())
             }
             if len(found) == lines:
                 return found
