@@ -132,7 +132,8 @@ NEEDS = st.builds(
     optional_fields=st.sampled_from([(), ("doc",), ("größe", "text", "no such key", "vector"), ("dense", "points")]),
     vector_hint=st.sampled_from([None, "dense"]),
 )
-every_adapter = pytest.mark.parametrize("backend", sorted(ADAPTERS))
+# Milvus's rows are flat, and what it shows hangs on its schema: its laws are in test_milvus.py.
+every_adapter = pytest.mark.parametrize("backend", sorted(ADAPTERS.keys() - {"milvus"}))
 
 
 def parse(adapter: Adapter, talk: Conversation, needs: Needs) -> SearchCall:
