@@ -28,9 +28,10 @@ bench: .venv/.installed
 quality: .venv/.installed
 	$(BIN)/vecsieve evaluate "$${VECSIEVE_EVAL_DATA:-../shared/data}"
 
-# Every major of Pinecone's Python and TypeScript clients, each in an environment of its own; needs npm.
+# Every major of Pinecone's Python and TypeScript clients, each in an environment of its own; needs npm. An older Chroma.
 clients: .venv/.installed
 	$(BIN)/python -m tests.pinecone_majors
+	$(BIN)/python -m tests.chroma_older
 
 # Property tests at length, and 10,000 writes against an upstream that drops connections at random.
 deep: .venv/.installed
