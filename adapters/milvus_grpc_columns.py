@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.milvus_grpc_aligned import Box, Part, Strip, fixed, single, varints
+from vecsieve.adapters.milvus_grpc_aligned import Box, Indices, Part, Strip, fixed, single, varints
 from vecsieve.adapters.milvus_schema import BFLOAT16, FLOAT, FLOAT16, INT8
 from vecsieve.adapters.proto_wire import LENGTH, VARINT, Field, fields, only, text, unsigned
 
@@ -41,16 +41,26 @@ Mask = npt.NDArray[np.bool_]
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """``kind``: which array of ScalarField holds its values. ``vector``: the DataType of vectors that can be compared. Both None
-    for all else. ``values``: where they stand; None where there are none.
+    for all else. ``values``: where they stand; None where there are none. ``mask``: (rows,) which rows are not null, where that
+    is said; a null may have an element all the same.
     """
 
     box: Box
     name: str
+    rows: int
     is_dynamic: bool = False
     kind: int | None = None
     vector: int | None = None
     width: int = 0
     values: Strip | None = None
+    mask: Mask | None = None
+
+    def elements(self) -> Indices:
+        """(rows,) the element of each row's value; -1 for null, and where there is no value."""
+        if self.values is None:
+            return np.full(self.rows, -1, dtype=np.intp)
+        found = self.values.of(np.arange(self.rows, dtype=np.intp))
+        return found if self.mask is None else np.where(self.mask, found, -1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +72,7 @@ class _Content:
     vector: int | None = None
     width: int = 0
     values: Strip | None = None
+    mask: Mask | None = None
 
 
 def read_column(data: bytes, field: Field, rows: int) -> Column:
@@ -86,11 +97,13 @@ def read_column(data: bytes, field: Field, rows: int) -> Column:
     return Column(
         box=Box(field, _in_order([*parts, *content.parts])),
         name="" if name is None else text(data, name),
+        rows=rows,
         is_dynamic=dynamic is not None and unsigned(data, dynamic) != 0,
         kind=content.kind,
         vector=content.vector,
         width=content.width,
         values=content.values,
+        mask=content.mask,
     )
 
 
@@ -102,7 +115,7 @@ def _scalars(data: bytes, field: Field, mask: Mask | None, rows: int) -> _Conten
         return _Content((Box(field, tuple(valid)),))
     strip = _aligned(_scalar_strip(data, array), mask, rows)
     box = Box(array, () if strip is None else (strip,))
-    return _Content((Box(field, _in_order([box, *valid])),), kind=array.number, values=strip)
+    return _Content((Box(field, _in_order([box, *valid])),), kind=array.number, values=strip, mask=mask)
 
 
 def _scalar_strip(data: bytes, array: Field) -> Strip | None:
@@ -135,7 +148,7 @@ def _vectors(data: bytes, field: Field, mask: Mask | None, rows: int) -> _Conten
     else:
         raise ValueError(f"vectors at byte {content.start} are of the unknown kind {number}")
     parts = _in_order([*valid, *([] if part is None else [part])])
-    return _Content((Box(field, parts),), vector=_TYPES.get(number), width=width, values=strip)
+    return _Content((Box(field, parts),), vector=_TYPES.get(number), width=width, values=strip, mask=mask)
 
 
 def _vector_strip(data: bytes, content: Field, width: int) -> Strip | None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import orjson
 
 from vecsieve.adapters.contract import Malformed, Needs, Pool
-from vecsieve.adapters.milvus_grpc_aligned import Box, Indices, Strip
+from vecsieve.adapters.milvus_grpc_aligned import Box, Strip
 from vecsieve.adapters.milvus_grpc_reply import IDS, NUMBERS, SCORES, ReplyDocument, read_reply
 from vecsieve.adapters.milvus_grpc_request import Document
 from vecsieve.adapters.milvus_grpc_values import Values, column_values, integer, key_values, text_bytes
@@ -29,8 +29,7 @@ def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Poo
 
 def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool, ...]:
     rows = sum(reply.counts)
-    every = np.arange(rows, dtype=np.intp)
-    scores, vectors, ids = _scores(reply, rows), _vectors(request, reply, every), _spelled_ids(reply)
+    scores, vectors, ids = _scores(reply, rows), _vectors(request, reply, rows), _spelled_ids(reply)
     names = (*needs.payload_fields, *needs.optional_fields)
     values = [_values(reply, name, rows) for name in names]
     fielded = tuple(zip(*values, strict=True)) if names else ((),) * rows
@@ -59,14 +58,14 @@ def _scores(reply: ReplyDocument, rows: int) -> npt.NDArray[np.float64]:
     return np.frombuffer(reply.body[slice(*field.span)], dtype="<f4").astype(np.float64)
 
 
-def _vectors(request: Document, reply: ReplyDocument, every: Indices) -> npt.NDArray[np.float32]:
+def _vectors(request: Document, reply: ReplyDocument, rows: int) -> npt.NDArray[np.float32]:
     """(rows, d); d is 0 where no column has them."""
     column = next((each for each in reply.columns.values() if each.name == request.vector), None)
     if column is None or column.vector is None or column.values is None or not column.width:
-        return np.full((len(every), 0), np.nan, dtype=np.float32)
+        return np.full((rows, 0), np.nan, dtype=np.float32)
     edges = column.values.edges
     packed = reply.body[int(edges[0]) : int(edges[-1])]
-    return as_matrix(packed, column.vector, column.width, column.values.of(every))
+    return as_matrix(packed, column.vector, column.width, column.elements())
 
 
 def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
@@ -87,6 +86,6 @@ def _values(reply: ReplyDocument, name: str, rows: int) -> Values:
     """The JSON of a field in each row; None where it has none."""
     for column in reply.columns.values():
         if column.name == name and not column.is_dynamic:
-            return column_values(reply.body, column, rows)
+            return column_values(reply.body, column)
     dynamic = next((column for column in reply.columns.values() if column.is_dynamic), None)
-    return [None] * rows if dynamic is None else key_values(column_values(reply.body, dynamic, rows), name)
+    return [None] * rows if dynamic is None else key_values(column_values(reply.body, dynamic), name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import orjson
 
 from vecsieve.adapters.json_spans import members, whole
@@ -29,14 +28,13 @@ Values = Sequence[bytes | None]
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
-def column_values(data: bytes, column: Column, rows: int) -> Values:
+def column_values(data: bytes, column: Column) -> Values:
     """(rows,) the JSON of each value; None for null, and for what has no JSON of its own."""
     spell = None if column.kind is None else _SPELLED.get(column.kind)
     if column.values is None or spell is None:
-        return [None] * rows
+        return [None] * column.rows
     edges = column.values.edges.tolist()
-    places = column.values.of(np.arange(rows, dtype=np.intp)).tolist()
-    return [None if at < 0 else spell(data[edges[at] : edges[at + 1]]) for at in places]
+    return [None if at < 0 else spell(data[edges[at] : edges[at + 1]]) for at in column.elements().tolist()]
 
 
 def key_values(documents: Values, key: str) -> Values:

@@ -1,0 +1,239 @@
+"""The laws of the adapters over Milvus's gRPC, whose rows are columns: against a model that protobuf's own library writes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from support.milvus_bodies import Talk, request, talks
+from support.milvus_messages import message_type
+from vecsieve.adapters.contract import (
+    Malformed,
+    Needs,
+    Operation,
+    Reply,
+    RequestHead,
+    Search,
+    SearchCall,
+    Unsupported,
+)
+from vecsieve.adapters.milvus_grpc import MilvusGrpc
+
+ADAPTER = MilvusGrpc()
+PATH = "/milvus.proto.milvus.MilvusService/Search"
+FIELDS = st.sampled_from([(), ("text",), ("dyn", "page"), ("big", "nobody", "flag")])
+
+
+def known(talk: Talk, **needs: Any) -> Needs:
+    return Needs(known=ADAPTER.told(talk.server.schema.SerializeToString()), **needs)
+
+
+def parse(talk: Talk, needs: Needs) -> SearchCall:
+    operation = ADAPTER.classify(RequestHead(method="POST", path=PATH, message=talk.body))
+    assert operation is not None
+    return ADAPTER.parse_request(operation, talk.body, needs)
+
+
+def size(search: Search) -> int:
+    return 3 * (search.top_k + search.offset)
+
+
+def fetched(talk: Talk, needs: Needs) -> tuple[SearchCall, bytes, Reply]:
+    call = parse(talk, needs)
+    body = talk.answer(ADAPTER.widen(call, [size(search) for search in call.searches]))
+    return call, body, ADAPTER.parse_reply(call, body)
+
+
+def page(call: SearchCall, reply: Reply) -> list[np.ndarray[Any, np.dtype[np.intp]]]:
+    return [
+        np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size), dtype=np.intp)
+        for search, pool in zip(call.searches, reply.pools, strict=True)
+    ]
+
+
+def undeclared(body: bytes) -> bytes:
+    message = message_type("SearchRequest").FromString(body)
+    message.ClearField("output_fields")
+    for pair in message.search_params:
+        if pair.key in {"topk", "offset", "params"}:
+            pair.value = ""
+    stripped: bytes = message.SerializeToString(deterministic=True)
+    return stripped
+
+
+@given(talk=talks(), optional=FIELDS)
+def test_the_backends_own_page_cut_from_the_pool_is_the_direct_answer(talk: Talk, optional: tuple[str, ...]) -> None:
+    """Keeping ranks offset..offset+top_k of each pool gives the bytes the client would have got without us."""
+    call, _, reply = fetched(talk, known(talk, optional_fields=optional))
+    answer, direct = ADAPTER.trim(call, reply, page(call, reply)), talk.answer(talk.body)
+    if any(map(len, page(call, reply))):
+        assert answer == direct
+    else:  # what a server shows of nothing is not what is left of something: clients read the same
+        assert [list(message_type("SearchResults").FromString(raw).results.topks) for raw in (answer, direct)] == [
+            [0] * len(call.searches)
+        ] * 2
+
+
+@given(talk=talks(), optional=FIELDS)
+def test_widening_changes_only_the_declared_fields(talk: Talk, optional: tuple[str, ...]) -> None:
+    """Without names of fields, topk and offset the widened message is the client's."""
+    call = parse(talk, known(talk, optional_fields=optional))
+    wide = ADAPTER.widen(call, [size(search) for search in call.searches])
+    assert undeclared(wide) == undeclared(talk.body)
+
+
+@given(talk=talks(limit=3, offset=None, listed=["vec", "half", "brain", "tiny"]))
+def test_widening_by_nothing_gives_back_the_same_bytes(talk: Talk) -> None:
+    """The client's own top_k with vectors wanted and no page leaves nothing to change."""
+    call = parse(talk, Needs())
+    assert ADAPTER.widen(call, [3] * len(call.searches)) == talk.body
+    assert ADAPTER.widen(call, [0] * len(call.searches)) == talk.body
+
+
+@given(data=st.data(), talk=talks(), optional=FIELDS)
+def test_kept_rows_are_upstreams_own_in_the_order_of_keep(
+    data: st.DataObject, talk: Talk, optional: tuple[str, ...]
+) -> None:
+    """Any choice of rows is what a server says whose lists are those rows: every column, null and id among them."""
+    call, _, reply = fetched(talk, known(talk, optional_fields=optional))
+    keep = [
+        np.array(data.draw(st.permutations(range(pool.size)))[: search.top_k], dtype=np.intp)
+        for search, pool in zip(call.searches, reply.pools, strict=True)
+    ]
+    assume(any(map(len, keep)))
+    lists = tuple(tuple(rows[index] for index in kept) for rows, kept in zip(talk.server.lists, keep, strict=True))
+    answer = message_type("SearchResults").FromString(ADAPTER.trim(call, reply, keep))
+    expected = message_type("SearchResults").FromString(replace(talk.server, lists=lists).answer(first_page(talk.body)))
+    for message in (
+        answer,
+        expected,
+    ):  # Lite's, told from the others by how few rows there are: not when there are enough
+        message.results.ClearField("top_k")
+    assert answer == expected
+
+
+def first_page(body: bytes) -> bytes:
+    message = message_type("SearchRequest").FromString(body)
+    for pair in message.search_params:
+        if pair.key == "offset":
+            pair.value = "0"
+    raw: bytes = message.SerializeToString()
+    return raw
+
+
+@given(talk=talks(), optional=FIELDS)
+def test_pools_have_one_row_for_each_candidate(talk: Talk, optional: tuple[str, ...]) -> None:
+    """Scores, vectors, ids and fields are as long as the list; unusable counts exactly the rows without a vector."""
+    call, _, reply = fetched(talk, known(talk, optional_fields=optional))
+    assert len(reply.pools) == len(call.searches) == len(talk.server.lists)
+    for pool, stored, search in zip(reply.pools, talk.server.lists, call.searches, strict=True):
+        rows = stored[: size(search)]
+        assert len(pool.vectors) == len(pool.fields) == len(pool.ids) == pool.size == len(rows)
+        assert [float(score) for score in pool.scores] == [row.score for row in rows]
+        assert pool.unusable == sum(row.vectors[talk.vector] is None for row in rows)
+        assert all(len(row) == len(optional) for row in pool.fields)
+        assert search.query is not None
+        assert not pool.vectors.size or pool.vectors.shape[1] == len(search.query)
+
+
+@given(talk=talks(listed=["dyn", "text", "big", "flag"]))
+def test_fields_are_read_from_columns_and_from_dynamic_keys(talk: Talk) -> None:
+    """What the client asked for is read as JSON, null where a row has none."""
+    _, _, reply = fetched(talk, Needs(payload_fields=("text", "big", "flag", "dyn")))
+    for pool, rows in zip(reply.pools, talk.server.lists, strict=True):
+        for fields, row in zip(pool.fields, rows, strict=False):
+            read = [None if raw is None else json.loads(raw) for raw in fields]
+            assert read == [row.values["text"], row.values["big"], row.values["flag"], row.meta.get("dyn")]
+
+
+@given(
+    data=st.data(), talk=talks(), noise=st.one_of(st.binary(max_size=6), st.sampled_from([b"\x0a\x00", b"\x32\x00"]))
+)
+def test_damage_to_a_reply_never_yields_a_row_that_did_not_come(data: st.DataObject, talk: Talk, noise: bytes) -> None:
+    """Whatever happened to the reply, it is Malformed, or keeping everything shows that very message without what was added."""
+    call, body, _ = fetched(talk, known(talk))
+    start = data.draw(st.integers(0, len(body)))
+    end = data.draw(st.integers(start, min(len(body), start + 12)))
+    broken = body[:start] + noise + body[end:]
+    try:
+        reply = ADAPTER.parse_reply(call, broken)
+    except Malformed:
+        return
+    answer = ADAPTER.trim(call, reply, [np.arange(pool.size, dtype=np.intp) for pool in reply.pools])
+    try:
+        expected, found = (message_type("SearchResults").FromString(raw) for raw in (broken, answer))
+    except DecodeError:  # damage to what is nobody's business here, such as a text that is no UTF-8
+        return
+    asked = set(message_type("SearchRequest").FromString(talk.body).output_fields)
+    if talk.vector not in asked and "*" not in asked and not (talk.server.lite and not asked):
+        for name in ("fields_data", "output_fields"):
+            kept = [
+                each for each in getattr(expected.results, name) if getattr(each, "field_name", each) != talk.vector
+            ]
+            del getattr(expected.results, name)[:]
+            getattr(expected.results, name).extend(kept)
+    for message in (expected, found):
+        message.results.ClearField("top_k")
+    assert found.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
+
+
+@given(data=st.data(), talk=talks(), noise=st.binary(max_size=6))
+def test_a_damaged_request_is_left_alone_or_read_as_protobuf_reads_it(
+    data: st.DataObject, talk: Talk, noise: bytes
+) -> None:
+    """After any damage the request is Unsupported, or what is not declared goes out as it would have gone."""
+    start = data.draw(st.integers(0, len(talk.body)))
+    end = data.draw(st.integers(start, min(len(talk.body), start + 12)))
+    body = talk.body[:start] + noise + talk.body[end:]
+    operation = Operation(backend="milvus", name="search", collection="")
+    try:
+        call = ADAPTER.parse_request(operation, body, known(talk))
+    except Unsupported:
+        return
+    wide = ADAPTER.widen(call, [search.top_k + 1 for search in call.searches])
+    try:
+        expected = undeclared(body)
+    except DecodeError:  # the server will refuse the one as it would have refused the other
+        return
+    assert undeclared(wide) == expected
+
+
+@given(method=st.text(max_size=8), path=st.text(max_size=60), message=st.binary(max_size=30))
+def test_classify_and_question_are_total(method: str, path: str, message: bytes) -> None:
+    """Classify names nothing but its own methods; any bytes have a question or none."""
+    assert ADAPTER.classify(RequestHead(method=method, path=path, message=message)) is None
+    assert ADAPTER.classify(RequestHead(method="GET", path=PATH)) is None
+    operation = ADAPTER.classify(RequestHead(method="POST", path=PATH, message=message))
+    assert operation is not None
+    ADAPTER.question(operation, message)
+
+
+@given(body=st.binary(max_size=80), talk=talks())
+def test_arbitrary_bytes_raise_only_the_two_verdicts(body: bytes, talk: Talk) -> None:
+    """A request is Unsupported or widened; a reply and a description are Malformed or read."""
+    call = parse(talk, known(talk))
+    with suppress(Unsupported):
+        ADAPTER.widen(ADAPTER.parse_request(call.operation, body, Needs()), [7])
+    with suppress(Malformed):
+        ADAPTER.parse_reply(call, body)
+    with suppress(Malformed):
+        ADAPTER.told(body)
+
+
+def test_a_document_of_another_adapter_is_refused() -> None:
+    operation = Operation(backend="other", name="search", collection="c")
+    call = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
+    with pytest.raises(TypeError):
+        ADAPTER.widen(call, [])
+    with pytest.raises(TypeError):
+        ADAPTER.trim(call, Reply(pools=(), document=None), [])
+    with pytest.raises(TypeError):
+        ADAPTER.parse_request(operation, request("vec", 1, [], 3, None), Needs(known="somebody else's"))
