@@ -4,7 +4,8 @@
 server        start and stop: `serve`, `Emulator`
 rest          HTTP in, bytes out: which index, which version, which call
 routes        paths, each with the call that answers it and the API versions that have it
-grpc_server   a gRPC port
+ports         what a client connects to, over either transport
+grpc_server   gRPC behind a port
 grpc_service  messages in, messages out, for one index
 grpc_methods  methods, each with the path that it is over REST
 grpc_messages what the messages are, and the JSON they stand for

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-LISTENING = re.compile(r"vecsieve (\w+) (listening|admin|gRPC) on (http://[\w.:\[\]]+)")
+LISTENING = re.compile(r"vecsieve (\w+) (listening|admin|gRPC) on (https?://[\w.:\[\]]+)")
 TIME = re.compile(rb'"time":[0-9.eE+-]+')
 
 
@@ -39,9 +39,10 @@ class Answer:
 def exchange(
     url: str, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """One request on its own connection, nothing added but what HTTP/1.1 demands."""
+    """One request on its own connection, nothing added but what HTTP/1.1 demands. Over https, SSL_CERT_FILE is believed."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=30)
     try:
         sent = {"Content-Type": "application/json"} if body is not None else {}
         connection.request(method, target, body=body, headers={**sent, **(headers or {})})

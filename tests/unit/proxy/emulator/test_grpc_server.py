@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import grpc
-import pytest
 
 from support.emulated import index
 from vecsieve.proxy.emulator.calls import Limits
@@ -21,8 +21,8 @@ def service() -> Service:
 
 
 async def test_who_connects_before_the_start_waits_and_is_answered() -> None:
-    server = GrpcServer(service(), "127.0.0.1")
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+    server = GrpcServer(service())
+    async with grpc.aio.insecure_channel(server.inner.grpc) as channel:
         method: Any = channel.unary_unary("/VectorService/DescribeIndexStats")
         call = method(b"", metadata=KEY, timeout=10, wait_for_ready=True)
         await server.start()
@@ -31,11 +31,11 @@ async def test_who_connects_before_the_start_waits_and_is_answered() -> None:
 
 
 async def test_messages_above_grpcs_own_limit_of_four_megabytes_pass_both_ways() -> None:
-    server = GrpcServer(service(), "127.0.0.1")
+    server = GrpcServer(service())
     await server.start()
     vectors = [{"id": str(number), "values": [number + 1.0] * 20_000} for number in range(80)]
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options=options) as channel:
+    async with grpc.aio.insecure_channel(server.inner.grpc, options=options) as channel:
         upsert: Any = channel.unary_unary("/VectorService/Upsert")
         sent = as_bytes("UpsertRequest", {"vectors": vectors})
         assert len(sent) > 6_000_000
@@ -46,6 +46,10 @@ async def test_messages_above_grpcs_own_limit_of_four_megabytes_pass_both_ways()
     await server.close()
 
 
-async def test_a_host_that_is_not_here_is_an_error() -> None:
-    with pytest.raises(RuntimeError):
-        GrpcServer(service(), "203.0.113.1")
+async def test_it_leaves_nothing_behind() -> None:
+    server = GrpcServer(service())
+    await server.start()
+    place = Path(server.inner.path)
+    assert place.is_socket()
+    await server.close()
+    assert not place.parent.exists()
