@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,10 +48,11 @@ def family(identifier: int) -> int:
     return identifier // 10
 
 
-def load(client: QdrantClient, *, copies: int, prefix: str) -> None:
-    """One collection per metric; ``copies`` of every base with small noise; ids are base * 10 + copy."""
+def load(client: QdrantClient, *, copies: int, prefix: str, metrics: Iterable[str] = METRICS) -> None:
+    """One collection for each of ``metrics``; ``copies`` of every base with small noise; ids are base * 10 + copy."""
     rng = np.random.default_rng(RNG_SEED + copies)
-    for name, distance in METRICS.items():
+    for name in metrics:
+        distance = METRICS[name]
         collection = f"{prefix}_{name}"
         client.create_collection(
             collection, vectors_config=models.VectorParams(size=DIMENSION, distance=distance), timeout=30

@@ -1,0 +1,251 @@
+"""Every interceptable gRPC call, over collections of the real engine, through the proxy's own process: judged on raw messages.
+
+Both ways in which servers write vectors. The requests are those that are asked over REST, said in gRPC.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import pytest
+from qdrant_client import QdrantClient
+from qdrant_client import grpc as pb
+
+from support import planted, stack
+from support.embedded import start_embedded_grpc_process
+from support.grpc_asking import Pairs, Seen
+from support.grpc_stack import Asker
+from support.planted import Asked
+from support.said_in_grpc import Said, id_of, point_of, said
+from vecsieve.proxy.embedded.grpc_vectors import Encoding
+
+METRICS = ("cosine",)  # the others are those of any search
+OFF: Pairs = (("x-vecsieve-mode", "off"),)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The engine, and a proxy before it in each mode."""
+
+    engine: Asker
+    on: Asker
+    off: Asker
+    shadow: Asker
+
+
+@pytest.fixture(scope="module", params=list(Encoding))
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    with ExitStack() as opened:
+        url, rpc = opened.enter_context(start_embedded_grpc_process(encoding=request.param))
+        client = QdrantClient(url=url, timeout=30)
+        planted.load(client, copies=1, prefix="clean", metrics=METRICS)
+        planted.load(client, copies=planted.COPIES, prefix="copied", metrics=METRICS)
+        planted.load_named(client, "named")
+        client.close()
+        askers = {"engine": opened.enter_context(Asker(rpc))}
+        for mode in ("on", "off", "shadow"):
+            proxy, _ = opened.enter_context(stack.serve(url, "--grpc-upstream", rpc, "--mode", mode))
+            askers[mode] = opened.enter_context(Asker(proxy))
+        yield World(**askers)
+
+
+def call_of(asked: Asked) -> Said:
+    """The request in gRPC."""
+    _, _, collection, _, operation, *batch = asked.path.split("/")
+    body = json.loads(asked.body)
+    items = tuple(body["searches"]) if batch else (body,)
+    return said(operation, collection, items, is_batch=bool(batch))
+
+
+def identify(asked: Asked) -> str:
+    return f"{asked.path.split('/')[2]}-{asked.name}"
+
+
+def single(prefix: str) -> list[Asked]:
+    return [asked for metric in METRICS for asked in planted.requests(f"{prefix}_{metric}")]
+
+
+def batches(prefix: str) -> list[Asked]:
+    return [asked for metric in METRICS for asked in planted.batches(f"{prefix}_{metric}")]
+
+
+NAMED = list(planted.named_requests("named"))
+CLEAN, COPIED = [*single("clean"), *batches("clean")], single("copied")
+EVERYTHING = [*CLEAN, *COPIED, *batches("copied"), *NAMED]
+# The engine writes the vectors of a point in the order of a hash map, anew at every call: two direct answers differ too.
+SEVERAL_VECTORS = ("-true", "-two")
+
+
+def same(one: Seen, other: Seen, asked: Asked) -> bool:
+    """Message, metadata and status byte for byte; the points' values where the engine shuffles members itself."""
+    if not (asked in NAMED and asked.name.endswith(SEVERAL_VECTORS)):
+        return one == other
+    call = call_of(asked)
+    points = [
+        [[point_of(point) for point in points] for points in call.results(seen.messages[0])] for seen in (one, other)
+    ]
+    return points[0] == points[1] and (one.initial, one.trailing) == (other.initial, other.trailing)
+
+
+@pytest.mark.parametrize("asked", EVERYTHING, ids=identify)
+def test_in_off_and_shadow_and_by_override_the_answer_is_upstreams_own(world: World, asked: Asked) -> None:
+    call = call_of(asked)
+    direct = world.engine.ask(call)
+    assert direct.code is grpc.StatusCode.OK
+    for through in (world.off.ask(call), world.shadow.ask(call), world.on.ask(call, metadata=OFF)):
+        assert same(through, direct, asked)
+
+
+@pytest.mark.parametrize("asked", CLEAN, ids=identify)
+def test_in_on_an_answer_without_duplicates_is_upstreams_own_message(world: World, asked: Asked) -> None:
+    direct, through = world.engine.ask(call_of(asked)), world.on.ask(call_of(asked))
+    assert (through.code, through.messages) == (direct.code, direct.messages)
+    assert unreported(through.initial) == direct.initial
+    assert through.trailing == direct.trailing
+
+
+def unreported(metadata: Pairs) -> Pairs:
+    return tuple(pair for pair in metadata if pair[0] != "x-vecsieve")
+
+
+def widest(asked: Asked, limit: int = 240) -> Said:
+    body = json.loads(asked.body)
+    body.pop("top", None)
+    body["limit"] = limit
+    return call_of(Asked(asked.name, asked.path, json.dumps(body).encode(), limit, asked.results))
+
+
+def ranked(asker: Asker, call: Said) -> list[bytes]:
+    """The points of a search, as they are written."""
+    (reply,) = asker.ask(call).messages
+    return call.results(reply)[0]
+
+
+@pytest.mark.parametrize("asked", COPIED, ids=identify)
+def test_in_on_with_planted_copies_the_results_are_distinct_in_order_full_and_upstreams_own_bytes(
+    world: World, asked: Asked
+) -> None:
+    everyone = ranked(world.engine, widest(asked))
+    ranking = [int(id_of(point)) for point in everyone]
+    points = ranked(world.on, call_of(asked))
+    found = [int(id_of(point)) for point in points]
+    families = {planted.family(identifier) for identifier in ranking}
+    assert len(found) == min(asked.top_k, len(ranking))
+    assert len({planted.family(identifier) for identifier in found}) == min(asked.top_k, len(families))
+    assert found == sorted(found, key=ranking.index), "a subsequence of upstream's order"
+    assert found[0] == ranking[0], "the first result is upstream's first"
+    assert set(points) <= set(everyone), "each as upstream writes it for who asks so"
+
+
+@pytest.mark.parametrize("asked", NAMED, ids=identify)
+def test_named_sparse_and_multi_vectors_come_back_in_the_shape_the_client_asked_for(world: World, asked: Asked) -> None:
+    direct = {id_of(point): point_of(point) for point in ranked(world.engine, widest(asked, 90))}
+    through = ranked(world.on, call_of(asked))
+    assert len(through) == asked.top_k
+    assert [direct[id_of(point)] for point in through] == [point_of(point) for point in through]
+    assert next(iter(direct)) == id_of(through[0])
+
+
+@pytest.mark.parametrize("asked", batches("copied"), ids=identify)
+def test_batches_keep_their_count_and_order_and_leave_alone_what_is_not_ours(world: World, asked: Asked) -> None:
+    call = call_of(asked)
+    direct, through = (call.results(asker.ask(call).messages[0]) for asker in (world.engine, world.on))
+    assert [len(points) for points in through] == [len(points) for points in direct]
+    first = [planted.family(int(id_of(point))) for point in through[0]]
+    assert len(set(first)) == len(first)
+    if asked.name == "query-batch":
+        assert through[1] == direct[1]
+        assert through[3:] == direct[3:]
+
+
+def test_paging_in_steps_of_every_size_gives_one_sequence_without_repeats_or_gaps(world: World) -> None:
+    total = 40  # of 60 bases: pages that lie deeper cost selection more than they tell about gRPC
+    sequences = {step: paged(world.on, "copied_cosine", step, total) for step in (7, 20, total)}
+    reference = sequences[total]
+    ranking = paged(world.engine, "copied_cosine", 240, 240)
+    assert len({planted.family(identifier) for identifier in reference}) == len(reference) == total
+    assert reference == sorted(reference, key=ranking.index)
+    for step, sequence in sequences.items():
+        assert sequence == reference, f"in steps of {step}"
+
+
+def paged(asker: Asker, collection: str, step: int, total: int) -> list[int]:
+    found: list[int] = []
+    for offset in range(0, total, step):
+        item = {"query": planted.query_vector(9), "limit": min(step, total - offset), "offset": offset}
+        found += [int(id_of(point)) for point in ranked(asker, said("query", collection, (item,), is_batch=False))]
+    return found
+
+
+@pytest.mark.parametrize("prefix", ["clean", "copied"])
+def test_a_score_threshold_is_the_databases_to_apply(world: World, prefix: str) -> None:
+    item = {"query": planted.query_vector(1), "limit": 8, "score_threshold": 0.2}
+    call = said("query", f"{prefix}_cosine", (item,), is_batch=False)
+    everyone = ranked(world.engine, said("query", f"{prefix}_cosine", ({**item, "limit": 240},), is_batch=False))
+    through = ranked(world.on, call)
+    there = {planted.family(int(id_of(point))) for point in everyone}
+    found = {planted.family(int(id_of(point))) for point in through}
+    assert 0 < len(everyone) < 240
+    assert set(through) <= set(everyone)
+    assert len(found) == min(8, len(there))
+
+
+REFUSED = {
+    "no such collection": said("query", "ghost", ({"query": [0.0] * planted.DIMENSION, "limit": 5},), is_batch=False),
+    "another dimension": said("query", "clean_cosine", ({"query": [0.5, 0.5], "limit": 5},), is_batch=False),
+    "no such vector": said("query", "named", ({"query": [0.5, 0.5], "using": "ghost", "limit": 5},), is_batch=False),
+    "no such point": said("query", "clean_cosine", ({"query": 123456, "limit": 5},), is_batch=False),
+    "in a batch": said("search", "clean_cosine", ({"vector": [1.0], "limit": 3},), is_batch=True),
+    "nothing asked": Said("Query", b""),
+    "no message of this kind": Said("Query", b"\x08\x01"),
+    "no message at all": Said("Query", b"\xff\xff\xff"),
+    "no such method": Said("Nothing", b""),
+    "legacy, without a vector": Said("Search", b"\x0a\x0cclean_cosine\x20\x05"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_database_refuses_is_refused_in_its_own_words(world: World, name: str) -> None:
+    direct = world.engine.ask(REFUSED[name])
+    assert direct.code is not grpc.StatusCode.OK
+    for asker in (world.on, world.off, world.shadow):
+        assert asker.ask(REFUSED[name]) == direct
+
+
+def test_a_batch_of_nothing_and_searches_without_results_are_answered_as_directly(world: World) -> None:
+    empty = said("query", "clean_cosine", (), is_batch=True)
+    nowhere = {"must": [{"key": "nothing", "match": {"value": "here"}}]}
+    none = said(
+        "query", "clean_cosine", ({"query": planted.query_vector(1), "limit": 5, "filter": nowhere},), is_batch=False
+    )
+    for call in (empty, none):
+        assert world.on.ask(call).messages == world.engine.ask(call).messages
+
+
+def test_what_is_no_search_is_answered_as_directly(world: World) -> None:
+    calls: dict[str, tuple[bytes, Any]] = {
+        "/qdrant.Points/Count": (b"\x0a\x0cclean_cosine\x18\x01", pb.CountResponse),
+        "/qdrant.Points/Scroll": (b"\x0a\x0cclean_cosine", pb.ScrollResponse),
+        "/qdrant.Points/Get": (b"\x0a\x0cclean_cosine\x12\x02\x08\x0a", pb.GetResponse),
+        "/qdrant.Collections/List": (b"", pb.ListCollectionsResponse),
+    }
+    for method, (message, reply) in calls.items():
+        direct = world.engine.raw(method, message)
+        assert direct.code is grpc.StatusCode.OK
+        for asker in (world.on, world.off, world.shadow):
+            through = asker.raw(method, message)
+            # By value: the engine writes a payload in the order of a hash map.
+            assert untimed(through, reply) == untimed(direct, reply)
+
+
+def untimed(seen: Seen, reply: Any) -> tuple[object, ...]:
+    """All but the time it took."""
+    (message,) = seen.messages
+    read = reply.FromString(message)
+    read.ClearField("time")
+    return read, seen.code, seen.initial, seen.trailing

@@ -1,0 +1,306 @@
+"""Every road through the data plane over gRPC, in one process: overrides, policies, modes, and what is counted of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import pytest
+from qdrant_client import grpc as pb
+
+from support.faultup import FaultyUpstream, raw_exchange
+from support.grpc_asking import Pairs, ask
+from support.grpc_raw import framed, raw_call
+from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
+from support.running import Running, running
+from support.scripted_grpc import (
+    INITIAL,
+    TRAILING,
+    UPSERT,
+    before,
+    ids,
+    in_front,
+    messages,
+    parsed,
+    query,
+    scripted,
+    search,
+    upsert,
+    widened,
+)
+from support.scripted_qdrant import honest as honest_rest
+from support.scripted_qdrant import request as rest_request
+from support.scripted_qdrant import scripted as scripted_rest
+from support.scripted_qdrant import search as rest_search
+from vecsieve.config.schema import Settings
+
+CANARY = "s3cret-canary"
+
+
+async def test_mode_off_sends_the_clients_message_and_adds_no_metadata() -> None:
+    async with in_front(mode="off") as (database, proxy):
+        direct = await query(database.port, metadata=(("api-key", "k"), ("x-bin", b"\xff")))
+        through = await query(proxy.port, metadata=(("api-key", "k"), ("x-bin", b"\xff")))
+        assert through == direct
+        first, second = database.calls
+        assert second.messages == first.messages == [search()]
+        assert second.own_metadata() == first.own_metadata()
+        assert proxy.count("bypass_total", backend="qdrant", reason="disabled") == 1
+
+
+async def test_shadow_answers_with_upstreams_own_and_measures_behind_it() -> None:
+    async with in_front(mode="shadow") as (database, proxy):
+        metadata: Pairs = (("api-key", "k"), ("x-many", "1"), ("x-many", "2"))
+        direct = await query(database.port, metadata=metadata)
+        assert await query(proxy.port, metadata=metadata) == direct
+        measured = await database.next_call(3)
+        for _ in range(200):
+            if proxy.count("searches_total", backend="qdrant", outcome="shadow"):
+                break
+            await asyncio.sleep(0.01)
+        assert proxy.count("searches_total", backend="qdrant", outcome="shadow") == 1
+        assert proxy.count("shadow_divergence_total", backend="qdrant", kind="ids") == 1
+        assert measured.messages == widened(database)
+        assert measured.own_metadata() == database.calls[0].own_metadata(), "asked as the client, whose call is over"
+
+
+async def test_shadow_measures_the_share_it_was_told() -> None:
+    async with in_front(mode="shadow", shadow={"sample": 0.25}) as (database, proxy):
+        for _ in range(8):
+            await query(proxy.port)
+        await database.next_call(10)
+        await asyncio.sleep(0.05)
+        assert len(widened(database)) == 2
+        assert proxy.count("bypass_total", backend="qdrant", reason="shadow_not_sampled") == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("mode", "off", [0, 1, 2]),
+        ("distance-threshold", "0.15", [0, 2, 3]),
+        ("distance-threshold", "0", [0, 2, 3]),
+        ("relative-threshold", "0.2", [0, 2, 3]),
+        ("linkage", "single", [0, 2, 3]),
+        ("mmr-lambda", "1", [0, 2, 3]),
+        ("representative", "rank", [0, 2, 3]),
+        ("order", "backend", [0, 2, 3]),
+        ("fetch-k", "8", [0, 2, 3]),
+    ],
+)
+async def test_an_override_holds_for_its_call_and_never_reaches_upstream(
+    name: str, value: str, expected: list[int]
+) -> None:
+    async with in_front() as (database, proxy):
+        assert ids(await query(proxy.port, metadata=((f"x-vecsieve-{name}", value), ("x-own", "1")))) == expected
+        assert [call.own_metadata() for call in database.calls] == [(("x-own", "1"),)]
+        assert ids(await query(proxy.port)) == [0, 2, 3], "the next call has the settings' policy"
+        assert proxy.count("overrides_total", header=name.replace("-", "_")) == 1
+
+
+async def test_fetch_k_is_the_number_that_is_fetched() -> None:
+    async with in_front() as (database, proxy):
+        await query(proxy.port, metadata=(("x-vecsieve-fetch-k", "17"),))
+        assert parsed(messages(database)[0]).limit == 17
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        (("x-vecsieve-mode", CANARY),),
+        (("x-vecsieve-distance-threshold", CANARY),),
+        (("x-vecsieve-mmr-lambda", "1.5"),),
+        ((f"x-vecsieve-{CANARY}", "1"),),
+        (("x-vecsieve-mode-bin", CANARY.encode()),),
+        (("x-vecsieve-linkage", "single"), ("x-vecsieve-linkage", "single")),
+    ],
+)
+async def test_a_bad_override_is_an_invalid_argument_that_repeats_nothing(metadata: Pairs) -> None:
+    async with in_front() as (database, proxy):
+        refused = await query(proxy.port, metadata=metadata)
+        assert refused.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert refused.trailing == (("x-vecsieve-origin", "proxy"),)
+        assert CANARY not in repr(refused)
+        assert refused.details
+        assert not database.calls
+        assert proxy.count("local_errors_total", backend="qdrant", kind="bad_request") == 1
+
+
+async def test_a_forbidden_override_is_refused() -> None:
+    async with in_front(overrides={"mode": False}) as (database, proxy):
+        refused = await query(proxy.port, metadata=(("x-vecsieve-mode", "off"),))
+        assert refused.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert not database.calls
+
+
+@pytest.mark.parametrize("method", [UPSERT, "/no.Such/Method"])
+async def test_overrides_on_other_calls_are_stripped_and_change_nothing(method: str) -> None:
+    async with (
+        grpc_upstream(Upsert=echo, Method=echo) as database,
+        before(database.address) as proxy,
+    ):
+        metadata: Pairs = (("x-vecsieve-mode", "nonsense"), ("x-own", "1"))
+        seen = await ask(f"127.0.0.1:{proxy.port}", "unary_unary", (upsert(1),), method=method, metadata=metadata)
+        assert seen.messages == (upsert(1),)
+        assert database.calls[0].own_metadata() == (("x-own", "1"),)
+
+
+MMR = pb.Query(
+    nearest_with_mmr=pb.NearestInputWithMmr(
+        nearest=pb.VectorInput(dense=pb.DenseVector(data=[1.0] * 4)), mmr=pb.Mmr(diversity=0.5)
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (search() + b"\xff", "unsupported_field"),
+        (search() + b"\xfa\x7f\x01x", "unsupported_field"),
+        (search(1), "single_result"),
+        (search(query=MMR), "ordering_chosen"),
+        (search(query=None), "ordering_chosen"),
+        (search() + b"\x40\x05", "ambiguous_field"),
+        (search(500), "window_too_large"),
+    ],
+)
+async def test_what_is_left_alone_reaches_upstream_byte_for_byte_and_says_why(message: bytes, reason: str) -> None:
+    async with grpc_upstream(Query=echo) as database, before(database.address) as proxy:
+        assert (await query(proxy.port, message)).messages == (message,)
+        assert messages(database) == [message]
+        assert proxy.count("bypass_total", backend="qdrant", reason=reason) == 1
+
+
+async def test_policies_go_by_the_collection_in_the_message_and_a_reload_replaces_them() -> None:
+    rules = ({"collection": "c", "policy": {"mode": "off"}},)
+    async with in_front(rules=rules) as (_, proxy):
+        assert ids(await query(proxy.port)) == [0, 1, 2]
+        assert ids(await query(proxy.port, search(collection="d"))) == [0, 2, 3]
+        proxy.process.reload(Settings.model_validate({"grpc": {"upstream": "127.0.0.1:1"}}))
+        assert ids(await query(proxy.port)) == [0, 2, 3]
+
+
+async def test_searches_are_explained_where_that_is_wanted() -> None:
+    async with in_front(explain={"keep": 1}) as (_, proxy):
+        for _ in range(2):
+            await query(proxy.port)
+        (record,) = json.loads(proxy.process.recent.as_json())["records"]
+        assert (record["operation"], record["collection"], record["number"]) == ("query", "c", 2)
+        assert [kept["id"] for kept in record["kept"]] == [0, 2, 3]
+        copies = [(each["id"], each["copy"]["of"]) for each in record["left_out"] if each["copy"]]
+        assert copies == [(1, 0), (4, 3), (6, 2), (7, 5)]
+
+
+def counted(proxy: Running) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every counter that says how many, and every histogram's number of observations."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for metric in proxy.registry.collect()
+        for sample in metric.samples
+        if sample.name.endswith(("_total", "_count")) and "bytes" not in sample.name and sample.value
+    }
+
+
+@pytest.mark.parametrize("settings", [{}, {"mode": "off"}, {"mode": "shadow"}])
+async def test_a_search_counts_as_it_does_over_http(settings: dict[str, Any]) -> None:
+    async def honestly(talk: Any, received: Any) -> bool:
+        await talk.send(honest_rest(received))
+        return True
+
+    async with (
+        FaultyUpstream(scripted_rest(honestly)) as rest,
+        grpc_upstream(Query=scripted()) as database,
+        running(rest.url, **settings) as over_http,
+        before(database.address, **settings) as over_grpc,
+    ):
+        await raw_exchange(over_http.port, rest_request(rest_search()))
+        await query(over_grpc.port)
+        await asyncio.sleep(0.1)
+        assert counted(over_grpc) == counted(over_http)
+        (one,), (other,) = over_http.log, over_grpc.log
+        assert (one.method, one.operation, one.outcome, one.origin, one.status) == (
+            other.method,
+            other.operation,
+            other.outcome,
+            other.origin,
+            other.status,
+        )
+        assert (one.report is None) is (other.report is None)
+        if one.report is not None and other.report is not None:
+            for mine, its in zip(one.report.figures, other.report.figures, strict=True):
+                assert replace(mine, score_loss=0) == replace(its, score_loss=0)
+                assert mine.score_loss == pytest.approx(its.score_loss, rel=1e-5), "a float in gRPC, a decimal in JSON"
+
+
+@pytest.mark.parametrize(("code", "kind"), [(grpc.StatusCode.INTERNAL, "5xx"), (grpc.StatusCode.UNAVAILABLE, "5xx")])
+async def test_a_server_error_of_the_database_is_counted_as_its_own(code: grpc.StatusCode, kind: str) -> None:
+    script = ending(code, "oops", trailing=(("x-why-bin", b"\x01"),))
+    async with grpc_upstream(Query=script) as database, before(database.address) as proxy:
+        direct = await query(database.port)
+        assert await query(proxy.port) == direct
+        assert proxy.count("upstream_errors_total", backend="qdrant", kind=kind) == 2, "widened, and replayed"
+        for attempt in ("overfetch", "replay"):
+            assert proxy.count("upstream_request_duration_seconds_count", backend="qdrant", attempt=attempt) == 1
+        assert [entry.status for entry in proxy.log] == [{"INTERNAL": 500, "UNAVAILABLE": 503}[code.name]]
+        assert proxy.count("local_errors_total", backend="qdrant", kind="no_upstream") == 0
+
+
+@pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])
+@pytest.mark.parametrize("mode", ["on", "off"])
+async def test_a_refusal_of_a_search_is_the_databases_own_whatever_its_code(code: grpc.StatusCode, mode: str) -> None:
+    trailing: Pairs = (("grpc-status-details-bin", b"\x08\x05\x12\x02hi"), ("retry-after", "3"), ("c", "1"), ("c", "2"))
+    script = ending(code, "grüße 漢字 100% ☃", initial=INITIAL, trailing=trailing)
+    async with grpc_upstream(Query=script) as database, before(database.address, mode=mode) as proxy:
+        assert await query(proxy.port) == await query(database.port)
+
+
+async def test_every_call_is_logged_once_without_what_the_client_sent(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with grpc_upstream(Query=scripted(), Upsert=echo) as database, before(database.address) as proxy:
+        key: Pairs = (("api-key", CANARY),)
+        await query(proxy.port, search(collection=CANARY), metadata=key)
+        for method in (UPSERT, f"/{CANARY}/Upsert"):
+            await ask(f"127.0.0.1:{proxy.port}", "unary_unary", (b"w" + CANARY.encode(),), method=method, metadata=key)
+        assert [(entry.operation.value, entry.outcome.value, entry.status) for entry in proxy.log] == [
+            ("query", "dedup", 200),
+            ("other", "passthrough", 200),
+            ("other", "passthrough", 200),
+        ]
+        assert [entry.request_bytes for entry in proxy.log][1:] == [1 + len(CANARY)] * 2
+        assert [entry.response_bytes for entry in proxy.log][1:] == [1 + len(CANARY)] * 2
+        assert CANARY not in repr(proxy.log)
+        assert CANARY not in caplog.text
+
+
+async def test_a_call_without_a_message_is_the_databases_to_refuse() -> None:
+    async def refuse(call: Arrived, context: Context) -> None:
+        await call.read(context)
+        await context.abort(grpc.StatusCode.INTERNAL, "Missing request message.")
+
+    async with grpc_upstream(Query=refuse) as database, before(database.address) as proxy:
+        seen = [
+            await ask(f"127.0.0.1:{port}", "stream_unary", (), method="/qdrant.Points/Query")
+            for port in (database.port, proxy.port)
+        ]
+        assert seen[1] == seen[0]
+        assert seen[0].details == "Missing request message."
+        assert [call.messages for call in database.calls] == [[], []]
+
+
+async def test_metadata_that_cannot_be_passed_on_is_refused_once_and_nothing_is_sent() -> None:
+    async with in_front() as (database, proxy):
+        reply = await raw_call(proxy.port, [(b"x-own", "grüße".encode())], framed(search()))
+        assert reply.last(b"grpc-status") == b"3"
+        assert not database.calls
+
+
+async def test_a_port_of_its_own_answers_as_the_main_one() -> None:
+    async with in_front(grpc={"listen": "127.0.0.1:0"}) as (_, proxy):
+        assert proxy.grpc_port not in {0, proxy.port}
+        for port in (proxy.port, proxy.grpc_port):
+            through = await query(port)
+            assert (ids(through), through.trailing) == ([0, 2, 3], TRAILING)
