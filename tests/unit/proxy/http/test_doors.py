@@ -37,3 +37,10 @@ def test_each_index_has_its_port_on_the_same_interface_in_the_order_of_the_numbe
 def test_what_only_pinecone_has_opens_nothing_for_another_backend() -> None:
     own = {"index_ports": PORTS, "index_host": "docs.example.com"}
     assert doors(backend="qdrant", pinecone=own) == (Door("127.0.0.1", 6343),)
+
+
+def test_milvus_speaks_grpc_where_it_speaks_http() -> None:
+    [door] = doors(backend="milvus", upstream={"url": "http://10.0.0.1:19530"})
+    assert door.grpc == Origin("http", "10.0.0.1:19530")
+    apart = {"upstream": "10.0.0.1:19531", "listen": "127.0.0.1:6344"}
+    assert {door.grpc for door in doors(backend="milvus", grpc=apart)} == {Origin("http", "10.0.0.1:19531")}
