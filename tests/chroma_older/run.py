@@ -46,7 +46,9 @@ def server(python: Path, folder: str) -> Iterator[str]:
         port = probe.getsockname()[1]
     command = [str(python.with_name("chroma")), "run", "--host", "127.0.0.1", "--port", str(port), "--path", folder]
     environment = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # In the folder: it writes a log into wherever it is.
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, env=environment, cwd=folder, stdout=quiet, stderr=quiet)
     url = f"http://127.0.0.1:{port}"
     try:
         until = time.monotonic() + 60
