@@ -1,0 +1,185 @@
+"""Milvus's own client against the real Milvus Lite: directly and through the proxy, on one port as Milvus has it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from support import milvus_server as milvus
+from support.milvus_server import NEEDS_MILVUS, SPACES, TOP_K, connected, near
+from support.stack import exchange, serve
+
+pytestmark = NEEDS_MILVUS
+
+BACKEND = ("--backend", "milvus")
+FIELDS: list[list[str]] = [[], ["text"], ["vec"], ["text", "vec"], ["*"], ["tag"], ["text", "tag", "id"], ["nobody"]]
+
+
+@pytest.fixture(scope="module")
+def direct() -> Iterator[str]:
+    with milvus.planted() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def on(direct: str) -> Iterator[tuple[str, str]]:
+    with serve(direct, *BACKEND, "--mode", "on") as urls:
+        yield urls
+
+
+@pytest.fixture(scope="module", params=["off", "shadow"])
+def silent(request: pytest.FixtureRequest, direct: str) -> Iterator[str]:
+    with serve(direct, *BACKEND, "--mode", request.param) as (url, _):
+        yield url
+
+
+def told(url: str, name: str, *seeds: int, **asked: Any) -> list[list[dict[str, Any]]]:
+    """A search's hits as plain data."""
+    asked.setdefault("limit", TOP_K)
+    found = connected(url).search(name, [near(seed) for seed in seeds or (1,)], **asked)
+    return [[dict(hit) for hit in hits] for hits in found]
+
+
+def bases(hits: list[dict[str, Any]]) -> set[int]:
+    return {hit["id"] // 10 for hit in hits}
+
+
+def counted(admin: str, name: str, label: str) -> float:
+    text = exchange(admin, "GET", "/metrics").body.decode()
+    lines = [line for line in text.splitlines() if line.startswith(f"vecsieve_{name}") and label in line]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+@pytest.mark.parametrize("name", ["clean_L2", "copied_COSINE", "copied_IP"])
+@pytest.mark.parametrize("fields", FIELDS, ids=lambda fields: "+".join(fields) or "nothing")
+def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(
+    direct: str, silent: str, name: str, fields: list[str]
+) -> None:
+    wanted = {"output_fields": fields}
+    assert told(silent, name, 1, 2, 3, **wanted) == told(direct, name, 1, 2, 3, **wanted)
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("fields", FIELDS, ids=lambda fields: "+".join(fields) or "nothing")
+def test_in_mode_on_clean_data_is_as_directly_whatever_is_asked_for(
+    direct: str, on: tuple[str, str], space: str, fields: list[str]
+) -> None:
+    before = counted(on[1], "searches_total", 'outcome="dedup"')
+    wanted = {"output_fields": fields}
+    assert told(on[0], f"clean_{space}", 1, 2, **wanted) == told(direct, f"clean_{space}", 1, 2, **wanted)
+    assert counted(on[1], "searches_total", 'outcome="dedup"') == before + 1
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("fields", FIELDS, ids=lambda fields: "+".join(fields) or "nothing")
+def test_in_mode_on_copied_data_is_distinct_in_order_and_full_with_the_fields_that_were_asked_for(
+    direct: str, on: tuple[str, str], space: str, fields: list[str]
+) -> None:
+    name, wanted = f"copied_{space}", {"output_fields": fields}
+    everything = told(direct, name, 1, 2, 3, limit=milvus.BASES * milvus.COPIES, **wanted)
+    answer = told(on[0], name, 1, 2, 3, **wanted)
+    for own, page in zip(everything, answer, strict=True):
+        assert len(bases(own[:TOP_K])) < TOP_K, "the copies stand side by side"
+        assert len(bases(page)) == len(page) == TOP_K
+        assert page == [hit for hit in own if hit in page], "every field as asked directly, in that order"
+        assert page[0] == own[0]
+
+
+def test_pages_never_repeat_and_never_skip(on: tuple[str, str]) -> None:
+    pages = [told(on[0], "copied_COSINE", 4, limit=4, offset=offset, output_fields=["text"])[0] for offset in (0, 4, 8)]
+    assert [len(page) for page in pages] == [4, 4, 4]
+    assert len(set().union(*map(bases, pages))) == 12
+
+
+def test_a_hybrid_search_keeps_its_scores_and_loses_its_copies(direct: str, on: tuple[str, str]) -> None:
+    pymilvus = import_module("pymilvus")
+
+    def asked(url: str, limit: int) -> list[dict[str, Any]]:
+        parts = [
+            pymilvus.AnnSearchRequest([near(5)], field, {"metric_type": "COSINE"}, limit=40)
+            for field in ("vec", "other")
+        ]
+        found = connected(url).hybrid_search(
+            "twofold", parts, pymilvus.RRFRanker(), limit=limit, output_fields=["text"]
+        )
+        return [dict(hit) for hit in found[0]]
+
+    page, everything = asked(on[0], 6), asked(direct, 80)
+    assert len(bases(page)) == len(page) == 6
+    assert len(bases(everything[:6])) < 6
+    assert page == [hit for hit in everything if hit in page]
+
+
+def test_the_named_one_of_two_vector_fields_is_compared(direct: str, on: tuple[str, str]) -> None:
+    page = told(on[0], "twofold", 2, anns_field="other", output_fields=["text"])[0]
+    own = told(direct, "twofold", 2, anns_field="other", output_fields=["text"], limit=96)[0]
+    assert len(bases(page)) == TOP_K
+    assert page == [hit for hit in own if hit in page]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"group_by_field": "base"},
+        {"search_params": {"params": {"radius": 0.1, "range_filter": 0.9}}},
+        {"limit": 1},
+        {"filter": "base < 3"},
+    ],
+    ids=["groups", "range", "one", "filter"],
+)
+def test_what_is_left_alone_is_as_directly(direct: str, on: tuple[str, str], asked: dict[str, Any]) -> None:
+    wanted = {"output_fields": ["text"], **asked}
+    name = "clean_COSINE" if "filter" in asked else "copied_COSINE"
+    assert told(on[0], name, **wanted) == told(direct, name, **wanted)
+
+
+def test_an_iterator_reads_every_row_once(on: tuple[str, str]) -> None:
+    walk = connected(on[0]).search_iterator(
+        "copied_COSINE", [near(1)], batch_size=20, limit=90, output_fields=["text"], search_params={"params": {}}
+    )
+    seen: list[int] = []
+    for _ in range(12):  # an iterator that never ends would be a find, not a hang
+        batch = walk.next()
+        if not batch:
+            break
+        seen += [hit["id"] for hit in batch]
+    walk.close()
+    assert len(seen) == len(set(seen)) == 90
+
+
+def test_errors_are_the_servers_own(direct: str, on: tuple[str, str]) -> None:
+    def refused(url: str) -> str:
+        with pytest.raises(import_module("pymilvus").MilvusException) as caught:
+            told(url, "no_such_collection")
+        return str(caught.value)
+
+    assert refused(on[0]) == refused(direct)
+
+
+def test_what_a_collection_is_like_is_asked_once_and_not_for_every_search(on: tuple[str, str]) -> None:
+    told(on[0], "clean_L2")
+    before = counted(on[1], "upstream_request_duration_seconds_count", 'attempt="lookup"')
+    for seed in range(5):
+        told(on[0], "clean_L2", seed)
+    assert counted(on[1], "upstream_request_duration_seconds_count", 'attempt="lookup"') == before
+
+
+def test_writes_arrive_once_and_are_read_back(direct: str, on: tuple[str, str]) -> None:
+    client = connected(on[0])
+    row = {**milvus.rows(1, second=False)[0], "id": 999_999}
+    assert client.insert("clean_L2", [row])["insert_count"] == 1
+    assert connected(direct).get("clean_L2", 999_999)[0]["text"] == row["text"]
+    client.delete("clean_L2", ids=[999_999])
+    assert connected(direct).get("clean_L2", 999_999) == []
+
+
+@pytest.mark.deep
+def test_an_idle_client_that_pings_every_ten_seconds_is_not_sent_away(on: tuple[str, str]) -> None:
+    """A default gRPC server ends such a connection after 131 s (GOAWAY, too_many_pings); here 160 s change nothing."""
+    told(on[0], "clean_COSINE")
+    time.sleep(160)
+    assert told(on[0], "clean_COSINE")[0]

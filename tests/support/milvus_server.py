@@ -1,0 +1,102 @@
+"""A real Milvus for tests, Milvus Lite in a thread, with planted collections; and the official client.
+
+Both packages are loaded late: they may not be there, and pandas, pyarrow and faiss come with them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+BASES, COPIES, DIMENSION, TOP_K = 24, 4, 32, 8
+SEED = 20
+SPACES = ("COSINE", "IP", "L2")
+
+NEEDS_MILVUS = pytest.mark.skipif(
+    find_spec("pymilvus") is None or find_spec("milvus_lite") is None,
+    reason="needs the packages pymilvus and milvus-lite",
+)
+
+
+@contextmanager
+def planted() -> Iterator[str]:
+    """The URL of a server with a clean and a copied collection for each metric, the copied ones of two vector fields."""
+    serve = import_module("milvus_lite.adapter.grpc.server").start_server_in_thread
+    with tempfile.TemporaryDirectory() as folder:
+        server, database, port = serve(folder)
+        url = f"http://127.0.0.1:{port}"
+        try:
+            for space in SPACES:
+                create(url, f"clean_{space}", space, copies=1)
+                create(url, f"copied_{space}", space, copies=COPIES)
+            create(url, "twofold", "COSINE", copies=COPIES, second=True)
+            yield url
+        finally:
+            connected(url).close()
+            server.stop(grace=0).wait()
+            database.close()
+
+
+def create(url: str, name: str, space: str, *, copies: int, second: bool = False) -> None:
+    """Make a collection and fill it."""
+    client, kinds = connected(url), import_module("pymilvus").DataType
+    schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
+    schema.add_field("id", kinds.INT64, is_primary=True)
+    schema.add_field("vec", kinds.FLOAT_VECTOR, dim=DIMENSION)
+    schema.add_field("text", kinds.VARCHAR, max_length=500)
+    schema.add_field("base", kinds.INT64)
+    index = client.prepare_index_params()
+    index.add_index("vec", metric_type=space, index_type="FLAT")
+    if second:
+        schema.add_field("other", kinds.FLOAT_VECTOR, dim=DIMENSION)
+        index.add_index("other", metric_type=space, index_type="FLAT")
+    client.create_collection(name, schema=schema, index_params=index)
+    client.insert(name, rows(copies, second=second))
+
+
+def rows(copies: int, *, second: bool) -> list[dict[str, Any]]:
+    """Every base so many times, almost the same each time; its text in the same words."""
+    rng, words = np.random.default_rng(SEED + copies), np.random.default_rng(SEED)
+    made: list[dict[str, Any]] = []
+    for base, vector in enumerate(bases()):
+        text = " ".join("".join(chr(97 + letter) for letter in words.integers(0, 26, size=7)) for _ in range(9))
+        for copy in range(copies):
+            row: dict[str, Any] = {"id": base * 10 + copy, "text": f"é {text}", "base": base, "tag": f"t{copy}"}
+            row["vec"] = floats(vector + rng.normal(scale=0.002, size=DIMENSION))
+            if second:
+                row["other"] = floats(-vector + rng.normal(scale=0.002, size=DIMENSION))
+            made.append(row)
+    return made
+
+
+def bases() -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(BASES, DIMENSION) unit vectors, each almost at right angles to the others: no policy takes two for copies."""
+    rng = np.random.default_rng(SEED)
+    square, _ = np.linalg.qr(rng.normal(size=(DIMENSION, BASES)))
+    raw = square.T + rng.normal(scale=0.01, size=(BASES, DIMENSION))
+    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
+
+
+def near(seed: int) -> list[float]:
+    """A query near several bases, and less near each of the others in turn."""
+    weights = np.random.default_rng(seed).permutation(np.geomspace(1.0, 0.1, BASES))
+    return floats(weights @ bases())
+
+
+def floats(values: Any) -> list[float]:
+    """As float32: what the server keeps."""
+    return [float(value) for value in values.astype(np.float32)]
+
+
+@cache
+def connected(url: str) -> Any:
+    """The official client, one for each URL."""
+    return import_module("pymilvus").MilvusClient(uri=url, timeout=20)
