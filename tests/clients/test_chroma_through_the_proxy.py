@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support import chroma_server as chroma
@@ -154,6 +155,23 @@ def test_records_without_a_text_are_told_apart_by_their_vectors(on: tuple[str, s
     page = told(on[0], "copied-l2", query_embeddings=[chroma.floats(chroma.bases()[3])], n_results=4)
     assert page["documents"][0][0] is None
     assert len({family(one) for one in page["ids"][0]}) == 4
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_an_approximate_index_answers_as_directly_while_no_more_is_asked_for_than_it_looks_at_anyway(
+    direct: str, on: tuple[str, str], space: str
+) -> None:
+    """3,000 vectors without structure, the index's worst case; ``ef_search`` is 100, and so is what may be asked for."""
+    rng, name = np.random.default_rng(5), f"many-{space}"
+    chroma.create(direct, name, space)
+    vectors = [chroma.floats(row) for row in rng.normal(size=(3000, 48))]
+    for start in range(0, len(vectors), 1000):
+        ids = [f"r{row}" for row in range(start, start + 1000)]
+        chroma.add(direct, name, {"ids": ids, "embeddings": vectors[start : start + 1000]})
+    for n_results in (5, 10, 40):
+        queries = [chroma.floats(row) for row in rng.normal(size=(10, 48))]
+        wanted = {"query_embeddings": queries, "n_results": n_results, "include": ["distances"]}
+        assert told(on[0], name, **wanted) == told(direct, name, **wanted)
 
 
 def test_more_than_there_is_gives_all_there_is(direct: str, on: tuple[str, str]) -> None:
