@@ -40,6 +40,15 @@ class Malformed(Exception):  # noqa: N818 - names the reply, as the contract doe
     """A successful reply whose bytes cannot be read with certainty. The message says what was seen and where."""
 
 
+class Declined(Malformed):
+    """A reply that only the transport calls a success: the backend's own refusal. ``words``: what it says, for the dialect."""
+
+    def __init__(self, code: int, words: bytes) -> None:
+        super().__init__(f"upstream answers with code {code}")
+        self.code = code
+        self.words = words
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHead:
     """What is known of a request before its body is read. A gRPC method's head has its path, and the method POST.

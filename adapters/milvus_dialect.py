@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 from vecsieve.adapters.contract import NativeAnswer
 
+# As 2.3.5 words it for a topk of 16,385: "top k should be in range [1, 16384], but got 16385".
+_RANGE = re.compile(rb"top ?k[^,]*, top ?k should be in range \[1, (\d{1,9})\]")
 _UNEXPECTED = 65535  # what the server gives errors that have no code of their own
 
 
@@ -19,8 +22,9 @@ class MilvusDialect:
         return NativeAnswer(status=status, content_type="application/json; charset=utf-8", body=body)
 
     def refused_limit(self, status: int, body: bytes) -> int | None:
-        """None: a limit that is too large is refused by a success; it is never asked for."""
-        return None
+        """The largest topk, where the words name it: 16,384 by default, less on some plans of the managed service."""
+        found = _RANGE.search(body)
+        return None if found is None else int(found[1])
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """False: such a refusal is a success as well."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Malformed, Needs, Pool
+from vecsieve.adapters.contract import Declined, Malformed, Needs, Pool
 from vecsieve.adapters.json_floats import decode_matrix
 from vecsieve.adapters.json_kept import Edit, edited, kept_inside
 from vecsieve.adapters.json_spans import Members, Span, cuts, elements, members, whole, without_surrogates
@@ -74,8 +74,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
     text = without_surrogates(source.text)
     root = members(text, whole(text))
-    if "code" not in root or _cut(text, root, "code") != _SUCCESS[request.version]:
-        raise ValueError("upstream does not say that it succeeded")
+    _check_code(request, text, root)
     if "data" not in root or text[root["data"].value : root["data"].value + 1] != b"[":
         raise ValueError("no list of rows")
     array = root["data"].value, root["data"].end
@@ -96,6 +95,16 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
         unusable=unusable,
     )
     return pool, document
+
+
+def _check_code(request: Document, text: bytes, root: Members) -> None:
+    """Raises Declined where another code than success is said, ValueError where none is."""
+    code = b"" if "code" not in root else text[root["code"].value : root["code"].end]
+    if not code.isdigit():
+        raise ValueError("no code")
+    if code != _SUCCESS[request.version]:
+        said = root.get("message")
+        raise Declined(int(code[:9]), b"" if said is None else text[said.value : said.end])
 
 
 def _counts(text: bytes, root: Members, rows: int) -> Span | None:
@@ -137,7 +146,3 @@ def _fields(source: Shortened, row: Members, names: Sequence[str]) -> tuple[byte
     """The raw JSON of each wanted field, None where absent."""
     found = (row.get(name) for name in names)
     return tuple(None if member is None else source.cut(member.value, member.end) for member in found)
-
-
-def _cut(text: bytes, found: Members, name: str) -> bytes:
-    return text[found[name].value : found[name].end]
