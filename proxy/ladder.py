@@ -12,7 +12,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from vecsieve.adapters.contract import Dialect, Operation, Reason, SearchCall, Unsupported
+from vecsieve.adapters.contract import Declined, Dialect, Operation, Reason, SearchCall, Unsupported
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker
 from vecsieve.proxy.egress import Egress
@@ -143,6 +143,11 @@ class Ladder:
             look = self._around.looking.of(exchange, seen)
             body = await self._searcher.improve(attempt, fetch, cap=cap, look=look)
             self._around.appetite.saw(attempt, cap=cap)
+        except Declined as declined:
+            limit = self._dialect.refused_limit(0, declined.words)
+            if limit is not None:
+                self._around.learned.refused(exchange.operation, limit)
+            raise Rejected(FailOpen.OVERFETCH_STATUS) from declined
         except Passed:
             report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
             return exchange.refusal(), report
