@@ -101,7 +101,9 @@ class Ladder:
         return response, report
 
     async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
-        """Run the pipeline for its figures alone; nothing of it reaches a client. None when nothing stood."""
+        """Run the pipeline for its figures alone; nothing of it reaches a client. None when nothing stood, or nothing was sent."""
+        if not self._around.breaker.allow():
+            return None
         answered = await self._climb(exchange, attempt, Seen(), Outcome.SHADOW)
         return None if answered is None else answered[1]
 
@@ -195,7 +197,7 @@ class Ladder:
         if lost.reason is FailOpen.TOO_LARGE:
             # The client's own limit may fit where five times as many do not.
             self._around.learned.refused(operation, None)
-        elif lost.reason is FailOpen.MALFORMED:
+        if lost.reason in {FailOpen.TOO_LARGE, FailOpen.MALFORMED}:
             self._around.breaker.succeeded()  # it answered
         else:
             self._around.breaker.failed()
@@ -204,6 +206,7 @@ class Ladder:
         """What an answer that is no success means for this attempt, and for later ones."""
         self._received(seen, refused.words)
         if refused.is_quota and attempt.reply is None:
+            self._around.breaker.succeeded()  # it answered
             seen.reason = FailOpen.OVERFETCH_STATUS
             return Passed()  # asking again with the original would burn the client's quota twice
         seen.is_declined = self._is_declined(operation, refused)

@@ -1,0 +1,245 @@
+"""The rungs around one search, on a transport that is a script: which one answers, what is learned, what is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from support.toy_backend import OPERATION, families_of
+from support.toy_exchange import (
+    OWN,
+    SERVER_ERROR,
+    TOO_MANY,
+    ToyAnswer,
+    ToyExchange,
+    Toys,
+    policy,
+    refused,
+    toys,
+)
+from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.proxy.breaker import CONSECUTIVE, OPEN_SECONDS
+from vecsieve.proxy.exchange import Lost
+from vecsieve.proxy.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome
+from vecsieve.proxy.report import Report
+from vecsieve.proxy.search import Attempt
+
+
+def prepared(around: Toys, exchange: ToyExchange) -> Attempt:
+    attempt = around.ladder.prepare(exchange)
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+async def answered(around: Toys, exchange: ToyExchange) -> tuple[ToyAnswer, Report]:
+    return await around.ladder.answer(exchange, prepared(around, exchange))
+
+
+async def test_the_first_rung_is_the_distinct_answer_and_nothing_else_is_sent() -> None:
+    around, exchange = toys(), ToyExchange()
+    answer, report = await answered(around, exchange)
+    assert families_of(answer.body) == [[0, 1, 2, 3]]
+    assert answer.report is report
+    assert (report.outcome, report.fail_open) == (Outcome.DEDUP, None)
+    assert report.collapsed == 3
+    assert [json.loads(body) for body, _ in exchange.sent] == [[24]]
+    assert exchange.originals == []
+    assert around.count("upstream_request_duration_seconds_count", backend="qdrant", attempt="overfetch") == 1
+    received = len(json.dumps(exchange.upstream.rankings).encode())
+    assert around.count("upstream_response_bytes_total", backend="qdrant") == received
+    assert report.overfetch_bytes == received
+
+
+async def test_a_reply_that_cannot_be_selected_from_is_answered_by_its_first_top_k(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError
+
+    monkeypatch.setattr("vecsieve.proxy.search.select", broken)
+    around, exchange = toys(), ToyExchange()
+    answer, report = await answered(around, exchange)
+    assert families_of(answer.body) == [[0, 0, 0, 1]]
+    assert (report.outcome, report.fail_open, report.figures) == (Outcome.FAIL_OPEN, FailOpen.INTERNAL, ())
+    assert exchange.originals == []
+
+
+FALLS = {
+    "timeout": (Lost(FailOpen.OVERFETCH_TIMEOUT), FailOpen.OVERFETCH_TIMEOUT),
+    "reset": (Lost(FailOpen.OVERFETCH_RESET), FailOpen.OVERFETCH_RESET),
+    "too large": (Lost(FailOpen.TOO_LARGE, received_bytes=9), FailOpen.TOO_LARGE),
+    "not to be read": (Lost(FailOpen.MALFORMED), FailOpen.MALFORMED),
+    "not JSON": (b"no", FailOpen.MALFORMED),
+    "as many lists as nobody asked for": (b"[[], []]", FailOpen.MALFORMED),
+    "refused": (refused(), FailOpen.OVERFETCH_STATUS),
+    "broken": (refused(SERVER_ERROR), FailOpen.OVERFETCH_STATUS),
+    "a limit": (refused(words=b"limit 10"), FailOpen.OVERFETCH_STATUS),
+    "no vector": (refused(words=b"no vector"), FailOpen.NOT_FOUND_VECTOR),
+    "memory": (MemoryError(), FailOpen.MEMORY),
+    "ours": (RuntimeError(), FailOpen.INTERNAL),
+}
+
+
+@pytest.mark.parametrize("name", FALLS)
+async def test_what_leaves_nothing_to_answer_from_sends_the_original_once(name: str) -> None:
+    fault, reason = FALLS[name]
+    around, exchange = toys(), ToyExchange(answering=lambda _: fault)
+    answer, report = await answered(around, exchange)
+    assert answer is OWN
+    assert (report.outcome, report.fail_open) == (Outcome.FAIL_OPEN, reason)
+    assert len(exchange.sent) == 1
+    assert exchange.originals == [AttemptKind.REPLAY]
+
+
+async def test_a_quota_that_is_spent_is_answered_as_it_is() -> None:
+    around, exchange = toys(), ToyExchange(answering=lambda _: refused(TOO_MANY))
+    answer, report = await answered(around, exchange)
+    assert answer == exchange.refusal()
+    assert (report.outcome, report.fail_open) == (Outcome.FAIL_OPEN, FailOpen.OVERFETCH_STATUS)
+    assert exchange.originals == []
+
+
+async def test_a_quota_that_is_spent_while_growing_leaves_the_pool_that_is_there() -> None:
+    exchange = ToyExchange()
+    first = json.dumps([[[1.0, *[0.0] * 129, 1.0]] * 24]).encode()
+    exchange.answering = lambda _: first if len(exchange.sent) == 1 else refused(TOO_MANY)
+    answer, report = await answered(toys(), exchange)
+    assert len(exchange.sent) == 2
+    assert len(json.loads(answer.body)[0]) == 4
+    assert report.outcome is Outcome.DEDUP
+
+
+@pytest.mark.parametrize("fault", [refused(TOO_MANY), refused(), Lost(FailOpen.TOO_LARGE), Lost(FailOpen.MALFORMED)])
+async def test_any_answer_ends_a_probe_well(fault: Exception) -> None:
+    around = toys()
+    for _ in range(CONSECUTIVE):
+        await answered(around, ToyExchange(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET)))
+    around.clock.advance(OPEN_SECONDS + 1)
+    await answered(around, ToyExchange(answering=lambda _: fault))
+    assert around.around.breaker.state is BreakerState.CLOSED
+
+
+async def test_an_open_breaker_sends_the_original_and_nothing_else() -> None:
+    around = toys()
+    for _ in range(CONSECUTIVE):
+        await answered(around, ToyExchange(answering=lambda _: refused(SERVER_ERROR)))
+    exchange = ToyExchange()
+    answer, report = await answered(around, exchange)
+    assert answer is OWN
+    assert report.fail_open is FailOpen.BREAKER
+    assert (exchange.sent, exchange.originals) == ([], [AttemptKind.REPLAY])
+    assert around.count("upstream_errors_total", backend="qdrant", kind="5xx") == CONSECUTIVE
+
+
+@pytest.mark.parametrize("fault", [refused(), b"no JSON", Lost(FailOpen.MALFORMED), Lost(FailOpen.TOO_LARGE)])
+async def test_a_database_that_answers_keeps_the_breaker_closed(fault: object) -> None:
+    around = toys()
+    for _ in range(2 * CONSECUTIVE):
+        await answered(around, ToyExchange(answering=lambda _: fault, plain=b'[{"k": 4}]'))
+        around.around.learned.forget(OPERATION)
+    assert around.around.breaker.state is BreakerState.CLOSED
+
+
+async def test_shadow_does_not_ask_a_database_that_an_open_breaker_spares() -> None:
+    around = toys()
+    for _ in range(CONSECUTIVE):
+        exchange = ToyExchange(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET))
+        assert await around.ladder.measure(exchange, prepared(around, exchange)) is None
+        assert len(exchange.sent) == 1
+    spared = ToyExchange()
+    assert await around.ladder.measure(spared, prepared(around, spared)) is None
+    assert spared.sent == []
+
+
+async def test_a_refusal_without_a_reason_halves_the_next_pool_where_the_original_was_fine() -> None:
+    around, exchange = toys(), ToyExchange(answering=lambda _: refused())
+    await answered(around, exchange)
+    assert around.around.learned.cap(OPERATION) == 12
+    await answered(around, replace(exchange, own=replace(OWN, is_success=False)))
+    assert around.around.learned.cap(OPERATION) == 12, "what the client did wrong teaches nothing"
+
+
+async def test_a_named_limit_is_learned_and_a_wrong_vector_is_unlearned() -> None:
+    around = toys()
+    await answered(around, ToyExchange(answering=lambda _: refused(words=b"limit 10")))
+    assert around.around.learned.cap(OPERATION) == 10
+    await answered(around, ToyExchange(answering=lambda _: refused(words=b"no vector")))
+    assert around.around.learned.cap(OPERATION) is None
+
+
+async def test_a_reply_that_was_too_large_is_not_asked_for_again() -> None:
+    around = toys()
+    await answered(around, ToyExchange(answering=lambda _: Lost(FailOpen.TOO_LARGE)))
+    assert around.ladder.prepare(ToyExchange()) is Bypass.WINDOW_TOO_LARGE
+
+
+@pytest.mark.parametrize(("client", "seconds"), [(None, 2.5), (1.0, 0.5), (60.0, 2.5)])
+async def test_the_widened_request_has_its_own_deadline_within_the_clients(
+    client: float | None, seconds: float
+) -> None:
+    exchange = ToyExchange(client_timeout_seconds=client)
+    await answered(toys(), exchange)
+    assert [given for _, given in exchange.sent] == [seconds]
+
+
+async def test_a_cancelled_search_is_no_verdict_on_the_database_and_is_not_swallowed() -> None:
+    around = toys()
+    for _ in range(CONSECUTIVE):
+        await answered(around, ToyExchange(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET)))
+    around.clock.advance(OPEN_SECONDS + 1)
+    cancelled = ToyExchange(answering=lambda _: asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await answered(around, cancelled)
+    assert cancelled.originals == []
+    assert around.around.breaker.allow(), "the next one is the probe"
+
+
+async def test_extra_bytes_are_counted_for_improved_answers_and_for_dropped_ones() -> None:
+    around, exchange = toys(), ToyExchange()
+    answer, report = await answered(around, exchange)
+    spent = json.loads(around.around.egress.as_json())
+    assert str(report.overfetch_bytes - answer.body_bytes) in json.dumps(spent)
+
+
+async def test_a_spent_budget_leaves_searches_alone() -> None:
+    around = toys(budget_bytes=10)
+    await answered(around, ToyExchange())
+    assert around.ladder.prepare(ToyExchange()) is Bypass.BUDGET
+
+
+async def test_an_unsupported_request_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise Unsupported(Reason.ORDERING_CHOSEN)
+
+    monkeypatch.setattr("support.toy_backend.ToyAdapter.parse_request", unsupported)
+    assert toys().ladder.prepare(ToyExchange()) is Reason.ORDERING_CHOSEN
+
+
+def test_a_window_that_leaves_no_room_is_left_alone() -> None:
+    small = ToyExchange(policy=policy(fetch={"cap": 8, "floor": 1, "page_cap": 8}))
+    assert toys().ladder.prepare(replace(small, plain=b'[{"k": 8}]')) is Bypass.WINDOW_TOO_LARGE
+
+
+def test_what_is_known_of_a_collection_reaches_the_needs() -> None:
+    attempt = toys().ladder.prepare(ToyExchange(), "known")
+    assert isinstance(attempt, Attempt)
+    assert attempt.call.needs.known == "known"
+
+
+async def test_a_measurement_is_reported_as_shadows_and_sends_nothing_of_the_clients() -> None:
+    around, exchange = toys(), ToyExchange()
+    report = await around.ladder.measure(exchange, prepared(around, exchange))
+    assert report is not None
+    assert (report.outcome, report.collapsed) == (Outcome.SHADOW, 3)
+    assert exchange.originals == []
+
+
+@pytest.mark.parametrize("keep", [0, 2])
+async def test_searches_are_remembered_where_that_is_wanted(keep: int) -> None:
+    around = toys(keep=keep)
+    for _ in range(3):
+        await answered(around, ToyExchange())
+    assert len(json.loads(around.around.recent.as_json())["records"]) == keep
