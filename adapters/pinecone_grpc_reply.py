@@ -18,7 +18,8 @@ from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.pinecone_grpc_request import Document
 from vecsieve.adapters.pinecone_reply import without_vector
 from vecsieve.adapters.proto_floats import matrix, packed_floats, row, unsigned_numbers
-from vecsieve.adapters.proto_values import GOOGLE, chosen
+from vecsieve.adapters.proto_maps import messages
+from vecsieve.adapters.proto_values import GOOGLE, Wanted, chosen
 from vecsieve.adapters.proto_wire import FIXED32, LENGTH, Field, fields, length_field, only, text, without
 from vecsieve.adapters.sparse_rows import SparseRow, union_matrix
 
@@ -74,12 +75,12 @@ def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocu
     matches = tuple(_match(body, field) for field in found if field.number == _MATCHES)
     vectors = _vectors(body, matches)
     unusable = without_vector(vectors)
-    names = (*needs.payload_fields, *needs.optional_fields)
+    wanted = Wanted((*needs.payload_fields, *needs.optional_fields))
     pool = Pool(
         scores=np.array([match.score for match in matches], dtype=np.float64),
         vectors=vectors,
         magnitude=False,
-        fields=tuple(_fields(body, match, names) for match in matches),
+        fields=tuple([_fields(body, match, wanted) for match in matches]),
         # As the service's JSON spells them: what is remembered of one transport serves the other.
         ids=tuple(orjson.dumps(match.id) for match in matches),
         compared_by="" if unusable < len(vectors) else None,
@@ -117,13 +118,12 @@ def _sparse(body: bytes, field: Field) -> SparseRow | None:
     return (indices, weights) if indices.size and indices.shape == weights.shape else None
 
 
-def _fields(body: bytes, match: Match, names: Sequence[str]) -> tuple[bytes | None, ...]:
+def _fields(body: bytes, match: Match, wanted: Wanted) -> tuple[bytes | None, ...]:
     """The JSON of each wanted field, None where absent."""
     metadata = only(match.inside, _METADATA, LENGTH)
-    if metadata is None or not names:
-        return (None,) * len(names)
-    entries = [field for field in fields(body, metadata.span) if field.number == _STRUCT_FIELDS]
-    return chosen(body, entries, names, GOOGLE)
+    if metadata is None or not wanted.keys:
+        return (None,) * len(wanted.keys)
+    return chosen(body, messages(fields(body, metadata.span), _STRUCT_FIELDS), wanted, GOOGLE)
 
 
 def _shown(body: bytes, match: Match, *, emptied: bool) -> bytes:

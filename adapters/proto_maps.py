@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vecsieve.adapters.proto_wire import LENGTH, Field, Span, fields, only, varint
 
 _KEY, _VALUE = 1, 2
@@ -9,23 +11,44 @@ _KEY_TAG = _KEY << 3 | LENGTH
 _VALUE_TAG = _VALUE << 3 | LENGTH
 
 
-def entry(data: bytes, field: Field) -> tuple[bytes, Span]:
-    """The key of a map's entry, and where its value stands (an empty span where it has none). Raises ValueError.
+def entries(data: bytes, spans: Iterable[Span]) -> list[tuple[bytes, Span]]:
+    """The key of each of a map's entries, and where its value stands (an empty span where it has none). Raises ValueError.
 
     Servers write the key, then the value; such an entry is proven without walking it (a third of the time).
     """
-    if field.wire != LENGTH:
-        raise ValueError(f"map entry at byte {field.start} is of wire type {field.wire}")
-    at, end = field.span
-    # A length below 128 is one byte.
-    if end - at >= 4 and data[at] == _KEY_TAG and data[at + 1] < 0x80:
-        behind = at + 2 + data[at + 1]
-        if behind + 1 < end and data[behind] == _VALUE_TAG:
-            size, value = data[behind + 1], behind + 2
-            if size > 0x7F:
-                size, value = varint(data, behind + 1, end)
-            if value + size == end:
-                return data[at + 2 : behind], (value, end)
-    found = fields(data, field.span)
+    found: list[tuple[bytes, Span]] = []
+    for span in spans:
+        at, end = span
+        # A length below 128 is one byte.
+        if end - at >= 4 and data[at] == _KEY_TAG and data[at + 1] < 0x80:
+            behind = at + 2 + data[at + 1]
+            if behind + 1 < end and data[behind] == _VALUE_TAG:
+                size, value = data[behind + 1], behind + 2
+                if size > 0x7F:
+                    size, value = varint(data, behind + 1, end)
+                if value + size == end:
+                    found.append((data[at + 2 : behind], (value, end)))
+                    continue
+        found.append(_walked(data, span))
+    return found
+
+
+def key_of(data: bytes, span: Span) -> bytes:
+    """The key of the entry that fills ``span``. Raises ValueError."""
+    return entries(data, (span,))[0][0]
+
+
+def messages(found: Iterable[Field], number: int) -> list[Span]:
+    """What the fields of that number hold. Raises ValueError where one is no message."""
+    those = [field for field in found if field.number == number]
+    for field in those:
+        if field.wire != LENGTH:
+            raise ValueError(f"field {number} at byte {field.start} is of wire type {field.wire}, wanted a message")
+    return [field.span for field in those]
+
+
+def _walked(data: bytes, span: Span) -> tuple[bytes, Span]:
+    end = span[1]
+    found = fields(data, span)
     key, inner = only(found, _KEY, LENGTH), only(found, _VALUE, LENGTH)
     return (b"" if key is None else data[key.value : key.end]), (end, end) if inner is None else inner.span

@@ -10,12 +10,15 @@ import orjson
 
 from vecsieve.adapters.contract import Needs
 from vecsieve.adapters.proto_alone import held
-from vecsieve.adapters.proto_values import QDRANT, chosen
-from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, Span, fields, varint
+from vecsieve.adapters.proto_values import QDRANT, Wanted, chosen
+from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, Span, fields, skipped, varint
 
 # ScoredPoint. 4 was never used; version, shard_key and order_value are of no interest here.
 ID, PAYLOAD, SCORE, VECTORS = 1, 2, 3, 6
-_SINGLE = {ID: LENGTH, SCORE: FIXED32, VECTORS: LENGTH}
+_ID, _PAYLOAD, _VECTORS = ID << 3 | LENGTH, PAYLOAD << 3 | LENGTH, VECTORS << 3 | LENGTH
+_MESSAGES = frozenset({_ID, _PAYLOAD, _VECTORS})
+_SCORE = SCORE << 3 | FIXED32
+_KNOWN = frozenset({ID, PAYLOAD, SCORE, VECTORS})
 # A list of points, in every reply and in each result of a batch.
 RESULT = 1
 
@@ -24,14 +27,18 @@ _NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
 _FLOAT = struct.Struct("<f")
 
 
+Place = tuple[int, int, int]
+"""A field: where its tag stands, where what it holds begins, and where it ends."""
+
+
 class Point(NamedTuple):
-    """One candidate: its field in the list, all fields in it, and those of them that matter; None where absent."""
+    """One candidate: its field in the list, and those in it that matter; None where absent."""
 
     field: Field
-    members: list[Field]
-    id: Field
-    score: Field | None
-    vectors: Field | None
+    id: Place
+    score: Place | None
+    vectors: Place | None
+    entries: list[Span]  # of its payload
 
 
 def read_points(data: bytes, span: Span) -> tuple[Point, ...]:
@@ -49,22 +56,18 @@ def results(data: bytes, span: Span) -> list[Field]:
 
 def score_of(data: bytes, point: Point) -> float:
     """A score; zero where it is left out, which is how protobuf writes a zero."""
-    return 0.0 if point.score is None else float(_FLOAT.unpack_from(data, point.score.value)[0])
+    return 0.0 if point.score is None else float(_FLOAT.unpack_from(data, point.score[1])[0])
 
 
 def id_of(data: bytes, point: Point) -> bytes:
     """The identifier as REST writes it: a number, or a quoted UUID. Raises ValueError."""
-    tag, at = held(data, point.id.span)
+    start, value, end = point.id
+    tag, at = held(data, (value, end))
     if tag == _NUMBER:
-        return b"%d" % varint(data, at, point.id.end)[0]
+        return b"%d" % varint(data, at, end)[0]
     if tag == _UUID:
-        return orjson.dumps(data[at : point.id.end].decode())
-    raise ValueError(f"id at byte {point.id.start} is neither a number nor a UUID")
-
-
-def entries_of(point: Point) -> list[Field]:
-    """The entries of a point's payload."""
-    return [member for member in point.members if member.number == PAYLOAD]
+        return orjson.dumps(data[at:end].decode())
+    raise ValueError(f"id at byte {start} is neither a number nor a UUID")
 
 
 def fields_of(data: bytes, points: Sequence[Point], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
@@ -75,30 +78,42 @@ def fields_of(data: bytes, points: Sequence[Point], needs: Needs) -> tuple[tuple
     must, may = needs.payload_fields, needs.optional_fields
     if not (must or may):
         return ((),) * len(points)
-    return tuple([_fields(data, entries_of(point), must, may) for point in points])
+    whole, least = Wanted((*must, *may)), Wanted(must)
+    return tuple([_fields(data, point.entries, whole, least) for point in points])
 
 
-def _fields(data: bytes, entries: list[Field], must: Sequence[str], may: Sequence[str]) -> tuple[bytes | None, ...]:
+def _fields(data: bytes, entries: list[Span], whole: Wanted, least: Wanted) -> tuple[bytes | None, ...]:
     try:
-        return chosen(data, entries, (*must, *may), QDRANT)
+        return chosen(data, entries, whole, QDRANT)
     except ValueError:
-        return chosen(data, entries, must, QDRANT) + (None,) * len(may)
+        return chosen(data, entries, least, QDRANT) + (None,) * (len(whole.keys) - len(least.keys))
 
 
 def _read_point(data: bytes, field: Field) -> Point:
-    members = fields(data, field.span)
-    found: dict[int, Field] = {}
-    for member in members:
-        number, wire = member.number, member.wire
-        if number == PAYLOAD:
-            if wire != LENGTH:
-                raise ValueError(f"payload at byte {member.start} is of wire type {wire}")
-        elif number in _SINGLE:
-            if number in found or wire != _SINGLE[number]:
+    """Walks by itself what ``fields`` would: a reply has ten fields for each candidate, and most of what it costs."""
+    at, end = field.span
+    found: dict[int, Place] = {}
+    entries: list[Span] = []
+    while at < end:
+        start, tag = at, data[at]
+        if tag in _MESSAGES:
+            size, value = varint(data, at + 1, end)
+            at = value + size
+        elif tag == _SCORE:
+            value, at = at + 1, at + 5
+        else:
+            number, at = skipped(data, at, end)
+            if number in _KNOWN:
                 raise ValueError(
-                    f"field {number} of the point at byte {field.start} stands twice or is of wire type {wire}"
+                    f"field {number} of the point at byte {field.start} is of another wire type, or of a longer tag"
                 )
-            found[number] = member
-    if ID not in found:
-        raise ValueError(f"the point at byte {field.start} has no id")
-    return Point(field, members, found[ID], found.get(SCORE), found.get(VECTORS))
+            continue
+        if tag == _PAYLOAD:
+            entries.append((value, at))
+        elif tag in found:
+            raise ValueError(f"field {tag >> 3} of the point at byte {field.start} stands twice")
+        else:
+            found[tag] = start, value, at
+    if at > end or _ID not in found:
+        raise ValueError(f"the point at byte {field.start} has no id or ends at {at}, its message at {end}")
+    return Point(field, found[_ID], found.get(_SCORE), found.get(_VECTORS), entries)

@@ -75,12 +75,12 @@ def _pool(data: bytes, plan: Plan, ranked: Ranked, needs: Needs) -> Pool:
 
 def _compared(data: bytes, plan: Plan, points: tuple[Point, ...]) -> tuple[str | None, npt.NDArray[np.float32]]:
     """The name of the vector to compare, and each point's. Raises ValueError."""
-    name = plan.name
+    name, spans = plan.name, [None if point.vectors is None else point.vectors[1:] for point in points]
     if name is not None:
-        alike = written_alike(data, name, [point.vectors for point in points])
+        alike = written_alike(data, name, spans)
         if alike is not None:
             return name, alike
-    found = [named(data, point.vectors) for point in points]
+    found = [named(data, span) for span in spans]
     if name is None:
         name = find_best(data, found, plan.prefers)
     return name, compare(data, [None if name is None else each.get(name) for each in found])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.proto_maps import entry
+from vecsieve.adapters.proto_maps import entries, key_of, messages
 from vecsieve.adapters.proto_wire import LENGTH, Field, fields, length_field, only, without
 from vecsieve.adapters.qdrant_grpc_points import PAYLOAD, RESULT, VECTORS, Point
 from vecsieve.adapters.qdrant_grpc_reply import Ranked, ReplyDocument
@@ -54,13 +54,15 @@ def _restored(data: bytes, plan: Plan, point: Point) -> bytes:
     payload = plan.payload
     if plan.wanted is True and not payload.asked:
         return data[point.field.start : point.field.end]
+    if plan.wanted is False and not payload.asked:
+        return _framed(data, point.field, _without_vectors(data, point))
     added = {key.encode() for key in payload.asked}
     pieces: list[bytes] = []
     at = point.field.value
-    for member in point.members:
+    for member in fields(data, point.field.span):
         if member.number == VECTORS:
             shown = _vectors(data, member, plan.wanted)
-        elif member.number == PAYLOAD and (payload.is_forced or (added and entry(data, member)[0] in added)):
+        elif member.number == PAYLOAD and (payload.is_forced or (added and key_of(data, member.span) in added)):
             shown = b""
         else:
             continue
@@ -68,6 +70,14 @@ def _restored(data: bytes, plan: Plan, point: Point) -> bytes:
         at = member.end
     pieces.append(data[at : point.field.end])
     return _framed(data, point.field, b"".join(pieces))
+
+
+def _without_vectors(data: bytes, point: Point) -> bytes:
+    at, end = point.field.span
+    if point.vectors is None:
+        return data[at:end]
+    start, _, behind = point.vectors
+    return data[at:start] + data[behind:end]
 
 
 def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes:
@@ -80,18 +90,19 @@ def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes
     if several is None:
         return whole if alone is None or "" in wanted else _NO_VECTORS
     shown = {name.encode() for name in wanted}
-    entries = [(*entry(data, inner), inner) for inner in fields(data, several.span) if inner.number == ENTRIES]
-    dropped = [inner for name, _, inner in entries if name not in shown]
+    inside = [inner for inner in fields(data, several.span) if inner.number == ENTRIES]
+    each = list(zip(entries(data, messages(inside, ENTRIES)), inside, strict=True))
+    dropped = [inner for (name, _), inner in each if name not in shown]
     if not dropped:
         return whole
-    left = [(name, span) for name, span, _ in entries if name in shown]
+    left = [(name, span) for (name, span), _ in each if name in shown]
     if not left:
         return _NO_VECTORS
     if len(left) == 1 and left[0][0] == b"":
         start, end = left[0][1]
         return length_field(VECTORS, length_field(UNNAMED, data[start:end]))
-    inside = length_field(NAMED, without(data, several.span, dropped))
-    return length_field(VECTORS, data[field.value : several.start] + inside + data[several.end : field.end])
+    kept = length_field(NAMED, without(data, several.span, dropped))
+    return length_field(VECTORS, data[field.value : several.start] + kept + data[several.end : field.end])
 
 
 def _framed(data: bytes, field: Field, inside: bytes) -> bytes:

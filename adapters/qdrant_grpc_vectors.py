@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters.json_floats import Row, stack
 from vecsieve.adapters.proto_floats import matrix, packed_floats, row, unsigned_numbers
-from vecsieve.adapters.proto_maps import entry
+from vecsieve.adapters.proto_maps import entries, messages
 from vecsieve.adapters.proto_wire import LENGTH, VARINT, Field, Span, fields, only, unsigned
 from vecsieve.adapters.qdrant_ranking import Kind, Shape, best
 from vecsieve.adapters.sparse_rows import SparseRow, union_matrix
@@ -37,22 +37,22 @@ class _Stored(NamedTuple):
     is_old: bool
 
 
-def named(data: bytes, field: Field | None) -> dict[str, Span]:
-    """The vectors in a point's field of them by name, "" being the unnamed one. Raises ValueError."""
-    if field is None:
+def named(data: bytes, span: Span | None) -> dict[str, Span]:
+    """The vectors in a point's message of them by name, "" being the unnamed one. Raises ValueError."""
+    if span is None:
         return {}
-    found = fields(data, field.span)
+    found = fields(data, span)
     alone, several = only(found, UNNAMED, LENGTH), only(found, NAMED, LENGTH)
     if alone is not None:
         if several is not None:
-            raise ValueError(f"vectors at byte {field.start} are both one and named ones")
+            raise ValueError(f"vectors at byte {span[0]} are both one and named ones")
         return {"": alone.span}
     if several is None:
         return {}
-    entries = [entry(data, inner) for inner in fields(data, several.span) if inner.number == ENTRIES]
-    vectors = {name.decode(): span for name, span in entries}
-    if len(vectors) < len(entries):
-        raise ValueError(f"vectors at byte {field.start} have a name twice")
+    each = entries(data, messages(fields(data, several.span), ENTRIES))
+    vectors = {name.decode(): inner for name, inner in each}
+    if len(vectors) < len(each):
+        raise ValueError(f"vectors at byte {span[0]} have a name twice")
     return vectors
 
 
@@ -83,7 +83,7 @@ def compare(data: bytes, spans: Sequence[Span | None]) -> npt.NDArray[np.float32
     return stack([None if stored is None else _pooled(data, stored) for stored in alike])
 
 
-def written_alike(data: bytes, name: str, vectors: Sequence[Field | None]) -> npt.NDArray[np.float32] | None:
+def written_alike(data: bytes, name: str, vectors: Sequence[Span | None]) -> npt.NDArray[np.float32] | None:
     """(n, d) of dense vectors that are all written as the first one is; None where one is not, or is not dense.
 
     Such a vector ends with its numbers, and what stands before them is all that says where they are: where the bytes before
@@ -93,20 +93,23 @@ def written_alike(data: bytes, name: str, vectors: Sequence[Field | None]) -> np
     before = None if first is None else _before_numbers(data, name, first)
     if first is None or before is None:
         return None
-    size, lead = first.end - first.value, data[first.value : before]
-    if any(each is None or each.end - each.value != size or not data.startswith(lead, each.value) for each in vectors):
-        return None
-    return matrix([data[each.value + len(lead) : each.end] for each in vectors if each is not None])
+    size, lead = first[1] - first[0], data[first[0] : before]
+    packed: list[bytes] = []
+    for each in vectors:
+        if each is None or each[1] - each[0] != size or not data.startswith(lead, each[0]):
+            return None
+        packed.append(data[each[0] + len(lead) : each[1]])
+    return matrix(packed)
 
 
-def _before_numbers(data: bytes, name: str, field: Field) -> int | None:
-    """Where a dense vector's numbers begin, if they are one packed list at the very end of the field, else None."""
-    found = named(data, field)
+def _before_numbers(data: bytes, name: str, span: Span) -> int | None:
+    """Where a dense vector's numbers begin, if they are one packed list at the very end of the message, else None."""
+    found = named(data, span)
     stored = _stored(data, found[name]) if found.keys() == {name} else None
     if stored is None or stored.kind is not Kind.DENSE:
         return None
     numbers = [inner for inner in stored.fields if inner.number == _DATA]
-    if len(numbers) != 1 or numbers[0].wire != LENGTH or numbers[0].end != field.end:
+    if len(numbers) != 1 or numbers[0].wire != LENGTH or numbers[0].end != span[1]:
         return None
     return None if (numbers[0].end - numbers[0].value) % 4 else numbers[0].value
 
@@ -157,10 +160,7 @@ def _split(data: bytes, stored: _Stored) -> npt.NDArray[np.float32] | None:
 
 
 def _rows(data: bytes, stored: _Stored) -> npt.NDArray[np.float32] | None:
-    messages = [field for field in stored.fields if field.number == _VALUES]
-    if any(field.wire != LENGTH for field in messages):
-        raise ValueError("a row of a multivector is no message")
-    packed = [packed_floats(data, fields(data, field.span), _VALUES) for field in messages]
+    packed = [packed_floats(data, fields(data, span), _VALUES) for span in messages(stored.fields, _VALUES)]
     if len({len(numbers) for numbers in packed}) != 1:
         return None
     return row(b"".join(packed)).reshape(len(packed), -1)

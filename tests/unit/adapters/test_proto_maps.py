@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.proto_maps import entry
+from vecsieve.adapters.proto_maps import entries, key_of, messages
 from vecsieve.adapters.proto_wire import fields, length_field, number_field
 
 BYTES = st.binary(max_size=200)
@@ -12,7 +12,7 @@ BYTES = st.binary(max_size=200)
 
 def read(inside: bytes) -> tuple[bytes, bytes]:
     data = number_field(1, 1) + length_field(5, inside)
-    key, (start, end) = entry(data, fields(data)[1])
+    ((key, (start, end)),) = entries(data, messages(fields(data), 5))
     return key, data[start:end]
 
 
@@ -31,8 +31,8 @@ def test_an_absent_key_or_value_is_empty() -> None:
 
 def test_what_is_no_entry_is_refused() -> None:
     data = number_field(5, 1)
-    with pytest.raises(ValueError, match="wire type 0"):
-        entry(data, fields(data)[0])
+    with pytest.raises(ValueError, match="field 5 at byte 0 is of wire type 0"):
+        messages(fields(data), 5)
     with pytest.raises(ValueError, match="field 2: 2 of"):
         read(length_field(2, b"") * 2)
     with pytest.raises(ValueError, match="no end"):
@@ -43,9 +43,16 @@ def test_what_is_no_entry_is_refused() -> None:
 def test_an_entry_is_read_alike_on_both_ways(data: bytes) -> None:
     """The quick way gives what walking the entry gives: a harmless field more in front forces the walk."""
     try:
-        found = entry(framed := length_field(1, data), fields(framed)[0])
+        ((found, (start, end)),) = entries(data, [(0, len(data))])
     except ValueError:
         return
-    walked = length_field(1, number_field(3, 0) + data)
-    key, (start, end) = entry(walked, fields(walked)[0])
-    assert (key, walked[start:end]) == (found[0], framed[found[1][0] : found[1][1]])
+    walked = number_field(3, 0) + data
+    ((key, (first, last)),) = entries(walked, [(0, len(walked))])
+    assert (key, walked[first:last]) == (found, data[start:end])
+
+
+def test_of_several_entries_each_is_read_and_other_fields_are_left_out() -> None:
+    first, second = (length_field(1, key) + length_field(2, b"v") for key in (b"a", b"b"))
+    data = length_field(5, first) + number_field(6, 1) + length_field(5, second)
+    spans = messages(fields(data), 5)
+    assert [key for key, _ in entries(data, spans)] == [key_of(data, span) for span in spans] == [b"a", b"b"]

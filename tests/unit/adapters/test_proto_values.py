@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from qdrant_client.conversions.conversion import payload_to_grpc
 from qdrant_client.grpc import ScoredPoint
 
-from vecsieve.adapters.proto_maps import entry
-from vecsieve.adapters.proto_values import GOOGLE, QDRANT, Schema, as_json, chosen
+from vecsieve.adapters.proto_maps import entries, messages
+from vecsieve.adapters.proto_values import GOOGLE, QDRANT, Schema, Wanted, as_json, chosen
 from vecsieve.adapters.proto_wire import FIXED64, encoded, fields, length_field, number_field
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -43,8 +43,7 @@ def google_map(payload: dict[str, Any]) -> bytes:
 
 
 def texts(data: bytes, number: int, names: list[str], schema: Schema) -> tuple[bytes | None, ...]:
-    entries = [field for field in fields(data) if field.number == number]
-    return chosen(data, entries, names, schema)
+    return chosen(data, messages(fields(data), number), Wanted(names), schema)
 
 
 @given(nested(st.one_of(INTEGERS, DOUBLES)))
@@ -89,7 +88,7 @@ def test_whole_numbers_are_written_as_each_schema_means_them() -> None:
 @SCHEMAS
 def test_what_is_no_number_is_null_as_in_rest(number: float, schema: Schema) -> None:
     data = google_map({"a": number})
-    value = entry(data, fields(data)[0])[1]
+    ((_, value),) = entries(data, messages(fields(data), 1))
     assert as_json(data, value, schema) == b"null"
 
 
@@ -139,8 +138,8 @@ def deep(levels: int) -> bytes:
         (number_field(4, 1), "tag 32, which"),
         (length_field(2, b"12345678"), "tag 18, which"),
         (length_field(4, b"\xff"), "utf-8"),
-        (length_field(7, number_field(1, 1)), "what are no values"),
-        (length_field(6, number_field(1, 1)), "map entry"),
+        (length_field(7, number_field(1, 1)), "field 1 at byte 2 is of wire type 0"),
+        (length_field(6, number_field(1, 1)), "wanted a message"),
         (length_field(6, length_field(1, length_field(1, b"\xff") + length_field(2, b""))), "utf-8"),
         (length_field(6, length_field(1, length_field(2, b"") * 2)), "field 2: 2 of"),
         (deep(101), "deeper than 100"),

@@ -16,6 +16,7 @@ from vecsieve.adapters.proto_wire import (
     length_field,
     number_field,
     only,
+    skipped,
     text,
     unsigned,
     varint,
@@ -66,6 +67,19 @@ def test_a_message_cut_within_a_field_is_refused(pieces: list[tuple[int, int, by
     cut = data.draw(st.integers(0, len(whole)).filter(lambda place: place not in ends))
     with pytest.raises(ValueError, match="at byte"):
         fields(whole[:cut])
+
+
+@given(st.binary(max_size=40))
+def test_a_field_is_skipped_as_the_walk_passes_it(data: bytes) -> None:
+    """Skipping gives the first field's number and its end, and refuses what the walk refuses of that field."""
+    try:
+        number, end = skipped(data, 0, len(data))
+    except ValueError:
+        with pytest.raises(ValueError, match="byte"):
+            fields(data or b"\xff")
+        return
+    first, *others = fields(data[:end])
+    assert (first.number, first.end, others) == (number, end, [])
 
 
 @given(UNSIGNED)

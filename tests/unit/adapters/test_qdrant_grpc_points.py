@@ -9,7 +9,7 @@ from qdrant_client.conversions.conversion import payload_to_grpc
 
 from support.qdrant_grpc_model import field
 from vecsieve.adapters.contract import Needs
-from vecsieve.adapters.qdrant_grpc_points import Point, entries_of, fields_of, id_of, read_points, results, score_of
+from vecsieve.adapters.qdrant_grpc_points import Point, fields_of, id_of, read_points, results, score_of
 
 UUID = "5c56c793-69f3-4fbf-87e6-c4bf54c28c26"
 
@@ -63,12 +63,16 @@ def test_an_identifier_that_cannot_be_told_is_refused(identity: bytes) -> None:
     ("inside", "said"),
     [
         (b"", "has no id"),
+        (field(1, b"\x08\x01") + b"\x1d123", "ends at"),
+        (field(1, b"\x08\x01") + b"\x12\x05a", "ends at"),
+        (field(1, b"\x08\x01") + b"\x28", "no end"),
+        (b"\x8a\x00\x02\x08\x01", "of a longer tag"),
         (b"\x08\x01", "field 1 of the point"),
         (field(1, b"\x08\x01") * 2, "field 1 of the point"),
         (field(1, b"\x08\x01") + b"\x1d1234" * 2, "field 3 of the point"),
         (field(1, b"\x08\x01") + b"\x18\x01", "field 3 of the point"),
         (field(1, b"\x08\x01") + field(6, b"") * 2, "field 6 of the point"),
-        (field(1, b"\x08\x01") + b"\x10\x01", "payload at byte"),
+        (field(1, b"\x08\x01") + b"\x10\x01", "field 2 of the point"),
         (b"\xff", "no end"),
     ],
 )
@@ -91,8 +95,7 @@ def test_payload_keys_are_read_and_what_is_absent_is_none() -> None:
         (b"3", '"größe"'.encode(), None, b'{"a":[1,null]}', b"3.0"),
         (None,) * 5,
     )
-    assert len(entries_of(points[0])) == 4
-    assert entries_of(points[1]) == []
+    assert [len(each.entries) for each in points] == [4, 0]
     assert fields_of(data, points, Needs()) == ((), ())
 
 

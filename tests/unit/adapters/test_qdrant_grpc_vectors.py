@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from qdrant_client import grpc
 
 from support.qdrant_grpc_model import field
-from vecsieve.adapters.proto_wire import Field, Span, fields
+from vecsieve.adapters.proto_wire import Span, fields
 from vecsieve.adapters.qdrant_grpc_vectors import compare, find_best, named, written_alike
 
 NAN = [np.nan, np.nan]
@@ -44,11 +44,11 @@ def several(values: dict[str, Any], *, is_old: bool = False) -> bytes:
     return field(2, b"".join(entries))
 
 
-def laid_out(vectors: list[bytes | None]) -> tuple[bytes, list[Field | None]]:
-    """A message with each candidate's vectors in a field 6, and those fields."""
+def laid_out(vectors: list[bytes | None]) -> tuple[bytes, list[Span | None]]:
+    """A message with each candidate's vectors in a field 6, and what those fill."""
     data = b"".join(field(6, each) for each in vectors if each is not None)
     found = iter(fields(data))
-    return data, [None if each is None else next(found) for each in vectors]
+    return data, [None if each is None else next(found).span for each in vectors]
 
 
 def spans_of(vectors: list[bytes | None], name: str = "") -> tuple[bytes, list[Span | None]]:
@@ -164,7 +164,7 @@ def test_rows_of_a_multivector_that_are_not_equally_long_cannot_be_used() -> Non
     [
         (field(101, b"") + field(102, b""), "is not one message"),
         (b"\xa8\x06\x01", "is not one message"),
-        (field(103, b"\x08\x01"), "row of a multivector"),
+        (field(103, b"\x08\x01"), "field 1 at byte 7 is of wire type 0"),
         (field(101, field(1, b"123")), "holds no floats"),
         (field(1, b"123"), "holds no floats"),
         (field(102, field(1, b"1234") + field(2, b"\xff")), "no end"),
