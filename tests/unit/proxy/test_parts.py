@@ -1,0 +1,77 @@
+"""What one transport's searches and writes are conducted by, built of what the process shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.clocks import ManualClock
+from support.toy_backend import ToyAdapter
+from support.toy_exchange import ToyDialect, toys
+from vecsieve.adapters.contract import RequestHead, Touched
+from vecsieve.config.schema import LimitSettings, Settings
+from vecsieve.proxy.http.admission import Admission
+from vecsieve.proxy.memory import MemoryGuard
+from vecsieve.proxy.parts import Parts
+from vecsieve.proxy.rules import Rules, RulesInForce
+from vecsieve.proxy.scaling import Scaling
+from vecsieve.proxy.shadow import Shadow
+from vecsieve.proxy.tally import Tally
+
+
+def parts(**other: Any) -> Parts:
+    around = toys().around
+    tally = Tally(around.metrics, log=lambda _: None, clock=ManualClock())
+    shared: dict[str, Any] = {
+        "rules": RulesInForce(Rules.of(Settings())),
+        "limits": LimitSettings(searches_in_flight=7),
+        "backend": "toy",
+        "admission": Admission(limit=8, wait_seconds=1.0),
+        "memory": MemoryGuard(None, resident_bytes=lambda: 0, clock=ManualClock()),
+        "tally": tally,
+        "around": around,
+        "shadow": Shadow(tally=tally, limit=4),
+        "scaling": Scaling(None, None, lambda _profile, _event: None),
+        "vectors": None,
+    }
+    return Parts(**{**shared, **other})
+
+
+def test_two_transports_have_ladders_of_their_own_and_share_everything_else() -> None:
+    shared = parts()
+    one, other = (shared.conduct(ToyAdapter(), ToyDialect()) for _ in range(2))
+    assert one.ladder is not other.ladder
+    assert (one.shadow, one.memory, one.most) == (other.shadow, other.memory, other.most)
+    assert (one.shadow, one.memory, one.most) == (shared.shadow, shared.memory, 7)
+
+
+class Forgetful:
+    """Remembers what it was told to forget."""
+
+    def __init__(self) -> None:
+        self.forgotten: list[str | None] = []
+
+    def forget(self, collection: str | None) -> None:
+        self.forgotten.append(collection)
+
+
+def touched(head: RequestHead) -> Touched | None:
+    return Touched(collection="c") if head.path == "/write" else None
+
+
+def test_writes_that_pass_are_forgotten_before_and_after_and_reads_are_not() -> None:
+    memory = Forgetful()
+    overhearing = parts(vectors=memory).overhearing(touched)
+    with overhearing.passing(RequestHead(method="POST", path="/write")):
+        assert memory.forgotten == ["c"]
+    assert memory.forgotten == ["c", "c"]
+    with overhearing.passing(RequestHead(method="POST", path="/read")):
+        pass
+    assert memory.forgotten == ["c", "c"]
+
+
+def test_without_a_memory_there_is_nothing_to_forget() -> None:
+    with parts().overhearing(touched).passing(RequestHead(method="POST", path="/write")):
+        pass
+    memory = Forgetful()
+    with parts(vectors=memory).overhearing(None).passing(RequestHead(method="POST", path="/write")):
+        assert memory.forgotten == []
