@@ -93,6 +93,18 @@ milvus_rest       Milvus over REST: the adapter, composed of
   milvus_vectors       its vectors as rows of float32
   milvus_status        the status inside its replies
 milvus_dialect    Milvus's errors
+weaviate_grpc     Weaviate over gRPC: the adapter, composed of
+  weaviate_grpc_methods  which methods are ranked searches
+  weaviate_grpc_default  how many results a search without a limit is given
+  weaviate_grpc_request  what a search asks for, and its bytes asking for more
+  weaviate_grpc_query    what it ranks by, and the vector it names
+  weaviate_grpc_shown    which metadata, vectors and properties it wants
+  weaviate_grpc_reply    where a reply's results stand, and the pool in them
+  weaviate_grpc_vectors  their vectors as one matrix
+  weaviate_grpc_values   their properties as JSON
+  weaviate_grpc_restore  the client's answer, cut from the reply
+weaviate_rest     Weaviate over HTTP, where nothing is ours
+weaviate_dialect  Weaviate's errors
 first_step        the contract of what is asked of a collection before its searches
 """
 
@@ -122,23 +134,44 @@ from vecsieve.adapters.qdrant_grpc import QdrantGrpc
 from vecsieve.adapters.qdrant_grpc_dialect import QdrantGrpcDialect
 from vecsieve.adapters.qdrant_grpc_unary import UNARY as QDRANT_UNARY
 from vecsieve.adapters.qdrant_rest import QdrantRest
+from vecsieve.adapters.weaviate_dialect import WeaviateDialect, WeaviateGrpcDialect
+from vecsieve.adapters.weaviate_grpc import WeaviateGrpc
+from vecsieve.adapters.weaviate_grpc_methods import UNARY as WEAVIATE_UNARY
+from vecsieve.adapters.weaviate_rest import WeaviateRest
 
 ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
-    {"chroma": ChromaRest, "milvus": MilvusRest, "pinecone": PineconeRest, "qdrant": QdrantRest}
+    {
+        "chroma": ChromaRest,
+        "milvus": MilvusRest,
+        "pinecone": PineconeRest,
+        "qdrant": QdrantRest,
+        "weaviate": WeaviateRest,
+    }
 )
 DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
-    {"chroma": ChromaDialect, "milvus": MilvusDialect, "pinecone": PineconeDialect, "qdrant": QdrantDialect}
+    {
+        "chroma": ChromaDialect,
+        "milvus": MilvusDialect,
+        "pinecone": PineconeDialect,
+        "qdrant": QdrantDialect,
+        "weaviate": WeaviateDialect,
+    }
 )
 # Over gRPC a body is one message, a status the number of a code.
 GRPC_ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
-    {"milvus": MilvusGrpc, "pinecone": PineconeGrpc, "qdrant": QdrantGrpc}
+    {"milvus": MilvusGrpc, "pinecone": PineconeGrpc, "qdrant": QdrantGrpc, "weaviate": WeaviateGrpc}
 )
 GRPC_DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
-    {"milvus": MilvusGrpcDialect, "pinecone": PineconeGrpcDialect, "qdrant": QdrantGrpcDialect}
+    {
+        "milvus": MilvusGrpcDialect,
+        "pinecone": PineconeGrpcDialect,
+        "qdrant": QdrantGrpcDialect,
+        "weaviate": WeaviateGrpcDialect,
+    }
 )
 # Methods known to take one message and to give one, searches among them.
 GRPC_UNARY: Mapping[str, frozenset[str]] = MappingProxyType(
-    {"milvus": MILVUS_UNARY, "pinecone": PINECONE_UNARY, "qdrant": QDRANT_UNARY}
+    {"milvus": MILVUS_UNARY, "pinecone": PINECONE_UNARY, "qdrant": QDRANT_UNARY, "weaviate": WEAVIATE_UNARY}
 )
 # Where vectors are worth remembering, what makes them forgotten.
 WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched})

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support import pinecone_messages, qdrant_grpc_talks
+from support import pinecone_messages, qdrant_grpc_talks, weaviate_messages, weaviate_talks
 from support.conversation import Conversation
 from support.qdrant_grpc_model import BATCH_ITEMS, REQUESTS
 from vecsieve.adapters import GRPC_ADAPTERS
@@ -120,7 +120,38 @@ def _pinecone() -> Dialect:
     )
 
 
-DIALECTS = {"pinecone": _pinecone(), "qdrant": _qdrant()}
+def all_of_weaviate(request: Any, count: int) -> None:
+    request.limit, request.offset = count, 0
+    request.ClearField("properties")
+
+
+def without_own_vectors(result: Any) -> None:
+    for name in ("vector", "vector_bytes", "vectors"):
+        result.metadata.ClearField(name)
+
+
+def _weaviate() -> Dialect:
+    request = weaviate_messages.message_type("SearchRequest")
+    return Dialect(
+        conversations=weaviate_talks.conversations,
+        path=weaviate_talks.PATH,
+        requests={"search": request, "query": request},
+        items={},
+        declared=frozenset({"limit", "offset", "metadata", "properties"}),
+        content={"limit": 5, "offset": 0, "metadata": weaviate_talks.EVERYTHING},
+        plain={"limit": 5, "offset": 0, "metadata": {"uuid": True, "distance": True, "score": True}},
+        # A name the collection does not have would be refused: what is optional is read where it comes by itself.
+        payloads=st.just({"properties": None}),
+        everything=all_of_weaviate,
+        result=2,
+        results=lambda reply: reply.results,
+        stored=weaviate_talks.stored_properties,
+        reply=weaviate_messages.message_type("SearchReply"),
+        hide=without_own_vectors,
+    )
+
+
+DIALECTS = {"pinecone": _pinecone(), "qdrant": _qdrant(), "weaviate": _weaviate()}
 NEEDS = st.builds(
     Needs,
     payload_fields=st.sampled_from([(), (), (), ("text",), ("doc", "vector")]),

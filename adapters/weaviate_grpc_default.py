@@ -1,0 +1,51 @@
+"""How many results Weaviate gives where a search names no limit: 10, unless its operator chose another number.
+
+No interface tells. The collection's plain list, asked without a limit, comes as long as that number; where it comes shorter
+than the server's own 10, it may be all that the collection has, and says nothing.
+"""
+
+from __future__ import annotations
+
+from vecsieve.adapters.contract import Malformed, Needs
+from vecsieve.adapters.first_step import Question
+from vecsieve.adapters.proto_wire import LENGTH, VARINT, fields, length_field, number_field, only, unsigned
+from vecsieve.adapters.weaviate_grpc_methods import PATH, named
+
+SERVERS_OWN = 10
+
+# SearchRequest, MetadataRequest, SearchReply.
+_LIMIT, _PROPERTIES, _METADATA, _USES_127 = 30, 20, 21, 102
+_UUID = 1
+_RESULTS = 2
+# No properties but identifiers: the least there is to read.
+_LEAST = length_field(_PROPERTIES, b"") + length_field(_METADATA, number_field(_UUID, 1)) + number_field(_USES_127, 1)
+
+
+def question(message: bytes) -> Question | None:
+    """The list that tells; None where the search names a limit, or no collection. Total."""
+    try:
+        limit = only(fields(message), _LIMIT, VARINT)
+        collection, tenant = named(message)
+    except ValueError:
+        return None
+    if collection is None or (limit is not None and unsigned(message, limit)):
+        return None
+    places = [message[field.start : field.end] for field in (collection, tenant) if field is not None]
+    return Question(method="POST", target=PATH, body=b"".join(places) + _LEAST)
+
+
+def told(body: bytes) -> int:
+    """How long the list is. Raises Malformed, nothing else."""
+    try:
+        return sum(field.number == _RESULTS and field.wire == LENGTH for field in fields(body))
+    except ValueError as error:
+        raise Malformed(f"list: {error}") from None
+
+
+def default_limit(needs: Needs) -> int | None:
+    """What a search without a limit is given; None where that is not known."""
+    if needs.known is None:
+        return None
+    if not isinstance(needs.known, int):
+        raise TypeError("the list was read by another adapter")
+    return needs.known if needs.known >= SERVERS_OWN else None

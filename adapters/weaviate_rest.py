@@ -1,0 +1,38 @@
+"""Weaviate over HTTP: nothing there is ours. Its clients since version 4 search over gRPC; schema, objects and GraphQL, by
+which older ones search, are passed through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import Needs, Operation, Reason, Reply, RequestHead, SearchCall, Unsupported
+
+_NOT_OURS = "Weaviate has no search over HTTP that is read here"
+
+
+class WeaviateRest:
+    """The five verbs, of which only the first is ever called."""
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """None, whatever it is."""
+        return None
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        """Raises Unsupported: no request is a search of ours."""
+        raise Unsupported(Reason.NOTHING_TO_DO)
+
+    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
+        """Raises TypeError: the call is another adapter's."""
+        raise TypeError(_NOT_OURS)
+
+    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
+        """Raises TypeError: the call is another adapter's."""
+        raise TypeError(_NOT_OURS)
+
+    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+        """Raises TypeError: the call is another adapter's."""
+        raise TypeError(_NOT_OURS)
