@@ -48,8 +48,8 @@ async def serve_alone(source: Source, settings: Settings) -> int:
         # What lives from here on lives long: the collector need not walk over the modules again.
         gc.collect()
         gc.freeze()
-        announce_doors(doors, ports)
-        announce("admin", admin_at.host, admin.port)
+        announce_doors(doors, ports, over_tls=settings.tls.certificate is not None)
+        announce("admin", admin_at.host, admin.port, over_tls=False)
         await instance.serve()
     finally:
         await instance.close()

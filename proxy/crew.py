@@ -42,8 +42,9 @@ def serve_crew(source: Source, settings: Settings, run_loop: MAIN) -> int:
     data = tuple(_bound(door.host, door.port) for door in doors)
     shared = tuple(replace(door, shared=each) for door, each in zip(doors, data, strict=True))
     admin = _bound(admin_at.host, admin_at.port)
-    announce_doors(doors, tuple(each.getsockname()[1] for each in data))
-    announce("admin", admin.getsockname()[0], admin.getsockname()[1])
+    ports = tuple(each.getsockname()[1] for each in data)
+    announce_doors(doors, ports, over_tls=settings.tls.certificate is not None)
+    announce("admin", admin.getsockname()[0], admin.getsockname()[1], over_tls=False)
 
     def work(worker: Worker) -> int:
         return run_loop(_work(worker, source, settings, shared, parent_log))

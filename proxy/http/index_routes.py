@@ -29,6 +29,7 @@ class IndexRoutes:
         own = settings.pinecone
         self._hosts = IndexHosts(own, Origin.of(settings.upstream.url))
         self._public_url = own.public_url
+        self._over_tls = settings.tls.certificate is not None
         self._has_scheme = own.public_form == "port_url"
         told = {} if own.public_form == "path" else own.index_ports
         self._ports = {Origin.of(url): port for port, url in told.items()}
@@ -47,7 +48,7 @@ class IndexRoutes:
         """Index descriptions from the control plane get hosts that lead here; a client would go past us otherwise."""
         if target.origin is not None or method not in _METHODS or _DESCRIBING.fullmatch(target.path) is None:
             return None
-        base = self._public_url or own_url(raw_headers)
+        base = self._public_url or own_url(raw_headers, over_tls=self._over_tls)
         if base is None:
             return None
 
@@ -73,8 +74,9 @@ def at_port(base: str, port: int, *, with_scheme: bool) -> str:
     return f"{scheme}://{authority}" if with_scheme else authority
 
 
-def own_url(raw_headers: RawHeaders) -> str | None:
-    """The URL that the client used for us, by its Host; None when that is absent or odd.
+def own_url(raw_headers: RawHeaders, *, over_tls: bool) -> str | None:
+    """The URL that the client used for us, by its Host; None when that is absent or odd. ``over_tls``: our ports speak
+    nothing else.
 
     `X-Forwarded-Proto` may make it https and nothing else is believed: at worst it spoils the answer to whoever sent it,
     and without it a client behind a TLS gateway would be told to send its key in the clear.
@@ -84,5 +86,5 @@ def own_url(raw_headers: RawHeaders) -> str | None:
     if match is None:
         return None
     forwarded = b",".join(values(raw_headers, b"x-forwarded-proto")).partition(b",")[0]
-    scheme = "https" if forwarded.strip().lower() == b"https" else "http"
+    scheme = "https" if over_tls or forwarded.strip().lower() == b"https" else "http"
     return f"{scheme}://{match[1].decode('ascii')}"

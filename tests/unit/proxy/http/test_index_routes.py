@@ -174,12 +174,12 @@ def test_the_port_is_added_to_the_public_host_and_to_a_gateways_scheme() -> None
     ],
 )
 def test_the_clients_host_is_our_url_without_any_credentials(host: bytes, url: str) -> None:
-    assert own_url(((b"hOST", host),)) == url
+    assert own_url(((b"hOST", host),), over_tls=False) == url
 
 
 @pytest.mark.parametrize("host", [b"", b"a b", b'a"b', b"a/b", b"a\\b", b"a:b", b"a:1:2", b"[::1", b"\xc3\xa9", b"a@"])
 def test_an_odd_host_is_not_repeated(host: bytes) -> None:
-    assert own_url(((b"Host", host),)) is None
+    assert own_url(((b"Host", host),), over_tls=False) is None
     assert changed(routes(), ((b"Host", host),), described(INDEX)) == described(INDEX)
 
 
@@ -196,9 +196,21 @@ def test_an_odd_host_is_not_repeated(host: bytes) -> None:
 )
 def test_a_client_behind_a_tls_gateway_is_not_told_to_speak_in_the_clear(forwarded: bytes, scheme: str) -> None:
     headers = ((b"Host", b"vs.example.com"), (b"X-Forwarded-Proto", forwarded), (b"X-Forwarded-Host", b"evil.example"))
-    assert own_url(headers) == f"{scheme}://vs.example.com"
+    assert own_url(headers, over_tls=False) == f"{scheme}://vs.example.com"
 
 
 def test_without_a_host_or_with_two_there_is_no_url_of_ours() -> None:
-    assert own_url(()) is None
-    assert own_url(((b"Host", b"a"), (b"host", b"b"))) is None
+    assert own_url((), over_tls=False) is None
+    assert own_url(((b"Host", b"a"), (b"host", b"b")), over_tls=False) is None
+
+
+@pytest.mark.parametrize("forwarded", [(), ((b"X-Forwarded-Proto", b"http"),)])
+@pytest.mark.parametrize(
+    ("form", "docs"), [("path", f"https://vs.local:6343/_i/{INDEX}"), ("port_url", "https://vs.local:8101")]
+)
+def test_ports_of_ours_that_speak_tls_are_told_of_with_https(form: str, docs: str, forwarded: RawHeaders) -> None:
+    own = {"index_ports": {8101: INDEX} if form != "path" else {}, "public_form": form}
+    tls = {"certificate": "leaf.pem", "key": "leaf.key"}
+    served = IndexRoutes(Settings.model_validate({"backend": "pinecone", "pinecone": own, "tls": tls}))
+    headers = ((b"Host", b"vs.local:6343"), *forwarded)
+    assert changed(served, headers, described(INDEX)) == described(docs)
