@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.reports import REPORT
+from support.toy_backend import OPERATION
+from support.toy_exchange import policy
+from vecsieve.adapters.first_step import Question
+from vecsieve.proxy.exchange import Exchange, Lost, Refused
+from vecsieve.proxy.grpc.codes import Code
+from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
+from vecsieve.proxy.grpc.failures import Answer, Failure, no_message, unreachable
+from vecsieve.proxy.http.failures import FailureKind
+from vecsieve.proxy.knowing import Asks
+from vecsieve.proxy.labels import AttemptKind, FailOpen
+from vecsieve.proxy.report import header_value
+from vecsieve.proxy.search import Rejected
+
+INITIAL, TRAILING = (("date", "now"),), (("t-bin", b"\0"),)
+SUCCESS = Answer(message=b"upstream's", initial=INITIAL, trailing=TRAILING)
+OWN = Answer(message=b"to the client's own message")
+
+
+def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True, reply_bytes: int = 100) -> GrpcExchange:
+    async def widened(message: bytes, seconds: float) -> Outcome:
+        assert (message, seconds) == (b"widened", 2.0)
+        return outcome
+
+    async def asked(question: Question, seconds: float) -> Outcome:
+        assert (question, seconds) == (QUESTION, 2.0)
+        return outcome
+
+    async def relayed(kind: AttemptKind) -> Outcome:
+        return replace(OWN, trailing=(("kind", kind.value),))
+
+    return GrpcExchange(
+        operation=OPERATION,
+        policy=policy(),
+        plain=b"the client's",
+        client_timeout_seconds=1.0,
+        report_header=report_header,
+        widened=widened,
+        relayed=relayed,
+        asked=asked,
+        reply_bytes=reply_bytes,
+    )
+
+
+QUESTION = Question(method="POST", target="/a.Service/Describe", body=b"what")
+
+
+def failing(code: int, details: str = "", kind: FailureKind | None = None) -> Failure:
+    return Failure(code=code, details=details, kind=kind, trailing=(("retry-after", "7"),))
+
+
+async def test_it_is_what_the_ladder_and_the_first_step_take() -> None:
+    made: Exchange[Outcome] = exchange()
+    assert isinstance(made, Asks)
+
+
+async def test_a_success_gives_its_message_and_its_metadata_stands_around_ours() -> None:
+    made = exchange()
+    assert await made.send(b"widened", seconds=2.0) == b"upstream's"
+    answer = made.answer(b"ours", REPORT)
+    assert answer == Answer(
+        message=b"ours", initial=(*INITIAL, ("x-vecsieve", header_value(REPORT))), trailing=TRAILING
+    )
+    assert (answer.is_success, answer.body_bytes) == (True, 4)
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+async def test_a_plain_answer_has_nothing_to_report_and_the_report_can_be_turned_off(is_told: bool) -> None:
+    made = exchange(report_header=is_told)
+    await made.send(b"widened", seconds=2.0)
+    report = replace(REPORT, figures=()) if is_told else REPORT
+    assert made.answer(b"ours", report) == replace(SUCCESS, message=b"ours")
+
+
+def test_without_a_success_there_is_no_answer_and_without_a_refusal_none_of_those() -> None:
+    with pytest.raises(Rejected):
+        exchange().answer(b"ours", REPORT)
+    with pytest.raises(Rejected):
+        exchange().refusal()
+
+
+@pytest.mark.parametrize(("reply_bytes", "is_lost"), [(9, True), (10, False)])
+async def test_a_reply_beyond_its_bound_is_lost(reply_bytes: int, is_lost: bool) -> None:
+    made = exchange(reply_bytes=reply_bytes)
+    if not is_lost:
+        assert await made.send(b"widened", seconds=2.0)
+        return
+    with pytest.raises(Lost) as lost:
+        await made.send(b"widened", seconds=2.0)
+    assert (lost.value.reason, lost.value.received_bytes) == (FailOpen.TOO_LARGE, 10)
+    with pytest.raises(Rejected):
+        made.answer(b"ours", REPORT)
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (failing(Code.DEADLINE_EXCEEDED, kind=FailureKind.TIMEOUT), FailOpen.OVERFETCH_TIMEOUT),
+        (failing(Code.UNAVAILABLE, kind=FailureKind.RESET), FailOpen.OVERFETCH_RESET),
+        (unreachable(FailureKind.CONNECT), FailOpen.OVERFETCH_RESET),
+        (no_message(), FailOpen.OVERFETCH_RESET),
+    ],
+)
+async def test_what_broke_on_the_way_is_lost(failure: Failure, reason: FailOpen) -> None:
+    made = exchange(failure)
+    with pytest.raises(Lost) as lost:
+        await made.send(b"widened", seconds=2.0)
+    assert lost.value.reason is reason
+    with pytest.raises(Rejected):
+        made.refusal()
+
+
+SERVER_ERRORS = {1, 2, 4, 13, 14, 15}
+MAY_BE_SIZE = {3, 9, 11}
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code is not Code.OK])
+async def test_a_refusal_is_the_databases_own_and_is_judged_by_its_code(code: Code) -> None:
+    failure = failing(code, "grüße")
+    made = exchange(failure)
+    with pytest.raises(Refused) as refused:
+        await made.send(b"widened", seconds=2.0)
+    verdict = refused.value
+    assert (verdict.status, verdict.words) == (code.value, "grüße".encode())
+    assert verdict.is_server_error is (code in SERVER_ERRORS)
+    assert verdict.may_be_size is (code in MAY_BE_SIZE)
+    assert verdict.is_quota is (code is Code.RESOURCE_EXHAUSTED)
+    assert made.refusal() is failure
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "grpc: received message larger than max (5000000 vs. 4194304)",
+        "CLIENT: Sent message larger than max (9 vs. 4)",
+        "gRPC message exceeds maximum size 4194304: 5000000",
+    ],
+)
+async def test_a_message_too_long_for_one_of_the_ends_is_nobodys_quota(words: str) -> None:
+    with pytest.raises(Refused) as refused:
+        await exchange(failing(Code.RESOURCE_EXHAUSTED, words)).send(b"widened", seconds=2.0)
+    assert (refused.value.is_quota, refused.value.may_be_size) == (False, True)
+
+
+async def test_a_question_brings_a_message_or_is_lost() -> None:
+    assert await exchange().ask(QUESTION, seconds=2.0) == b"upstream's"
+    for failure in (failing(Code.PERMISSION_DENIED), failing(Code.UNAVAILABLE, kind=FailureKind.RESET)):
+        made = exchange(failure)
+        with pytest.raises(Lost):
+            await made.ask(QUESTION, seconds=2.0)
+        with pytest.raises(Rejected):
+            made.refusal()
+
+
+@pytest.mark.parametrize("kind", [AttemptKind.ORIGINAL, AttemptKind.REPLAY])
+async def test_the_original_is_the_clients_own_message_and_upstreams_own_answer(kind: AttemptKind) -> None:
+    assert await exchange().original(kind) == replace(OWN, trailing=(("kind", kind.value),))
