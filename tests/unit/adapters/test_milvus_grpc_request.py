@@ -188,7 +188,7 @@ def test_a_query_that_is_no_number_is_searched_without_one() -> None:
         ({"anns_field": "other"}, Needs(vector_name="third"), "third"),
     ],
 )
-def test_which_vector_is_compared(asked: dict[str, object], needs: Needs, vector: str) -> None:
+def test_which_vector_is_compared(asked: dict[str, Any], needs: Needs, vector: str) -> None:
     call = read(search(**asked), needs)
     assert list(widened(call, 20).output_fields) == ["text", vector]
     assert (call.searches[0].query is None) == (vector == "third"), "a query of another field lives in another space"

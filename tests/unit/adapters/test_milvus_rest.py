@@ -85,7 +85,8 @@ def test_the_plain_search_is_read_and_widened(version: str) -> None:
 
 
 def test_a_list_that_is_absent_or_empty_is_made() -> None:
-    for listed in ("absent", []):
+    nothing: list[str] = []
+    for listed in ("absent", nothing):
         wide = json.loads(ADAPTER.widen(read(body(outputFields=listed)), [50]))
         assert wide["outputFields"] == ["vector"]
     assert refused(body(outputFields=None)) is Reason.PAYLOAD_SELECTOR
