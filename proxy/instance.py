@@ -25,7 +25,19 @@ LOGGER = logging.getLogger("vecsieve.instance")
 # What a running process cannot change: its sockets, its pools and what it promised to hold.
 _OF_PINECONE = ("index_host", "index_ports", "allowed_hosts", "public_url", "public_form", "vector_memory_bytes")
 _PINECONE = tuple(f"pinecone.{name}" for name in _OF_PINECONE)
-FIXED = ("backend", "listen", "admin", "workers", "tls", "upstream", "grpc", *_PINECONE, "limits", "shadow.in_flight", "profiles")
+FIXED = (
+    "backend",
+    "listen",
+    "admin",
+    "workers",
+    "tls",
+    "upstream",
+    "grpc",
+    *_PINECONE,
+    "limits",
+    "shadow.in_flight",
+    "profiles",
+)
 
 
 @dataclass(frozen=True, slots=True)
