@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import http.client
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
 import msgspec
 
 from bench.load import Request
@@ -53,6 +54,33 @@ def vecsieve(upstream_port: int) -> Iterator[Server]:
         yield Server(port, pid)
 
 
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A proxy's two ports."""
+
+    http: Server
+    grpc: Server
+
+
+@contextlib.contextmanager
+def vecsieve_grpc(upstream_port: int, grpc_upstream_port: int, *, mode: str) -> Iterator[Both]:
+    """The proxy with a port for each transport. Raises DidNotStart."""
+    port, grpc_port = free_port(), free_port()
+    command = [str(Path(sys.executable).with_name("vecsieve")), "serve", "--mode", mode]
+    command += ["--upstream", f"http://127.0.0.1:{upstream_port}", "--grpc-upstream", f"127.0.0.1:{grpc_upstream_port}"]
+    command += ["--listen", f"127.0.0.1:{port}", "--grpc-listen", f"127.0.0.1:{grpc_port}", "--admin", "127.0.0.1:0"]
+    with listening(command, grpc_port) as pid:
+        yield Both(Server(port, pid), Server(grpc_port, pid))
+
+
+@contextlib.contextmanager
+def grpc_relay(upstream_port: int) -> Iterator[Server]:
+    """The least that a relay of grpc.aio can do. Raises DidNotStart."""
+    port = free_port()
+    with listening(own_module("grpc_relay", str(port), str(upstream_port)), port) as pid:
+        yield Server(port, pid)
+
+
 @contextlib.contextmanager
 def bare_relay(upstream_port: int) -> Iterator[Server]:
     """The least that an aiohttp relay can do. Raises DidNotStart."""
@@ -77,8 +105,24 @@ def ask(request: Request, port: int) -> bytes:
 def check_selected(body: bytes) -> None:
     """Ten points, without vectors, other than the pool's first ten: the copies among those were collapsed."""
     points = msgspec.json.decode(body, type=_Reply).result.points
-    ids = [point.id for point in points]
-    if len(ids) != TOP_K or any(point.vector is not None for point in points):
+    check_page([(point.id, point.vector is not None) for point in points])
+
+
+def ask_grpc(request: Request, port: int) -> bytes:
+    """One call, its message. Raises NotTheSearchWeMeant for any other status than OK."""
+    options = (("grpc.max_receive_message_length", -1),)
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(request.path)
+        try:
+            return call(request.body, timeout=10.0, wait_for_ready=True)
+        except grpc.RpcError as error:
+            raise NotTheSearchWeMeant(f"port {port} answered {error} to {request.path}") from None
+
+
+def check_page(points: Sequence[tuple[int, bool]]) -> None:
+    """The same of points as they are told by their number and whether they came with vectors."""
+    ids = [number for number, _ in points]
+    if len(ids) != TOP_K or any(has_vectors for _, has_vectors in points):
         raise NotTheSearchWeMeant(f"saw {len(ids)} points, wanted {TOP_K} without vectors")
     if ids == list(range(1, TOP_K + 1)):
         raise NotTheSearchWeMeant("saw the pool's first ten, wanted a selection")

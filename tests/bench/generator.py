@@ -4,7 +4,8 @@ In the open loop a request's latency counts from the moment it was due, not from
 stall of the server is charged to every request it delayed. Gaps are exponential with a fixed seed, as independent
 clients' are. select() is used because its timeout is exact to microseconds; epoll's, and asyncio's, to one millisecond.
 
-Usage: python -m bench.generator PORT REQUEST_FILE CONNECTIONS SECONDS RATE     (RATE 0: closed loop)
+Usage: python -m bench.generator PORT REQUEST_FILE CONNECTIONS SECONDS RATE PROTOCOL     (RATE 0: closed loop)
+PROTOCOL is http, or grpc: then the file holds one call's frames, and a connection makes one call at a time.
 Prints one JSON object: replies, failures, reply_bytes, seconds, late_share, p50, p90, p99 (seconds).
 """
 
@@ -17,68 +18,24 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from bench.connections import CONNECTIONS, Talk
 from bench.stats import percentile
 
 RECEIVE_BYTES = 1 << 18
-CONNECT_SECONDS = 5.0
 DRAIN_SECONDS = 2.0  # how long replies still under way at the end are waited for
-
-
-class Connection:
-    """One keep-alive connection with at most one request under way."""
-
-    def __init__(self, port: int, buffer: bytearray) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=CONNECT_SECONDS)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._buffer = buffer
-        self._head = b""
-        self._missing = -1  # bytes of the body still to come; -1 while the head is not complete
-        self.due = 0.0
-        self.reply_bytes = 0
-
-    def send(self, request: bytes, due: float) -> None:
-        self._head, self._missing, self.due, self.reply_bytes = b"", -1, due, 0
-        self.socket.sendall(request)
-
-    def receive(self) -> bool:
-        """Take in what has come; True when the reply is whole. Raises ConnectionError for anything but a 200."""
-        count = self.socket.recv_into(self._buffer)
-        if count == 0:
-            raise ConnectionError("closed before the end of a reply")
-        self.reply_bytes += count
-        if self._missing >= 0:
-            self._missing -= count
-        else:
-            self._head += self._buffer[:count]
-            end = self._head.find(b"\r\n\r\n")
-            if end < 0:
-                return False
-            self._missing = body_bytes(self._head[:end]) - (len(self._head) - end - 4)
-        return self._missing <= 0
-
-
-def body_bytes(head: bytes) -> int:
-    """The Content-Length of a 200. Raises ConnectionError for any other status or framing."""
-    status, *fields = head.split(b"\r\n")
-    if status.split(b" ", 2)[1] != b"200":
-        raise ConnectionError(f"answered {status!r}")
-    for field in fields:
-        name, _, value = field.partition(b":")
-        if name.lower() == b"content-length":
-            return int(value)
-    raise ConnectionError("a reply without Content-Length")
 
 
 class Run:
     """One measurement."""
 
-    def __init__(self, port: int, request: bytes, connections: int) -> None:
-        buffer = bytearray(RECEIVE_BYTES)
-        self._port, self._request, self._buffer = port, request, buffer
-        self._idle = deque(Connection(port, buffer) for _ in range(connections))
-        self._busy: dict[socket.socket, Connection] = {}
+    def __init__(self, connect: Callable[[], Talk], request: bytes, connections: int) -> None:
+        self._connect, self._request = connect, request
+        self._idle = deque(connect() for _ in range(connections))
+        self._busy: dict[socket.socket, Talk] = {}
         self._waiting: deque[float] = deque()
         self.latencies: list[float] = []
         self.failures = 0
@@ -126,7 +83,7 @@ class Run:
                 self.failures += 1
                 del self._busy[ready]
                 ready.close()
-                self._idle.append(Connection(self._port, self._buffer))
+                self._idle.append(self._connect())
                 continue
             self.latencies.append(time.perf_counter() - connection.due)
             self.reply_bytes += connection.reply_bytes
@@ -161,6 +118,7 @@ def measure(run: Run, *, seconds: float, rate: float) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    port, request_file, connections, seconds, rate = sys.argv[1:]
-    whole = Run(int(port), Path(request_file).read_bytes(), int(connections))
+    port, request_file, connections, seconds, rate, protocol = sys.argv[1:]
+    connect = partial(CONNECTIONS[protocol], int(port), bytearray(RECEIVE_BYTES))
+    whole = Run(connect, Path(request_file).read_bytes(), int(connections))
     print(json.dumps(measure(whole, seconds=float(seconds), rate=float(rate))))

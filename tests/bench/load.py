@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import http2
 from bench.processes import environment, own_module
 
 CONNECTIONS = 8
@@ -33,15 +34,21 @@ class Failed(Exception):  # noqa: N818 - names what became of the measurement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request, asked again and again. ``directory`` is where the generators' files go."""
+    """One request, asked again and again. ``directory`` is where the generators' files go.
+
+    ``is_grpc``: a call with the one message ``body``, to the method ``path``.
+    """
 
     method: str
     path: str
     body: bytes
     directory: Path
+    is_grpc: bool = False
 
     def raw(self) -> bytes:
-        """The request as it goes over the wire."""
+        """The request as it goes over the wire; of a call, the frames."""
+        if self.is_grpc:
+            return http2.request(self.path, self.body)
         head = f"{self.method} {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         if self.body:
             head += f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\n"
@@ -59,7 +66,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Percentiles from the moment a request was due, in seconds."""
+    """Percentiles from the moment a request was due, or in a closed loop was sent, in seconds."""
 
     p50: float
     p90: float
@@ -67,14 +74,17 @@ class Latency:
 
 
 def generator_kind() -> str:
-    """Which load generator measures capacity."""
+    """Which load generator measures the capacity for HTTP/1.1."""
     return "wrk" if shutil.which("wrk") else "own generator (wrk not found)"
 
 
 def capacity(request: Request, port: int, *, seconds: int) -> Capacity:
     """Closed loop, 8 connections. Raises Failed when any request failed."""
-    wrk = shutil.which("wrk")
-    outcome = _generate(request, port, seconds=seconds, rate=0) if wrk is None else _wrk(wrk, request, port, seconds)
+    wrk = None if request.is_grpc else shutil.which("wrk")
+    if wrk is None:
+        outcome = _generate(request, port, seconds=seconds, rate=0, connections=CONNECTIONS)
+    else:
+        outcome = _wrk(wrk, request, port, seconds)
     _check(outcome)
     replies = int(outcome["replies"])
     return Capacity(replies, replies / outcome["seconds"], outcome["reply_bytes"] / replies)
@@ -82,7 +92,15 @@ def capacity(request: Request, port: int, *, seconds: int) -> Capacity:
 
 def latency(request: Request, port: int, *, seconds: float, rate: float) -> Latency:
     """Open loop at ``rate`` per second. Raises Failed when any request failed."""
-    outcome = _generate(request, port, seconds=seconds, rate=rate)
+    return _latency(_generate(request, port, seconds=seconds, rate=rate, connections=OPEN_CONNECTIONS))
+
+
+def closed_latency(request: Request, port: int, *, seconds: float, clients: int) -> Latency:
+    """Closed loop: each of so many clients asks again as soon as it is answered. Raises Failed when any request failed."""
+    return _latency(_generate(request, port, seconds=seconds, rate=0, connections=clients))
+
+
+def _latency(outcome: dict[str, float]) -> Latency:
     _check(outcome)
     return Latency(outcome["p50"], outcome["p90"], outcome["p99"])
 
@@ -104,11 +122,13 @@ def _wrk(wrk: str, request: Request, port: int, seconds: int) -> dict[str, float
     return _last_object(printed)
 
 
-def _generate(request: Request, port: int, *, seconds: float, rate: float) -> dict[str, float]:
+def _generate(
+    request: Request, port: int, *, seconds: float, rate: float, connections: int
+) -> dict[str, float]:  # the generator's arguments
     file = request.directory / "load-request"
     file.write_bytes(request.raw())
-    connections = OPEN_CONNECTIONS if rate else CONNECTIONS
-    arguments = (str(port), str(file), str(connections), str(seconds), str(rate))
+    protocol = "grpc" if request.is_grpc else "http"
+    arguments = (str(port), str(file), str(connections), str(seconds), str(rate), protocol)
     return _last_object(_output(own_module("generator", *arguments), seconds))
 
 

@@ -15,6 +15,7 @@ LIBRARIES = (
     "msgspec",
     "orjson",
     "fastcluster",
+    "grpcio",
     "uvloop",
     "pysimdjson",
     "qdrant-client",

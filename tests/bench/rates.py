@@ -35,6 +35,7 @@ class Contest:
     unit: str
     request: Request
     aims: tuple[Aim, ...]
+    against: str = RELAY
 
 
 def contest(one: Contest, proxy: Server, relay: Server, effort: Effort) -> tuple[list[Rate], Iterator[Figure]]:
@@ -59,6 +60,6 @@ def rate(request: Request, server: Server, *, seconds: int) -> Rate:
 
 def _figures(one: Contest, proxy: list[Rate], relay: list[Rate]) -> Iterator[Figure]:
     per_second = Sides([each.per_second for each in proxy], [each.per_second for each in relay])
-    yield figure(one.name, per_second, unit=one.unit, against=RELAY, aims=one.aims)
+    yield figure(one.name, per_second, unit=one.unit, against=one.against, aims=one.aims)
     cpu = Sides([each.cpu_ms for each in proxy], [each.cpu_ms for each in relay])
-    yield figure(f"processor time, {one.name}", cpu, unit="ms", against=RELAY)
+    yield figure(f"processor time, {one.name}", cpu, unit="ms", against=one.against)

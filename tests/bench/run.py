@@ -15,23 +15,24 @@ from types import FrameType
 
 from rich.console import Console
 
+from bench.bench_grpc import Sets, bench_grpc
 from bench.bench_latency import Trio, bench_latency
 from bench.bench_passthrough import bench_passthrough
 from bench.bench_search import MixedAnswers, bench_client_side, bench_search
 from bench.bench_select import bench_select
 from bench.bench_text import bench_text
 from bench.bench_upload import bench_upload
-from bench.contenders import NotTheSearchWeMeant, bare_relay, vecsieve
+from bench.contenders import NotTheSearchWeMeant, bare_relay, grpc_relay, vecsieve, vecsieve_grpc
 from bench.figures import Figure
 from bench.load import Failed, generator_kind
 from bench.machine import machine
 from bench.processes import DidNotStart
 from bench.report import document, table
 from bench.rounds import FULL, QUICK, Effort
-from bench.scenes import scene
-from bench.upstream import serving
+from bench.scenes import Scene, scene
+from bench.upstream import serving, serving_grpc
 
-NAMES = ("select", "text", "search", "client", "passthrough", "upload", "latency")
+NAMES = ("select", "text", "search", "client", "passthrough", "upload", "latency", "grpc")
 OUTPUT = Path(".bench/latest.json")
 
 
@@ -85,8 +86,17 @@ def measure(names: tuple[str, ...], effort: Effort, facts: dict[str, object]) ->
                 yield from bench_passthrough(prepared, proxy, relay, effort)
             if "latency" in names:
                 yield from bench_latency(prepared, Trio(proxy, relay, upstream), effort)
+        if "grpc" in names:
+            yield from _over_grpc(prepared, upstream.port, effort)
     if "upload" in names:
         yield from bench_upload(effort)
+
+
+def _over_grpc(prepared: Scene, http_port: int, effort: Effort) -> Iterator[Figure]:
+    with serving_grpc(prepared.grpc_replies, prepared.directory) as port, grpc_relay(port) as relay:
+        on, off = (vecsieve_grpc(http_port, port, mode=mode) for mode in ("on", "off"))
+        with on as proxy, off as passing:
+            yield from bench_grpc(prepared, Sets(proxy=proxy, off=passing, relay=relay, upstream_port=port), effort)
 
 
 def _title(facts: dict[str, object]) -> str:

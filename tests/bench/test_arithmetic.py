@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from bench import bodies, generator, stats
+from bench import bodies, connections, stats
 from bench.bench_search import MixedAnswers, unselected_share
 from bench.canned import load
 from bench.client_side import mmr
@@ -210,11 +210,11 @@ def test_searches_that_were_answered_unselected_are_counted_and_too_many_are_ref
 
 
 def test_the_generator_takes_only_a_counted_200() -> None:
-    assert generator.body_bytes(b"HTTP/1.1 200 OK\r\nA: b\r\ncontent-length: 12") == 12
+    assert connections.body_bytes(b"HTTP/1.1 200 OK\r\nA: b\r\ncontent-length: 12") == 12
     with pytest.raises(ConnectionError, match="503"):
-        generator.body_bytes(b"HTTP/1.1 503 Busy\r\nContent-Length: 1")
+        connections.body_bytes(b"HTTP/1.1 503 Busy\r\nContent-Length: 1")
     with pytest.raises(ConnectionError, match="without Content-Length"):
-        generator.body_bytes(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked")
+        connections.body_bytes(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked")
 
 
 def test_a_raw_request_is_framed(tmp_path: Path) -> None:

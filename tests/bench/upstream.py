@@ -39,12 +39,18 @@ class Upstream:
 
 
 @contextlib.contextmanager
+def serving_grpc(replies: Mapping[str, bytes], directory: Path) -> Iterator[int]:
+    """Serve each collection's and method's message over gRPC; the port. Raises DidNotStart."""
+    files, port = directory / "grpc-replies", free_port()
+    _write(replies, files)
+    with listening(own_module("grpc_canned", str(port), str(files)), port):
+        yield port
+
+
+@contextlib.contextmanager
 def serving(replies: Mapping[str, bytes], directory: Path) -> Iterator[Upstream]:
     """Serve each path's bytes, whatever the method. Raises DidNotStart."""
-    for path, body in replies.items():
-        file = directory / "replies" / path.lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(body)
+    _write(replies, directory / "replies")
     port = free_port()
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
     if nginx is None:
@@ -55,3 +61,10 @@ def serving(replies: Mapping[str, bytes], directory: Path) -> Iterator[Upstream]
         command, kind = [nginx, "-p", str(directory), "-c", str(settings)], "nginx"
     with listening(command, port):
         yield Upstream(port=port, kind=kind)
+
+
+def _write(replies: Mapping[str, bytes], directory: Path) -> None:
+    for path, body in replies.items():
+        file = directory / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(body)
