@@ -23,6 +23,13 @@ DEFAULTS: Mapping[str, Mapping[str, Tree]] = MappingProxyType(
         ),
         # One port for both of its protocols.
         "milvus": MappingProxyType({"upstream": MappingProxyType({"url": "http://127.0.0.1:19530"})}),
+        # Its clients refuse to search at the port where the rest of it is spoken: ours has one of its own as well.
+        "weaviate": MappingProxyType(
+            {
+                "upstream": MappingProxyType({"url": "http://127.0.0.1:8080"}),
+                "grpc": MappingProxyType({"listen": "127.0.0.1:6344", "upstream": "http://127.0.0.1:50051"}),
+            }
+        ),
         "chroma": MappingProxyType(
             {
                 # Idle: measured, servers before 1.0 close after 30 s, later ones not within 400 s.

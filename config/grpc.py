@@ -34,7 +34,7 @@ class GrpcSettings(Model):
     listen: Annotated[HostPort | None, NoneWord] = Field(
         default=None,
         description="for gRPC clients, which expect a port of their own (Qdrant 6334); it saves them the step that tells "
-        "protocols apart. Flag: --grpc-listen",
+        "protocols apart; clients of Weaviate want it apart from `listen`. Flag: --grpc-listen",
     )
     upstream: Annotated[GrpcUrl | None, NoneWord] = Field(
         default=None,

@@ -11,7 +11,7 @@ from vecsieve.config.addresses import listen_address, path_prefix, port_number, 
 from vecsieve.config.hosts import host_pattern, index_url, public_url
 
 Mode = Literal["on", "shadow", "off"]
-Backend = Literal["qdrant", "pinecone", "chroma", "milvus"]
+Backend = Literal["qdrant", "pinecone", "chroma", "milvus", "weaviate"]
 Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]

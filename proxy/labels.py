@@ -56,6 +56,7 @@ _OF_OTHERS: Mapping[str, tuple[OperationName, ...]] = {
     ),
     "chroma": (OperationName.QUERY, OperationName.OTHER),
     "milvus": (OperationName.SEARCH, OperationName.HYBRID_SEARCH, OperationName.OTHER),
+    "weaviate": (OperationName.SEARCH, OperationName.OTHER),
 }
 _NOT_OF_QDRANT = frozenset({OperationName.RECORDS_SEARCH, OperationName.DOCUMENTS_SEARCH, OperationName.HYBRID_SEARCH})
 

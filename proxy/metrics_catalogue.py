@@ -98,7 +98,7 @@ def _label(name: str, *sets: Iterable[StrEnum]) -> Label:
     return Label(name, tuple(member.value for each in sets for member in each))
 
 
-BACKEND = Label("backend", ("qdrant", "pinecone", "chroma", "milvus", "other"))
+BACKEND = Label("backend", ("qdrant", "pinecone", "chroma", "milvus", "weaviate", "other"))
 _OPERATION = _label("operation", OperationName)
 _OUTCOME = _label("outcome", Outcome)
 _ATTEMPT = _label("attempt", AttemptKind)
@@ -117,8 +117,8 @@ def values_of(label: Label, backend: str) -> tuple[str, ...]:
         return label.values if backend == "chroma" else ()  # everybody else's paths say names
     if backend == "pinecone":
         return label.values
-    # No other backend has a second step, and only Milvus has a first.
-    is_asked = backend == "milvus"
+    # No other backend has a second step, and only these have a first.
+    is_asked = backend in {"milvus", "weaviate"}
     return tuple(value for value in label.values if label is not _LOOKED and (is_asked or value != AttemptKind.LOOKUP))
 
 

@@ -244,7 +244,7 @@ MESSAGES = {
         f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
     ],
     "rule_for_no_backend": [
-        'rules[0].backend: wanted a pattern that matches qdrant, pinecone, chroma or milvus; saw "qrdant"',
+        'rules[0].backend: wanted a pattern that matches qdrant, pinecone, chroma, milvus or weaviate; saw "qrdant"',
     ],
     "rule_that_orders_by_no_mmr": [
         'rules[0].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
@@ -320,7 +320,7 @@ MESSAGES = {
         "<file>, line 1, column 9: wanted YAML; saw undefined alias 'base'",
     ],
     "unknown_backend": [
-        'backend: wanted qdrant, pinecone, chroma or milvus; saw "opensearch"',
+        'backend: wanted qdrant, pinecone, chroma, milvus or weaviate; saw "opensearch"',
     ],
     "unknown_key": [
         "limits.conections: wanted a known key (did you mean connections?); saw 100",
