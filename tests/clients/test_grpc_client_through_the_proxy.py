@@ -1,0 +1,287 @@
+"""The official client with `prefer_grpc`, blocking and asyncio, through the proxy: policies by collection, texts, writes, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from qdrant_client import AsyncQdrantClient, QdrantClient, models
+from qdrant_client import grpc as pb
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+
+from support import planted, stack
+from support.embedded import embedded_server, start_embedded_grpc_process
+from support.grpc_asking import Pairs, ask
+from support.grpc_clients import code_of, details_of, over_grpc
+from support.grpc_upstream import ending, grpc_upstream
+from support.scripted_grpc import QUERY, UPSERT, before, upsert
+from support.scripted_grpc import search as search_message
+from support.stack import exchange
+
+SECRET = "confidential"  # in every text and in no answer that was not asked for it
+RULES = """
+explain: {keep: 20}
+rules:
+  - collection: tenants
+    policy: {tenant_keys: [tenant]}
+  - collection: longest
+    policy: {representative: longest, text_fields: [body]}
+  - collection: short
+    policy: {short: allow}
+  - collection: in-mmr-order
+    policy: {order: mmr, mmr: {lambda: 0.7}}
+  - collection: ghost
+    policy: {vector: ghost}
+  - collection: "*-off"
+    policy: {mode: off}
+  - collection: texts
+    policy: {threshold: {fixed: 0.01}}
+"""
+COLLECTIONS = ("tenants", "longest", "short", "in-mmr-order", "ghost", "switched-off", "plain")
+FAMILIES, COPIES = 12, 4
+QUERY_VECTOR = [float(value) for value in planted.bases()[:6].sum(axis=0)]
+SELECTIONS: tuple[Any, ...] = (
+    False,
+    True,
+    ["n"],
+    ["body"],
+    models.PayloadSelectorExclude(exclude=["n"]),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The engine and the proxy, each as the blocking client sees it, and the proxy's addresses."""
+
+    engine: QdrantClient
+    proxy: QdrantClient
+    url: str
+    admin: str
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    file = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
+    file.write_text(RULES)
+    with ExitStack() as opened:
+        url, rpc = opened.enter_context(start_embedded_grpc_process())
+        engine = over_grpc(url, rpc)
+        opened.callback(engine.close)
+        for collection in COLLECTIONS:
+            load(engine, collection, noise=0.003)
+        load(engine, "texts", noise=0.06)  # their vectors are 0.1 to 0.2 apart, far beyond the cut
+        there, admin = opened.enter_context(stack.serve(url, "--grpc-upstream", rpc, "--config", str(file)))
+        proxy = over_grpc(there, there)
+        opened.callback(proxy.close)
+        yield World(engine, proxy, there, admin)
+
+
+def load(client: QdrantClient, collection: str, *, noise: float) -> None:
+    """Copies 0 and 1 of every family are one tenant's, 2 and 3 another's; later copies hold longer texts."""
+    client.create_collection(collection, models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE))
+    rng = np.random.default_rng(planted.RNG_SEED)
+    words = [f"word{place}" for place in range(400)]
+    points = [
+        models.PointStruct(
+            id=family * 10 + copy,
+            vector=(vector + rng.normal(scale=noise, size=planted.DIMENSION)).tolist(),
+            payload={
+                "tenant": copy // 2,
+                "body": f"{SECRET} {' '.join(words[family * 30 : family * 30 + 30])}{'x' * copy}",
+                "n": 2**62 + family,
+            },
+        )
+        for family, vector in enumerate(planted.bases()[:FAMILIES])
+        for copy in range(COPIES)
+    ]
+    client.upsert(collection, points, wait=True)
+
+
+def found(client: QdrantClient, collection: str, *, limit: int = 8, **more: Any) -> list[models.ScoredPoint]:
+    return client.query_points(collection, query=QUERY_VECTOR, limit=limit, **more).points
+
+
+def families(points: list[models.ScoredPoint]) -> list[int]:
+    return [planted.family(int(point.id)) for point in points]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=str)
+def test_the_payload_is_the_clients_own_selection_whatever_a_policy_needs(world: World, selection: Any) -> None:
+    for collection in (*COLLECTIONS, "texts"):
+        for vectors in (False, True):
+            how: dict[str, Any] = {"with_payload": selection, "with_vectors": vectors}
+            everyone = {point.id: point for point in found(world.engine, collection, limit=100, **how)}
+            for paging in ({}, {"offset": 4}):
+                points = found(world.proxy, collection, **how, **paging)
+                assert points == [everyone[point.id] for point in points]
+                assert len(points) == 8
+
+
+def test_rules_go_by_the_collection_that_the_message_names(world: World) -> None:
+    distinct = {name: len(set(families(found(world.proxy, name)))) for name in COLLECTIONS}
+    assert distinct["plain"] == distinct["longest"] == 8
+    for name in ("switched-off", "ghost"):
+        assert found(world.proxy, name) == found(world.engine, name)
+    owners = [(int(point.id) // 10, int(point.id) % 10 // 2) for point in found(world.proxy, "tenants")]
+    assert len(set(owners)) == len(owners)
+    assert max(Counter(family for family, _ in owners).values()) == 2
+    assert {int(point.id) % 10 for point in found(world.proxy, "longest")} == {COPIES - 1}
+    assert len(found(world.proxy, "short", limit=30)) == FAMILIES
+    assert len(found(world.proxy, "plain", limit=30)) == 30
+    ranking = [point.id for point in found(world.engine, "in-mmr-order", limit=100)]
+    places = [ranking.index(point.id) for point in found(world.proxy, "in-mmr-order", limit=FAMILIES)]
+    assert places[0] == 0
+    assert places != sorted(places)
+
+
+def test_copies_by_text_are_collapsed_and_the_admin_port_says_why(world: World) -> None:
+    points = found(world.proxy, "texts", with_payload=False)
+    assert len(set(families(points))) == 8
+    answer = exchange(world.admin, "GET", "/explain")
+    assert SECRET.encode() not in answer.body
+    record = json.loads(answer.body)["records"][0]
+    assert (record["operation"], record["collection"], record["top_k"]) == ("query", "texts", 8)
+    assert [kept["id"] for kept in record["kept"]] == [point.id for point in points]
+    copies = [each for each in record["left_out"] if each["copy"] is not None]
+    assert copies
+    assert all(planted.family(each["copy"]["of"]) == planted.family(each["id"]) for each in copies)
+
+
+def test_a_text_that_the_client_excluded_is_not_compared_and_its_search_goes_on(world: World) -> None:
+    hidden = models.PayloadSelectorExclude(exclude=["body"])
+    assert [point.id for point in found(world.proxy, "texts", with_payload=hidden)] == [
+        point.id for point in found(world.engine, "texts")
+    ]
+
+
+def test_without_payload_no_byte_of_it_reaches_the_client(world: World) -> None:
+    address = world.url.removeprefix("http://")
+    nearest = pb.VectorInput(dense=pb.DenseVector(data=QUERY_VECTOR))
+    message = search_message(8, collection="texts", query=pb.Query(nearest=nearest))
+    seen = asyncio.run(ask(address, "unary_unary", (message,), method=QUERY))
+    assert seen.code is grpc.StatusCode.OK
+    assert SECRET.encode() not in seen.messages[0]
+
+
+ASKED: dict[str, dict[str, Any]] = {
+    "by vector": {"query": QUERY_VECTOR},
+    "by id": {"query": 20},
+    "with a threshold": {"query": QUERY_VECTOR, "score_threshold": 0.3},
+    "recommended": {"query": models.RecommendQuery(recommend=models.RecommendInput(positive=[20, 30], negative=[40]))},
+    "discovered": {
+        "query": models.DiscoverQuery(
+            discover=models.DiscoverInput(target=20, context=[models.ContextPair(positive=30, negative=40)])
+        )
+    },
+    "prefetched": {"query": QUERY_VECTOR, "prefetch": [models.Prefetch(query=QUERY_VECTOR, limit=40)]},
+    "filtered": {
+        "query": QUERY_VECTOR,
+        "query_filter": models.Filter(must=[models.FieldCondition(key="tenant", match=models.MatchValue(value=1))]),
+    },
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "asyncio"])
+def test_both_clients_get_distinct_results_that_are_upstreams_own(world: World, name: str, is_async: bool) -> None:
+    everyone = {point.id: point for point in world.engine.query_points("plain", limit=100, **ASKED[name]).points}
+    if is_async:
+        points = asyncio.run(asked_async(world, ASKED[name]))
+    else:
+        points = world.proxy.query_points("plain", limit=6, **ASKED[name]).points
+    there = {planted.family(int(identifier)) for identifier in everyone}
+    assert [everyone[point.id] for point in points] == points
+    assert points[0].id == next(iter(everyone))
+    assert len(set(families(points))) == len(points) == min(6, len(there))
+
+
+async def asked_async(world: World, how: dict[str, Any]) -> list[models.ScoredPoint]:
+    client = AsyncQdrantClient(url=world.url, grpc_port=int(world.url.rsplit(":", 1)[1]), prefer_grpc=True, timeout=30)
+    try:
+        return (await client.query_points("plain", limit=6, **how)).points
+    finally:
+        await client.close()
+
+
+def test_a_batch_and_groups_come_back_as_they_should(world: World) -> None:
+    asked = [models.QueryRequest(query=QUERY_VECTOR, limit=8), models.QueryRequest(query=20, limit=1)]
+    first, second = world.proxy.query_batch_points("plain", asked)
+    assert len(set(families(first.points))) == 8
+    assert second == world.engine.query_batch_points("plain", asked)[1]
+    groups = [
+        client.query_points_groups("plain", query=QUERY_VECTOR, group_by="tenant", limit=3)
+        for client in (world.engine, world.proxy)
+    ]
+    assert groups[0] == groups[1]
+
+
+def test_writes_and_everything_else_go_through(world: World) -> None:
+    world.proxy.create_collection("made-here", models.VectorParams(size=2, distance=models.Distance.DOT))
+    try:
+        points = [models.PointStruct(id=number, vector=[1.0, number], payload={"n": number}) for number in range(5)]
+        world.proxy.upsert("made-here", points, wait=True)
+        world.proxy.delete("made-here", [3], wait=True)
+        for client in (world.engine, world.proxy):
+            assert client.count("made-here").count == 4
+            assert [record.id for record in client.scroll("made-here", limit=10)[0]] == [0, 1, 2, 4]
+        assert world.proxy.retrieve("made-here", [1]) == world.engine.retrieve("made-here", [1])
+        assert world.proxy.get_collection("made-here") == world.engine.get_collection("made-here")
+    finally:
+        world.proxy.delete_collection("made-here")
+    assert not world.engine.collection_exists("made-here")
+
+
+def test_errors_are_the_databases_own(world: World) -> None:
+    def refusal(client: QdrantClient, collection: str, query: list[float]) -> tuple[grpc.StatusCode, str | None]:
+        with pytest.raises(grpc.RpcError) as raised:
+            client.query_points(collection, query=query)
+        return code_of(raised.value), details_of(raised.value)
+
+    for collection, query in (("nowhere", QUERY_VECTOR), ("plain", [0.5, 0.5]), ("switched-off", [0.5])):
+        assert refusal(world.proxy, collection, query) == refusal(world.engine, collection, query)
+
+
+@pytest.mark.parametrize("mode", ["on", "shadow", "off"])
+async def test_without_its_key_a_call_is_refused_as_directly(mode: str) -> None:
+    keys: tuple[Pairs, ...] = ((), (("api-key", "wrong"),))
+    async with embedded_server(api_key="right", with_grpc=True) as database:
+        assert database.grpc_url is not None
+        there = database.grpc_url.removeprefix("http://")
+        async with before(there, mode=mode) as proxy:
+            for method, message in ((QUERY, search_message()), (UPSERT, upsert(1))):
+                for key in keys:
+                    direct, through = [
+                        await ask(at, "unary_unary", (message,), method=method, metadata=key)
+                        for at in (there, f"127.0.0.1:{proxy.port}")
+                    ]
+                    assert direct.code is grpc.StatusCode.UNAUTHENTICATED
+                    assert through == direct
+            known = await ask(
+                f"127.0.0.1:{proxy.port}",
+                "unary_unary",
+                (search_message(),),
+                method=QUERY,
+                metadata=(("api-key", "right"),),
+            )
+            assert known.code is grpc.StatusCode.NOT_FOUND
+
+
+async def test_the_client_is_told_when_to_come_back_and_the_database_is_asked_once() -> None:
+    script = ending(grpc.StatusCode.RESOURCE_EXHAUSTED, "rate limit", trailing=(("retry-after", "7"),))
+    async with grpc_upstream(Query=script) as database, before(database.address) as proxy:
+        client = AsyncQdrantClient(
+            url="http://127.0.0.1:9", grpc_port=proxy.port, prefer_grpc=True, check_compatibility=False
+        )
+        with pytest.raises(ResourceExhaustedResponse) as told:
+            await client.query_points("c", query=[0.5, 0.25, 0.125, 0.0], limit=3)
+        await client.close()
+        assert told.value.retry_after_s == 7
+        assert len(database.calls) == 1
