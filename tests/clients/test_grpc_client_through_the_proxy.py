@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,9 +84,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(engine, proxy, there, admin)
 
 
-def load(client: QdrantClient, collection: str, *, noise: float) -> None:
+def load(client: QdrantClient, collection: str, *, noise: float, **more: Any) -> None:
     """Copies 0 and 1 of every family are one tenant's, 2 and 3 another's; later copies hold longer texts."""
-    client.create_collection(collection, models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE))
+    shape = models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE)
+    client.create_collection(collection, shape, **more)
     rng = np.random.default_rng(planted.RNG_SEED)
     words = [f"word{place}" for place in range(400)]
     points = [
@@ -247,6 +248,47 @@ def test_errors_are_the_databases_own(world: World) -> None:
 
     for collection, query in (("nowhere", QUERY_VECTOR), ("plain", [0.5, 0.5]), ("switched-off", [0.5])):
         assert refusal(world.proxy, collection, query) == refusal(world.engine, collection, query)
+
+
+def test_strict_modes_limit_is_learned_and_the_next_search_keeps_to_it(world: World) -> None:
+    strict = models.StrictModeConfig(enabled=True, max_query_limit=20)
+    with collection_of(world.engine, "strict", strict):
+        before = failed_open(world.admin)
+        first, second = found(world.proxy, "strict"), found(world.proxy, "strict")
+        assert first == found(world.engine, "strict")
+        assert len(set(families(second))) > len(set(families(first)))
+        assert failed_open(world.admin) - before == 1
+        too_many = [refused(client, "strict", limit=21) for client in (world.engine, world.proxy)]
+        assert too_many[0] == too_many[1]
+
+
+def test_a_rate_limit_is_told_as_the_database_tells_it_and_no_search_is_sent_twice(world: World) -> None:
+    strict = models.StrictModeConfig(enabled=True, read_rate_limit=2)
+    with collection_of(world.engine, "rated", strict):
+        assert [len(set(families(found(world.proxy, "rated")))) for _ in range(2)] == [8, 8], "each cost one of two"
+        with pytest.raises(ResourceExhaustedResponse) as told:
+            found(world.proxy, "rated")
+        assert told.value.retry_after_s > 0
+
+
+@contextmanager
+def collection_of(client: QdrantClient, name: str, strict: models.StrictModeConfig) -> Iterator[None]:
+    load(client, name, noise=0.003, strict_mode_config=strict)
+    try:
+        yield
+    finally:
+        client.delete_collection(name)
+
+
+def refused(client: QdrantClient, collection: str, **how: Any) -> tuple[grpc.StatusCode, str | None]:
+    with pytest.raises(grpc.RpcError) as raised:
+        found(client, collection, **how)
+    return code_of(raised.value), details_of(raised.value)
+
+
+def failed_open(admin: str) -> float:
+    lines = exchange(admin, "GET", "/metrics").body.decode().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vecsieve_fail_open_total{"))
 
 
 @pytest.mark.parametrize("mode", ["on", "shadow", "off"])

@@ -19,6 +19,7 @@ from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
 from support.running import Running, running
 from support.scripted_grpc import (
     INITIAL,
+    QUERY,
     TRAILING,
     UPSERT,
     before,
@@ -304,3 +305,12 @@ async def test_a_port_of_its_own_answers_as_the_main_one() -> None:
         for port in (proxy.port, proxy.grpc_port):
             through = await query(port)
             assert (ids(through), through.trailing) == ([0, 2, 3], TRAILING)
+
+
+async def test_a_search_that_comes_compressed_is_read_as_any_other() -> None:
+    async with in_front() as (database, proxy):
+        through = await ask(
+            f"127.0.0.1:{proxy.port}", "unary_unary", (search(),), method=QUERY, compression=grpc.Compression.Gzip
+        )
+        assert ids(through) == [0, 2, 3]
+        assert len(widened(database)) == 1
