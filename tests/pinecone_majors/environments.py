@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,6 +26,16 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
     {"5": "[grpc]", "6": "[grpc,asyncio]", "7": "[grpc,asyncio]", "8": "[grpc,asyncio]"}
 )
 NO_ASYNCIO = frozenset({"5"})
+# What makes an index that is opened by name speak gRPC in plaintext, where it is not said to the index itself.
+PLAIN_GRPC = MappingProxyType({"10": (("PINECONE_GRPC_SCHEME", "http"),)})
+
+
+class Way(Enum):
+    """How a client reaches the emulator, directly and through the proxy. Only ``TLS`` has it, on both sides of the proxy."""
+
+    REST = "rest"
+    GRPC = "grpc"
+    TLS = "tls"
 
 
 class ScenarioFailed(Exception):  # noqa: N818 - says what happened, like FileNotFound would
@@ -34,13 +46,16 @@ class ScenarioFailed(Exception):  # noqa: N818 - says what happened, like FileNo
 class Client:
     """A client that can be run. ``command``: all but the control plane's URL and the plan.
 
-    ``beside``: of a client over gRPC the same one over REST, which must see the same.
+    ``by``: the way on which it is put. ``environment``: what is said to it beside ours. ``beside``: of a client over gRPC
+    the same one over REST, which must see the same.
     """
 
     name: str
     command: tuple[str, ...]
     after: tuple[str, ...]
     folder: Path
+    by: Way = Way.REST
+    environment: tuple[tuple[str, str], ...] = ()
     beside: Client | None = None
 
     def told(self, control: str, plan: Path) -> str:
@@ -48,6 +63,7 @@ class Client:
         done = subprocess.run(
             [*self.command, control, str(plan), *self.after],
             cwd=self.folder,
+            env={**os.environ, **dict(self.environment)},
             capture_output=True,
             text=True,
             timeout=SCENARIO_SECONDS,
@@ -59,7 +75,7 @@ class Client:
 
 
 def python(folder: Path, major: str) -> list[Client]:
-    """The Python client of a major: sync, asyncio where it has it, and gRPC."""
+    """The Python client of a major: sync, asyncio where it has it, gRPC plain and over TLS."""
     home = folder / f"py{major}"
     interpreter, installed = home / "bin" / "python", home / ".installed"
     requirement = f"pinecone{EXTRAS.get(major, '')}=={PYTHON[major]}"
@@ -70,10 +86,18 @@ def python(folder: Path, major: str) -> list[Client]:
     sync = Client(
         name=f"py{major} sync", command=(str(interpreter), str(HERE / "scenario.py")), after=("sync",), folder=home
     )
-    over_grpc = replace(sync, name=f"py{major} grpc", after=("grpc",), beside=sync)
-    if major in NO_ASYNCIO:
-        return [sync, over_grpc]
-    return [sync, replace(sync, name=f"py{major} asyncio", after=("asyncio",)), over_grpc]
+    over_grpc = replace(
+        sync,
+        name=f"py{major} grpc",
+        after=("grpc",),
+        by=Way.GRPC,
+        environment=PLAIN_GRPC.get(major, ()),
+        beside=sync,
+    )
+    made = [over_grpc, replace(over_grpc, name=f"py{major} grpc, TLS", by=Way.TLS, environment=(), beside=None)]
+    if major not in NO_ASYNCIO:
+        made.insert(0, replace(sync, name=f"py{major} asyncio", after=("asyncio",)))
+    return [sync, *made]
 
 
 def typescript(folder: Path, major: str) -> list[Client]:

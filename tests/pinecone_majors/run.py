@@ -1,16 +1,17 @@
-"""The run: an emulator, the proxy in front of it in modes off and on, and every client through each.
+"""The run: an emulator, the proxy in front of it in modes off, shadow and on, and every client through each.
 
-Mode on is asked twice, because how much more is fetched grows with what was found: the second answer is judged. Clients over
-gRPC are asked directly, and must see what they see over REST.
+Mode on is asked twice, because how much more is fetched grows with what was found: the second answer is judged. Over gRPC an
+index has a port of its own, and what a client sees directly must be what it sees over REST.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,23 +19,36 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pinecone_majors.environments import PYTHON, TYPESCRIPT, Client, ScenarioFailed, python, typescript
+from pinecone_majors.environments import PYTHON, TYPESCRIPT, Client, ScenarioFailed, Way, python, typescript
+from support.certificates import make_certificates
 from support.pinecone_loading import loaded_emulator
 from support.pinecone_planted import plan
 from support.pinecone_verdict import differences, faults, transported
-from support.stack import serve
+from support.ports import free_ports
+from support.stack import command
+from vecsieve.proxy.emulator.server import Emulator
+from vecsieve.proxy.http.tls import server_context
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = 5  # faults of one client that are printed; the rest are counted
+MODES = ("off", "shadow", "on")
+LOCAL = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+PLACES = "places"  # of a plan: the URL of a control plane -> what the hosts that it tells of must be
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where the clients are pointed."""
+    """URLs of control planes that the clients are pointed to: the emulator's own, and the proxy's by mode."""
 
     direct: str
-    off: str
-    on: str
+    proxied: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Everything that the clients talk to, and the file that tells them what to say."""
+
+    settings: Mapping[Way, Setting]
     plan: Path
 
 
@@ -45,47 +59,96 @@ class Verdict:
     client: str
     calls: int
     faults: tuple[str, ...]
-    well: str = "as directly; distinct and full"
+    well: str = ""
 
 
 @contextmanager
-def standing() -> Iterator[Setting]:
-    """Everything the clients talk to, loaded."""
+def standing() -> Iterator[Standing]:
+    """All of it, loaded. Whoever comes over TLS believes SSL_CERT_FILE, the proxy in front of the emulator too."""
     made = plan()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        loaded_emulator(made, grpc=True) as emulator,
-        serve(direct := emulator.url, "--backend", "pinecone", "--mode", "off") as (off, _),
-        serve(direct, "--backend", "pinecone", "--mode", "on") as (on, _),
-    ):
-        file = Path(folder) / "plan.json"
-        over_grpc = {direct: {name: emulator.grpc_address(name) for name in made["indexes"]}}
-        file.write_text(json.dumps({**made, "grpc": over_grpc}), encoding="utf-8")
-        yield Setting(direct, off, on, file)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        files = make_certificates(folder)
+        os.environ["SSL_CERT_FILE"] = str(files.authority)
+        tls = server_context(files.leaf, files.key, with_grpc=True)
+        plain = stack.enter_context(loaded_emulator(made, grpc=True))
+        secured = stack.enter_context(loaded_emulator(made, grpc=True, tls=tls))
+        own = {"VECSIEVE_TLS_CERTIFICATE": str(files.leaf), "VECSIEVE_TLS_KEY": str(files.key)}
+        places: dict[str, list[str]] = {}
+        settings = {
+            Way.REST: Setting(plain.url, {mode: stack.enter_context(by_path(plain, mode)) for mode in MODES}),
+            Way.GRPC: Setting(
+                plain.url, {mode: stack.enter_context(by_port(plain, mode, places, {})) for mode in MODES}
+            ),
+            Way.TLS: Setting(
+                secured.url, {mode: stack.enter_context(by_port(secured, mode, places, own)) for mode in MODES}
+            ),
+        }
+        file = folder / "plan.json"
+        file.write_text(json.dumps({**made, PLACES: places}), encoding="utf-8")
+        yield Standing(settings, file)
 
 
-def judged(client: Client, setting: Setting) -> Verdict:
+@contextmanager
+def by_path(emulator: Emulator, mode: str) -> Iterator[str]:
+    """The URL of a proxy that tells of an index by a path."""
+    with command("serve", *LOCAL, "--upstream", emulator.url, "--backend", "pinecone", "--mode", mode) as running:
+        yield running.addresses(2)["serve"]
+
+
+@contextmanager
+def by_port(
+    emulator: Emulator, mode: str, places: dict[str, list[str]], environment: Mapping[str, str]
+) -> Iterator[str]:
+    """The URL of a proxy that tells of an index by a port without a scheme, as gRPC's clients want it."""
+    indexes = emulator.project.indexes
+    ports = dict(zip(indexes, free_ports(len(indexes)), strict=True))
+    pairs = [word for name, port in ports.items() for word in ("--index-port", f"{port}={indexes[name].host}")]
+    with command(
+        *("serve", *LOCAL, "--upstream", emulator.url, "--backend", "pinecone", "--mode", mode, *pairs),
+        environment={"VECSIEVE_PINECONE_PUBLIC_FORM": "port_authority", **environment},
+    ) as running:
+        url = running.addresses(2)["serve"]
+        places[url] = [f"127.0.0.1:{port}" for port in ports.values()]
+        yield url
+
+
+def judged(client: Client, standing: Standing) -> Verdict:
     """One client's verdict; a program that ends badly is a fault like any other."""
+    setting = standing.settings[client.by]
     try:
-        return _proxied(client, setting) if client.beside is None else _beside(client, client.beside, setting)
+        direct = _told(client, setting.direct, standing.plan)
+        found = [] if client.beside is None else _beside(client.beside, direct, setting.direct, standing.plan)
+        found += _proxied(client, direct, setting.proxied, standing.plan)
     except ScenarioFailed as failed:
         return Verdict(client.name, 0, (str(failed),))
+    well = "as directly; distinct and full" if client.beside is None else "as directly and over REST; distinct and full"
+    return Verdict(client.name, _answered(direct), tuple(found), well)
 
 
-def _proxied(client: Client, setting: Setting) -> Verdict:
-    direct, off, _, on = (
-        json.loads(client.told(url, setting.plan)) for url in (setting.direct, setting.off, setting.on, setting.on)
-    )
-    found = [f"off: {name}" for name in differences(_placeless(direct), _placeless(off))]
-    found += [f"on: {fault}" for fault in faults(_placeless(direct), _placeless(on))]
-    found += [f"{name}: false" for told in (off, on) for name in told if name.endswith("leads here") and not told[name]]
-    return Verdict(client.name, _answered(direct), tuple(found))
+def _told(client: Client, control: str, plan: Path) -> dict[str, Any]:
+    told = json.loads(client.told(control, plan))
+    assert isinstance(told, dict)
+    return told
 
 
-def _beside(client: Client, rest: Client, setting: Setting) -> Verdict:
-    over_grpc, over_rest = (json.loads(one.told(setting.direct, setting.plan)) for one in (client, rest))
-    found = [f"{name}: not what it is over REST" for name in transported(over_rest, over_grpc)]
-    return Verdict(client.name, _answered(over_grpc), tuple(found), well="as over REST, directly")
+def _beside(rest: Client, over_grpc: dict[str, Any], control: str, plan: Path) -> list[str]:
+    over_rest = _told(rest, control, plan)
+    return [f"{name}: not what it is over REST" for name in transported(over_rest, over_grpc)]
+
+
+def _proxied(client: Client, direct: dict[str, Any], urls: Mapping[str, str], plan: Path) -> list[str]:
+    _told(client, urls["on"], plan)
+    by_mode = {mode: _told(client, url, plan) for mode, url in urls.items()}
+    plain = _placeless(direct)
+    found = [f"{mode}: {name}" for mode in ("off", "shadow") for name in differences(plain, _placeless(by_mode[mode]))]
+    found += [f"on: {fault}" for fault in faults(plain, _placeless(by_mode["on"]))]
+    return found + [
+        f"{mode}: {name}: false"
+        for mode, told in by_mode.items()
+        for name in told
+        if name.endswith("leads here") and not told[name]
+    ]
 
 
 def _answered(direct: dict[str, Any]) -> int:
@@ -122,7 +185,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / ".clients", help="where the environments are kept")
     given = parser.parse_args()
     installed = clients(given.folder.resolve(), set(given.only))
-    with standing() as setting:
-        verdicts = [judged(client, setting) for client in installed]
+    with standing() as everything:
+        verdicts = [judged(client, everything) for client in installed]
     Console().print(table(verdicts))
     return int(any(verdict.faults for verdict in verdicts) or not verdicts)

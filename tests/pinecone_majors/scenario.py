@@ -1,7 +1,8 @@
 """What one Python client sees: run by its own interpreter as ``scenario.py CONTROL_URL PLAN sync|asyncio|grpc``.
 
 Prints one JSON object: name of the call -> what came of it. It knows nothing of the project, and only what every major
-from 5 to 10 has in common of the client. Over gRPC an index is where the plan says: a control plane's hosts are REST's.
+from 5 to 10 has in common of the client. Over gRPC there is no TLS where the control plane has none; over TLS whoever
+signed SSL_CERT_FILE is believed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
@@ -119,9 +121,9 @@ async def seen(call: Call, tell: Callable[[Any], Any], index: Any) -> Any:
         return {"error": type(error).__name__, "status": getattr(error, "status", getattr(error, "status_code", None))}
 
 
-def leads_to(host: str, control: str) -> bool:
-    """Whether an index is reached where the control plane is: a host that leads elsewhere goes round the proxy."""
-    return urlsplit(host if "://" in host else f"https://{host}").netloc == urlsplit(control).netloc
+def authority(host: str) -> str:
+    """host:port of a host with a scheme or without."""
+    return urlsplit(host if "://" in host else f"//{host}").netloc
 
 
 async def closed(one: Any) -> None:
@@ -132,6 +134,8 @@ async def closed(one: Any) -> None:
 
 async def observe(client: Any, opened: Callable[[str, str], Any], control: str, plan: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    # A host that leads elsewhere goes round the proxy.
+    places = plan["places"].get(control, [authority(control)])
     for name in plan["indexes"]:
         try:
             described = await gathered(client.describe_index(name))
@@ -139,7 +143,7 @@ async def observe(client: Any, opened: Callable[[str, str], Any], control: str, 
             # Major 5 came before sparse indexes, and cannot read what one is.
             found[f"{name} is described"] = {"error": type(error).__name__}
             continue
-        found[f"{name} leads here"] = leads_to(described.host, control)
+        found[f"{name} leads here"] = authority(described.host) in places
         found[f"{name} is described"] = [described.name, described.dimension, str(described.metric)]
         index = opened(name, described.host)
         for title, (call, tell) in calls(plan, name).items():
@@ -153,23 +157,33 @@ async def main(control: str, plan: dict[str, Any], transport: str) -> dict[str, 
     if transport == "asyncio":
         async with pinecone.PineconeAsyncio(api_key="key", host=control) as client:
             return await observe(client, lambda _, host: client.IndexAsyncio(host=host), control, plan)
-    client = pinecone.Pinecone(api_key="key", host=control)
+    client = pinecone.Pinecone(api_key="key", host=control, **trusting(control))
 
     def opened(name: str, host: str) -> Any:
-        return client.Index(host=host) if transport == "sync" else over_grpc(plan["grpc"][control][name])
+        return client.Index(host=host) if transport == "sync" else over_grpc(control, name, host)
 
     found = await observe(client, opened, control, plan)
     await closed(client)
     return found
 
 
-def over_grpc(address: str) -> Any:
-    """An index without TLS: a setting of the client up to major 8, of the index from 9 on."""
-    grpc = import_module("pinecone.grpc")
-    if hasattr(grpc, "GRPCClientConfig"):
-        client = grpc.PineconeGRPC(api_key="key")
-        return client.Index(host=address, grpc_config=grpc.GRPCClientConfig(secure=False))
-    return grpc.GrpcIndex(host=f"http://{address}", api_key="key", secure=False)
+def trusting(control: str) -> dict[str, str]:
+    """What makes a client believe a private authority. 9 ignores it, and reads the variable itself, as 10 does over gRPC."""
+    return {"ssl_ca_certs": os.environ["SSL_CERT_FILE"]} if control.startswith("https") else {}
+
+
+def over_grpc(control: str, name: str, host: str) -> Any:
+    """An index by its name, where its client can follow that; else by its host."""
+    pinecone, grpc = import_module("pinecone"), import_module("pinecone.grpc")
+    is_secure, is_plain_url = control.startswith("https"), host.startswith("http://")
+    if hasattr(grpc, "GRPCClientConfig"):  # up to 8, which take a host with http:// for the name of a machine
+        client = grpc.PineconeGRPC(api_key="key", host=control, **trusting(control))
+        config = grpc.GRPCClientConfig(secure=is_secure)
+        where = {"host": authority(host)} if is_plain_url else {"name": name}
+        return client.Index(**where, grpc_config=config)
+    if is_secure or "PINECONE_GRPC_SCHEME" in os.environ:
+        return pinecone.Pinecone(api_key="key", host=control, **trusting(control)).index(name, grpc=True)
+    return grpc.GrpcIndex(host=f"http://{authority(host)}", api_key="key", secure=False)
 
 
 if __name__ == "__main__":
