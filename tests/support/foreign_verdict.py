@@ -18,7 +18,8 @@ from vecsieve.adapters.proto_wire import FIXED64, Field, fields, without
 
 Told = Sequence[Mapping[str, Any]]
 
-OWN_KEY = "x-vecsieve"
+# What the proxy says of itself, and how the bytes are coded on a hop, which each hop agrees on.
+NOT_COMPARED = {"x-vecsieve", "grpc-encoding", "grpc-accept-encoding"}
 ALL = ".all"
 _RESULT = 1
 _RANKED = ("Query", "Search", "Recommend", "Discover")
@@ -33,7 +34,7 @@ _COPIES = ("copied.", "named.")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One call's outcome without what differs between two equal calls: how long it took, and what we say of ourselves."""
+    """One call's outcome without what differs between two equal calls: how long it took, and NOT_COMPARED."""
 
     path: str
     code: int
@@ -107,7 +108,7 @@ def _sorted(path: str, reply: bytes) -> bytes:
 
 
 def _theirs(metadata: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple(sorted((key, tuple(values)) for key, values in metadata.items() if key != OWN_KEY))
+    return tuple(sorted((key, tuple(values)) for key, values in metadata.items() if key not in NOT_COMPARED))
 
 
 def _results(reply: bytes, span: tuple[int, int]) -> Iterable[Field]:
