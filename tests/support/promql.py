@@ -1,0 +1,72 @@
+"""What an expression names, held against the catalogue: metrics, their labels, and the values its matchers ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vecsieve.proxy.metrics_catalogue import CATALOGUE, PREFIX, HistogramSpec, Spec
+
+# What Prometheus adds to every series, and what a histogram adds to its buckets.
+TARGET_LABELS = frozenset({"job", "instance"})
+OF_LIBRARIES = re.compile(r"(up|process_\w+|python_gc_\w+|python_info)$")
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
+_SELECTOR = re.compile(r"(?<![\w:$])([a-zA-Z_][\w:]*)\s*(?:\{([^}]*)\})?")
+_GROUPING = re.compile(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)")
+_WORDS = frozenset({"by", "without", "on", "ignoring", "and", "or", "unless", "bool", "offset", "inf", "nan"})
+
+
+def selectors(expression: str) -> Iterator[tuple[str, str]]:
+    """Every metric with the text of its matchers; functions, keywords, groupings and durations are none."""
+    bare = _GROUPING.sub(" ", expression)
+    strings = _STRING.sub(lambda found: '"' + "x" * (len(found[0]) - 2) + '"', bare)
+    for found in _SELECTOR.finditer(strings):
+        after = strings[found.end(1) :].lstrip()
+        is_inside = strings.rfind("{", 0, found.start()) > strings.rfind("}", 0, found.start())
+        is_duration = strings.rfind("[", 0, found.start()) > strings.rfind("]", 0, found.start())
+        is_number = found.start() > 0 and strings[found.start() - 1].isdigit()
+        if is_inside or is_duration or is_number or after.startswith("(") or found[1].lower() in _WORDS:
+            continue
+        yield found[1], "" if found[2] is None else bare[found.start(2) : found.end(2)]
+
+
+def grouped_labels(expression: str) -> set[str]:
+    """The labels that aggregations and matchings name."""
+    return {name.strip() for found in _GROUPING.finditer(expression) for name in found[1].split(",") if name.strip()}
+
+
+def unknown(expression: str, recorded: frozenset[str] = frozenset()) -> list[str]:
+    """What an expression asks for that no scrape can have. ``recorded``: names that recording rules make."""
+    return [fault for name, matchers in selectors(expression) for fault in _faults(name, matchers, recorded)]
+
+
+def _faults(name: str, matchers: str, recorded: frozenset[str]) -> list[str]:
+    if name in recorded or OF_LIBRARIES.match(name):
+        return []
+    spec = spec_of(name)
+    if spec is None:
+        return [f"{name}: not in the catalogue"]
+    labels = {label.name: label.values for label in spec.labels}
+    found: list[str] = []
+    for label, operator, value in _MATCHER.findall(matchers):
+        if label in TARGET_LABELS or (label == "le" and isinstance(spec, HistogramSpec)) or value.startswith("$"):
+            continue
+        wanted = value.split("|") if operator in {"=~", "!~"} else [value]
+        if label not in labels:
+            found.append(f"{name}: has no label {label}")
+        found += [
+            f"{name}: {label} is never {each}" for each in wanted if labels.get(label) and each not in labels[label]
+        ]
+    return found
+
+
+def spec_of(name: str) -> Spec | None:
+    """The catalogue's entry for a series' name, a histogram's parts included."""
+    short = name.removeprefix(PREFIX)
+    for spec in CATALOGUE:
+        parts = [f"{spec.name}_{part}" for part in ("bucket", "sum", "count")]
+        if short in (parts if isinstance(spec, HistogramSpec) else [spec.name]) and name.startswith(PREFIX):
+            return spec
+    return None
