@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -19,33 +19,29 @@ from support.emulated import SERVERLESS
 from support.pinecone_loading import HEADERS, KEY, loaded_emulator, sent
 from support.pinecone_planted import TOP_K, plan
 from support.pinecone_verdict import differences, faults
-from support.stack import exchange, serve
+from support.ports import free_ports
+from support.running import running
+from support.stack import exchange
 from vecsieve.proxy.emulator.grpc_messages import as_bytes
 from vecsieve.proxy.emulator.server import Emulator
 
 PLAN = plan()
-Addresses = Mapping[str, str]
 
 
-@contextmanager
-def fronted(emulator: Emulator, name: str, mode: str) -> Iterator[tuple[str, str]]:
-    """The proxy in front of one index: its port for both transports, and its admin port."""
-    options = ("--index-host", emulator.project.index(name).host, "--grpc-upstream", emulator.grpc_address(name))
-    with serve(emulator.url, "--backend", "pinecone", "--mode", mode, *options) as (url, admin):
-        yield url, admin
+@asynccontextmanager
+async def fronted(emulator: Emulator, mode: str) -> AsyncIterator[tuple[str, Mapping[str, str]]]:
+    """The proxy's URL, and by the name of an index host:port of its own port there."""
+    indexes = emulator.project.indexes
+    ports = dict(zip(indexes, free_ports(len(indexes)), strict=True))
+    own = {"index_ports": {port: indexes[name].host for name, port in ports.items()}, "public_form": "port_authority"}
+    async with running(emulator.url, backend="pinecone", mode=mode, pinecone=own) as proxy:
+        yield f"http://127.0.0.1:{proxy.port}", {name: f"127.0.0.1:{port}" for name, port in ports.items()}
 
 
-@contextmanager
-def proxied(emulator: Emulator, mode: str) -> Iterator[Addresses]:
-    """Every index of the plan behind a proxy of its own."""
-    with ExitStack() as stack:
-        urls = {name: stack.enter_context(fronted(emulator, name, mode))[0] for name in PLAN["indexes"]}
-        yield {name: url.removeprefix("http://") for name, url in urls.items()}
-
-
-def told(control: str, addresses: Addresses) -> dict[str, Any]:
-    """The observations of the scenario. ``control``: what says which indexes there are."""
-    return asyncio.run(scenario.main(control, {**PLAN, "grpc": {control: addresses}}, "grpc"))
+async def told(control: str, addresses: Mapping[str, str]) -> dict[str, Any]:
+    """The observations of the scenario. ``addresses``: where the control plane must say that the indexes are."""
+    given = {**PLAN, "places": {control: list(addresses.values())}}
+    return await asyncio.to_thread(lambda: asyncio.run(scenario.main(control, given, "grpc")))
 
 
 @pytest.fixture(scope="module")
@@ -56,23 +52,23 @@ def emulator() -> Iterator[Emulator]:
 
 @pytest.fixture(scope="module")
 def honest(emulator: Emulator) -> dict[str, Any]:
-    return told(emulator.url, {name: emulator.grpc_address(name) for name in PLAN["indexes"]})
+    return asyncio.run(told(emulator.url, {name: emulator.grpc_address(name) for name in PLAN["indexes"]}))
 
 
 @pytest.mark.parametrize("mode", ["off", "shadow"])
-def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(
+async def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly(
     emulator: Emulator, honest: dict[str, Any], mode: str
 ) -> None:
-    with proxied(emulator, mode) as addresses:
-        assert differences(honest, told(emulator.url, addresses)) == []
+    async with fronted(emulator, mode) as (url, addresses):
+        assert differences(honest, await told(url, addresses)) == []
 
 
-def test_in_mode_on_clean_data_is_as_directly_and_copied_data_distinct_full_and_in_order(
+async def test_in_mode_on_clean_data_is_as_directly_and_copied_data_distinct_full_and_in_order(
     emulator: Emulator, honest: dict[str, Any]
 ) -> None:
-    with proxied(emulator, "on") as addresses:
-        told(emulator.url, addresses)  # how much more is fetched grows with what was found
-        assert faults(honest, told(emulator.url, addresses)) == []
+    async with fronted(emulator, "on") as (url, addresses):
+        await told(url, addresses)  # how much more is fetched grows with what was found
+        assert faults(honest, await told(url, addresses)) == []
 
 
 def test_the_scenario_asks_what_it_should(honest: dict[str, Any]) -> None:
@@ -97,22 +93,27 @@ async def test_the_services_own_words_reach_the_client(emulator: Emulator) -> No
                 found.append((code, words, given, dict(await call.trailing_metadata())))
         return found
 
-    with fronted(emulator, "clean", "off") as (url, _):
+    async with fronted(emulator, "off") as (_, addresses):
         direct = await heard(emulator.grpc_address("clean"))
-        assert await heard(url.removeprefix("http://")) == direct
+        assert await heard(addresses["clean"]) == direct
     assert [code.name for code, *_ in direct] == ["OK", "INVALID_ARGUMENT", "UNAUTHENTICATED"]
     assert direct[0][2]["x-pinecone-max-indexed-lsn"]
 
 
-def test_a_write_over_one_transport_is_noticed_over_the_other(emulator: Emulator) -> None:
+async def test_a_write_over_one_transport_is_noticed_over_the_other(emulator: Emulator) -> None:
     """What was remembered of a record is forgotten before the next search, whichever way it was written."""
     sent(emulator.url, "/indexes", {"name": "edited", "dimension": 2, "metric": "cosine", "spec": SERVERLESS})
+    try:
+        async with fronted(emulator, "on") as (_, addresses):
+            await asyncio.to_thread(written_and_asked, f"http://{addresses['edited']}")
+    finally:
+        exchange(emulator.url, "DELETE", "/indexes/edited", headers=HEADERS)
+
+
+def written_and_asked(url: str) -> None:
     near = [{"id": f"near-{number}", "values": [1.0, 0.0001 * number]} for number in range(8)]
     far: list[Any] = [{"id": f"far-{number}", "values": [0.4 - number, 1.0]} for number in range(4)]
-    with (
-        fronted(emulator, "edited", "on") as (url, _),
-        GrpcIndex(host=url, api_key=KEY, secure=False) as index,
-    ):
+    with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
         index.upsert(vectors=[*near, *far])
 
         def over_rest() -> list[str]:
