@@ -126,7 +126,7 @@ async def test_rules_match_database_and_collection() -> None:
             f"http://{upstream.address}",
             backend="milvus",
             mode="on",
-            rules=({"collection": "mine/docs", "policy": {"threshold": {"fixed": 0.0}, "text": None}},),
+            rules=({"collection": "mine/docs", "policy": {"fetch": {"floor": TOP_K, "cap": TOP_K}}},),
         ) as proxy,
     ):
         assert await ids(proxy, search(), (("dbname", "mine"),)) == [0, 1, 2, 3]
