@@ -19,7 +19,7 @@ _NEAR_ONE = (
     "1 id string | 2 certainty double? | 3 distance double? | 4 target_vectors string* | 5 targets Targets"
     " | 6 selection Selection"
 )
-_PROPERTIES_OF_BATCH = "1 non_ref_properties .google.protobuf.Struct | 6 int_array_properties IntArray* | 7 text_array_properties TextArray*"
+_PROPERTIES_OF_BATCH = "1 non_ref_properties .google.protobuf.Struct | 5 int_array_properties IntArray* | 6 text_array_properties TextArray*"
 MESSAGES: Mapping[str, str] = {
     "SearchRequest": (
         "1 collection string | 10 tenant string | 11 consistency_level int32? | 20 properties PropertiesRequest"
