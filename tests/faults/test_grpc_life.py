@@ -21,7 +21,6 @@ from support.scripted_grpc import QUERY, UPSERT, honest, ids_in, search
 from support.stack import Command, command, exchange
 
 CANARY = "c4nary-s3cret-7f3a"
-GRPC = re.compile(r"vecsieve serve gRPC on http://([\w.]+:\d+)")
 ALONE = (("grpc.use_local_subchannel_pool", 1),)
 SECONDS = 20
 
@@ -70,11 +69,9 @@ def serving(upstream: str, *arguments: str) -> Iterator[tuple[Command, dict[str,
     asked = ("serve", "--upstream", "http://127.0.0.1:9", "--grpc-upstream", upstream)
     ports = ("--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
     with command(*asked, *ports, *arguments) as process:
-        urls = process.addresses(2)
-        process.wait_for("gRPC on ")
-        told = GRPC.search(process.output())
-        assert told is not None
-        yield process, {"main": urls["serve"].removeprefix("http://"), "grpc": told[1], "admin": urls["admin"]}
+        urls = process.addresses(3)
+        named = {"main": urls["serve"], "grpc": urls["gRPC"]}
+        yield process, {**{name: url.removeprefix("http://") for name, url in named.items()}, "admin": urls["admin"]}
 
 
 def call(address: str, method: str, message: bytes, metadata: Pairs = ()) -> bytes:
