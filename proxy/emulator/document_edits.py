@@ -62,7 +62,7 @@ def delete(index: Index, call: Call) -> Answer:
     if not ids:
         ids = [one.id for one in namespace.records.values() if everything or passes(one.metadata)]
     namespace.remove(ids)
-    return plain({"matched_records": len(ids)} if by_filter else {}, index.written())
+    return plain({"matched_records": len(ids)} if by_filter else {}, index.written(), status=202)
 
 
 def _documents(body: Mapping[str, Json]) -> list[Mapping[str, Json]]:

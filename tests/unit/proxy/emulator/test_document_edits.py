@@ -101,6 +101,11 @@ def test_a_delete_forgets_what_it_names(body: dict[str, Any], answer: dict[str, 
     assert list(target.namespaces["ns"].records) == left
 
 
+def test_a_delete_is_accepted_and_not_yet_done() -> None:
+    """202, as the public description has it."""
+    assert call(delete, filled(), {"ids": ["a"]}, namespace="ns").status == 202
+
+
 @pytest.mark.parametrize("body", [{}, {"ids": ["a"], "delete_all": True}, {"ids": ["a"], "filter": {"n": 1}}])
 def test_a_delete_names_exactly_one_thing(body: dict[str, Any]) -> None:
     assert "exactly one" in refused(delete, filled(), body, namespace="ns").message
