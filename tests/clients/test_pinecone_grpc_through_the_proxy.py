@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,8 +24,11 @@ from support.running import running
 from support.stack import exchange
 from vecsieve.proxy.emulator.grpc_messages import as_bytes
 from vecsieve.proxy.emulator.server import Emulator
+from vecsieve.proxy.vector_memory import WINDOW
 
 PLAN = plan()
+NEAR: list[Any] = [{"id": f"near-{number}", "values": [1.0, 0.0001 * number]} for number in range(8)]
+FAR: list[Any] = [{"id": f"far-{number}", "values": [0.4 - number, 1.0]} for number in range(4)]
 
 
 @asynccontextmanager
@@ -101,20 +104,24 @@ async def test_the_services_own_words_reach_the_client(emulator: Emulator) -> No
 
 
 async def test_a_write_over_one_transport_is_noticed_over_the_other(emulator: Emulator) -> None:
-    """What was remembered of a record is forgotten before the next search, whichever way it was written."""
-    sent(emulator.url, "/indexes", {"name": "edited", "dimension": 2, "metric": "cosine", "spec": SERVERLESS})
+    """What was remembered of records, for both transports, is forgotten before the next search."""
+    created = {"name": "edited", "dimension": 2, "metric": "cosine", "spec": SERVERLESS}
+    host = sent(emulator.url, "/indexes", created)["host"]
+    sent(host, "/vectors/upsert", {"vectors": NEAR + FAR})  # past the proxy, which would remember nothing for a while
+    own = {"index_host": host, "vector_memory_bytes": 1_000_000}
     try:
-        async with fronted(emulator, "on") as (_, addresses):
-            await asyncio.to_thread(written_and_asked, f"http://{addresses['edited']}")
+        async with running(emulator.url, backend="pinecone", mode="on", pinecone=own) as proxy:
+
+            def recalled() -> float:
+                return proxy.count("vector_recalls_total", backend="pinecone", result="hit")
+
+            await asyncio.to_thread(written_and_asked, f"http://127.0.0.1:{proxy.port}", recalled)
     finally:
         exchange(emulator.url, "DELETE", "/indexes/edited", headers=HEADERS)
 
 
-def written_and_asked(url: str) -> None:
-    near = [{"id": f"near-{number}", "values": [1.0, 0.0001 * number]} for number in range(8)]
-    far: list[Any] = [{"id": f"far-{number}", "values": [0.4 - number, 1.0]} for number in range(4)]
+def written_and_asked(url: str, recalled: Callable[[], float]) -> None:
     with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
-        index.upsert(vectors=[*near, *far])
 
         def over_rest() -> list[str]:
             body = b'{"topK":4,"vector":[1.0,0.1]}'
@@ -125,9 +132,16 @@ def written_and_asked(url: str) -> None:
             return [match.id for match in index.query(vector=[1.0, 0.1], top_k=4).matches]
 
         before = over_rest()
-        assert before == over_grpc()
         assert sum(one.startswith("near") for one in before) == 1
+        for ask in (over_rest, over_grpc) * WINDOW:
+            assert ask() == before
+        remembered = recalled()
+        assert remembered > WINDOW
+        assert (over_rest(), over_grpc()) == (before, before)
+        assert recalled() == remembered + 2  # over either
         # Near ones no more: now all are apart.
         index.upsert(vectors=[{"id": f"near-{number}", "values": [1.0, 0.5 - 0.2 * number]} for number in range(8)])
-        assert over_rest() == over_grpc()
-        assert sum(one.startswith("near") for one in over_rest()) > 1
+        after = over_rest()
+        assert over_grpc() == after
+        assert sum(one.startswith("near") for one in after) > 1
+        assert recalled() == remembered + 2
