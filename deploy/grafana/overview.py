@@ -1,0 +1,292 @@
+"""The operator's dashboard: is it up, is it right, what does it cost, where does the time go."""
+
+from __future__ import annotations
+
+from deploy.grafana.board import board
+from deploy.grafana.panels import Json, Panel, Row, heatmap, lines, stat, table, timeline
+from deploy.grafana.queries import TARGETS, buckets, mean, own, quantile, rate, ratio, series
+
+LABELS_THAT_SAY_NOTHING = ("job", "container", "endpoint", "namespace")
+OPEN = own("breaker_state", 'state="open"')
+
+
+def overview() -> Json:
+    """The dashboard."""
+    return board(
+        "vecsieve-overview",
+        "VecSieve: overview",
+        "For operators: traffic, errors, time, cost, safety and resources. Start here, then docs/operating.md.",
+        (
+            Row("At a glance", _glance()),
+            Row("Traffic", _traffic()),
+            Row("Where the time goes", _time()),
+            Row("Safety", _safety()),
+            Row("Cost", _cost()),
+            Row("Resources", _resources()),
+            Row("What runs", _running()),
+        ),
+    )
+
+
+def _glance() -> tuple[Panel, ...]:
+    improved = rate("searches_total", 'outcome!="bypass"')
+    return (
+        stat("Requests", "Requests that ended, of all kinds.", "reqps", rate("requests_total")),
+        stat(
+            "Searches improved",
+            "Share of ranked searches whose answer is selection's. The rest: shadow, bypass, fail-open.",
+            "percentunit",
+            ratio(rate("searches_total", 'outcome="dedup"'), rate("searches_total")),
+        ),
+        stat(
+            "Duplicates removed",
+            "Share of fetched candidates that were left out as copies of another.",
+            "percentunit",
+            ratio(rate("candidates_collapsed_total"), rate("candidates_sum")),
+        ),
+        stat(
+            "Added latency, p99",
+            "Time of a search not spent waiting for the database.",
+            "s",
+            quantile(0.99, "added_latency_seconds"),
+            warn=0.01,
+            bad=0.025,
+        ),
+        stat(
+            "Answered plainly",
+            "Share of searches whose improvement failed; the client got the plain answer.",
+            "percentunit",
+            ratio(rate("fail_open_total"), improved),
+            warn=0.01,
+            bad=0.05,
+        ),
+        stat(
+            "Own errors",
+            "Share of requests that failed by our doing. The objective is 0.05 % over 30 days.",
+            "percentunit",
+            ratio(rate("local_errors_total", 'kind=~"internal|shed"'), rate("requests_total")),
+            warn=0.0005,
+            bad=0.0072,
+        ),
+        stat(
+            "Breakers open",
+            "Instances that have stopped widening searches.",
+            "none",
+            f"sum({OPEN})",
+            warn=1,
+        ),
+        stat("Instances", "Instances that were scraped.", "none", f"count({own('build_info')})"),
+    )
+
+
+def _traffic() -> tuple[Panel, ...]:
+    quantiles = {f"p{share:g}": quantile(share / 100, "request_duration_seconds") for share in (50, 95, 99)}
+    return (
+        lines(
+            "Requests by operation",
+            "Ranked searches by name; everything else is other.",
+            "reqps",
+            {"{{operation}}": rate("requests_total", by="operation")},
+            is_stacked=True,
+        ),
+        lines(
+            "Requests by outcome",
+            "dedup: selection answered. shadow: measured beside. bypass: left alone on purpose. passthrough: no search.",
+            "reqps",
+            {"{{outcome}}": rate("requests_total", by="outcome")},
+            is_stacked=True,
+        ),
+        lines(
+            "Responses by class and speaker",
+            "Whether the database or VecSieve spoke. Errors with origin proxy are those the database did not give.",
+            "reqps",
+            {"{{code_class}} {{origin}}": rate("responses_total", by="code_class, origin")},
+        ),
+        lines("Duration of requests", "Whole time, database included.", "s", quantiles),
+        lines(
+            "Errors the database did not give",
+            "internal and shed are ours; no_upstream: the database is away; bad_request: refused as malformed.",
+            "cps",
+            {"{{kind}}": rate("local_errors_total", by="kind")},
+        ),
+        lines(
+            "Failures of the database",
+            "How exchanges with it ended badly, whoever noticed.",
+            "cps",
+            {"{{kind}}": rate("upstream_errors_total", by="kind")},
+        ),
+    )
+
+
+def _time() -> tuple[Panel, ...]:
+    return (
+        lines(
+            "Mean time per stage",
+            "Where a search spends its time; upstream is waiting for the database.",
+            "s",
+            {"{{stage}}": mean("stage_duration_seconds", by="stage")},
+            is_stacked=True,
+        ),
+        heatmap(
+            "Added latency",
+            "Time of a search not spent waiting for the database.",
+            "s",
+            buckets("added_latency_seconds"),
+        ),
+        lines(
+            "The database's mean time by attempt",
+            "original: the client's own request. overfetch: the widened one. replay: the original after a failure.",
+            "s",
+            {"{{attempt}}": mean("upstream_request_duration_seconds", by="attempt")},
+        ),
+    )
+
+
+def _safety() -> tuple[Panel, ...]:
+    return (
+        lines(
+            "Answered plainly, by reason",
+            "What failed. The client got the first results of the pool, or the answer to its own request.",
+            "cps",
+            {"{{reason}}": rate("fail_open_total", by="reason")},
+        ),
+        lines(
+            "Left alone, by reason",
+            "Intended: disabled, or a kind of search whose meaning selection would change.",
+            "cps",
+            {"{{reason}}": rate("bypass_total", by="reason")},
+        ),
+        timeline(
+            "Breaker",
+            "Red while an instance does not widen searches, because widened ones failed too often.",
+            OPEN,
+            "{{instance}}",
+        ),
+        lines(
+            "Requests refused for want of room",
+            "Answered 503 with Retry-After.",
+            "cps",
+            {"{{reason}}": rate("requests_shed_total", by="reason")},
+        ),
+        lines(
+            "Client connections ended",
+            "limit and crowded: too many. head_timeout and silent: clients that did not speak.",
+            "cps",
+            {"{{reason}}": rate("connections_rejected_total", by="reason")},
+        ),
+        lines(
+            "Original requests sent after a failed widened one",
+            "Each search is asked again at most once; writes never are.",
+            "reqps",
+            {"replay": rate("upstream_request_duration_seconds_count", 'attempt="replay"')},
+        ),
+    )
+
+
+def _cost() -> tuple[Panel, ...]:
+    return (
+        lines(
+            "Bytes",
+            "From the database, of these replies to widened requests, and to clients.",
+            "Bps",
+            {
+                "from the database": rate("upstream_response_bytes_total"),
+                "of these widened": rate("overfetch_bytes_total"),
+                "to clients": rate("client_response_bytes_total"),
+            },
+        ),
+        lines(
+            "Amplification",
+            "Bytes from the database for each byte to a client.",
+            "short",
+            {"ratio": ratio(rate("upstream_response_bytes_total"), rate("client_response_bytes_total"))},
+        ),
+        lines(
+            "Upstream requests per client request",
+            "1 in plain traffic; a failed widened request or a second step makes it 2.",
+            "short",
+            {"ratio": ratio(rate("upstream_request_duration_seconds_count"), rate("requests_total"))},
+        ),
+    )
+
+
+def _resources() -> tuple[Panel, ...]:
+    alone = series("process_resident_memory_bytes")
+    return (
+        lines(
+            "CPU",
+            "Cores in use. Not shown with several workers.",
+            "short",
+            {"{{instance}}": f"rate({series('process_cpu_seconds_total')}[$__rate_interval])"},
+        ),
+        lines(
+            "Memory",
+            "Resident, of all workers together, and the limit (0: none). At 80 % searches pass through.",
+            "bytes",
+            {
+                "{{instance}}": f"sum by (instance) ({own('process_resident_memory_bytes')}) or sum by (instance) ({alone})",
+                "limit {{instance}}": f"sum by (instance) ({own('memory_limit_bytes')})",
+            },
+        ),
+        lines(
+            "Event loop lag, p99",
+            "How late the loop wakes: every request in that process waits as long.",
+            "s",
+            {"{{instance}}": quantile(0.99, "event_loop_lag_seconds", by="instance")},
+        ),
+        lines(
+            "In flight",
+            "Requests and searches under way, with their limits.",
+            "none",
+            {
+                "requests": f"sum({own('requests_in_flight')})",
+                "requests, limit": f"sum({own('requests_in_flight_limit')})",
+                "searches": f"sum({own('searches_in_flight')})",
+                "searches, limit": f"sum({own('searches_in_flight_limit')})",
+            },
+        ),
+        lines(
+            "Client connections and descriptors",
+            "Open client connections, and all file descriptors (not shown with several workers).",
+            "none",
+            {
+                "connections": f"sum({own('connections')})",
+                "descriptors": f"sum({series('process_open_fds')})",
+            },
+        ),
+        lines(
+            "Garbage collections",
+            "Per second and generation. Not shown with several workers.",
+            "cps",
+            {
+                "{{generation}}": f"sum by (generation) (rate(python_gc_collections_total{{{TARGETS}}}[$__rate_interval]))"
+            },
+        ),
+    )
+
+
+def _running() -> tuple[Panel, ...]:
+    return (
+        table("Versions", "What runs where.", own("build_info"), hidden=LABELS_THAT_SAY_NOTHING, width=9),
+        table(
+            "Settings",
+            "The hash differs where settings do. /status on the admin port shows it too.",
+            own("config_info"),
+            hidden=LABELS_THAT_SAY_NOTHING,
+            width=9,
+        ),
+        stat(
+            "Reloads refused",
+            "Instances that keep old settings because the new ones were refused.",
+            "none",
+            f"count({own('config_last_reload_successful')}) - sum({own('config_last_reload_successful')})",
+            warn=1,
+        ),
+        stat(
+            "Log lines dropped",
+            "Lines a second that were lost because standard output blocked or failed.",
+            "cps",
+            rate("log_dropped_total"),
+            warn=0.001,
+        ),
+    )

@@ -1,0 +1,195 @@
+"""The dashboard of selection: what it removes, why, what it gives up for it, and what shadow would have changed."""
+
+from __future__ import annotations
+
+from deploy.grafana.board import board
+from deploy.grafana.panels import Json, Panel, Row, heatmap, lines, stat
+from deploy.grafana.queries import buckets, mean, quantile, rate, ratio
+
+SEARCHES = rate("candidates_count")  # a batch is one call and several of these
+
+
+def quality() -> Json:
+    """The dashboard."""
+    return board(
+        "vecsieve-quality",
+        "VecSieve: selection quality",
+        "For whoever owns the results: what is left out, for which reason, and whether pages stay full and relevant.",
+        (
+            Row("At a glance", _glance()),
+            Row("Effect", _effect()),
+            Row("Reasons", _reasons()),
+            Row("Price in relevance", _relevance()),
+            Row("Shadow", _shadow()),
+            Row("What rules", _rulings()),
+        ),
+    )
+
+
+def per_search(counter: str, *, by: str = "") -> str:
+    """Events per search; by some label where they are broken down."""
+    if not by:
+        return ratio(rate(counter), SEARCHES)
+    return f"{rate(counter, by=by)} / ignoring ({by}) group_left () ({SEARCHES} > 0)"
+
+
+def _glance() -> tuple[Panel, ...]:
+    untouched = rate("collapsed_ratio_bucket", 'le="0.0"')
+    return (
+        stat("Searches", "Searches that were selected from, batches counted singly.", "reqps", SEARCHES),
+        stat(
+            "With duplicates",
+            "Share of searches whose pool held at least one copy.",
+            "percentunit",
+            f"1 - {ratio(untouched, rate('collapsed_ratio_count'))}",
+        ),
+        stat(
+            "Duplicates removed",
+            "Share of fetched candidates that were left out as copies of another.",
+            "percentunit",
+            ratio(rate("candidates_collapsed_total"), rate("candidates_sum")),
+        ),
+        stat("Candidates", "Mean size of a pool.", "short", mean("candidates")),
+        stat("Results", "Mean size of a page.", "short", mean("results_returned")),
+        stat(
+            "Filled up",
+            "Duplicates returned per search, because there were fewer distinct results than asked for.",
+            "short",
+            per_search("results_filled_total"),
+            warn=1,
+        ),
+        stat(
+            "Pools exhausted",
+            "Share of searches with fewer clusters than results wanted.",
+            "percentunit",
+            per_search("pool_exhausted_total"),
+            warn=0.25,
+        ),
+        stat("Score moved", "Mean relative change of a page's mean score.", "percentunit", mean("score_loss_ratio")),
+    )
+
+
+def _effect() -> tuple[Panel, ...]:
+    return (
+        lines(
+            "From candidates to results",
+            "Mean per search: what was fetched, how many different things it held, what was returned.",
+            "short",
+            {
+                "candidates": mean("candidates"),
+                "clusters": mean("clusters"),
+                "results": mean("results_returned"),
+            },
+        ),
+        heatmap(
+            "Share of a pool left out",
+            "Each search's duplicates as a share of its candidates.",
+            "percentunit",
+            buckets("collapsed_ratio"),
+        ),
+        lines(
+            "Pools that held too little",
+            "Shares of searches: exhausted pools, and pools that were grown once.",
+            "percentunit",
+            {"exhausted": per_search("pool_exhausted_total"), "grown": per_search("refetch_total")},
+        ),
+    )
+
+
+def _reasons() -> tuple[Panel, ...]:
+    return (
+        lines(
+            "Left out, by reason",
+            "Candidates per search: same text, near text, same part of a document, or near vectors.",
+            "short",
+            {"{{reason}}": per_search("candidates_collapsed_total", by="reason")},
+            is_stacked=True,
+        ),
+        lines(
+            "Kept by a guard",
+            "Candidates per search that looked like copies but differ in a number, date, version, source or tenant.",
+            "short",
+            {"{{guard}}": per_search("candidates_vetoed_total", by="guard")},
+            is_stacked=True,
+        ),
+        lines(
+            "Capped and unusable",
+            "Per search: left out by a cap on their source, and candidates without a usable vector.",
+            "short",
+            {"capped": per_search("results_capped_total"), "unusable": per_search("candidates_unusable_total")},
+        ),
+    )
+
+
+def _relevance() -> tuple[Panel, ...]:
+    return (
+        lines(
+            "Score moved",
+            "How far selection moves a page's mean score, relative to the plain page's.",
+            "percentunit",
+            {"p50": quantile(0.5, "score_loss_ratio"), "p95": quantile(0.95, "score_loss_ratio")},
+        ),
+        lines(
+            "Chosen by MMR over better ranked ones",
+            "Representatives per search. 0 unless a policy uses MMR.",
+            "short",
+            {"swaps": per_search("mmr_swaps_total")},
+        ),
+        lines(
+            "Duplicates returned",
+            "Per search, for want of distinct results.",
+            "short",
+            {"filled": per_search("results_filled_total")},
+        ),
+    )
+
+
+def _shadow() -> tuple[Panel, ...]:
+    measured = rate("searches_total", 'outcome="shadow"')
+    return (
+        lines(
+            "Searches measured beside the plain answer",
+            "Calls in mode shadow; their clients got the database's own bytes.",
+            "reqps",
+            {"shadow": measured},
+            width=12,
+        ),
+        lines(
+            "What would have been different",
+            "Share of shadow calls. ids: other results; order: the same in another order; count: fewer or more.",
+            "percentunit",
+            {
+                "{{kind}}": f"{rate('shadow_divergence_total', by='kind')} / ignoring (kind) group_left () ({measured} > 0)"
+            },
+            width=12,
+        ),
+    )
+
+
+def _rulings() -> tuple[Panel, ...]:
+    return (
+        lines(
+            "Overrides obeyed",
+            "Requests whose headers changed the policy.",
+            "reqps",
+            {"{{header}}": rate("overrides_total", by="header")},
+        ),
+        lines(
+            "Profiles distrusted or refused",
+            "Pools that no longer look like their profile, and profile files that could not be read.",
+            "cps",
+            {
+                "drift: {{kind}}": rate("profile_drift_total", by="kind"),
+                "refused": rate("profile_reload_failures_total"),
+            },
+        ),
+        lines(
+            "Vectors remembered, and read units",
+            "Pools fetched without vectors by what memory had; read units of second requests (Pinecone).",
+            "cps",
+            {
+                "recall: {{result}}": rate("vector_recalls_total", by="result"),
+                "read units": rate("extra_read_units_total"),
+            },
+        ),
+    )

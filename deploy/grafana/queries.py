@@ -1,0 +1,44 @@
+"""The few shapes of query that panels ask, each over the chosen jobs and instances. Ratios have no value at rest.
+
+Rule of this file: text only. Names are checked against the catalogue, and answers against a real Prometheus, by tests.
+"""
+
+from __future__ import annotations
+
+TARGETS = 'job=~"$job",instance=~"$instance"'
+
+
+def series(name: str, matchers: str = "") -> str:
+    """A metric, by its whole name, of the chosen instances."""
+    return f"{name}{{{TARGETS}{',' if matchers else ''}{matchers}}}"
+
+
+def own(name: str, matchers: str = "") -> str:
+    """One of VecSieve's metrics by its name without the prefix."""
+    return series(f"vecsieve_{name}", matchers)
+
+
+def rate(name: str, matchers: str = "", *, by: str = "") -> str:
+    """Events per second of a counter, summed; ``by``: the labels that stay."""
+    return f"sum{f' by ({by})' if by else ''} (rate({own(name, matchers)}[$__rate_interval]))"
+
+
+def ratio(above: str, below: str) -> str:
+    """One sum over another of the same labels; absent while the lower one is 0."""
+    return f"{above} / ({below} > 0)"
+
+
+def mean(histogram: str, matchers: str = "", *, by: str = "") -> str:
+    """The mean of what a histogram observed."""
+    return ratio(rate(f"{histogram}_sum", matchers, by=by), rate(f"{histogram}_count", matchers, by=by))
+
+
+def quantile(share: float, histogram: str, *, by: str = "") -> str:
+    """A quantile of what a histogram observed, absent while it observes nothing."""
+    buckets = rate(f"{histogram}_bucket", by=f"le, {by}" if by else "le")
+    return f"histogram_quantile({share}, {buckets}) and {rate(f'{histogram}_count', by=by)} > 0"
+
+
+def buckets(histogram: str) -> str:
+    """What a heatmap draws."""
+    return rate(f"{histogram}_bucket", by="le")
