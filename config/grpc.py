@@ -27,20 +27,19 @@ Connections = Annotated[int, Field(ge=1, le=64)]
 
 
 class GrpcSettings(Model):
-    """gRPC beside HTTP. It is spoken as soon as `grpc.upstream` is known: on `listen`, which tells the two protocols apart by
-    their first bytes, and on `grpc.listen` alone.
+    """gRPC beside HTTP. It is spoken as soon as it is known where its calls go: on `listen`, which tells the two protocols apart
+    by their first bytes, and on `grpc.listen` alike.
     """
 
     listen: Annotated[HostPort | None, NoneWord] = Field(
         default=None,
-        description="for gRPC clients, which expect a port of their own (Qdrant 6334); it saves them the step that tells "
-        "protocols apart; clients of Weaviate want it apart from `listen`. Flag: --grpc-listen",
+        description="for gRPC clients that expect a port of their own (Qdrant's 6334) or, as Weaviate's, refuse to share one. "
+        "Flag: --grpc-listen",
     )
     upstream: Annotated[GrpcUrl | None, NoneWord] = Field(
         default=None,
-        description="where gRPC calls go: host:port, plain, or https://host:port; none: no gRPC, but for Pinecone the index itself and for Milvus "
-        "`upstream.url`. "
-        "Flag: --grpc-upstream",
+        description="where gRPC calls go: host:port, plain, or https://host:port; none: no gRPC, but for Pinecone the index itself "
+        "and for Milvus `upstream.url`. Flag: --grpc-upstream",
     )
     connections: Connections = Field(
         default=3, description="to one gRPC host per process, taken in turn; as many as Qdrant's own client opens"

@@ -25,6 +25,8 @@ SERVER_ERRORS = frozenset(
 # What the libraries of gRPC call exhausted where a message is too long for one of its ends (grpc-go and the C core;
 # grpc-java): nobody's quota, and the client's own search may well fit.
 _OVERSIZED = ("larger than max", "exceeds maximum size")
+# Of these our own end's words: its bound is `limits.reply_body_bytes`, and the message was never held.
+_TOO_LONG_FOR_US = "Received message larger than max"
 LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
 Outcome = Answer | Failure
@@ -36,7 +38,7 @@ Send = Callable[[bytes, float], Awaitable[Outcome]]
 class GrpcExchange:
     """One classified call. ``plain``: its message. ``widened``, ``relayed``: how one of ours, and the client's own, go out.
 
-    ``reply_bytes``: how large a widened answer is read. ``asked``: how a question of another method goes out.
+    ``asked``: how a question of another method goes out.
     """
 
     operation: Operation
@@ -47,7 +49,6 @@ class GrpcExchange:
     widened: Send
     relayed: Callable[[AttemptKind], Awaitable[Outcome]]
     asked: Callable[[Question, float], Awaitable[Outcome]]
-    reply_bytes: int
     _success: Answer | None = field(default=None, init=False)
     _refusal: Failure | None = field(default=None, init=False)
 
@@ -56,8 +57,6 @@ class GrpcExchange:
         outcome = await self.widened(body, seconds)
         if isinstance(outcome, Failure):
             raise self._refused(outcome)
-        if len(outcome.message) > self.reply_bytes:
-            raise Lost(FailOpen.TOO_LARGE, received_bytes=len(outcome.message))
         self._success = outcome
         return outcome.message
 
@@ -71,6 +70,8 @@ class GrpcExchange:
     def _refused(self, failure: Failure) -> Lost | Refused:
         if failure.kind is not None:
             return Lost(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
+        if failure.code == Code.RESOURCE_EXHAUSTED and _TOO_LONG_FOR_US in failure.details:
+            return Lost(FailOpen.TOO_LARGE)
         self._refusal = failure
         is_exhausted = failure.code == Code.RESOURCE_EXHAUSTED
         is_oversized = is_exhausted and any(words in failure.details for words in _OVERSIZED)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from vecsieve.proxy.grpc.channels import METADATA_BYTES, Option
+from vecsieve.proxy.grpc.channels import METADATA_BYTES, UNLIMITED, Option
 
 # Idle clients may ping: pymilvus does every 10 s, and a server with grpcio's defaults sends it away after two minutes.
 LEAST_PING_INTERVAL_MS = 5000
@@ -30,15 +30,19 @@ async def listen(
     where: str,
     *,
     handshake_seconds: float,
+    message_bytes: int = UNLIMITED,
     certificate: tuple[Path, Path] | None = None,
     is_shared: bool = False,
 ) -> GrpcListener:
     """Open a port. ``where``: host:port, or a Unix socket as `unix:<path>`. ``certificate``: files of it and of its key.
 
+    ``message_bytes``: the largest message taken; a larger one is RESOURCE_EXHAUSTED before it is held.
     ``handshake_seconds``: for TLS and the first words of HTTP/2, after which a silent connection is closed. ``is_shared``:
     other workers bind the same port. Raises OSError when the address cannot be bound.
     """
-    server = grpc.aio.server(handlers=(handler,), options=_options(handshake_seconds, is_shared=is_shared))
+    server = grpc.aio.server(
+        handlers=(handler,), options=_options(handshake_seconds, message_bytes, is_shared=is_shared)
+    )
     try:
         if certificate is None:
             port = server.add_insecure_port(where)
@@ -53,10 +57,10 @@ async def listen(
     return GrpcListener(server, port)
 
 
-def _options(handshake_seconds: float, *, is_shared: bool) -> list[Option]:
+def _options(handshake_seconds: float, message_bytes: int, *, is_shared: bool) -> list[Option]:
     return [
-        ("grpc.max_receive_message_length", -1),
-        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", message_bytes),
+        ("grpc.max_send_message_length", UNLIMITED),
         ("grpc.max_metadata_size", METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", METADATA_BYTES),
         ("grpc.so_reuseport", int(is_shared)),  # on by default, and then two proxies share a port without knowing

@@ -170,7 +170,6 @@ class Plane(grpc.GenericRpcHandler):
             plain=message,
             client_timeout_seconds=call.context.time_remaining(),
             report_header=rules.report_header,
-            reply_bytes=self._parts.limits.reply_body_bytes,
             widened=partial(self._widened, call),
             relayed=partial(self._counted, call, visit),
             asked=partial(self._asked, call),

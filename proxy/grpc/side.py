@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from vecsieve.adapters import GRPC_ADAPTERS, GRPC_DIALECTS, GRPC_UNARY, GRPC_WRITES
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.grpc.channels import Channels
+from vecsieve.proxy.grpc.channels import UNLIMITED, Channels
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.listener import GrpcListener, listen
 from vecsieve.proxy.grpc.plane import Plane, Shared
@@ -27,7 +27,12 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
     """The gRPC side that these settings describe."""
     backend = settings.backend
     adapter, dialect = GRPC_ADAPTERS[backend](), GRPC_DIALECTS[backend]()
-    channels = Channels(settings.upstream, connections=settings.grpc.connections)
+    channels = Channels(
+        settings.upstream,
+        connections=settings.grpc.connections,
+        message_bytes=settings.grpc.message_bytes,
+        pool_bytes=settings.limits.reply_body_bytes,
+    )
     shared = Shared(
         parts=parts,
         adapter=adapter,
@@ -40,16 +45,24 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
     def leading(origin: Origin, host: str) -> Plane:
         return Plane(shared, origin, host=host)
 
-    return GrpcSide(leading, channels, handshake_seconds=settings.limits.head_timeout_seconds)
+    return GrpcSide(
+        leading,
+        channels,
+        handshake_seconds=settings.limits.head_timeout_seconds,
+        message_bytes=settings.grpc.message_bytes,
+    )
 
 
 class GrpcSide:
     """Make it and end it inside the event loop. ``handshake_seconds``: how long a connection may take to say what it is."""
 
-    def __init__(self, plane_of: Leading, channels: Channels, *, handshake_seconds: float) -> None:
+    def __init__(
+        self, plane_of: Leading, channels: Channels, *, handshake_seconds: float, message_bytes: int = UNLIMITED
+    ) -> None:
         self._plane_of = plane_of
         self._channels = channels
         self._handshake_seconds = handshake_seconds
+        self._message_bytes = message_bytes
         self._sockets: dict[tuple[Origin, str], InnerSocket] = {}
         self._servers: list[GrpcListener] = []
         self._stopping: list[asyncio.Task[None]] = []
@@ -62,7 +75,12 @@ class GrpcSide:
         key = (door.grpc, index)
         if key not in self._sockets:
             inner = self._sockets[key] = InnerSocket()
-            server = await listen(self._plane_of(*key), inner.grpc, handshake_seconds=self._handshake_seconds)
+            server = await listen(
+                self._plane_of(*key),
+                inner.grpc,
+                handshake_seconds=self._handshake_seconds,
+                message_bytes=self._message_bytes,
+            )
             self._servers.append(server)
         return self._sockets[key]
 

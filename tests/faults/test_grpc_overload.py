@@ -113,3 +113,11 @@ async def test_a_widened_answer_beyond_its_bound_is_dropped_and_not_asked_for_ag
             assert ids(await query(proxy.port)) == [0, 1, 2]
         assert len(widened(database)) == 1, "for a minute no larger search than the client's own"
         assert proxy.failed_open() == {"too_large": 1.0}
+
+
+async def test_a_message_beyond_its_bound_is_refused_before_it_is_held_and_reaches_nobody() -> None:
+    async with in_front(grpc={"message_bytes": 1000}) as (database, proxy):
+        through = await ask(f"127.0.0.1:{proxy.port}", "unary_unary", (bytes(1001),), method=UPSERT)
+        assert through.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert not database.calls
+        assert ids(await query(proxy.port)) == [0, 2, 3]

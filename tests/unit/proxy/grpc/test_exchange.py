@@ -23,7 +23,7 @@ SUCCESS = Answer(message=b"upstream's", initial=INITIAL, trailing=TRAILING)
 OWN = Answer(message=b"to the client's own message")
 
 
-def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True, reply_bytes: int = 100) -> GrpcExchange:
+def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> GrpcExchange:
     async def widened(message: bytes, seconds: float) -> Outcome:
         assert (message, seconds) == (b"widened", 2.0)
         return outcome
@@ -44,7 +44,6 @@ def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True, reply_by
         widened=widened,
         relayed=relayed,
         asked=asked,
-        reply_bytes=reply_bytes,
     )
 
 
@@ -83,19 +82,6 @@ def test_without_a_success_there_is_no_answer_and_without_a_refusal_none_of_thos
         exchange().answer(b"ours", REPORT)
     with pytest.raises(Rejected):
         exchange().refusal()
-
-
-@pytest.mark.parametrize(("reply_bytes", "is_lost"), [(9, True), (10, False)])
-async def test_a_reply_beyond_its_bound_is_lost(reply_bytes: int, is_lost: bool) -> None:
-    made = exchange(reply_bytes=reply_bytes)
-    if not is_lost:
-        assert await made.send(b"widened", seconds=2.0)
-        return
-    with pytest.raises(Lost) as lost:
-        await made.send(b"widened", seconds=2.0)
-    assert (lost.value.reason, lost.value.received_bytes) == (FailOpen.TOO_LARGE, 10)
-    with pytest.raises(Rejected):
-        made.answer(b"ours", REPORT)
 
 
 @pytest.mark.parametrize(
