@@ -1,0 +1,57 @@
+"""Every kind of request that a proxy in front of Qdrant sees in its day, over and over, and a database that can be hurt."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import cycle
+
+from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.scripted_qdrant import JSON, honest, is_widened, request, search
+
+PAUSE_SECONDS = 0.03
+BROKEN = b"/collections/broken/points/query"
+ROUND = (
+    request(search()),
+    request(search(), target=BROKEN),
+    request(search(), headers=b"x-vecsieve-mode: shadow\r\n"),
+    request(search(), headers=b"x-vecsieve-mode: off\r\n"),
+    request(search(), headers=b"x-vecsieve-mmr-lambda: 0.5\r\n"),
+    request(search(extra={"made_up": 1})),
+    request(search(), headers=b"x-vecsieve-mode: sideways\r\n"),
+    b"GET /collections HTTP/1.1\r\nHost: db\r\nConnection: close\r\n\r\n",
+)
+
+
+@dataclass
+class Hurt:
+    """``is_hurt``: widened searches of the collection `broken` are answered with what nobody can read."""
+
+    is_hurt: bool = False
+    statuses: dict[int, int] = field(default_factory=dict)
+
+    async def script(self, talk: Talk) -> None:
+        """A database for one connection."""
+        while (received := await talk.request()) is not None:
+            await talk.send(self._answer(received))
+            if received.header(b"connection") == b"close":
+                return
+
+    def _answer(self, received: Received) -> bytes:
+        if received.line.startswith(b"GET"):
+            return reply(b'{"result":{"collections":[]},"status":"ok","time":0.0}', headers=[JSON])
+        if self.is_hurt and BROKEN in received.line and is_widened(received):
+            return reply(b'{"result":', headers=[JSON])
+        return honest(received)
+
+    def upstream(self) -> FaultyUpstream:
+        """The database."""
+        return FaultyUpstream(self.script)
+
+    async def load(self, port: int) -> None:
+        """Ask until cancelled, one request after another."""
+        for asked in cycle(ROUND):
+            answer = await raw_exchange(port, asked)
+            status = int(answer.split(b" ", 2)[1]) if answer else 0
+            self.statuses[status] = self.statuses.get(status, 0) + 1
+            await asyncio.sleep(PAUSE_SECONDS)
