@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench quality clients deep format clean
+.PHONY: demo test check bench quality clients grpc-clients go-client deep format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -32,6 +32,14 @@ quality: .venv/.installed
 clients: .venv/.installed
 	$(BIN)/python -m tests.pinecone_majors
 	$(BIN)/python -m tests.chroma_older
+
+# Qdrant's clients for Go, JavaScript and Java over gRPC, those that can be had here. Go: GOFLAGS=-modfile=… where the modules
+# lie elsewhere. Java: JAVA_CLIENT_CLASSPATH names the jars of io.qdrant:client, a gRPC transport and gson.
+grpc-clients: .venv/.installed
+	$(BIN)/python -m tests.foreign_clients
+
+go-client: .venv/.installed
+	$(BIN)/python -m tests.foreign_clients go
 
 # Property tests at length, and 10,000 writes against an upstream that drops connections at random.
 deep: .venv/.installed

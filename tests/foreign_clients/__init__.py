@@ -1,0 +1,1 @@
+"""Qdrant's clients of other languages, directly and through the proxy: `make grpc-clients`, `make go-client`."""
