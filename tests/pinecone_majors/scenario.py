@@ -134,8 +134,8 @@ async def closed(one: Any) -> None:
 
 async def observe(client: Any, opened: Callable[[str, str], Any], control: str, plan: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    # A host that leads elsewhere goes round the proxy.
-    places = plan["places"].get(control, [authority(control)])
+    # Where indexes must be, when not where the control plane is: a host that leads elsewhere goes round the proxy.
+    places = plan.get("places", {}).get(control, [authority(control)])
     for name in plan["indexes"]:
         try:
             described = await gathered(client.describe_index(name))
