@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,26 +19,28 @@ from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.pinecone_grpc_request import Document
 from vecsieve.adapters.pinecone_reply import without_vector
 from vecsieve.adapters.proto_floats import matrix, packed_floats, row, unsigned_numbers
-from vecsieve.adapters.proto_maps import messages
+from vecsieve.adapters.proto_maps import messages_in
 from vecsieve.adapters.proto_values import GOOGLE, Wanted, chosen
-from vecsieve.adapters.proto_wire import FIXED32, LENGTH, Field, fields, length_field, only, text, without
+from vecsieve.adapters.proto_wire import FIXED32, LENGTH, Field, fields, length_field, text, without
 from vecsieve.adapters.sparse_rows import SparseRow, union_matrix
 
 _MATCHES = 2
 _ID, _SCORE, _VALUES, _METADATA, _SPARSE_VALUES = 1, 2, 3, 4, 5
+_SINGLE = {_ID: LENGTH, _SCORE: FIXED32, _METADATA: LENGTH, _SPARSE_VALUES: LENGTH}
 _INDICES, _WEIGHTS = 1, 2
 _STRUCT_FIELDS = 1
 _FLOAT = struct.Struct("<f")
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """One candidate: its field in the reply, and the fields in it."""
+class Match(NamedTuple):
+    """One candidate: its field in the reply, the fields in it, and what they hold that matters; None where absent."""
 
     field: Field
-    inside: tuple[Field, ...]
+    inside: list[Field]
     id: str
     score: float
+    metadata: Field | None
+    sparse: Field | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +98,22 @@ def _match(body: bytes, field: Field) -> Match:
     if field.wire != LENGTH:
         raise ValueError(f"match at byte {field.start} is of wire type {field.wire}")
     inside = fields(body, field.span)
-    own, score = only(inside, _ID, LENGTH), only(inside, _SCORE, FIXED32)
+    found: dict[int, Field] = {}
+    for each in inside:
+        number = each.number
+        if number not in _SINGLE:
+            continue
+        if number in found or each.wire != _SINGLE[number]:
+            raise ValueError(
+                f"field {number} of the match at byte {field.start} stands twice or is of wire type {each.wire}"
+            )
+        found[number] = each
+    own, score = found.get(_ID), found.get(_SCORE)
     if own is None or own.value == own.end:
         raise ValueError(f"no id at byte {field.start}")
     # A score of zero is not written.
     value = 0.0 if score is None else float(_FLOAT.unpack_from(body, score.value)[0])
-    return Match(field, tuple(inside), text(body, own), value)
+    return Match(field, inside, text(body, own), value, found.get(_METADATA), found.get(_SPARSE_VALUES))
 
 
 def _vectors(body: bytes, matches: Sequence[Match]) -> npt.NDArray[np.float32]:
@@ -108,8 +121,7 @@ def _vectors(body: bytes, matches: Sequence[Match]) -> npt.NDArray[np.float32]:
     dense = matrix([packed_floats(body, match.inside, _VALUES) for match in matches])
     if dense.shape[1]:
         return dense
-    sparse = [only(match.inside, _SPARSE_VALUES, LENGTH) for match in matches]
-    return union_matrix([None if field is None else _sparse(body, field) for field in sparse])
+    return union_matrix([None if match.sparse is None else _sparse(body, match.sparse) for match in matches])
 
 
 def _sparse(body: bytes, field: Field) -> SparseRow | None:
@@ -120,10 +132,9 @@ def _sparse(body: bytes, field: Field) -> SparseRow | None:
 
 def _fields(body: bytes, match: Match, wanted: Wanted) -> tuple[bytes | None, ...]:
     """The JSON of each wanted field, None where absent."""
-    metadata = only(match.inside, _METADATA, LENGTH)
-    if metadata is None or not wanted.keys:
+    if match.metadata is None or not wanted.keys:
         return (None,) * len(wanted.keys)
-    return chosen(body, messages(fields(body, metadata.span), _STRUCT_FIELDS), wanted, GOOGLE)
+    return chosen(body, messages_in(body, match.metadata.span, _STRUCT_FIELDS), wanted, GOOGLE)
 
 
 def _shown(body: bytes, match: Match, *, emptied: bool) -> bytes:

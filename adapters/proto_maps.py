@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vecsieve.adapters.proto_wire import LENGTH, Field, Span, fields, only, varint
+from vecsieve.adapters.proto_wire import LENGTH, Field, Span, fields, only, skipped, varint
 
 _KEY, _VALUE = 1, 2
 _KEY_TAG = _KEY << 3 | LENGTH
@@ -45,6 +45,25 @@ def messages(found: Iterable[Field], number: int) -> list[Span]:
         if field.wire != LENGTH:
             raise ValueError(f"field {number} at byte {field.start} is of wire type {field.wire}, wanted a message")
     return [field.span for field in those]
+
+
+def messages_in(data: bytes, span: Span, number: int) -> list[Span]:
+    """The same of the message that fills ``span``, without a value for every field. ``number``: at most 15."""
+    wanted, (at, end) = number << 3 | LENGTH, span
+    found: list[Span] = []
+    while at < end:
+        if data[at] == wanted:
+            size, value = varint(data, at + 1, end)
+            at = value + size
+            found.append((value, at))
+        else:
+            start = at
+            other, at = skipped(data, at, end)
+            if other == number:
+                raise ValueError(f"field {number} at byte {start} is of another wire type, or of a longer tag")
+    if at > end:
+        raise ValueError(f"field {number} ends at byte {at}, its message at {end}")
+    return found
 
 
 def _walked(data: bytes, span: Span) -> tuple[bytes, Span]:

@@ -13,8 +13,8 @@ from enum import Enum, auto
 import orjson
 
 from vecsieve.adapters.proto_alone import held
-from vecsieve.adapters.proto_maps import entries, messages
-from vecsieve.adapters.proto_wire import FIXED64, LENGTH, VARINT, Span, fields, varint
+from vecsieve.adapters.proto_maps import entries, messages_in
+from vecsieve.adapters.proto_wire import FIXED64, LENGTH, VARINT, Span, varint
 
 
 class Kind(Enum):
@@ -44,7 +44,7 @@ def _schema(*kinds: Kind) -> Schema:
 QDRANT = _schema(Kind.NULL, Kind.DOUBLE, Kind.INTEGER, Kind.STRING, Kind.BOOL, Kind.STRUCT, Kind.LIST)
 GOOGLE = _schema(Kind.NULL, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.STRUCT, Kind.LIST)
 
-_STRING, _INTEGER = Kind.STRING, Kind.INTEGER  # a member of an enum is slow to look up
+_STRING, _INTEGER, _NUMBER = Kind.STRING, Kind.INTEGER, Kind.NUMBER  # a member of an enum is slow to look up
 
 # Struct.fields and ListValue.values.
 _MEMBERS = _ELEMENTS = 1
@@ -81,7 +81,7 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
     """The JSON of the value that fills ``span``. Raises ValueError."""
     start, end = span
     kind = schema.get(data[start]) if start < end else None
-    # Most are texts and whole numbers, which take a third of the time here.
+    # Most are texts and numbers, which take a third of the time here.
     if kind is _STRING:
         size, at = varint(data, start + 1, end)
         if at + size == end:
@@ -90,6 +90,8 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
         number, at = varint(data, start + 1, end)
         if at == end:
             return b"%d" % _signed(number)
+    elif kind is _NUMBER and end == start + 9:
+        return orjson.dumps(_number(_DOUBLE.unpack_from(data, start + 1)[0], kind))
     try:
         return orjson.dumps(_value(data, span, schema, _MAX_DEPTH), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
@@ -129,9 +131,9 @@ def _signed(number: int) -> int:
 
 
 def _struct(data: bytes, span: Span, schema: Schema, depth: int) -> dict[str, object]:
-    members = entries(data, messages(fields(data, span), _MEMBERS))
+    members = entries(data, messages_in(data, span, _MEMBERS))
     return {key.decode(): _value(data, value, schema, depth) for key, value in members}
 
 
 def _list(data: bytes, span: Span, schema: Schema, depth: int) -> list[object]:
-    return [_value(data, inner, schema, depth) for inner in messages(fields(data, span), _ELEMENTS)]
+    return [_value(data, inner, schema, depth) for inner in messages_in(data, span, _ELEMENTS)]

@@ -153,7 +153,7 @@ def test_matches_that_do_not_stand_together_keep_their_places() -> None:
         (b"\x12\x00", "no id"),
         (b"\x12\x02\x0a\x00", "no id"),
         (b"\x12\x03\x0a\x01\xff", "utf-8"),
-        (b"\x12\x06\x0a\x01a\x0a\x01b", "field 1: 2"),
+        (b"\x12\x06\x0a\x01a\x0a\x01b", "field 1 of the match"),
         (b"\x12\x05\x0a\x01a\x10\x01", "field 2"),
         (b"\x12\x07\x0a\x01a\x1a\x02ab", "no floats"),
         (b"\x12\x07\x0a\x01a\x2a\x02\x08\xff", "no end"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.proto_maps import entries, key_of, messages
+from vecsieve.adapters.proto_maps import entries, key_of, messages, messages_in
 from vecsieve.adapters.proto_wire import fields, length_field, number_field
 
 BYTES = st.binary(max_size=200)
@@ -56,3 +56,32 @@ def test_of_several_entries_each_is_read_and_other_fields_are_left_out() -> None
     data = length_field(5, first) + number_field(6, 1) + length_field(5, second)
     spans = messages(fields(data), 5)
     assert [key for key, _ in entries(data, spans)] == [key_of(data, span) for span in spans] == [b"a", b"b"]
+
+
+PIECES = st.one_of(
+    st.builds(length_field, st.sampled_from([1, 5, 16]), BYTES),
+    st.builds(number_field, st.sampled_from([1, 5, 16]), st.integers(0, 2**40)),
+)
+
+
+CUTS = st.sampled_from([b"", b"\x0a", b"\x0a\x05a", b"\x08", b"\x2a\xff", b"\x2d1234", b"\x29", b"\x00", b"\x0b"])
+
+
+@given(pieces=st.lists(PIECES, max_size=6), cut=CUTS, number=st.sampled_from([1, 5]))
+def test_messages_are_found_as_the_walk_finds_them(pieces: list[bytes], cut: bytes, number: int) -> None:
+    """Both ways give the same spans, or both refuse."""
+    data = b"".join(pieces) + cut
+    try:
+        walked = messages(fields(data), number)
+    except ValueError:
+        with pytest.raises(ValueError, match="byte"):
+            messages_in(data, (0, len(data)), number)
+        return
+    assert messages_in(data, (0, len(data)), number) == walked
+
+
+def test_a_tag_that_is_written_longer_than_it_need_be_is_refused() -> None:
+    data = b"\x8a\x00\x01a"
+    assert messages(fields(data), 1) == [(3, 4)]
+    with pytest.raises(ValueError, match="of a longer tag"):
+        messages_in(data, (0, len(data)), 1)
