@@ -7,7 +7,7 @@ from deploy.grafana.panels import Json, Panel, Row, heatmap, lines, stat, table,
 from deploy.grafana.queries import TARGETS, buckets, mean, own, quantile, rate, ratio, series
 
 LABELS_THAT_SAY_NOTHING = ("job", "container", "endpoint", "namespace")
-OPEN = own("breaker_state", 'state="open"')
+NOT_CLOSED = own("breaker_state", 'state!="closed"')
 
 
 def overview() -> Json:
@@ -70,9 +70,9 @@ def _glance() -> tuple[Panel, ...]:
         ),
         stat(
             "Breakers open",
-            "Instances that have stopped widening searches.",
+            "Instances that have stopped widening searches, or are probing whether to go on.",
             "none",
-            f"sum({OPEN})",
+            f"sum({NOT_CLOSED})",
             warn=1,
         ),
         stat("Instances", "Instances that were scraped.", "none", f"count({own('build_info')})"),
@@ -159,7 +159,7 @@ def _safety() -> tuple[Panel, ...]:
         timeline(
             "Breaker",
             "Red while an instance does not widen searches, because widened ones failed too often.",
-            OPEN,
+            f"max by (instance) ({NOT_CLOSED})",
             "{{instance}}",
         ),
         lines(

@@ -112,6 +112,14 @@ STORIES = (
         6,
         _series("vecsieve_breaker_state", "0x3 1x2 0x9", state="open"),
     ),
+    Story(
+        "VecSieveBreakerOpen",
+        "it probes in between, in vain",
+        True,
+        8,
+        _series("vecsieve_breaker_state", "1x3 0 1x10", state="open")
+        | _series("vecsieve_breaker_state", "0x3 1 0x10", state="probing"),
+    ),
     Story("VecSieveBreakerOpen", "it is closed", False, 8, _series("vecsieve_breaker_state", "1x10", state="closed")),
     Story("VecSieveDedupNoEffect", "hours of searches, no duplicate", True, 420, _effect(0, 10)),
     Story("VecSieveDedupNoEffect", "some were found", False, 420, _effect(1, 10)),

@@ -1,0 +1,63 @@
+"""The operator's page: everything it names exists, and every reason a counter can give is explained."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.promql import OF_LIBRARIES, spec_of
+from vecsieve.adapters.contract import Reason
+from vecsieve.proxy.labels import Bypass, FailOpen, LocalError
+from vecsieve.proxy.metrics_catalogue import CATALOGUE, PREFIX
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/operating.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "proxy").rglob("*.py"))
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def first_column(text: str) -> list[str]:
+    """Without the headings of the tables."""
+    found = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    return [each for each in found if each not in {"reason", "kind"}]
+
+
+def test_every_metric_it_names_exists() -> None:
+    named = set(re.findall(r"\b(?:vecsieve|process)_[a-z_]+\b", PAGE))
+    assert len(named) > 20
+    whole = {PREFIX + spec.name for spec in CATALOGUE}
+    assert {name for name in named - whole if spec_of(name) is None and not OF_LIBRARIES.match(name)} == set()
+
+
+def test_every_reason_is_explained_once() -> None:
+    tables = section("Reasons").split("**Left alone**")
+    assert first_column(tables[0]) == [reason.value for reason in FailOpen]
+    assert first_column(tables[1]) == [reason.value for reason in (*Bypass, *Reason)]
+
+
+def test_every_kind_of_error_is_explained() -> None:
+    assert sorted(first_column(section("Errors"))) == sorted(kind.value for kind in LocalError)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(re.findall(r"`((?:limits|policy|upstream|shadow|pinecone)\.[a-z_.]+)`", PAGE)))
+)
+def test_every_setting_it_names_exists(name: str) -> None:
+    assert f"`{name}" in SETTINGS
+
+
+@pytest.mark.parametrize("line", [line for line in first_column(section("Log lines")) if line != "access"])
+def test_every_log_line_it_quotes_is_written(line: str) -> None:
+    assert line in SOURCES
+
+
+def test_every_link_within_the_page_leads_somewhere() -> None:
+    titles = re.findall(r"^#{2,3} (.+)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= anchors
