@@ -42,7 +42,9 @@ _FLOAT = struct.Struct("<f")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One candidate: its field in the reply, those of its metadata and of its properties, and the fields in them."""
+    """One candidate: its field in the reply, those of its metadata and of its properties, and the fields in them. ``is_old``:
+    it has properties where servers of old kept them.
+    """
 
     field: Field
     metadata: Field
@@ -50,6 +52,7 @@ class Result:
     properties: Field | None
     own: Field | None
     entries: list[Field]
+    is_old: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +109,12 @@ def _result(data: bytes, field: Field) -> Result:
     for inner in inside:
         if inner.number in _WIRES and inner.wire not in _WIRES[inner.number]:
             raise ValueError(f"metadata field {inner.number} at byte {inner.start} is of wire type {inner.wire}")
-    own = None if properties is None else only(fields(data, properties.span), OWN_PROPERTIES, LENGTH)
+    members = [] if properties is None else fields(data, properties.span)
+    own = only(members, OWN_PROPERTIES, LENGTH)
     held = [] if own is None else [inner for inner in fields(data, own.span) if inner.number == ENTRIES]
     messages(held, ENTRIES)
-    return Result(field, metadata, inside, properties, own, held)
+    is_old = any(member.number in _OLD_PROPERTIES for member in members)
+    return Result(field, metadata, inside, properties, own, held, is_old)
 
 
 def _id_of(data: bytes, result: Result) -> str:
@@ -133,33 +138,25 @@ def _fields(data: bytes, results: Sequence[Result], needs: Needs) -> tuple[tuple
 
     Optional ones that cannot be spelled are absent; what decides about tenants is not guessed.
     """
-    must, may = needs.payload_fields, needs.optional_fields
+    must, may = (_keys(names) for names in (needs.payload_fields, needs.optional_fields))
     if not (must or may):
         return ((),) * len(results)
-    return tuple([(*_of(data, result, must), *_readable(data, result, may)) for result in results])
-
-
-def _of(data: bytes, result: Result, names: Iterable[str]) -> list[bytes | None]:
-    found = _properties(data, result, names)
-    return [None if span is None else as_json(data, span) for span in found]
-
-
-def _readable(data: bytes, result: Result, names: Sequence[str]) -> list[bytes | None]:
-    values: list[bytes | None] = []
-    for span in _properties(data, result, names):
-        try:
-            values.append(None if span is None else as_json(data, span))
-        except ValueError:
-            values.append(None)
-    return values
-
-
-def _properties(data: bytes, result: Result, names: Iterable[str]) -> list[Span | None]:
-    """Where the value of each property stands; None where there is none. Raises ValueError."""
-    keys = [spelled(name).encode(errors="surrogatepass") for name in names]
-    if keys and result.properties is not None:
-        numbers = {field.number for field in fields(data, result.properties.span)}
-        if numbers & _OLD_PROPERTIES:
+    rows: list[tuple[bytes | None, ...]] = []
+    for result in results:
+        if must and result.is_old:
             raise ValueError(f"result at byte {result.field.start} has properties in a form of servers before 1.23")
-    found = dict(entries(data, [field.span for field in result.entries]))
-    return [found.get(key) for key in keys]
+        found = dict(entries(data, [field.span for field in result.entries]))
+        values = [as_json(data, found[key]) if key in found else None for key in must]
+        rows.append((*values, *[_readable(data, found.get(key)) for key in may]))
+    return tuple(rows)
+
+
+def _keys(names: Iterable[str]) -> list[bytes]:
+    return [spelled(name).encode(errors="surrogatepass") for name in names]
+
+
+def _readable(data: bytes, span: Span | None) -> bytes | None:
+    try:
+        return None if span is None else as_json(data, span)
+    except ValueError:
+        return None

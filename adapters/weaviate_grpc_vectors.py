@@ -41,7 +41,11 @@ def compare(
 
 def name_of(data: bytes, field: Field) -> str:
     """The name of a vector in the list. Raises ValueError."""
-    named = only(fields(data, field.span), _NAME, LENGTH)
+    return _spelled(data, fields(data, field.span))
+
+
+def _spelled(data: bytes, found: Sequence[Field]) -> str:
+    named = only(found, _NAME, LENGTH)
     return "" if named is None else text(data, named)
 
 
@@ -61,7 +65,7 @@ def _named(data: bytes, inside: Sequence[Field]) -> dict[str, bytes]:
         found = fields(data, field.span)
         packed, kind = only(found, _BYTES, LENGTH), only(found, _TYPE, VARINT)
         if packed is not None and (kind is None or unsigned(data, kind) in _SINGLE_TYPES):
-            vectors[name_of(data, field)] = _whole(data[packed.value : packed.end])
+            vectors[_spelled(data, found)] = _whole(data[packed.value : packed.end])
     return vectors
 
 

@@ -4,22 +4,19 @@ shown here is that the messages of a real client are widened, cut and passed on 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
-from support.grpc_asking import Pairs, Seen
-from support.grpc_stack import Asker
+from support.grpc_asking import Seen
 from support.stack import exchange
-from support.weaviate_client import NEEDS_CLIENT, Place, direct, fronted, told
+from support.weaviate_client import NEEDS_CLIENT, told
+from support.weaviate_front import Place, answered, direct, fronted, plain
 from support.weaviate_messages import message_type, single
 from support.weaviate_model import Stored
 from support.weaviate_server import Weaviate, weaviate
-from support.weaviate_talks import PATH, search
+from support.weaviate_talks import search
 
 # Calls that are nobody's search, or that the client has already chosen among; and what the server refuses.
 LEFT_ALONE = ("list", "autocut", "group", "both", "refused", "unknown", "none", "Nowhere", "graphql")
@@ -65,16 +62,6 @@ def improved(on: Place, sent: list[bytes]) -> dict[str, Any]:
     assert sent
     seen: dict[str, Any] = told(on, "ask")
     return seen
-
-
-def answered(place: Place, messages: list[bytes], metadata: Pairs = ()) -> list[Seen]:
-    with Asker(place.grpc) as asker:
-        return [asker.raw(PATH, message, metadata=metadata) for message in messages]
-
-
-def plain(seen: list[Seen]) -> list[Any]:
-    """Without the metadata, in which the proxy says what it did."""
-    return [(each.messages, each.code, each.details) for each in seen]
 
 
 def of(collection: str, sent: list[bytes]) -> list[bytes]:
@@ -175,93 +162,9 @@ def ids(seen: Seen) -> list[str]:
     return [each.metadata.id for each in message_type("SearchReply").FromString(seen.messages[0]).results]
 
 
-def test_pages_neither_repeat_nor_skip(on: Place, improved: dict[str, Any]) -> None:
+def test_in_mode_on_its_searches_are_counted_under_their_backends_name(on: Place, improved: dict[str, Any]) -> None:
     assert improved
-    query = single([0.9**place for place in range(16)])
-    pages = [
-        search(collection="Copied", limit=4, offset=offset, metadata={"uuid": True}, near_vector={"vectors": [query]})
-        for offset in (0, 4, 8)
-    ]
-    found = list(itertools.chain.from_iterable(ids(each) for each in answered(on, pages)))
-    assert len({family(one) for one in found}) == len(found) == 12
-
-
-@pytest.mark.parametrize("default", [10, 25])
-def test_a_search_without_a_limit_is_as_long_as_the_servers_own_default(server: Weaviate, default: int) -> None:
-    query = single([0.9**place for place in range(16)])
-    message = search(collection="Copied", metadata={"uuid": True}, near_vector={"vectors": [query]})
-    collection = server.collections["Copied"]
-    collection.default_limit = default
-    try:
-        with fronted(server, "on") as place:
-            found = ids(answered(place, [message])[0])
-    finally:
-        collection.default_limit = 10
-    assert len(found) == default
-    assert len({family(one) for one in found}) == min(default, 16)
-
-
-def test_a_rule_names_a_tenant_behind_its_collection(server: Weaviate, tmp_path: Path, sent: list[bytes]) -> None:
-    shared = of("Shared", sent)
-    rules = tmp_path / "rules.yaml"
-    rules.write_text(
-        "policy: {mode: on}\nrules: [{collection: Shared/left, policy: {mode: 'off'}}]\n", encoding="utf-8"
-    )
-    with fronted(server, None, "--config", str(rules)) as place:
-        left, right = answered(place, shared)
-    before = answered(direct(server), shared)
-    assert left == before[0]
-    assert len({family(one) for one in ids(right)}) == 6 > len({family(one) for one in ids(before[1])})
-
-
-def test_tenant_keys_are_read_where_the_client_wants_other_properties_and_are_not_shown(
-    server: Weaviate, tmp_path: Path
-) -> None:
-    settings = tmp_path / "tenants.yaml"
-    settings.write_text("policy: {tenant_keys: [owner]}\n", encoding="utf-8")
-    query = single([0.9**place for place in range(16)])
-    message = search(
-        collection="Copied", limit=6, metadata={"uuid": True}, near_vector={"vectors": [query]},
-        properties={"non_ref_properties": ["number"]},
-    )  # fmt: skip
-    with fronted(server, "on", "--config", str(settings)) as place:
-        (seen,) = answered(place, [message])
-    results = message_type("SearchReply").FromString(seen.messages[0]).results
-    assert [set(each.properties.non_ref_props.fields) for each in results] == [{"number"}] * 6
-    # Copies 0 and 2 are one owner's, copy 1 another's: two of each family stay.
-    owners = {each.id: each.properties["owner"] for each in server.collections["Copied"].objects}
-    pairs = [(family(one), owners[one]) for one in ids(seen)]
-    assert len(set(pairs)) == len(pairs)
-    assert len({pair[0] for pair in pairs}) < len(pairs)
-
-
-def test_one_call_may_choose_for_itself_and_the_answer_says_what_was_done(
-    server: Weaviate, on: Place, sent: list[bytes]
-) -> None:
-    copied = of("Copied", sent)[:1]
-    assert answered(on, copied, (("x-vecsieve-mode", "off"),)) == answered(direct(server), copied)
-    (seen,) = answered(on, copied)
-    assert dict(seen.initial).keys() - dict(answered(direct(server), copied)[0].initial).keys() == {"x-vecsieve"}
-
-
-def test_searches_are_counted_under_their_own_names(on: Place, improved: dict[str, Any]) -> None:
-    assert improved
-    said = exchange(on.admin, "GET", "/metrics").body.decode()
-    lines = [
-        line for line in said.splitlines() if line.startswith("vecsieve_searches_total") and 'outcome="dedup"' in line
-    ]
-    assert len(lines) == 1
-    assert 'backend="weaviate"' in lines[0]
-    assert float(lines[0].rpartition(" ")[2]) >= 30
-
-
-@pytest.mark.parametrize("target", ["/v1/meta", "/v1/.well-known/openid-configuration", "/v1/schema/Nothing"])
-def test_answers_over_rest_come_as_they_are(server: Weaviate, on: Place, target: str) -> None:
-    one, other = exchange(server.url, "GET", target), exchange(on.rest, "GET", target)
-    assert (one.status, one.body) == (other.status, other.body)
-
-
-def test_a_method_nobody_knows_is_refused_by_the_server_itself(on: Place) -> None:
-    with Asker(on.grpc) as asker:
-        seen = asker.raw("/weaviate.v1.Weaviate/Aggregate", b"")
-    assert (seen.code, seen.details) == (grpc.StatusCode.UNIMPLEMENTED, "unknown method")
+    said = exchange(on.admin, "GET", "/metrics").body.decode().splitlines()
+    (line,) = [each for each in said if each.startswith("vecsieve_searches_total") and 'outcome="dedup"' in each]
+    assert 'backend="weaviate"' in line
+    assert float(line.rpartition(" ")[2]) >= 30

@@ -12,10 +12,10 @@ import sys
 import uuid
 from typing import Any
 
-import weaviate  # type: ignore[import-not-found]  # it is in an environment of its own
-from weaviate.classes.config import Configure, DataType, Property  # type: ignore[import-not-found]  # as above
-from weaviate.classes.query import Filter, GroupBy, HybridVector, MetadataQuery  # type: ignore[import-not-found]  # as above
-from weaviate.classes.tenants import Tenant  # type: ignore[import-not-found]  # as above
+import weaviate  # type: ignore[import-not-found]  # - it is in an environment of its own
+from weaviate.classes.config import Configure, DataType, Property  # type: ignore[import-not-found]  # - as above
+from weaviate.classes.query import Filter, GroupBy, HybridVector, MetadataQuery  # type: ignore[import-not-found]  # - as above
+from weaviate.classes.tenants import Tenant  # type: ignore[import-not-found]  # - as above
 
 FAMILIES, COPIES, DIMENSION, TOP_K = 16, 3, 16, 6
 PROPERTIES = [

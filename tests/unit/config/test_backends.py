@@ -13,9 +13,12 @@ from vecsieve.config.schema import LimitSettings, Settings, UpstreamSettings
 from vecsieve.proxy.cli import app
 
 QDRANT, PINECONE, CHROMA = "http://127.0.0.1:6333", "https://api.pinecone.io", "http://127.0.0.1:8000"
+WEAVIATE = "http://127.0.0.1:8080"
 
 
-@pytest.mark.parametrize(("backend", "url"), [("qdrant", QDRANT), ("pinecone", PINECONE), ("chroma", CHROMA)])
+@pytest.mark.parametrize(
+    ("backend", "url"), [("qdrant", QDRANT), ("pinecone", PINECONE), ("chroma", CHROMA), ("weaviate", WEAVIATE)]
+)
 def test_check_prints_the_url_that_the_backend_really_gets(
     backend: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,3 +102,12 @@ def test_chromas_own_defaults_hold_and_give_way_like_any() -> None:
     tree = with_defaults({"backend": "chroma", **given})
     assert isinstance(tree, dict)
     assert tree["policy"] == given["policy"]
+
+
+def test_weaviate_has_a_port_of_its_own_for_grpc_because_its_clients_refuse_one_port_for_both() -> None:
+    settings = Settings(backend="weaviate")
+    assert settings.grpc.upstream == "http://127.0.0.1:50051"
+    assert settings.grpc.listen is not None
+    assert settings.grpc.listen != settings.listen
+    moved = load(file=None, environment={}, flags={"backend": "weaviate", "grpc.upstream": "10.0.0.7:50051"})
+    assert (moved.grpc.listen, moved.grpc.upstream) == (settings.grpc.listen, "http://10.0.0.7:50051")

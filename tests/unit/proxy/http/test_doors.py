@@ -48,6 +48,13 @@ def test_milvus_speaks_grpc_where_it_speaks_http() -> None:
     assert {door.grpc for door in doors(backend="milvus", grpc=apart)} == {Origin("http", "10.0.0.1:19531")}
 
 
+def test_weaviate_has_a_port_for_each_of_its_protocols() -> None:
+    main, apart = doors(backend="weaviate")
+    assert (main.port, main.is_for_grpc, apart.is_for_grpc) == (6343, False, True)
+    assert apart.port != main.port
+    assert main.grpc == apart.grpc == Origin("http", "127.0.0.1:50051")
+
+
 def test_grpc_is_spoken_on_the_main_port_and_on_one_of_its_own_that_is_told_of_last() -> None:
     database = Origin("https", "db.example:6334")
     settings: dict[str, object] = {"backend": "qdrant", "grpc": {"upstream": "https://db.example:6334"}}
