@@ -57,8 +57,8 @@ class Emulator:
         return self._url(self.port)
 
     def grpc_address(self, name: str) -> str:
-        """Where the index of this name has a port of its own: `127.0.0.1:50051`. Raises KeyError where it has none."""
-        known = self._known(label_of(name))
+        """Where the index of this name answers gRPC: `127.0.0.1:50051`. Raises KeyError where it does not."""
+        known = self._known(label_of(name)) if self._speaks_grpc else None
         if known is None:
             raise KeyError(name)
         return self._authority(known)
