@@ -10,7 +10,7 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.reading import read_status
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.announcement import announce, announce_doors
-from vecsieve.proxy.exposition import exposition, own_registry
+from vecsieve.proxy.exposition import own_registry, scrape
 from vecsieve.proxy.http.doors import doors_of
 from vecsieve.proxy.instance import Instance, Source
 from vecsieve.proxy.log import AccessLog
@@ -30,7 +30,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
     admin = AdminServer(
         Pages(
             is_ready=lambda: instance.lifecycle.is_ready,
-            metrics=lambda: exposition(registry),
+            metrics=lambda accept: scrape(registry, accept),
             status=lambda: read_status(
                 registry,
                 instance.facts,

@@ -14,7 +14,7 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.reading import read_status, state_of, worker_statuses
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.announcement import announce, announce_doors
-from vecsieve.proxy.exposition import exposition, shared_registry
+from vecsieve.proxy.exposition import Scrape, exposition, shared_registry
 from vecsieve.proxy.http.doors import Door, doors_of
 from vecsieve.proxy.instance import Instance, Source, facts_of
 from vecsieve.proxy.lifecycle import Lifecycle
@@ -125,7 +125,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
 
     pages = Pages(
         is_ready=lambda: state_of(board).value == "ready",
-        metrics=lambda: exposition(registry),
+        metrics=lambda _accept: Scrape(exposition(registry)),
         status=lambda: read_status(
             registry,
             facts,

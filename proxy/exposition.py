@@ -1,10 +1,11 @@
-"""The text a scrape gets: one registry in the Prometheus text format 0.0.4.
+"""The text a scrape gets: one registry in the Prometheus text format 0.0.4, or in OpenMetrics for who reads that.
 
 With several workers the registry reads their files; the process's own collectors exist only with one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,22 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN_CONTENT_TYPE
+from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
 
 from vecsieve.proxy.metrics_catalogue import PREFIX
 
+OPEN_MEDIA_TYPE = "application/openmetrics-text"
+_REFUSED = re.compile(r"q\s*=\s*0(\.0*)?")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"  # what every Prometheus since 0.4 reads
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One scrape as it goes out."""
+
+    body: bytes
+    content_type: str = CONTENT_TYPE
 
 
 def own_registry() -> CollectorRegistry:
@@ -36,8 +49,24 @@ def shared_registry(directory: Path) -> CollectorRegistry:
 
 
 def exposition(registry: CollectorRegistry) -> bytes:
-    """One scrape."""
+    """One scrape in the format that everybody reads."""
     return generate_latest(_Visible(registry))
+
+
+def scrape(registry: CollectorRegistry, accept: str) -> Scrape:
+    """One scrape in the format that its Accept field asks for: OpenMetrics alone has exemplars."""
+    if not _reads_open_metrics(accept):
+        return Scrape(exposition(registry))
+    body: bytes = open_metrics(_Visible(registry))  # type: ignore[no-untyped-call]  # - the library is half typed
+    return Scrape(body, OPEN_CONTENT_TYPE)
+
+
+def _reads_open_metrics(accept: str) -> bool:
+    for offered in accept.lower().split(","):
+        media_type, *parameters = (part.strip() for part in offered.split(";"))
+        if media_type == OPEN_MEDIA_TYPE:
+            return not any(_REFUSED.fullmatch(part) for part in parameters)
+    return False
 
 
 def value(registry: CollectorRegistry, name: str, **labels: str) -> float:

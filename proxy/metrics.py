@@ -110,12 +110,19 @@ class Metrics:
         self.breaker_is(BreakerState.CLOSED)
 
     def request_done(
-        self, operation: OperationName, outcome: Outcome, *, status: int | None, origin: Origin, seconds: float
+        self,
+        operation: OperationName,
+        outcome: Outcome,
+        *,
+        status: int | None,
+        origin: Origin,
+        seconds: float,
+        trace_id: str | None = None,
     ) -> None:
-        """Count a request when it ends. ``status`` None: the client got none."""
+        """Count a request when it ends. ``status`` None: the client got none. ``trace_id``: of a recorded trace."""
         self.requests_total.labels(self.backend, operation.value, outcome.value).inc()
         self.responses_total.labels(self.backend, CodeClass.of(status).value, origin.value).inc()
-        self.request_duration_seconds.labels(self.backend, outcome.value).observe(seconds)
+        self.request_duration_seconds.labels(self.backend, outcome.value).observe(seconds, _exemplar(trace_id))
 
     def upstream_done(self, attempt: AttemptKind, seconds: float) -> None:
         """Time one upstream request, whatever came of it."""
@@ -150,7 +157,7 @@ class Metrics:
         """Count a shadow answer unlike upstream's."""
         self.shadow_divergence_total.labels(self.backend, kind.value).inc()
 
-    def search_done(self, report: Report) -> None:
+    def search_done(self, report: Report, *, trace_id: str | None = None) -> None:
         """Record one classified call: its outcome, its reason, its stages, and each of its searches."""
         self.searches_total.labels(self.backend, report.outcome.value).inc()
         if report.bypass is not None:
@@ -158,7 +165,7 @@ class Metrics:
             return
         if report.fail_open is not None:
             self.fail_open_total.labels(self.backend, report.fail_open.value).inc()
-        self.added_latency_seconds.labels(report.operation.value).observe(report.added_seconds)
+        self.added_latency_seconds.labels(report.operation.value).observe(report.added_seconds, _exemplar(trace_id))
         for stage, seconds in report.stages:
             self.stage_duration_seconds.labels(stage.value).observe(seconds)
         self.overfetch_bytes_total.inc(report.overfetch_bytes)
@@ -206,6 +213,11 @@ class Metrics:
     def config_refused(self) -> None:
         """Say that the last reload was refused and the old settings stay."""
         self.config_last_reload_successful.set(0)
+
+
+def _exemplar(trace_id: str | None) -> dict[str, str] | None:
+    """What leads from a histogram's bucket to one trace in it. Files shared between workers have no room for it."""
+    return None if trace_id is None else {"trace_id": trace_id}
 
 
 def _instrument(spec: Spec, registry: CollectorRegistry, backend: str) -> Counter | Gauge | Histogram:

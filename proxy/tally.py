@@ -49,11 +49,12 @@ class Ended:
 class Visit:
     """One request while it lasts: what is learned of it on the way to its end."""
 
-    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "started")
+    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "started", "trace_id")
 
-    def __init__(self, tally: Tally, started: float) -> None:
+    def __init__(self, tally: Tally, started: float, trace_id: str | None) -> None:
         self._tally = tally
         self.started = started
+        self.trace_id = trace_id
         self.operation: Operation | None = None
         self.outcome = Outcome.PASSTHROUGH
         self.bypass: BypassReason | None = None
@@ -122,10 +123,10 @@ class Tally:
         self.searches_in_flight = 0
         self.requests_in_flight = 0
 
-    def begin(self) -> Visit:
-        """Follow a request; whoever begins must end."""
+    def begin(self, *, trace_id: str | None = None) -> Visit:
+        """Follow a request; whoever begins must end. ``trace_id``: of the recorded trace it belongs to."""
         self._requests(+1)
-        return Visit(self, self._clock())
+        return Visit(self, self._clock(), trace_id)
 
     def end(self, visit: Visit, ended: Ended) -> None:
         """Count the request, however it ended."""
@@ -171,7 +172,14 @@ class Tally:
 
     def _count(self, visit: Visit, ended: Ended, seconds: float) -> None:
         operation = OperationName.of(None if visit.operation is None else visit.operation.name)
-        self.metrics.request_done(operation, visit.outcome, status=ended.status, origin=ended.origin, seconds=seconds)
+        self.metrics.request_done(
+            operation,
+            visit.outcome,
+            status=ended.status,
+            origin=ended.origin,
+            seconds=seconds,
+            trace_id=visit.trace_id,
+        )
         if ended.status is not None and ended.status >= 500 and ended.origin is Origin.UPSTREAM:
             self.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
         if ended.is_relayed:
@@ -189,7 +197,7 @@ class Tally:
                 fail_open=visit.fail_open,
             )
         if report is not None:
-            self.metrics.search_done(report)
+            self.metrics.search_done(report, trace_id=visit.trace_id)
         self._log(
             Access(
                 method=ended.method,

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from vecsieve.proxy.admin.connection import LIFE_SECONDS, AdminConnection, Crowd, answer
 from vecsieve.proxy.admin.status import Status
-from vecsieve.proxy.exposition import CONTENT_TYPE
+from vecsieve.proxy.exposition import Scrape
 from vecsieve.proxy.http.raw_response import RawResponse
 
 BACKLOG = 64
@@ -31,13 +31,13 @@ NO_SUCH_PAGE = b"not found: /livez /readyz /metrics /status /explain /egress\n"
 class Pages:
     """Where the pages' content comes from. Each is called per request, on the loop, and must be quick.
 
-    ``is_ready``: whether new requests should come here. ``metrics``: the exposition. ``status``: a reading.
+    ``is_ready``: whether new requests should come here. ``metrics``: the exposition for an Accept field. ``status``: a reading.
     ``explain``: the last searches; ``egress``: what they cost in bytes, per collection; None in a process that answers no
     search, because others do.
     """
 
     is_ready: Callable[[], bool]
-    metrics: Callable[[], bytes]
+    metrics: Callable[[str], Scrape]
     status: Callable[[], Status]
     explain: Callable[[], bytes] | None = None
     egress: Callable[[], bytes] | None = None
@@ -92,38 +92,39 @@ class AdminServer:
             return answer(404, NO_SUCH_PAGE)
         if request.method not in {"GET", "HEAD"}:
             return answer(405, b"method not allowed\n", ("Allow", "GET, HEAD"))
-        return page(self._pages)
+        return page(self._pages, request)
 
 
-def _livez(_pages: Pages) -> RawResponse:
+def _livez(_pages: Pages, _request: web.BaseRequest) -> RawResponse:
     return answer(200, b"ok\n")
 
 
-def _readyz(pages: Pages) -> RawResponse:
+def _readyz(pages: Pages, _request: web.BaseRequest) -> RawResponse:
     return answer(200, b"ok\n") if pages.is_ready() else answer(503, b"not ready\n")
 
 
-def _metrics(pages: Pages) -> RawResponse:
-    return answer(200, pages.metrics(), ("Content-Type", CONTENT_TYPE))
+def _metrics(pages: Pages, request: web.BaseRequest) -> RawResponse:
+    scraped = pages.metrics(request.headers.get("Accept", ""))
+    return answer(200, scraped.body, ("Content-Type", scraped.content_type))
 
 
-def _status(pages: Pages) -> RawResponse:
+def _status(pages: Pages, _request: web.BaseRequest) -> RawResponse:
     return answer(200, pages.status().as_json(), ("Content-Type", "application/json"))
 
 
-def _explain(pages: Pages) -> RawResponse:
+def _explain(pages: Pages, _request: web.BaseRequest) -> RawResponse:
     if pages.explain is None:
         return answer(404, NO_EXPLAIN)
     return answer(200, pages.explain(), ("Content-Type", "application/json"))
 
 
-def _egress(pages: Pages) -> RawResponse:
+def _egress(pages: Pages, _request: web.BaseRequest) -> RawResponse:
     if pages.egress is None:
         return answer(404, NO_EGRESS)
     return answer(200, pages.egress(), ("Content-Type", "application/json"))
 
 
-_PAGES: Mapping[str, Callable[[Pages], RawResponse]] = MappingProxyType(
+_PAGES: Mapping[str, Callable[[Pages, web.BaseRequest], RawResponse]] = MappingProxyType(
     {
         "/livez": _livez,
         "/readyz": _readyz,

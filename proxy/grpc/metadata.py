@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 
 from vecsieve.proxy.overrides import is_override
+from vecsieve.proxy.trace_parent import NAME as TRACE_PARENT
+from vecsieve.proxy.trace_parent import sampled_trace_id
 
 Pairs = tuple[tuple[str, str | bytes], ...]
 
@@ -50,6 +52,11 @@ def for_upstream(metadata: Iterable[tuple[str, str | bytes]]) -> Pairs:
 def for_client(metadata: Iterable[tuple[str, str | bytes]]) -> Pairs:
     """The database's metadata, initial or trailing, as the client gets it."""
     return tuple([(key, value) for key, value in metadata if key not in HOP_BY_HOP and _is_sendable(value)])
+
+
+def trace_id(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
+    """The recorded trace that a call belongs to, None where it belongs to none."""
+    return sampled_trace_id([str(value) for key, value in metadata if key == TRACE_PARENT])
 
 
 def is_sendable(metadata: Pairs) -> bool:

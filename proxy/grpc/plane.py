@@ -19,7 +19,7 @@ from vecsieve.proxy.grpc.codes import Code
 from vecsieve.proxy.grpc.counted import given, met, speaker, status
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.failures import Failure, invented
-from vecsieve.proxy.grpc.metadata import Pairs
+from vecsieve.proxy.grpc.metadata import Pairs, trace_id
 from vecsieve.proxy.grpc.relay import Relayed, end_with, relay
 from vecsieve.proxy.grpc.unary import Context, answer, received, send
 from vecsieve.proxy.http.answers import WORDING, Trouble
@@ -103,7 +103,7 @@ class Plane(grpc.GenericRpcHandler):
                 given(self._parts.tally.metrics, passed.failure)
             return passed
 
-        visit = self._parts.tally.begin()
+        visit = self._parts.tally.begin(trace_id=trace_id(context.invocation_metadata() or ()))
         done: Relayed | None = None
         try:
             outcome = await self._fenced(visit, relayed)
@@ -113,7 +113,10 @@ class Plane(grpc.GenericRpcHandler):
 
     async def _single(self, head: RequestHead, _messages: object, context: Context) -> bytes:
         """A call of one message each way."""
-        visit, call = self._parts.tally.begin(), _Call(head=head, context=context)
+        visit, call = (
+            self._parts.tally.begin(trace_id=trace_id(context.invocation_metadata() or ())),
+            _Call(head=head, context=context),
+        )
         outcome: Outcome | None = None
         try:
             call.message = await received(context)

@@ -35,6 +35,8 @@ from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.rules import Rules
 from vecsieve.proxy.tally import Ended, Visit
+from vecsieve.proxy.trace_parent import NAME as TRACE_PARENT
+from vecsieve.proxy.trace_parent import sampled_trace_id
 
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
@@ -60,7 +62,8 @@ class DataPlane:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        visit = self.parts.tally.begin()
+        trace_id = sampled_trace_id(request.headers.getall(TRACE_PARENT, ()))
+        visit = self.parts.tally.begin(trace_id=trace_id)
         response: RawResponse | None = None
         try:
             response = await self._admitted(request, visit)

@@ -15,7 +15,7 @@ import pytest
 from deploy.grafana.overview import overview
 from deploy.grafana.quality import quality
 from support.dashboard_lint import queries
-from support.mixed_load import Hurt
+from support.mixed_load import TRACE, Hurt
 from support.prometheus_tools import RECORDING, needs_prometheus, rules_of
 from support.real_prometheus import WINDOW, Prometheus, prometheus
 from support.stack import command
@@ -78,6 +78,7 @@ async def test_rules_record_an_alert_fires_and_every_panel_shows_something(
                 await nothing_lacks(lambda: {"VecSieveFailOpenHigh"} - server.firing())
                 await nothing_lacks(lambda: empty(server))
                 await nothing_lacks(lambda: unrecorded(server) - WITHOUT_A_LIMIT)
+                await nothing_lacks(lambda: {TRACE} - server.traces("vecsieve_added_latency_seconds"))
                 firing = await asyncio.to_thread(server.firing)
             finally:
                 load.cancel()

@@ -11,8 +11,9 @@ from support.scripted_qdrant import JSON, honest, is_widened, request, search
 
 PAUSE_SECONDS = 0.03
 BROKEN = b"/collections/broken/points/query"
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 ROUND = (
-    request(search()),
+    request(search(), headers=f"traceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\n".encode()),
     request(search(), target=BROKEN),
     request(search(), headers=b"x-vecsieve-mode: shadow\r\n"),
     request(search(), headers=b"x-vecsieve-mode: off\r\n"),

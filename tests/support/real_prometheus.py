@@ -36,6 +36,13 @@ class Prometheus:
         assert loaded["status"] == "success", f"{expression}: {loaded}"
         return [(found["metric"], float(found["value"][1])) for found in loaded["data"]["result"]]
 
+    def traces(self, metric: str) -> set[str]:
+        """The traces that a histogram's buckets lead to."""
+        query = f"/api/v1/query_exemplars?query={metric}_bucket&start={time.time() - 60}&end={time.time()}"
+        loaded = json.loads(exchange(self.url, "GET", query).body)
+        assert loaded["status"] == "success", loaded
+        return {each["labels"]["trace_id"] for series in loaded["data"] for each in series["exemplars"]}
+
     def firing(self) -> set[str]:
         """The alerts that fire now."""
         return {labels["alertname"] for labels, _ in self.ask('ALERTS{alertstate="firing"}')}
@@ -65,6 +72,7 @@ def prometheus(directory: Path, target: str) -> Iterator[Prometheus]:
                 "prometheus",
                 f"--config.file={directory / 'prometheus.yml'}",
                 f"--storage.tsdb.path={directory / 'data'}",
+                "--enable-feature=exemplar-storage",
                 f"--web.listen-address=127.0.0.1:{port}",
                 # Debian's defaults name directories of a package that is perhaps only unpacked.
                 f"--web.console.templates={directory}",

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from vecsieve.proxy.admin.reading import Facts, read_status, state_of, worker_statuses
 from vecsieve.proxy.admin.server import AdminServer, Pages
-from vecsieve.proxy.exposition import exposition, shared_registry
+from vecsieve.proxy.exposition import Scrape, exposition, shared_registry
 from vecsieve.proxy.labels import OperationName, Origin, Outcome
 from vecsieve.proxy.lifecycle import Lifecycle
 from vecsieve.proxy.loop_lag import LoopLag
@@ -106,7 +106,7 @@ async def administrate(worker: Worker, admin: socket.socket) -> None:
     registry, board = shared_registry(worker.metrics_directory), worker.board
     pages = Pages(
         is_ready=lambda: state_of(board).value == "ready",
-        metrics=lambda: exposition(registry),
+        metrics=lambda _accept: Scrape(exposition(registry)),
         status=lambda: read_status(
             registry, FACTS, state=state_of(board), uptime_seconds=0.0, workers=worker_statuses(board)
         ),

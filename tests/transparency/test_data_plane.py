@@ -324,3 +324,18 @@ def test_the_clients_own_timeout_is_read_from_the_query_string(raw: str, seconds
     target = read_target(raw)
     assert target is not None
     assert client_timeout(target) == seconds
+
+
+async def test_a_traced_search_goes_on_as_it_came_and_its_histogram_leads_to_the_trace() -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    parent = f"00-{trace}-00f067aa0ba902b7-01".encode()
+    async with upstream() as database, running(database.url) as proxy:
+        await raw_exchange(proxy.port, request(search(), headers=b"traceparent: " + parent + b"\r\n"))
+        assert {received.header(b"traceparent") for received in database.requests} == {parent}
+        leading = [
+            sample.exemplar.labels
+            for family in proxy.registry.collect()
+            for sample in family.samples
+            if sample.exemplar is not None
+        ]
+        assert leading == [{"trace_id": trace}] * 2

@@ -314,3 +314,18 @@ async def test_a_search_that_comes_compressed_is_read_as_any_other() -> None:
         )
         assert ids(through) == [0, 2, 3]
         assert len(widened(database)) == 1
+
+
+async def test_a_traced_call_goes_on_as_it_came_and_its_histogram_leads_to_the_trace() -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    parent = ("traceparent", f"00-{trace}-00f067aa0ba902b7-01")
+    async with in_front() as (database, proxy):
+        await query(proxy.port, metadata=(parent,))
+        assert all(parent in call.own_metadata() for call in database.calls)
+        leading = [
+            sample.exemplar.labels
+            for family in proxy.registry.collect()
+            for sample in family.samples
+            if sample.exemplar is not None
+        ]
+        assert leading == [{"trace_id": trace}] * 2

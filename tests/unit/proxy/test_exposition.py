@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from support.exposed import exposed
-from vecsieve.proxy.exposition import CONTENT_TYPE, exposition, own_registry, shared_registry, value
-from vecsieve.proxy.labels import Shed
+from support.reports import REPORT
+from vecsieve.proxy.exposition import (
+    CONTENT_TYPE,
+    OPEN_CONTENT_TYPE,
+    exposition,
+    own_registry,
+    scrape,
+    shared_registry,
+    value,
+)
+from vecsieve.proxy.labels import OperationName, Origin, Outcome, Shed
 from vecsieve.proxy.metrics import Metrics
 
 
@@ -22,6 +35,77 @@ def test_a_process_that_serves_alone_shows_its_memory_and_its_collections() -> N
 def test_the_format_is_the_one_without_surprises() -> None:
     assert CONTENT_TYPE == "text/plain; version=0.0.4; charset=utf-8"
     assert b"# EOF" not in exposition(own_registry())
+
+
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+
+
+@pytest.mark.parametrize(
+    "accept", [PROMETHEUS_2, "Application/OpenMetrics-Text", "text/plain, application/openmetrics-text;q=0.1"]
+)
+def test_who_reads_open_metrics_gets_it(accept: str) -> None:
+    scraped = scrape(own_registry(), accept)
+    assert scraped.content_type == OPEN_CONTENT_TYPE == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert scraped.body.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize(
+    "accept", ["", "*/*", "text/plain;version=0.0.4", "application/openmetrics-text;q=0.00", ";;,,", "application/json"]
+)
+def test_everybody_else_gets_the_plain_text(accept: str) -> None:
+    registry = own_registry()
+    Metrics(registry)
+    scraped = scrape(registry, accept)
+    assert scraped.content_type == CONTENT_TYPE
+    assert b"# EOF" not in scraped.body
+    assert b"vecsieve_requests_total{" in scraped.body
+
+
+def test_both_formats_say_the_same() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    metrics.request_done(
+        OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02, trace_id=TRACE
+    )
+    metrics.config_taken("aaaa", previous=None, at=1000.0)
+    metrics.config_taken("bbbb", previous="aaaa", at=2000.0)
+
+    def samples(families: Iterable[Metric]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        return {
+            (each.name, tuple(sorted(each.labels.items()))): each.value
+            for family in families
+            for each in family.samples
+        }
+
+    opened = text_string_to_metric_families(scrape(registry, PROMETHEUS_2).body.decode())
+    assert samples(opened) == samples(exposed(exposition(registry)).families)
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def test_a_bucket_leads_to_a_trace_in_open_metrics_alone() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    metrics.request_done(
+        OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02, trace_id=TRACE
+    )
+    metrics.request_done(OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=7.0)
+    metrics.search_done(REPORT, trace_id=TRACE)
+    leading = [
+        (sample.name, sample.exemplar.labels, sample.exemplar.value)
+        for family in text_string_to_metric_families(scrape(registry, PROMETHEUS_2).body.decode())
+        for sample in family.samples
+        if sample.exemplar is not None
+    ]
+    assert leading == [
+        ("vecsieve_request_duration_seconds_bucket", {"trace_id": TRACE}, 0.02),
+        ("vecsieve_added_latency_seconds_bucket", {"trace_id": TRACE}, pytest.approx(REPORT.added_seconds)),
+    ]
+    assert TRACE.encode() not in exposition(registry)
 
 
 def test_a_sample_is_read_by_its_name_and_labels() -> None:

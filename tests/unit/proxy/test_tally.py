@@ -74,6 +74,22 @@ def test_a_request_is_in_flight_from_its_beginning_to_its_end(counting: Counting
     assert (entry.request_bytes, entry.response_bytes) == (10, 100)
 
 
+def test_a_request_of_a_recorded_trace_is_what_its_histograms_lead_to(counting: Counting) -> None:
+    visit = counting.tally.begin(trace_id="4bf92f3577b34da6a3ce929d0e0e4736")
+    visit.reported(REPORT)
+    counting.tally.end(visit, FINE)
+    leading = [
+        (sample.name, sample.exemplar.labels)
+        for family in counting.registry.collect()
+        for sample in family.samples
+        if sample.exemplar is not None
+    ]
+    assert leading == [
+        ("vecsieve_request_duration_seconds_bucket", {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"}),
+        ("vecsieve_added_latency_seconds_bucket", {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"}),
+    ]
+
+
 def test_what_is_no_search_passes_through(counting: Counting) -> None:
     counting.tally.end(counting.tally.begin(), FINE)
     assert counting.requests("other", "passthrough") == 1

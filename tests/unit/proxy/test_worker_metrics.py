@@ -26,8 +26,10 @@ if place:
     metrics.config_refused()
     metrics.breaker_is(BreakerState.OPEN)
 show_memory(metrics, place, lambda: 1000 + place)
-for _ in range(5):
-    metrics.request_done(OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.002)
+for trace_id in (None, None, None, None, "4bf92f3577b34da6a3ce929d0e0e4736"):
+    metrics.request_done(
+        OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.002, trace_id=trace_id
+    )
 """
 REQUEST = {"backend": "qdrant", "operation": "query", "outcome": "dedup"}
 

@@ -15,7 +15,7 @@ from support.loops import LoopFactory, both_loops, run
 from vecsieve.proxy.admin.connection import CONNECTIONS
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Status
-from vecsieve.proxy.exposition import exposition, own_registry
+from vecsieve.proxy.exposition import own_registry, scrape
 from vecsieve.proxy.labels import BreakerState
 from vecsieve.proxy.metrics import Metrics
 
@@ -46,7 +46,7 @@ class Content:
     def pages(self) -> Pages:
         return Pages(
             is_ready=lambda: self.is_ready,
-            metrics=lambda: exposition(self.registry),
+            metrics=lambda accept: scrape(self.registry, accept),
             status=lambda: STATUS,
             explain=lambda: b'{"keep":0,"records":[]}\n',
             egress=lambda: b'{"month":"2026-07"}\n',
@@ -115,6 +115,13 @@ async def test_metrics_are_the_exposition(port: int, content: Content) -> None:
     answer = await get(port, "/metrics")
     assert answer.field("Content-Type") == "text/plain; version=0.0.4; charset=utf-8"
     assert b'vecsieve_mmr_swaps_total{backend="qdrant"} 7.0\n' in answer.body
+
+
+async def test_a_scraper_that_reads_open_metrics_gets_it(port: int) -> None:
+    accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
+    answer = await send(port, f"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n")
+    assert answer.field("Content-Type") == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert answer.body.endswith(b"# EOF\n")
 
 
 async def test_the_status_is_json(port: int) -> None:

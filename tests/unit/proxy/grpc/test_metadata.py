@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.grpc.metadata import HOP_BY_HOP, Pairs, for_client, for_upstream, is_sendable
+from vecsieve.proxy.grpc.metadata import HOP_BY_HOP, Pairs, for_client, for_upstream, is_sendable, trace_id
 
 KEYS = st.sampled_from(["a", "b", "api-key", "te", "user-agent", "grpc-timeout", "host", "x-vecsieve-mode", "grpc-foo"])
 TEXTS = st.sampled_from(["", "1", " a ", "a,b", "grüße", "a\tb", "\x7f", "~"])
@@ -46,6 +46,14 @@ def test_sendable_text_is_printable_ascii(value: str) -> None:
 def test_what_the_database_says_of_the_call_passes(key: str) -> None:
     pairs: Pairs = ((key, b"1" if key.endswith("-bin") else "1"),)
     assert for_client(pairs) == pairs
+
+
+def test_a_call_belongs_to_the_recorded_trace_it_names() -> None:
+    parent = ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+    assert trace_id([("a", "1"), parent, ("x-bin", b"1")]) == "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert trace_id([parent, parent]) is None
+    assert trace_id([]) is None
+    assert for_upstream([parent]) == (parent,), "it goes on untouched"
 
 
 def test_our_own_keys_stay_here_whatever_their_case() -> None:
