@@ -1,6 +1,7 @@
 # One command per chore. `make demo` and `make test` set up what they need in .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
+PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
 .PHONY: demo test check bench quality clients grpc-clients go-client deep format clean
 
@@ -44,6 +45,23 @@ go-client: .venv/.installed
 # Property tests at length, and 10,000 writes against an upstream that drops connections at random.
 deep: .venv/.installed
 	HYPOTHESIS_PROFILE=deep PUTS=10000 $(BIN)/python -m pytest --timeout 3000 -o addopts= --import-mode=importlib -m '' tests/unit tests/laws tests/faults tests/transparency tests/clients/test_any_search.py
+
+# What the image holds, as CycloneDX: its libraries, by its own pins, in an environment of their own.
+sbom:
+	$(PYTHON) -m venv --clear build/tools
+	$(PYTHON) -m venv --clear --without-pip build/image
+	build/tools/bin/pip install --quiet 'cyclonedx-bom>=7.5,<8'
+	build/tools/bin/pip --python build/image/bin/python install --quiet --require-hashes --only-binary :all: --no-deps --requirement deploy/requirements.txt
+	build/tools/bin/pip --python build/image/bin/python install --quiet --no-deps .
+	mkdir -p dist
+	build/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file dist/vecsieve.cdx.json build/image/bin/python
+
+# The image's pins, as they are where they still fit; `make requirements UPGRADE=--upgrade` takes the newest of everything.
+requirements:
+	$(PYTHON) -m venv --clear build/tools
+	build/tools/bin/pip install --quiet uv
+	build/tools/bin/uv pip compile $(PINS) --extra accelerators --output-file deploy/requirements.txt pyproject.toml
+	echo 'setuptools>=77' | build/tools/bin/uv pip compile $(PINS) --output-file deploy/build-requirements.txt -
 
 format: .venv/.installed
 	$(BIN)/ruff check --fix .

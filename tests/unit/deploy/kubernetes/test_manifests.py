@@ -1,0 +1,287 @@
+"""The manifests: valid on every version, restricted, alike where they should be, and in step with the program they run."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.kustomize import Object, build
+from vecsieve.config.display import effective
+from vecsieve.config.load import load
+from vecsieve.config.schema import Settings
+
+ROOT = Path(__file__).resolve().parents[4]
+KUBERNETES = ROOT / "deploy/kubernetes"
+OVERLAYS = ("sidecar", "legacy-sidecar", "service")
+# Native sidecars are on by default from 1.29; the legacy overlay is for what is older.
+OLDEST = {"sidecar": 29, "legacy-sidecar": 25, "service": 29}
+MADE: dict[str, list[Object]] = {name: build(KUBERNETES / "overlays" / name) for name in OVERLAYS}
+CUSTOM = {"PodMonitor", "PrometheusRule"}  # kinds of the Prometheus operator: no schema of Kubernetes knows them
+DEFAULT_GRACE_SECONDS = 30
+
+overlays = pytest.mark.parametrize("overlay", OVERLAYS)
+
+
+def only(overlay: str, kind: str) -> Object:
+    (found,) = [each for each in MADE[overlay] if each["kind"] == kind]
+    return found
+
+
+def pod(overlay: str) -> Object:
+    spec: Object = only(overlay, "Deployment")["spec"]["template"]["spec"]
+    return spec
+
+
+def ours(overlay: str) -> Object:
+    (found,) = [
+        each
+        for place in ("containers", "initContainers")
+        for each in pod(overlay).get(place, [])
+        if each["name"] == "vecsieve"
+    ]
+    container: Object = found
+    return container
+
+
+def environment(overlay: str) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in ours(overlay)["env"]}
+
+
+def settings_of(overlay: str, tmp_path: Path, *, instead: str | None = None) -> Settings:
+    """What the container's process would make of its ConfigMap and its environment."""
+    file = tmp_path / "settings.yaml"
+    file.write_text(only(overlay, "ConfigMap")["data"]["settings.yaml"] if instead is None else instead)
+    return load(file=None, environment={**environment(overlay), "VECSIEVE_CONFIG": str(file)}, flags={})
+
+
+def versions(oldest: int) -> list[str]:
+    kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    newest = int(kubernetes_validate.latest_version().split(".")[1])
+    assert newest >= 37
+    return [f"1.{minor}" for minor in range(oldest, newest + 1)]
+
+
+def judged(objects: list[Object], version: str) -> None:
+    """Raise ValidationError for a member that the schemas of that version do not have."""
+    import kubernetes_validate
+
+    for each in objects:
+        if each["kind"] not in CUSTOM:
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+@overlays
+def test_every_object_is_valid_on_every_version(overlay: str) -> None:
+    for version in versions(OLDEST[overlay]):
+        judged(MADE[overlay], version)
+
+
+def test_the_dashboards_config_maps_are_valid_and_hold_whole_dashboards() -> None:
+    objects = build(KUBERNETES / "monitoring")
+    for version in versions(29):
+        judged(objects, version)
+    boards = [each for each in objects if each["kind"] == "ConfigMap"]
+    held = {name: text for each in boards for name, text in each["data"].items()}
+    assert set(held) == {file.name for file in (ROOT / "deploy/grafana").glob("*.json")}
+    assert all(json.loads(text)["uid"] == name.removesuffix(".json") for name, text in held.items())
+    # `kubectl apply` keeps a copy in an annotation, and all annotations together may have 256 KiB.
+    assert all(len(json.dumps(each)) < 200_000 for each in boards)
+
+
+def test_a_misspelt_member_would_be_found() -> None:
+    versions(29)
+    from kubernetes_validate import ValidationError
+
+    broken = json.loads(json.dumps(only("sidecar", "Deployment")).replace("restartPolicy", "restartPolcy"))
+    with pytest.raises(ValidationError, match="restartPolcy"):
+        judged([broken], "1.29")
+
+
+@overlays
+def test_the_settings_in_the_config_map_are_accepted(overlay: str, tmp_path: Path) -> None:
+    settings = settings_of(overlay, tmp_path)
+    assert (settings.mode, settings.backend) == ("shadow", "qdrant")
+    assert settings.grpc.upstream == "http://qdrant:6334"
+    ports = {each["name"]: each["containerPort"] for each in ours(overlay)["ports"]}
+    assert ports == {
+        "vecsieve": int(settings.listen.rpartition(":")[2]),
+        "vecsieve-grpc": int(str(settings.grpc.listen).rpartition(":")[2]),
+        "vecsieve-admin": int(settings.admin.rpartition(":")[2]),
+    }
+
+
+@overlays
+def test_the_settings_are_where_the_environment_says_they_are(overlay: str) -> None:
+    (mount,) = [each for each in ours(overlay)["volumeMounts"] if each["name"] == "vecsieve-settings"]
+    (volume,) = [each for each in pod(overlay)["volumes"] if each["name"] == "vecsieve-settings"]
+    name = only(overlay, "ConfigMap")["metadata"]["name"]
+    assert (volume["configMap"], mount["readOnly"]) == ({"name": name}, True)
+    assert environment(overlay)["VECSIEVE_CONFIG"] == f"{mount['mountPath']}/settings.yaml"
+
+
+@overlays
+def test_off_in_the_config_map_is_an_emergency_switch_that_no_header_beats(overlay: str, tmp_path: Path) -> None:
+    text = only(overlay, "ConfigMap")["data"]["settings.yaml"]
+    assert text.count("\nmode: shadow\n") == 1
+    settings = settings_of(overlay, tmp_path, instead=text.replace("\nmode: shadow\n", "\nmode: off\n"))
+    assert (settings.mode, settings.overrides.mode) == ("off", False)
+
+
+@overlays
+def test_the_pod_is_given_more_time_than_draining_takes(overlay: str, tmp_path: Path) -> None:
+    limits = settings_of(overlay, tmp_path).limits
+    grace = pod(overlay).get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
+    assert limits.drain_accept_seconds + limits.drain_seconds + 5 <= grace
+
+
+def test_a_sidecar_that_stops_last_waits_for_nobody_and_one_that_is_stopped_with_the_application_does(
+    tmp_path: Path,
+) -> None:
+    accept = {overlay: settings_of(overlay, tmp_path).limits.drain_accept_seconds for overlay in OVERLAYS}
+    assert accept == {"sidecar": 0, "legacy-sidecar": 20, "service": 10}
+
+
+@overlays
+def test_data_ports_are_open_only_where_others_connect_to_them(overlay: str, tmp_path: Path) -> None:
+    settings = settings_of(overlay, tmp_path)
+    wanted = "0.0.0.0" if overlay == "service" else "127.0.0.1"
+    assert {str(each).rpartition(":")[0] for each in (settings.listen, settings.grpc.listen)} == {wanted}
+    assert settings.admin.startswith("0.0.0.0:"), "the node asks the pod's address"
+
+
+@overlays
+def test_our_container_is_restricted(overlay: str) -> None:
+    assert ours(overlay)["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+@overlays
+def test_the_whole_pod_passes_the_restricted_pod_security_standard(overlay: str) -> None:
+    spec = pod(overlay)
+    assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert not spec["automountServiceAccountToken"]
+    assert not [name for name in spec if name.startswith("host")]
+    assert {next(key for key in volume if key != "name") for volume in spec["volumes"]} == {"configMap", "emptyDir"}
+    for container in [*spec["containers"], *spec.get("initContainers", [])]:
+        context = container["securityContext"]
+        assert (context["allowPrivilegeEscalation"], context["capabilities"]) == (False, {"drop": ["ALL"]})
+        assert not [port for port in container.get("ports", []) if "hostPort" in port]
+
+
+@overlays
+def test_memory_is_limited_and_the_processor_is_not(overlay: str) -> None:
+    resources = ours(overlay)["resources"]
+    assert set(resources["requests"]) == {"cpu", "memory"}
+    assert set(resources["limits"]) == {"memory"}
+
+
+def differing(overlay: str) -> set[str]:
+    other = ours("service")
+    return {key for key in ours(overlay).keys() | other.keys() if ours(overlay).get(key) != other.get(key)}
+
+
+def test_the_three_containers_are_one_but_for_what_their_places_demand() -> None:
+    assert differing("sidecar") == {"env", "resources", "restartPolicy", "readinessProbe"}
+    assert differing("legacy-sidecar") == {"env", "resources"}
+
+
+def test_a_native_sidecar_starts_before_the_application_and_has_no_say_in_its_readiness() -> None:
+    (container,) = pod("sidecar")["initContainers"]
+    assert (container["name"], container["restartPolicy"]) == ("vecsieve", "Always")
+    assert "startupProbe" in container
+    assert "readinessProbe" not in container
+
+
+@overlays
+def test_probes_ask_pages_that_exist_on_the_admin_port(overlay: str) -> None:
+    from vecsieve.proxy.admin.server import NO_SUCH_PAGE
+
+    pages = NO_SUCH_PAGE.decode().split()
+    probes = [probe["httpGet"] for name, probe in ours(overlay).items() if name.endswith("Probe")]
+    assert {probe["port"] for probe in probes} == {"vecsieve-admin"}
+    assert {probe["path"] for probe in probes} == {"/livez", "/readyz"} <= set(pages)
+
+
+@overlays
+def test_what_the_image_exposes_is_what_the_container_names(overlay: str) -> None:
+    exposed = re.search(r"^EXPOSE (.*)$", (ROOT / "deploy/Dockerfile").read_text(), re.MULTILINE)
+    assert exposed
+    assert exposed[1].split() == [str(port["containerPort"]) for port in ours(overlay)["ports"]]
+
+
+@overlays
+def test_the_image_is_of_this_version(overlay: str) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert ours(overlay)["image"] == f"vecsieve:{version}"
+
+
+def test_the_pod_monitor_finds_every_pod_and_its_port() -> None:
+    (monitor,) = [each for each in build(KUBERNETES / "monitoring") if each["kind"] == "PodMonitor"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    for overlay in OVERLAYS:
+        assert wanted <= only(overlay, "Deployment")["spec"]["template"]["metadata"]["labels"].items()
+        assert endpoint["port"] in {port["name"] for port in ours(overlay)["ports"]}
+
+
+SELECTORS: dict[str, Callable[[Object], Any]] = {
+    "Deployment": lambda spec: spec["selector"]["matchLabels"],
+    "Service": lambda spec: spec["selector"],
+    "PodDisruptionBudget": lambda spec: spec["selector"]["matchLabels"],
+    "NetworkPolicy": lambda spec: spec["podSelector"]["matchLabels"],
+}
+
+
+@pytest.mark.parametrize("kind", SELECTORS)
+def test_every_selector_finds_the_replicas(kind: str) -> None:
+    labels = only("service", "Deployment")["spec"]["template"]["metadata"]["labels"]
+    wanted = SELECTORS[kind](only("service", kind)["spec"])
+    assert wanted
+    assert wanted.items() <= labels.items()
+    assert all(
+        each["labelSelector"]["matchLabels"].items() <= labels.items()
+        for each in pod("service")["topologySpreadConstraints"]
+    )
+
+
+def test_the_service_and_the_policy_name_ports_of_the_container() -> None:
+    named = {port["name"] for port in ours("service")["ports"]}
+    assert {port["targetPort"] for port in only("service", "Service")["spec"]["ports"]} < named
+    policy = only("service", "NetworkPolicy")["spec"]
+    assert {port["port"] for way in policy["ingress"] for port in way["ports"]} == named
+
+
+def test_the_policy_lets_out_to_the_database_of_the_settings(tmp_path: Path) -> None:
+    settings = settings_of("service", tmp_path)
+    urls = (settings.upstream.url, str(settings.grpc.upstream))
+    ports = {port["port"] for way in only("service", "NetworkPolicy")["spec"]["egress"] for port in way["ports"]}
+    assert ports == {53, *(int(url.rpartition(":")[2]) for url in urls)}
+
+
+def test_the_autoscaler_decides_how_many_and_a_rollout_takes_none_away() -> None:
+    deployment, scaler = only("service", "Deployment"), only("service", "HorizontalPodAutoscaler")["spec"]
+    assert "replicas" not in deployment["spec"]
+    assert scaler["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    (metric,) = scaler["metrics"]
+    assert metric["containerResource"]["container"] == ours("service")["name"]
+    assert scaler["minReplicas"] >= 3
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+
+
+def test_the_effective_settings_of_the_base_can_be_printed() -> None:
+    loaded = load(file=KUBERNETES / "base/settings.yaml", environment={}, flags={})
+    assert yaml.safe_load(effective(loaded))["upstream"]["url"] == "http://qdrant:6333"
