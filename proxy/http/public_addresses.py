@@ -17,6 +17,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 LOGGER = logging.getLogger("vecsieve.upstream")
 # RFC 6052: a NAT64 gateway makes of the last four bytes an IPv4 address on its own side.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# All that IANA has given out to the internet (RFC 4291 2.4). Python calls most of the rest global as well: site-local
+# addresses, and 64:ff9b:1::/48, behind which RFC 8215 lets any network translate to its own private IPv4.
+_INTERNET = ipaddress.IPv6Network("2000::/3")
 
 
 class PublicResolver(AbstractResolver):
@@ -54,6 +57,8 @@ def is_public(text: str) -> bool:
         inner = _embedded(address)
         if inner is not None:
             return is_public(str(inner))
+        if address not in _INTERNET:
+            return False
     return address.is_global and not address.is_multicast
 
 

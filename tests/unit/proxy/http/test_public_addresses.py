@@ -27,6 +27,15 @@ def test_an_address_of_the_internet_is_public(text: str) -> None:
         *("169.254.169.254", "224.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1"),
         *("::1", "::", "fe80::1", "fe80::1%eth0", "fd00::1", "ff02::1", "2001:db8::1"),
         *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a00:1", "2002:7f00:1::"),
+        *(
+            "fec0::1",
+            "64:ff9b:1::a9fe:a9fe",
+            "64:ff9b:1:fffe::a00:1",
+            "::a9fe:a9fe",
+            "::ffff:0:7f00:1",
+            "5f00::1",
+            "4000::1",
+        ),
         *("", "localhost", "127.1", "8.8.8.8:443", "0x08080808"),
     ],
 )
@@ -99,3 +108,10 @@ async def test_closing_ends_the_resolver_inside() -> None:
     inner = Scripted()
     await PublicResolver(inner, may_be_private=lambda _: False).close()
     assert inner.closed
+
+
+@given(st.ip_addresses(v=6))
+def test_no_address_outside_the_internets_own_block_is_public(address: ipaddress.IPv6Address) -> None:
+    """Invariant: a public IPv6 address lies in 2000::/3, or carries an IPv4 address that is judged in its stead."""
+    carries_ipv4 = address.ipv4_mapped is not None or address in ipaddress.IPv6Network("64:ff9b::/96")
+    assert not is_public(str(address)) or carries_ipv4 or address in ipaddress.IPv6Network("2000::/3")
