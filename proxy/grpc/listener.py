@@ -11,6 +11,9 @@ from vecsieve.proxy.grpc.channels import METADATA_BYTES, UNLIMITED, Option
 
 # Idle clients may ping: pymilvus does every 10 s, and a server with grpcio's defaults sends it away after two minutes.
 LEAST_PING_INTERVAL_MS = 5000
+# A connection counts once, whatever it carries, and grpcio sets no bound of its own. What a process takes on by default
+# (limits.in_flight). A client's own core holds back what is more; one that does not is refused each such call.
+CALLS_OF_ONE_CONNECTION = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ def _options(handshake_seconds: float, message_bytes: int, *, is_shared: bool) -
     return [
         ("grpc.max_receive_message_length", message_bytes),
         ("grpc.max_send_message_length", UNLIMITED),
+        ("grpc.max_concurrent_streams", CALLS_OF_ONE_CONNECTION),
         ("grpc.max_metadata_size", METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", METADATA_BYTES),
         ("grpc.so_reuseport", int(is_shared)),  # on by default, and then two proxies share a port without knowing

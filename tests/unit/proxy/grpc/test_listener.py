@@ -9,11 +9,16 @@ from pathlib import Path
 
 import grpc
 import pytest
+from h2.connection import H2Connection
+from h2.events import RemoteSettingsChanged, StreamReset
+from h2.settings import SettingCodes
 
 from support.certificates import make_certificates
 from support.grpc_asking import ask, ask_on
 from support.grpc_upstream import Arrived, Context, GrpcUpstream, Script, echo
-from vecsieve.proxy.grpc.listener import GrpcListener, listen
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.grpc import listener as listener_module
+from vecsieve.proxy.grpc.listener import CALLS_OF_ONE_CONNECTION, GrpcListener, listen
 
 
 @asynccontextmanager
@@ -137,3 +142,37 @@ async def test_what_outlasts_the_grace_period_is_cut() -> None:
         assert (await calling).code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
         await asyncio.wait_for(arrived.over.wait(), 5)
         assert arrived.is_cancelled
+
+
+async def silent(arrived: Arrived, _context: Context) -> None:
+    await arrived.over.wait()
+
+
+async def test_one_connection_cannot_open_calls_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """grpcio's default is no bound: 5,000 calls that never sent their message were 3,900 handlers and 77 MiB (1.85.1)."""
+    monkeypatch.setattr(listener_module, "CALLS_OF_ONE_CONNECTION", 8)
+    head = [(":method", "POST"), (":scheme", "http"), (":path", "/a.B/method"), (":authority", "db.example")]
+    async with listening(silent) as (listener, handler):
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        client = H2Connection()
+        client.initiate_connection()
+        for number in range(20):  # before the server's settings are read: as a client does that cares for none
+            client.send_headers(2 * number + 1, [*head, ("te", "trailers"), ("content-type", "application/grpc")])
+        writer.write(client.data_to_send())
+        bounds: set[int] = set()
+        refused: set[int] = set()
+        async with asyncio.timeout(10):
+            while len(refused) < 12:
+                for event in client.receive_data(await reader.read(65536)):
+                    if isinstance(event, RemoteSettingsChanged):
+                        bounds.add(event.changed_settings[SettingCodes.MAX_CONCURRENT_STREAMS].new_value)
+                    elif isinstance(event, StreamReset):
+                        refused.add(event.stream_id)
+        await handler.next_call(8)
+        writer.transport.abort()
+    assert bounds == {8}
+    assert len(handler.calls) == 8
+
+
+def test_as_many_calls_as_a_process_takes_on_fit_into_one_connection() -> None:
+    assert Settings().limits.in_flight <= CALLS_OF_ONE_CONNECTION
