@@ -5,60 +5,23 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from support.kustomize import Object, build
+from support.manifests import KUBERNETES, MADE, OVERLAYS, environment, only, ours, pod, settings_of
 from vecsieve.config.display import effective
 from vecsieve.config.load import load
-from vecsieve.config.schema import Settings
 
 ROOT = Path(__file__).resolve().parents[4]
-KUBERNETES = ROOT / "deploy/kubernetes"
-OVERLAYS = ("sidecar", "legacy-sidecar", "service")
 # Native sidecars are on by default from 1.29; the legacy overlay is for what is older.
 OLDEST = {"sidecar": 29, "legacy-sidecar": 25, "service": 29}
-MADE: dict[str, list[Object]] = {name: build(KUBERNETES / "overlays" / name) for name in OVERLAYS}
 CUSTOM = {"PodMonitor", "PrometheusRule"}  # kinds of the Prometheus operator: no schema of Kubernetes knows them
 DEFAULT_GRACE_SECONDS = 30
 
 overlays = pytest.mark.parametrize("overlay", OVERLAYS)
-
-
-def only(overlay: str, kind: str) -> Object:
-    (found,) = [each for each in MADE[overlay] if each["kind"] == kind]
-    return found
-
-
-def pod(overlay: str) -> Object:
-    spec: Object = only(overlay, "Deployment")["spec"]["template"]["spec"]
-    return spec
-
-
-def ours(overlay: str) -> Object:
-    (found,) = [
-        each
-        for place in ("containers", "initContainers")
-        for each in pod(overlay).get(place, [])
-        if each["name"] == "vecsieve"
-    ]
-    container: Object = found
-    return container
-
-
-def environment(overlay: str) -> dict[str, str]:
-    return {each["name"]: each["value"] for each in ours(overlay)["env"]}
-
-
-def settings_of(overlay: str, tmp_path: Path, *, instead: str | None = None) -> Settings:
-    """What the container's process would make of its ConfigMap and its environment."""
-    file = tmp_path / "settings.yaml"
-    file.write_text(only(overlay, "ConfigMap")["data"]["settings.yaml"] if instead is None else instead)
-    return load(file=None, environment={**environment(overlay), "VECSIEVE_CONFIG": str(file)}, flags={})
 
 
 def versions(oldest: int) -> list[str]:
@@ -236,50 +199,6 @@ def test_the_pod_monitor_finds_every_pod_and_its_port() -> None:
     for overlay in OVERLAYS:
         assert wanted <= only(overlay, "Deployment")["spec"]["template"]["metadata"]["labels"].items()
         assert endpoint["port"] in {port["name"] for port in ours(overlay)["ports"]}
-
-
-SELECTORS: dict[str, Callable[[Object], Any]] = {
-    "Deployment": lambda spec: spec["selector"]["matchLabels"],
-    "Service": lambda spec: spec["selector"],
-    "PodDisruptionBudget": lambda spec: spec["selector"]["matchLabels"],
-    "NetworkPolicy": lambda spec: spec["podSelector"]["matchLabels"],
-}
-
-
-@pytest.mark.parametrize("kind", SELECTORS)
-def test_every_selector_finds_the_replicas(kind: str) -> None:
-    labels = only("service", "Deployment")["spec"]["template"]["metadata"]["labels"]
-    wanted = SELECTORS[kind](only("service", kind)["spec"])
-    assert wanted
-    assert wanted.items() <= labels.items()
-    assert all(
-        each["labelSelector"]["matchLabels"].items() <= labels.items()
-        for each in pod("service")["topologySpreadConstraints"]
-    )
-
-
-def test_the_service_and_the_policy_name_ports_of_the_container() -> None:
-    named = {port["name"] for port in ours("service")["ports"]}
-    assert {port["targetPort"] for port in only("service", "Service")["spec"]["ports"]} < named
-    policy = only("service", "NetworkPolicy")["spec"]
-    assert {port["port"] for way in policy["ingress"] for port in way["ports"]} == named
-
-
-def test_the_policy_lets_out_to_the_database_of_the_settings(tmp_path: Path) -> None:
-    settings = settings_of("service", tmp_path)
-    urls = (settings.upstream.url, str(settings.grpc.upstream))
-    ports = {port["port"] for way in only("service", "NetworkPolicy")["spec"]["egress"] for port in way["ports"]}
-    assert ports == {53, *(int(url.rpartition(":")[2]) for url in urls)}
-
-
-def test_the_autoscaler_decides_how_many_and_a_rollout_takes_none_away() -> None:
-    deployment, scaler = only("service", "Deployment"), only("service", "HorizontalPodAutoscaler")["spec"]
-    assert "replicas" not in deployment["spec"]
-    assert scaler["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
-    (metric,) = scaler["metrics"]
-    assert metric["containerResource"]["container"] == ours("service")["name"]
-    assert scaler["minReplicas"] >= 3
-    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
 
 
 def test_the_effective_settings_of_the_base_can_be_printed() -> None:
