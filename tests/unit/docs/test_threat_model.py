@@ -1,0 +1,78 @@
+"""The threat model and the page on reporting: every test, file and setting they name exists, and no threat stands without a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MODEL = (ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8")
+REPORTING = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+BOTH = MODEL + REPORTING
+SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+NAMED_TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", MODEL)))
+
+
+@cache
+def functions_in(path: Path) -> frozenset[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def rows(text: str, letter: str) -> dict[str, str]:
+    """Rows of the tables by what stands in their first cell, such as T1."""
+    return dict(re.findall(rf"^\| ({letter}[0-9]+) \| (.+) \|$", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("file", "name"), NAMED_TESTS, ids=[name for _, name in NAMED_TESTS])
+def test_every_test_it_names_is_one(file: str, name: str) -> None:
+    assert name.startswith("test_")
+    assert name in functions_in(ROOT / file), f"{file} has no test of that name: was it renamed?"
+
+
+@pytest.mark.parametrize(("threat", "row"), rows(MODEL, "T").items(), ids=rows(MODEL, "T"))
+def test_every_threat_has_an_answer_and_a_test(threat: str, row: str) -> None:
+    what, answer, shown = row.split(" | ")
+    assert what, threat
+    assert answer, threat
+    assert re.fullmatch(r"`tests/[\w/]+\.py::\w+`( `tests/[\w/]+\.py::\w+`)*", shown), threat
+
+
+@pytest.mark.parametrize("letter", ["A", "B", "T"])
+def test_assets_boundaries_and_threats_are_numbered_without_a_gap(letter: str) -> None:
+    found = list(rows(MODEL, letter))
+    assert found == [f"{letter}{number}" for number in range(1, len(found) + 1)]
+    assert len(found) > 5
+
+
+def test_every_boundary_has_threats_and_whatever_is_referred_to_exists() -> None:
+    headings = " ".join(re.findall(r"^### (.+)$", MODEL, re.MULTILINE))
+    assert set(re.findall(r"B[0-9]+", headings)) == set(rows(MODEL, "B"))
+    assert set(re.findall(r"\(T[0-9]+\)", MODEL)) <= {f"({threat})" for threat in rows(MODEL, "T")}
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:deploy|docs|tests)/[\w./-]+|pyproject\.toml)`", BOTH))))
+def test_every_file_they_name_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\(([^)#]+)\)", BOTH))))
+def test_every_link_leads_to_a_file(path: str) -> None:
+    assert (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(re.findall(r"`((?:limits|policy|grpc|pinecone|overrides|explain)\.[a-z_.]+)(?:: \w+)?`", BOTH)))
+)
+def test_every_setting_they_name_exists(name: str) -> None:
+    assert f"`{name}`" in SETTINGS
+
+
+def test_the_supported_version_is_the_one_there_is() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"| {version.rpartition('.')[0]}.x, the newest | yes |" in REPORTING
