@@ -13,12 +13,13 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN_CONTENT_TYPE
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
 
 from vecsieve.proxy.metrics_catalogue import PREFIX
 
 OPEN_MEDIA_TYPE = "application/openmetrics-text"
+OPEN_CONTENT_TYPE = CONTENT_TYPE_LATEST
 _REFUSED = re.compile(r"q\s*=\s*0(\.0*)?")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"  # what every Prometheus since 0.4 reads
 
