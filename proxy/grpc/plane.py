@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -34,6 +35,8 @@ from vecsieve.proxy.tally import Ended, Visit
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 DATABASE = "dbname"
+# For a message that is relayed to be whole: 256 MiB at 1 MB/s. gRPC tells nothing of how much of it has come.
+MESSAGE_SECONDS = 300.0
 LOOPBACK = ("ipv4:127.", "ipv6:%5B::1%5D", "unix")
 
 T = TypeVar("T")
@@ -119,8 +122,7 @@ class Plane(grpc.GenericRpcHandler):
         )
         outcome: Outcome | None = None
         try:
-            call.message = await received(context)
-            outcome = await self._fenced(visit, partial(self._answered, call, visit))
+            outcome = await self._fenced(visit, partial(self._heard, call, visit))
         finally:
             self._parts.tally.end(visit, _ended_single(call, outcome))
         return await answer(context, outcome)
@@ -148,6 +150,16 @@ class Plane(grpc.GenericRpcHandler):
             return await work()
         finally:
             admission.leave()
+
+    async def _heard(self, call: _Call, visit: Visit) -> Outcome:
+        """The outcome of a call whose message is still to come: it has its place from its first byte, and no longer than this."""
+        is_search = self._shared.adapter.classify(call.head) is not None
+        try:
+            async with asyncio.timeout(self._parts.limits.body_timeout_seconds if is_search else MESSAGE_SECONDS):
+                call.message = await received(call.context)
+        except TimeoutError:
+            return invented(Code.DEADLINE_EXCEEDED, WORDING[Trouble.BODY_TIMEOUT][1])
+        return await self._answered(call, visit)
 
     async def _answered(self, call: _Call, visit: Visit) -> Outcome:
         """Upstream's answer to a call, or ours to a search."""

@@ -12,6 +12,7 @@ import pytest
 from support.grpc_asking import ask, ask_on
 from support.grpc_upstream import Arrived, Context, echo, grpc_upstream
 from support.scripted_grpc import (
+    QUERY,
     UPSERT,
     answering,
     before,
@@ -121,3 +122,25 @@ async def test_a_message_beyond_its_bound_is_refused_before_it_is_held_and_reach
         assert through.code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert not database.calls
         assert ids(await query(proxy.port)) == [0, 2, 3]
+
+
+@pytest.mark.parametrize("method", [QUERY, UPSERT])
+async def test_a_call_whose_message_never_comes_holds_its_place_for_a_while_only(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vecsieve.proxy.grpc.plane.MESSAGE_SECONDS", 0.2)
+    async with (
+        in_front(limits={"body_timeout_seconds": 0.2, "in_flight": 1, "in_flight_queue_seconds": 0.05}) as (
+            database,
+            proxy,
+        ),
+        grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
+    ):
+        silent: grpc.aio.StreamUnaryCall[bytes, bytes] = channel.stream_unary(method)()
+        await silent.wait_for_connection()
+        await asyncio.sleep(0.05)
+        assert (await query(proxy.port)).code is grpc.StatusCode.UNAVAILABLE, "the one place is taken"
+        assert await silent.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert await silent.details() == "The request body stopped arriving"
+        assert ids(await query(proxy.port)) == [0, 2, 3]
+        assert len(database.calls) == 1
