@@ -33,6 +33,9 @@ quality: .venv/.installed
 clients: .venv/.installed
 	$(BIN)/python -m tests.pinecone_majors
 	$(BIN)/python -m tests.chroma_older
+	$(PYTHON) -m venv .clients/weaviate-4.23.1
+	.clients/weaviate-4.23.1/bin/pip install --quiet weaviate-client==4.23.1
+	$(BIN)/python -m pytest -q tests/clients/test_weaviate_through_the_proxy.py
 
 # Qdrant's clients for Go, JavaScript and Java over gRPC, those that can be had here. Go: GOFLAGS=-modfile=… where the modules
 # lie elsewhere. Java: JAVA_CLIENT_CLASSPATH names the jars of io.qdrant:client, a gRPC transport and gson.

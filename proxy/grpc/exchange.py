@@ -16,11 +16,10 @@ from vecsieve.proxy.report import REPORT_HEADER, Report, header_value
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Rejected
 
-# Codes of a refusal that may be about the size of what was asked for.
-TOO_LARGE = frozenset({Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.OUT_OF_RANGE})
-SERVER_ERRORS = frozenset(
-    {Code.CANCELLED, Code.UNKNOWN, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNAVAILABLE, Code.DATA_LOSS}
-)
+# Codes of a refusal that may be about the size of what was asked for. UNKNOWN is what Weaviate, and every server whose
+# handlers just return an error, says of nearly all mistakes of clients: it is an answer, no failure of the database.
+TOO_LARGE = frozenset({Code.UNKNOWN, Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.OUT_OF_RANGE})
+SERVER_ERRORS = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNAVAILABLE, Code.DATA_LOSS})
 
 # What the libraries of gRPC call exhausted where a message is too long for one of its ends (grpc-go and the C core;
 # grpc-java): nobody's quota, and the client's own search may well fit.

@@ -310,3 +310,11 @@ async def test_a_deadline_that_passes_is_the_clients_own_with_the_same_code_as_d
         assert replay.deadline_seconds is not None
         assert attempt.deadline_seconds <= 0.25, "half of the client's own"
         assert replay.deadline_seconds <= 0.5, "what is left of the client's own"
+
+
+async def test_what_the_database_calls_unknown_opens_no_breaker() -> None:
+    async with in_front(refusing(grpc.StatusCode.UNKNOWN, "explorer: no such property")) as (database, proxy):
+        for _ in range(7):
+            assert ids(await query(proxy.port)) == [0, 1, 2]
+        assert [parsed(message).limit for message in widened(database)] == [24, 12, 6]
+        assert "breaker" not in proxy.failed_open()
