@@ -27,6 +27,7 @@ HOP_BY_HOP = frozenset(
         "grpc-encoding",
         "grpc-internal-encoding-request",
         "grpc-message",
+        "grpc-previous-rpc-attempts",
         "grpc-status",
         "grpc-timeout",
         "host",

@@ -161,15 +161,18 @@ def test_records_without_a_text_are_told_apart_by_their_vectors(on: tuple[str, s
 def test_an_approximate_index_answers_as_directly_while_no_more_is_asked_for_than_it_looks_at_anyway(
     direct: str, on: tuple[str, str], space: str
 ) -> None:
-    """3,000 vectors without structure, the index's worst case; ``ef_search`` is 100, and so is what may be asked for."""
+    """3,000 vectors without structure, the index's worst case; ``ef_search`` is 100, and so is what may be asked for.
+
+    256 dimensions, so that no two are near: of 48 some pair was within half the typical distance, and rightly made one.
+    """
     rng, name = np.random.default_rng(5), f"many-{space}"
     chroma.create(direct, name, space)
-    vectors = [chroma.floats(row) for row in rng.normal(size=(3000, 48))]
+    vectors = [chroma.floats(row) for row in rng.normal(size=(3000, 256))]
     for start in range(0, len(vectors), 1000):
         ids = [f"r{row}" for row in range(start, start + 1000)]
         chroma.add(direct, name, {"ids": ids, "embeddings": vectors[start : start + 1000]})
     for n_results in (5, 10, 40):
-        queries = [chroma.floats(row) for row in rng.normal(size=(10, 48))]
+        queries = [chroma.floats(row) for row in rng.normal(size=(10, 256))]
         wanted = {"query_embeddings": queries, "n_results": n_results, "include": ["distances"]}
         assert told(on[0], name, **wanted) == told(direct, name, **wanted)
 

@@ -165,8 +165,7 @@ async def test_what_belongs_to_the_hop_and_to_us_stays_here(*, is_unary: bool) -
     (head,) = upstream.heads
     names = [name for name, _ in head]
     assert sorted(names) == sorted(
-        b":method :scheme :path :authority te content-type user-agent "
-        b"grpc-accept-encoding grpc-previous-rpc-attempts x-kept".split()
+        b":method :scheme :path :authority te content-type user-agent grpc-accept-encoding x-kept".split()
     )
     assert dict(head)[b":authority"] == upstream.address.encode()
     assert b"a client of its own" not in dict(head)[b"user-agent"]

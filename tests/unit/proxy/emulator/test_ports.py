@@ -88,7 +88,9 @@ async def test_where_no_grpc_is_asked_for_none_is_spoken() -> None:
         client = Client(stack, None)
         await client.over_rest(emulator.url, "/indexes", CREATED)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await client.over_grpc(emulator.grpc_address("docs"), "DescribeIndexStats", {})
+            await client.over_grpc(
+                emulator.project.index("docs").host.removeprefix("http://"), "DescribeIndexStats", {}
+            )
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
@@ -104,7 +106,9 @@ async def test_closing_frees_the_ports_though_clients_are_connected() -> None:
         async with serve(LOCAL, grpc=True) as emulator:
             client = Client(stack, None)
             await client.over_rest(emulator.url, "/indexes", CREATED)
-            await client.over_grpc(emulator.grpc_address("docs"), "DescribeIndexStats", {})
+            await client.over_grpc(
+                emulator.project.index("docs").host.removeprefix("http://"), "DescribeIndexStats", {}
+            )
             ports = emulator.port, int(emulator.grpc_address("docs").rpartition(":")[2])
         for port in ports:
             with socket.create_server(("127.0.0.1", port)):
