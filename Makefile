@@ -33,6 +33,7 @@ quality: .venv/.installed
 clients: .venv/.installed
 	$(BIN)/python -m tests.pinecone_majors
 	$(BIN)/python -m tests.chroma_older
+	$(BIN)/python -m tests.milvus_standalone
 	$(PYTHON) -m venv .clients/weaviate-4.23.1
 	.clients/weaviate-4.23.1/bin/pip install --quiet weaviate-client==4.23.1
 	$(BIN)/python -m pytest -q tests/clients/test_weaviate_through_the_proxy.py

@@ -95,6 +95,7 @@ def test_pages_never_repeat_and_never_skip(on: tuple[str, str]) -> None:
     assert len(set().union(*map(bases, pages))) == 12
 
 
+@milvus.NEEDS_TWO_VECTORS
 def test_a_hybrid_search_keeps_its_scores_and_loses_its_copies(direct: str, on: tuple[str, str]) -> None:
     pymilvus = import_module("pymilvus")
 
@@ -114,6 +115,7 @@ def test_a_hybrid_search_keeps_its_scores_and_loses_its_copies(direct: str, on: 
     assert page == [hit for hit in everything if hit in page]
 
 
+@milvus.NEEDS_TWO_VECTORS
 def test_the_named_one_of_two_vector_fields_is_compared(direct: str, on: tuple[str, str]) -> None:
     page = told(on[0], "twofold", 2, anns_field="other", output_fields=["text"])[0]
     own = told(direct, "twofold", 2, anns_field="other", output_fields=["text"], limit=96)[0]

@@ -5,6 +5,7 @@ Both packages are loaded late: they may not be there, and pandas, pyarrow and fa
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,24 +26,41 @@ NEEDS_MILVUS = pytest.mark.skipif(
     reason="needs the packages pymilvus and milvus-lite",
 )
 
+NEEDS_TWO_VECTORS = pytest.mark.skipif(
+    "MILVUS_SERVER" in os.environ, reason="the standalone 2.3.5 knows no collections of two vector fields"
+)
+
 
 @contextmanager
 def planted() -> Iterator[str]:
-    """The URL of a server with a clean and a copied collection for each metric, the copied ones of two vector fields."""
+    """The URL of a server with a clean and a copied collection for each metric, the copied ones of two vector fields.
+
+    MILVUS_SERVER names one that runs already, such as the standalone of `make clients`.
+    """
+    if running := os.environ.get("MILVUS_SERVER"):
+        _plant(running, has_two_vectors=False)
+        yield running
+        return
     serve = import_module("milvus_lite.adapter.grpc.server").start_server_in_thread
     with tempfile.TemporaryDirectory() as folder:
         server, database, port = serve(folder)
         url = f"http://127.0.0.1:{port}"
         try:
-            for space in SPACES:
-                create(url, f"clean_{space}", space, copies=1)
-                create(url, f"copied_{space}", space, copies=COPIES)
-            create(url, "twofold", "COSINE", copies=COPIES, second=True)
+            _plant(url, has_two_vectors=True)
             yield url
         finally:
             connected(url).close()
             server.stop(grace=0).wait()
             database.close()
+
+
+def _plant(url: str, *, has_two_vectors: bool) -> None:
+    """Collections of two vector fields are newer than the standalone of `make clients`."""
+    for space in SPACES:
+        create(url, f"clean_{space}", space, copies=1)
+        create(url, f"copied_{space}", space, copies=COPIES)
+    if has_two_vectors:
+        create(url, "twofold", "COSINE", copies=COPIES, second=True)
 
 
 def create(url: str, name: str, space: str, *, copies: int, second: bool = False) -> None:
@@ -58,7 +76,9 @@ def create(url: str, name: str, space: str, *, copies: int, second: bool = False
     if second:
         schema.add_field("other", kinds.FLOAT_VECTOR, dim=DIMENSION)
         index.add_index("other", metric_type=space, index_type="FLAT")
-    client.create_collection(name, schema=schema, index_params=index)
+    if client.has_collection(name):
+        client.drop_collection(name)
+    client.create_collection(name, schema=schema, index_params=index, consistency_level="Strong")
     client.insert(name, rows(copies, second=second))
 
 
