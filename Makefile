@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench quality clients grpc-clients go-client deep format clean
+.PHONY: demo test check bench prove quality clients grpc-clients go-client deep format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -24,6 +24,10 @@ check: .venv/.installed
 
 bench: .venv/.installed
 	$(BIN)/python -m tests.bench
+
+# Faults, kills, restarts, overload and a soak, at most 30 minutes; writes docs/proof.md. QUICK=--quick: three minutes.
+prove: .venv/.installed
+	$(BIN)/python -m tests.prove $(QUICK)
 
 # The labelled sets' tables; needs VECSIEVE_EVAL_DATA, or the sets beside the checkout.
 quality: .venv/.installed

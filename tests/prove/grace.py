@@ -1,0 +1,148 @@
+"""G: workers replaced, killed and reloaded under load, an upstream that goes away and comes back; and the soak."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable
+from pathlib import Path
+
+from prove.finding import Finding, Scale
+from prove.load import SEARCH
+from prove.openload import Pool, Tally, capacity, open_load
+from prove.stack import Stack, signalled, stack
+
+WORKERS = 2
+SETTLED_SECONDS = 4.0  # idle connections to upstream are kept for 3
+
+
+async def prove(scale: Scale) -> list[Finding]:
+    """Two workers on one socket: as behind a Service (accepting 5 s while they drain), then as in a sidecar."""
+    async with stack(workers=WORKERS, environment={"VECSIEVE_LIMITS_DRAIN_ACCEPT_SECONDS": "5"}) as running:
+        most = await capacity(running.port, SEARCH, seconds=1.0)
+        rolled = await rolling(running, 0.8 * most)
+    async with stack(workers=WORKERS) as running:
+        most = await capacity(running.port, SEARCH, seconds=1.0)
+        found = [
+            rolled,
+            *await killed(running),
+            await reloaded(running, scale, most / 2),
+            *await away(running, scale),
+            *await soaked(running, scale),
+        ]
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        code = await asyncio.to_thread(running.command.close)
+        took = loop.time() - begun
+        met = code == 0 and took <= 1.0
+        return [*found, Finding("G2", "SIGTERM to the idle crew", "≤ 1 s, exit 0", f"{took:.2f} s, exit {code}", met)]
+
+
+async def during(running: Stack, rate: float, story: Awaitable[None]) -> Tally:
+    """What became of searches at ``rate`` while a story was told."""
+    tally = Tally()
+    told = asyncio.ensure_future(story)
+    while not told.done():
+        await open_load(running.port, lambda _: SEARCH, rate=rate, count=max(1, int(rate / 2)), heard=tally.heard)
+    await told
+    return tally
+
+
+async def rolling(running: Stack, rate: float) -> Finding:
+    """SIGTERM to one worker after the other, the next when the first was replaced."""
+
+    async def story() -> None:
+        for pid in await running.pids():
+            signalled(pid, signal.SIGTERM)
+            await running.replaced(pid)
+
+    tally = await during(running, rate, story())
+    return Finding("G1", f"workers restarted in turn at {rate:.0f}/s", "0 failed", tally.words(), not tally.failed)
+
+
+async def killed(running: Stack) -> list[Finding]:
+    """SIGKILL to one worker."""
+    pids, took = await running.pids(), 0.0
+
+    async def story() -> None:
+        nonlocal took
+        signalled(pids[0], signal.SIGKILL)
+        took = await running.replaced(pids[0])
+
+    tally = await during(running, 50.0, story())
+    is_left = pids[1] in await running.pids()
+    return [
+        Finding(
+            "G2", "SIGKILL of one of two workers", "replaced ≤ 2 s", f"{took:.2f} s ({tally.words()})", took <= 2.0
+        ),
+        Finding("G2", "the other worker", "left alone", "left alone" if is_left else "gone", is_left),
+    ]
+
+
+async def reloaded(running: Stack, scale: Scale, rate: float) -> Finding:
+    """SIGHUP again and again."""
+
+    async def story() -> None:
+        for _ in range(scale.reloads):
+            running.command.process.send_signal(signal.SIGHUP)
+            await asyncio.sleep(0.03)
+
+    tally = await during(running, rate, story())
+    return Finding("G3", f"{scale.reloads} reloads at {rate:.0f}/s", "0 failed", tally.words(), not tally.failed)
+
+
+async def away(running: Stack, scale: Scale) -> list[Finding]:
+    """The database is killed and comes back."""
+    loop, pool = asyncio.get_running_loop(), Pool(running.port)
+    running.database.kill()
+    until, seen, ready = loop.time() + scale.down_seconds, Tally(), True
+    while loop.time() < until:
+        begun = loop.time()
+        seen.heard(0, await pool.ask(SEARCH), loop.time() - begun)
+        ready = ready and (await running.get("/readyz"))[0] == 200
+        await asyncio.sleep(0.1)
+    running.database.start()
+    await running.database.listening()
+    begun = loop.time()
+    while await pool.ask(SEARCH) != 200 and loop.time() < begun + 10.0:
+        await asyncio.sleep(0.02)
+    took = loop.time() - begun
+    await pool.close()
+    what = f"upstream down {scale.down_seconds:.0f} s"
+    return [
+        Finding("G4", what, "only 502 meanwhile", seen.words(), set(seen.statuses) == {502}),
+        Finding("G4", what, "readyz stays 200", "yes" if ready else "no", ready),
+        Finding("G4", what, "first success ≤ 1 s after", f"{took:.2f} s", took <= 1.0),
+    ]
+
+
+async def soaked(running: Stack, scale: Scale) -> list[Finding]:
+    """200 searches per second; the first fifth warms up."""
+    pids = await running.pids()
+    tally = Tally()
+    warm = max(1, int(40 * scale.soak_seconds))
+    await open_load(running.port, lambda _: SEARCH, rate=200.0, count=warm, heard=tally.heard)
+    await asyncio.sleep(SETTLED_SECONDS)
+    before = held(pids)
+    await open_load(running.port, lambda _: SEARCH, rate=200.0, count=4 * warm, heard=tally.heard)
+    await asyncio.sleep(SETTLED_SECONDS)
+    rss, fds = (after - first for after, first in zip(held(pids), before, strict=True))
+    allowed = max(1.0, 0.8 * scale.soak_seconds / 600) * len(pids)
+    what = f"soak {scale.soak_seconds:.0f} s at 200/s"
+    grown = rss / 2**20
+    return [
+        Finding("L6", what, "0 failed", tally.words(), not tally.failed),
+        Finding("L6", what, f"RSS grows ≤ {allowed:.0f} MiB in all workers", f"{grown:.2f} MiB", grown <= allowed),
+        Finding("L6", what, "fds ± 3 a worker", f"{fds:+d}", abs(fds) <= 3 * len(pids)),
+    ]
+
+
+def held(pids: list[int]) -> tuple[int, int]:
+    """Resident bytes and open descriptors of the processes together."""
+    resident = sum(
+        int(line.split()[1]) * 1024
+        for pid in pids
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+        if line.startswith("VmRSS:")
+    )
+    return resident, sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)

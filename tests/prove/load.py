@@ -1,0 +1,82 @@
+"""L: what the proxy adds to a request, what it sheds first when it has too much, how late its loop wakes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from prove.finding import Finding, Scale
+from prove.openload import Tally, capacity, open_load
+from prove.stack import Stack, stack
+from support.scripted_qdrant import search
+
+GET = b"GET /collections HTTP/1.1\r\nHost: db\r\n\r\n"
+BODY = search()
+SEARCH = (
+    b"POST /collections/c/points/query HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+)
+
+
+async def prove(scale: Scale) -> list[Finding]:
+    """Pass-through, then searches at twice what one process can do."""
+    async with stack(workers=1) as running:
+        return [*await added(running, scale), *await overload(running, scale)]
+
+
+async def at(port: int, raw: bytes, *, rate: float, seconds: float) -> Tally:
+    """Open loop for so long."""
+    tally = Tally()
+    await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate * seconds)), heard=tally.heard)
+    return tally
+
+
+async def added(running: Stack, scale: Scale) -> list[Finding]:
+    """Direct and through the proxy at the same rate, half of what goes through it."""
+    most = await capacity(running.port, GET, seconds=min(2.0, scale.load_seconds))
+    rate = most / 2
+    direct = await at(running.database.port, GET, rate=rate, seconds=scale.load_seconds)
+    through = await at(running.port, GET, rate=rate, seconds=scale.load_seconds)
+    p50, p99 = (1000 * (through.latency.percentile(q) - direct.latency.percentile(q)) for q in (0.5, 0.99))
+    what = f"passed through at {rate:.0f}/s, half of {most:.0f}/s"
+    return [
+        Finding("L1", what, "0 failed", through.words(), not through.failed),
+        Finding("L1", what, "p50 ≤ 1.0 ms added", f"{p50:.2f} ms", p50 <= 1.0),
+        Finding("L1", what, "p99 ≤ 2.5 ms added", f"{p99:.2f} ms", p99 <= 2.5),
+        Finding("L3", "passed through, closed loop, 8 clients", "reported", f"{most:.0f}/s", None),
+    ]
+
+
+async def overload(running: Stack, scale: Scale) -> list[Finding]:
+    """Searches at half of what one process can do, at twice, and at half again."""
+    most = await capacity(running.port, SEARCH, seconds=min(2.0, scale.load_seconds))
+    before = await at(running.port, SEARCH, rate=most / 2, seconds=scale.load_seconds)
+    lag = await lag_p99(running)
+    over = await at(running.port, SEARCH, rate=2 * most, seconds=scale.load_seconds)
+    shed = await running.metric(r'fail_open_total\{[^}]*reason="overload"[^}]*\}')
+    await asyncio.sleep(5.0)
+    after = await at(running.port, SEARCH, rate=most / 2, seconds=scale.load_seconds)
+    answered = over.statuses[200] / over.statuses.total()
+    slowest = over.latency.percentile(1.0)
+    is_alive = running.command.process.poll() is None
+    what = f"searches at {2 * most:.0f}/s, twice {most:.0f}/s"
+    p99, again = (1000 * tally.latency.percentile(0.99) for tally in (before, after))
+    return [
+        Finding(
+            "L5", f"loop's lag at {most / 2:.0f} searches/s", "p99 ≤ 20 ms", f"≤ {1000 * lag:.0f} ms", lag <= 0.020
+        ),
+        Finding("L4", what, "no crash, every request answered", over.words(), is_alive and not over.statuses[0]),
+        Finding("L4", what, "selection is shed first", f"{shed:.0f} shed, {100 * answered:.1f} % 200", shed > 0),
+        Finding("L4", what, "answered ≤ 1.5 s after due", f"slowest {slowest:.2f} s", slowest <= 1.5),
+        Finding("L4", "5 s later", "p99 as before ± 50 %", f"{again:.1f} ms, was {p99:.1f} ms", again <= 1.5 * p99),
+    ]
+
+
+async def lag_p99(running: Stack) -> float:
+    """The upper edge of the bucket in which the 99th percentile of the loop's lag lies, in seconds."""
+    _, page = await running.get("/metrics")
+    buckets = re.findall(r'^vecsieve_event_loop_lag_seconds_bucket\{.*?le="([^"]+)".*?\} (\S+)$', page, re.MULTILINE)
+    total = max((float(value) for _, value in buckets), default=0.0)
+    if not total:
+        raise AssertionError("the loop's lag was never measured")
+    return min(float(edge) for edge, value in buckets if float(value) >= 0.99 * total)
