@@ -118,7 +118,9 @@ async def test_an_acknowledged_write_outlives_the_databases_sudden_end(tmp_path:
     database.start()
     try:
         await database.listening()
-        assert await Pool(database.port).ask(write(7)) == 200
+        pool = Pool(database.port)
+        assert await pool.ask(write(7)) == 200
+        await pool.close()
     finally:
         database.kill()
     assert database.written() == {7: 1}
