@@ -13,7 +13,7 @@ from prove.openload import Pool, Tally, capacity, open_load
 from prove.stack import Stack, signalled, stack
 
 WORKERS = 2
-SETTLED_SECONDS = 4.0  # idle connections to upstream are kept for 3
+SETTLED_SECONDS = 8.0  # idle connections to upstream are kept for 3, and looked for every 3: gone after 6 at the latest
 
 
 async def prove(scale: Scale) -> list[Finding]:
