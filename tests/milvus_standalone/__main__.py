@@ -6,6 +6,7 @@ Its wheel holds the real Go and C++ server; newer ones are not on PyPI. The serv
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -57,7 +58,8 @@ def main() -> int:
     port = free_port()
     with tempfile.TemporaryDirectory() as data:
         command = [str(program()), "--data", data, "--proxy-port", str(port)]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True) as server:
             try:
                 wait_until_it_listens(port, server)
                 environment = {**os.environ, "MILVUS_SERVER": f"http://127.0.0.1:{port}"}
@@ -65,7 +67,8 @@ def main() -> int:
                     [sys.executable, "-m", "pytest", "-q", TESTS], cwd=ROOT, env=environment, check=False
                 )
             finally:
-                server.terminate()
+                # It is the launcher of the server proper, which outlives its end: the whole group goes.
+                os.killpg(server.pid, signal.SIGKILL)
     return done.returncode
 
 
