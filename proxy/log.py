@@ -20,7 +20,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One request that ended. ``status`` None: the client got none. ``report``: of a classified search."""
+    """One request that ended. ``status`` None: the client got none. ``is_loopback`` None: not known. ``report``: of a classified search."""
 
     method: str
     operation: OperationName
@@ -31,7 +31,7 @@ class Access:
     seconds: float
     request_bytes: int = 0
     response_bytes: int = 0
-    is_loopback: bool = False
+    is_loopback: bool | None = False
     report: Report | None = None
 
     @property

@@ -43,7 +43,7 @@ class Ended:
     request_bytes: int
     response_bytes: int
     is_relayed: bool
-    is_loopback: bool
+    is_loopback: bool | None
 
 
 class Visit:

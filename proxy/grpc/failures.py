@@ -61,11 +61,6 @@ class Failure:
         return False
 
     @property
-    def before_sending(self) -> bool:
-        """Whether not one byte of the call can have reached the database."""
-        return self.kind in {FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS}
-
-    @property
     def status_code(self) -> grpc.StatusCode:
         """The code as the library wants it."""
         return STATUS_CODES[self.code]

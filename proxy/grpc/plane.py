@@ -37,7 +37,6 @@ LOGGER = logging.getLogger("vecsieve.grpc")
 DATABASE = "dbname"
 # For a message that is relayed to be whole: 256 MiB at 1 MB/s. gRPC tells nothing of how much of it has come.
 MESSAGE_SECONDS = 300.0
-LOOPBACK = ("ipv4:127.", "ipv6:%5B::1%5D", "unix")
 
 T = TypeVar("T")
 
@@ -112,7 +111,7 @@ class Plane(grpc.GenericRpcHandler):
             outcome = await self._fenced(visit, relayed)
             done = end_with(context, outcome, Relayed()) if isinstance(outcome, Failure) else outcome
         finally:
-            self._parts.tally.end(visit, _ended_stream(context, done))
+            self._parts.tally.end(visit, _ended_stream(done))
 
     async def _single(self, head: RequestHead, _messages: object, context: Context) -> bytes:
         """A call of one message each way."""
@@ -240,7 +239,8 @@ def _shed(visit: Visit, reason: Shed) -> Failure:
     return invented(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
 
 
-def _ended_stream(context: Context, relayed: Relayed | None) -> Ended:
+# Of whom a call is, gRPC knows nothing: every one comes in by the socket between our port and its server.
+def _ended_stream(relayed: Relayed | None) -> Ended:
     failure = None if relayed is None else relayed.failure
     return Ended(
         method="POST",
@@ -249,7 +249,7 @@ def _ended_stream(context: Context, relayed: Relayed | None) -> Ended:
         request_bytes=0 if relayed is None else relayed.request_bytes,
         response_bytes=0 if relayed is None else relayed.response_bytes,
         is_relayed=True,
-        is_loopback=_is_loopback(context),
+        is_loopback=None,
     )
 
 
@@ -262,9 +262,5 @@ def _ended_single(call: _Call, outcome: Outcome | None) -> Ended:
         request_bytes=len(call.message or b""),
         response_bytes=0 if outcome is None else outcome.body_bytes,
         is_relayed=outcome is call.relayed,
-        is_loopback=_is_loopback(call.context),
+        is_loopback=None,
     )
-
-
-def _is_loopback(context: Context) -> bool:
-    return (context.peer() or "").startswith(LOOPBACK)

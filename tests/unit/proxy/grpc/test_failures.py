@@ -51,7 +51,6 @@ def test_no_connection_is_told_in_our_words_without_addresses(details: str, kind
     assert failure == unreachable(kind)
     assert (failure.code, failure.details, failure.trailing) == (14, "The database cannot be reached", ORIGIN)
     assert failure.is_local
-    assert failure.before_sending
 
 
 @pytest.mark.parametrize("details", LOCAL)
@@ -68,7 +67,6 @@ def test_everything_else_passes_as_it_came(code: grpc.StatusCode, details: str, 
     assert (failure.status_code, failure.details) == (code, details)
     assert (failure.initial, failure.trailing) == ((("i", "1"),), (("t", "1"), ("t-bin", b"\0")))
     assert not failure.is_local
-    assert not failure.before_sending
 
 
 def test_a_status_without_details_has_empty_ones() -> None:
@@ -90,7 +88,6 @@ def test_every_code_is_known_by_its_number() -> None:
 def test_our_own_answers_say_whose_they_are(failure: Failure, code: grpc.StatusCode, kind: FailureKind | None) -> None:
     assert (failure.status_code, failure.kind, failure.trailing, failure.is_local) == (code, kind, ORIGIN, True)
     assert failure.details
-    assert not failure.before_sending
 
 
 def test_success_and_size_are_read_alike_from_answers_and_failures() -> None:
