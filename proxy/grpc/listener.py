@@ -35,17 +35,14 @@ async def listen(
     handshake_seconds: float,
     message_bytes: int = UNLIMITED,
     certificate: tuple[Path, Path] | None = None,
-    is_shared: bool = False,
 ) -> GrpcListener:
     """Open a port. ``where``: host:port, or a Unix socket as `unix:<path>`. ``certificate``: files of it and of its key.
 
     ``message_bytes``: the largest message taken; a larger one is RESOURCE_EXHAUSTED before it is held.
-    ``handshake_seconds``: for TLS and the first words of HTTP/2, after which a silent connection is closed. ``is_shared``:
-    other workers bind the same port. Raises OSError when the address cannot be bound.
+    ``handshake_seconds``: for TLS and the first words of HTTP/2, after which a silent connection is closed.
+    Raises OSError when the address cannot be bound.
     """
-    server = grpc.aio.server(
-        handlers=(handler,), options=_options(handshake_seconds, message_bytes, is_shared=is_shared)
-    )
+    server = grpc.aio.server(handlers=(handler,), options=_options(handshake_seconds, message_bytes))
     try:
         if certificate is None:
             port = server.add_insecure_port(where)
@@ -60,14 +57,14 @@ async def listen(
     return GrpcListener(server, port)
 
 
-def _options(handshake_seconds: float, message_bytes: int, *, is_shared: bool) -> list[Option]:
+def _options(handshake_seconds: float, message_bytes: int) -> list[Option]:
     return [
         ("grpc.max_receive_message_length", message_bytes),
         ("grpc.max_send_message_length", UNLIMITED),
         ("grpc.max_concurrent_streams", CALLS_OF_ONE_CONNECTION),
         ("grpc.max_metadata_size", METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", METADATA_BYTES),
-        ("grpc.so_reuseport", int(is_shared)),  # on by default, and then two proxies share a port without knowing
+        ("grpc.so_reuseport", 0),  # on by default, and then two proxies share a port without knowing
         ("grpc.server_handshake_timeout_ms", int(handshake_seconds * 1000)),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_INTERVAL_MS),

@@ -50,16 +50,6 @@ async def test_a_port_held_by_another_program_is_an_error() -> None:
         await listen(GrpcUpstream(), f"127.0.0.1:{other.getsockname()[1]}", handshake_seconds=1)
 
 
-async def test_workers_that_say_so_share_a_port() -> None:
-    handler = GrpcUpstream(method=echo)
-    first = await listen(handler, "127.0.0.1:0", handshake_seconds=1, is_shared=True)
-    second = await listen(handler, f"127.0.0.1:{first.port}", handshake_seconds=1, is_shared=True)
-    assert second.port == first.port
-    await first.close(grace_seconds=0)
-    assert (await ask(f"127.0.0.1:{first.port}", "unary_unary")).messages == (b"question",)
-    await second.close(grace_seconds=0)
-
-
 async def test_a_unix_socket_is_listened_on(tmp_path: Path) -> None:
     async with listening(where=f"unix:{tmp_path}/grpc"):
         assert (await ask(f"unix:{tmp_path}/grpc", "unary_unary")).messages == (b"question",)
