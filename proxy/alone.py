@@ -10,8 +10,8 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.reading import read_status
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.announcement import announce, announce_doors
+from vecsieve.proxy.doors import doors_of
 from vecsieve.proxy.exposition import own_registry, scrape
-from vecsieve.proxy.http.doors import doors_of
 from vecsieve.proxy.instance import Instance, Source
 from vecsieve.proxy.log import AccessLog
 from vecsieve.proxy.log_setup import set_up

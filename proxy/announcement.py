@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from vecsieve.proxy.http.doors import Door
+from vecsieve.proxy.doors import Door
 
 
 def announce_doors(doors: tuple[Door, ...], ports: tuple[int, ...], *, over_tls: bool) -> None:

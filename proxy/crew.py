@@ -14,8 +14,8 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.reading import read_status, state_of, worker_statuses
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.announcement import announce, announce_doors
+from vecsieve.proxy.doors import Door, doors_of
 from vecsieve.proxy.exposition import Scrape, exposition, shared_registry
-from vecsieve.proxy.http.doors import Door, doors_of
 from vecsieve.proxy.instance import Instance, Source, facts_of
 from vecsieve.proxy.lifecycle import Lifecycle
 from vecsieve.proxy.log import AccessLog

@@ -14,7 +14,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.reading import Facts
 from vecsieve.proxy.admin.status import settings_hash, upstream_address
-from vecsieve.proxy.http.doors import Door
+from vecsieve.proxy.doors import Door
 from vecsieve.proxy.lifecycle import Lifecycle
 from vecsieve.proxy.log import AccessLog
 from vecsieve.proxy.loop_lag import LoopLag

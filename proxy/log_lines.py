@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 
-from vecsieve.proxy.http.redaction import Withhold
+from vecsieve.proxy.redaction import Withhold
 
 LINE_BYTES = 2048  # below PIPE_BUF (4096 on Linux), so that lines of several workers never mix
 OWN = "vecsieve"

@@ -11,9 +11,9 @@ import threading
 from dataclasses import dataclass
 from types import TracebackType
 
-from vecsieve.proxy.http.redaction import guard_foreign_loggers
 from vecsieve.proxy.log_lines import FIELDS, OWN, ForeignWithheld, JsonLines, encode, place_of
 from vecsieve.proxy.log_sink import LineSink
+from vecsieve.proxy.redaction import guard_foreign_loggers
 
 LOGGER = logging.getLogger(OWN)
 

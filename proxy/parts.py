@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
 from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.conduct import Conduct
-from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.knowing import Knowing
 from vecsieve.proxy.ladder import Ladder, Surroundings
 from vecsieve.proxy.memory import MemoryGuard

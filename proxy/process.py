@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from vecsieve.adapters import ADAPTERS, DIALECTS, NAMINGS, WRITES
 from vecsieve.config.schema import LimitSettings, Settings
+from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker, spread
 from vecsieve.proxy.calibration import Calibration
+from vecsieve.proxy.doors import Door
 from vecsieve.proxy.egress import Egress
 from vecsieve.proxy.grpc.shared_port import SharedPort
-from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.counted import CountedEvents
 from vecsieve.proxy.http.dataplane import DataPlane
-from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.index_routes import IndexRoutes
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.relay import Relay

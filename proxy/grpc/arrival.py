@@ -13,8 +13,8 @@ from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.preface import Speech, spoken
 from vecsieve.proxy.grpc.splice import Splice
-from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.protocol import ConnectionRules
+from vecsieve.proxy.trouble import Trouble
 
 
 class Arrival(asyncio.Protocol):

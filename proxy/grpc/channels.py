@@ -16,9 +16,9 @@ import grpc
 from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.grpc.trust import system_roots
-from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 Option = tuple[str, int | str]
 

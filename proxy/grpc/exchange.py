@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.first_step import Question
 from vecsieve.proxy.exchange import Lost, Refused
+from vecsieve.proxy.failures import FailureKind
 from vecsieve.proxy.grpc.codes import Code
 from vecsieve.proxy.grpc.failures import Answer, Failure
-from vecsieve.proxy.http.failures import FailureKind
 from vecsieve.proxy.labels import AttemptKind, FailOpen
 from vecsieve.proxy.report import REPORT_HEADER, Report, header_value
 from vecsieve.proxy.resolved import ResolvedPolicy

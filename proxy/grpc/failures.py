@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import grpc
 
+from vecsieve.proxy.failures import FailureKind
 from vecsieve.proxy.grpc.metadata import Pairs, for_client
-from vecsieve.proxy.http.answers import ORIGIN, WORDING, trouble_of
-from vecsieve.proxy.http.failures import FailureKind
+from vecsieve.proxy.trouble import ORIGIN, WORDING, trouble_of
 
 STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 UNSENDABLE_WORDS = "A metadata value is not printable ASCII text, which cannot be passed on"

@@ -23,15 +23,15 @@ from vecsieve.proxy.grpc.failures import Failure, invented
 from vecsieve.proxy.grpc.metadata import Pairs, trace_id
 from vecsieve.proxy.grpc.relay import Relayed, end_with, relay
 from vecsieve.proxy.grpc.unary import Context, answer, received, send
-from vecsieve.proxy.http.answers import WORDING, Trouble
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.labels import AttemptKind, Bypass, LocalError, Shed
 from vecsieve.proxy.memory import Pressure
+from vecsieve.proxy.origin import Origin
 from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, is_override, parse
 from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.tally import Ended, Visit
+from vecsieve.proxy.trouble import WORDING, Trouble
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 DATABASE = "dbname"

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import grpc
 
+from vecsieve.proxy.failures import UpstreamFailure
 from vecsieve.proxy.grpc.channels import Channels
 from vecsieve.proxy.grpc.endings import hold_end
 from vecsieve.proxy.grpc.failures import Failure, failure_of, unreachable, unsendable
 from vecsieve.proxy.grpc.metadata import for_client, for_upstream, is_sendable
-from vecsieve.proxy.http.failures import UpstreamFailure
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 UpstreamCall = grpc.aio.StreamStreamCall[bytes, bytes]

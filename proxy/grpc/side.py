@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from vecsieve.adapters import GRPC_ADAPTERS, GRPC_DIALECTS, GRPC_UNARY, GRPC_WRITES
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.doors import Door
 from vecsieve.proxy.grpc.channels import UNLIMITED, Channels
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.listener import GrpcListener, listen
 from vecsieve.proxy.grpc.plane import Plane, Shared
-from vecsieve.proxy.http.doors import Door
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 from vecsieve.proxy.parts import Parts
 
 Leading = Callable[[Origin, str], Plane]

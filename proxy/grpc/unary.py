@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import grpc
 
+from vecsieve.proxy.failures import UpstreamFailure
 from vecsieve.proxy.grpc.channels import Channels
 from vecsieve.proxy.grpc.endings import hold_end
 from vecsieve.proxy.grpc.failures import Answer, Failure, failure_of, no_message, unreachable, unsendable
 from vecsieve.proxy.grpc.metadata import Pairs, for_client, for_upstream, is_sendable
-from vecsieve.proxy.http.failures import UpstreamFailure
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 UpstreamCall = grpc.aio.UnaryUnaryCall[bytes, bytes] | grpc.aio.StreamUnaryCall[bytes, bytes]

@@ -1,71 +1,17 @@
-"""The answers we invent: one table from what went wrong to status and words, worded natively by the backend's dialect.
+"""The answers we invent over HTTP, worded natively by the backend's dialect.
 
-Each carries `x-vecsieve-origin: proxy`, so that an operator can tell whose error it is. The words are fixed: nothing of
-a request is ever reflected.
+Each carries `x-vecsieve-origin: proxy`, so that an operator can tell whose error it is.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
 from http import HTTPStatus
 
 from vecsieve.adapters.contract import Dialect, NativeAnswer
-from vecsieve.proxy.http.failures import ClientFault, FailureKind
 from vecsieve.proxy.http.headers import Headers
 from vecsieve.proxy.http.raw_response import RawResponse
+from vecsieve.proxy.trouble import ORIGIN, WORDING, Trouble
 
-
-class Trouble(StrEnum):
-    """Why an answer is ours. A closed set: every member is a metric label."""
-
-    MALFORMED = "malformed"
-    HEAD_TOO_LARGE = "head_too_large"
-    HEAD_TIMEOUT = "head_timeout"
-    BODY_TIMEOUT = "body_timeout"
-    TARGET = "target"
-    CONNECT_METHOD = "connect_method"
-    VERSION = "version"
-    TRANSFER_CODING = "transfer_coding"
-    TWO_FRAMINGS = "two_framings"
-    OLD_CHUNKED = "old_chunked"
-    HEADER_BYTES = "header_bytes"
-    NO_INDEX = "no_index"
-    HOST_REFUSED = "host_refused"
-    WRONG_PATH = "wrong_path"
-    OVERLOADED = "overloaded"
-    NO_UPSTREAM = "no_upstream"
-    UPSTREAM_TIMEOUT = "upstream_timeout"
-    UPSTREAM_BROKE = "upstream_broke"
-    INTERNAL = "internal"
-
-
-WORDING: dict[Trouble, tuple[int, str]] = {
-    Trouble.MALFORMED: (400, "The request is not valid HTTP/1.1"),
-    Trouble.HEAD_TOO_LARGE: (431, "The request head is larger than this proxy takes"),
-    Trouble.HEAD_TIMEOUT: (408, "The request head did not arrive in time"),
-    Trouble.BODY_TIMEOUT: (408, "The request body stopped arriving"),
-    Trouble.TARGET: (400, "The request target must be a path"),
-    Trouble.CONNECT_METHOD: (405, "CONNECT is not possible here"),
-    Trouble.VERSION: (505, "Only HTTP/1.0 and HTTP/1.1 are spoken here"),
-    Trouble.TRANSFER_CODING: (501, "No transfer coding but chunked is understood here"),
-    Trouble.TWO_FRAMINGS: (400, "The request has both Content-Length and Transfer-Encoding"),
-    Trouble.OLD_CHUNKED: (400, "HTTP/1.0 has no chunked bodies"),
-    Trouble.HEADER_BYTES: (400, "A header field is not UTF-8 text"),
-    Trouble.NO_INDEX: (
-        404,
-        "No index is set for this path: give --index-host, or use the host describe_index returns here",
-    ),
-    Trouble.HOST_REFUSED: (
-        403,
-        "This host may not be reached from here: see pinecone.allowed_hosts; https, port 443 only",
-    ),
-    Trouble.WRONG_PATH: (404, "No path begins like this: an index is at /_i/<its host>, or at / with --index-host"),
-    Trouble.OVERLOADED: (503, "Too many requests are in flight"),
-    Trouble.NO_UPSTREAM: (502, "The database cannot be reached"),
-    Trouble.UPSTREAM_TIMEOUT: (504, "The database did not answer in time"),
-    Trouble.UPSTREAM_BROKE: (502, "The database broke off its answer"),
-    Trouble.INTERNAL: (500, "The proxy failed"),
-}
 # After these the rest of the connection cannot be trusted to be a request.
 CLOSING = frozenset(Trouble) - {
     Trouble.NO_INDEX,
@@ -76,23 +22,7 @@ CLOSING = frozenset(Trouble) - {
     Trouble.UPSTREAM_TIMEOUT,
     Trouble.UPSTREAM_BROKE,
 }
-ORIGIN = ("x-vecsieve-origin", "proxy")
 RETRY_AFTER = ("Retry-After", "1")  # seconds: the queue is full for moments, and SDKs that read it wait a whole one
-
-
-def trouble_of(cause: FailureKind | ClientFault) -> Trouble:
-    """What a failed exchange is answered as."""
-    match cause:
-        case FailureKind.CONNECT | FailureKind.DNS | FailureKind.TLS:
-            return Trouble.NO_UPSTREAM
-        case FailureKind.TIMEOUT:
-            return Trouble.UPSTREAM_TIMEOUT
-        case FailureKind.RESET | FailureKind.TRUNCATED | FailureKind.PROTOCOL:
-            return Trouble.UPSTREAM_BROKE
-        case ClientFault.TOO_SLOW:
-            return Trouble.BODY_TIMEOUT
-        case ClientFault.MALFORMED | ClientFault.GONE:
-            return Trouble.MALFORMED
 
 
 class LocalAnswers:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from vecsieve.proxy.http.failures import ClientBodyError, ClientFault
+from vecsieve.proxy.failures import ClientBodyError, ClientFault
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.labels import ConnectionRejected, LocalError, Side, UpstreamError
 from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.trouble import Trouble
 
 # What the client sent is wrong, or late: everything else among our own answers is somebody else's fault.
 _CLIENTS = frozenset(

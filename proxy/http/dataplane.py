@@ -10,14 +10,13 @@ from aiohttp import web
 
 from vecsieve.adapters.contract import Adapter, Dialect, Operation, RequestHead
 from vecsieve.proxy.conduct import Conduct
-from vecsieve.proxy.http.answers import ORIGIN, LocalAnswers, Trouble
+from vecsieve.proxy.failures import ClientBodyError
+from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.content_coding import decoded
 from vecsieve.proxy.http.exchange import HttpExchange
-from vecsieve.proxy.http.failures import ClientBodyError
 from vecsieve.proxy.http.headers import RawHeaders, values
 from vecsieve.proxy.http.hearing import Hearing
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.relay import Relay
@@ -28,6 +27,7 @@ from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, Shed
 from vecsieve.proxy.labels import Origin as Speaker
 from vecsieve.proxy.memory import Pressure
 from vecsieve.proxy.names import Names
+from vecsieve.proxy.origin import Origin
 from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, parse
@@ -37,6 +37,7 @@ from vecsieve.proxy.rules import Rules
 from vecsieve.proxy.tally import Ended, Visit
 from vecsieve.proxy.trace_parent import NAME as TRACE_PARENT
 from vecsieve.proxy.trace_parent import sampled_trace_id
+from vecsieve.proxy.trouble import ORIGIN, Trouble
 
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
 LOOPBACK = frozenset({"127.0.0.1", "::1"})

@@ -11,7 +11,7 @@ from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.second_step import Lookup
 from vecsieve.proxy.exchange import Lost, Refused
-from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
+from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.headers import Headers, RawHeaders, for_client, framed, replaced, values
 from vecsieve.proxy.http.lookups import asked, looked_up
 from vecsieve.proxy.http.raw_response import RawResponse

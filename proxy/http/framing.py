@@ -8,9 +8,9 @@ from __future__ import annotations
 from aiohttp import HttpVersion10, HttpVersion11
 from aiohttp.http import HttpVersion
 
-from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.headers import RawHeaders, is_forwardable, values
 from vecsieve.proxy.http.target import read_target
+from vecsieve.proxy.trouble import Trouble
 
 
 def objection(method: str, target: str, version: HttpVersion, raw: RawHeaders) -> Trouble | None:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 from vecsieve.config.hosts import HTTPS_PORT, Host, parse_pattern, read_host
 from vecsieve.config.schema import PineconeSettings
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 MOST_NAMED = 1024
 _PATH = re.compile(r"[A-Za-z0-9._~%/-]*")

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable
 
 from vecsieve.adapters.pinecone_paths import is_of_the_control_plane
-from vecsieve.proxy.http.answers import Trouble
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.target import Target
+from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.trouble import Trouble
 
 NAMED = "_i"
 OF_AN_INDEX = frozenset({"query", "vectors", "describe_index_stats", "records", "namespaces", "bulk"})

@@ -6,13 +6,13 @@ import re
 
 from vecsieve.adapters.pinecone_hosts import renamed
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.editing import Editing
 from vecsieve.proxy.http.headers import RawHeaders, values
 from vecsieve.proxy.http.index_hosts import IndexHosts
 from vecsieve.proxy.http.index_route import NAMED, route
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.target import Target
+from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.trouble import Trouble
 
 # list, create; describe, configure, create-for-model. A deletion answers with nothing.
 _DESCRIBING = re.compile(r"/+indexes(/[^/]+)?/?")

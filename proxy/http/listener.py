@@ -19,15 +19,15 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestPayloadError
 
 from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.doors import Door
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library
 from vecsieve.proxy.http.connections import Connections
-from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.events import Events
 from vecsieve.proxy.http.framing import objection
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.protocol import ClientConnection, ConnectionRules
-from vecsieve.proxy.http.redaction import guard_foreign_loggers
+from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.redaction import guard_foreign_loggers
 
 Factory = Callable[[], asyncio.Protocol]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

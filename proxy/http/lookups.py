@@ -7,11 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.second_step import Lookup
 from vecsieve.proxy.exchange import Lost, Refused
-from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
+from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.headers import RawHeaders, replaced, values
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
 from vecsieve.proxy.labels import FailOpen
+from vecsieve.proxy.origin import Origin
 
 # What describes a request's body. Its length and the coding of its transfer are the connection's business.
 _OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})

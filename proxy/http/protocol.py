@@ -18,10 +18,11 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
-from vecsieve.proxy.http.answers import LocalAnswers, Trouble
+from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.trouble import Trouble
 
 LOGGER = logging.getLogger("vecsieve.http")
 # aiohttp's own wording; its class is the same as for everything else that is malformed.

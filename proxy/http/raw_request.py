@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp.payload import Payload
 from multidict import CIMultiDict
 
-from vecsieve.proxy.http.failures import ClientBodyError, ClientFault
+from vecsieve.proxy.failures import ClientBodyError, ClientFault
 from vecsieve.proxy.http.headers import Headers
 
 if TYPE_CHECKING:

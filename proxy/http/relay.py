@@ -20,17 +20,18 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from vecsieve.proxy.http.answers import LocalAnswers, Trouble, trouble_of
+from vecsieve.proxy.failures import ClientBodyError, ClientFault, UpstreamFailure
+from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.editing import Editing, hold, readable
 from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.http.failures import ClientBodyError, ClientFault, UpstreamFailure
 from vecsieve.proxy.http.headers import RawHeaders, for_client
 from vecsieve.proxy.http.hearing import Hearing
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import Upstream, UpstreamReply, is_write
 from vecsieve.proxy.http.writes import Writes
+from vecsieve.proxy.trouble import Trouble, trouble_of
 
 # On, 0 seconds: closing sends a reset, the only sign that a close-delimited body can give of being cut.
 LINGER_RESET = struct.pack("ii", 1, 0)

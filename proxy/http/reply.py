@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 
+from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure, kind_of
+from vecsieve.proxy.http.failures import kind_of
 from vecsieve.proxy.http.headers import RawHeaders
 from vecsieve.proxy.http.raw_request import Upload
 

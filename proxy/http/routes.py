@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.editing import Editing
 from vecsieve.proxy.http.headers import RawHeaders
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.target import Target, matching_path
+from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.trouble import Trouble
 
 
 class Routes(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 SLASHES = re.compile(r"/{2,}")
 # Space and control characters would end the request line or a log line; anything beyond ASCII is no URI (RFC 3986 2).

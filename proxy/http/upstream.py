@@ -17,14 +17,15 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.failures import ClientBodyError, FailureKind, UpstreamFailure
 from vecsieve.proxy.http.audit import audit_library
 from vecsieve.proxy.http.events import Events, Unheard
-from vecsieve.proxy.http.failures import ClientBodyError, FailureKind, UpstreamFailure, kind_of
+from vecsieve.proxy.http.failures import kind_of
 from vecsieve.proxy.http.headers import RawHeaders, for_upstream, framed, is_forwardable
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.pools import open_session
 from vecsieve.proxy.http.raw_request import Outgoing, Upload
 from vecsieve.proxy.http.reply import ReplyTooLarge, UpstreamReply
+from vecsieve.proxy.origin import Origin
 
 __all__ = ["ReplyTooLarge", "Upstream", "UpstreamReply", "is_write"]
 

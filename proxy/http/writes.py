@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 
-from vecsieve.proxy.http.failures import ClientBodyError, UpstreamFailure
+from vecsieve.proxy.failures import ClientBodyError, UpstreamFailure
 from vecsieve.proxy.http.raw_request import Upload
 from vecsieve.proxy.http.reply import UpstreamReply
 

@@ -13,7 +13,7 @@ import pytest
 from support.faultup import FaultyUpstream, RawClient, Script, Talk, answering, raw_exchange, reply
 from support.relay_server import bare_relay
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
+from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.upstream import Upstream
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"

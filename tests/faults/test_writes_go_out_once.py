@@ -13,7 +13,7 @@ import pytest
 from support.faultup import FaultyUpstream, RawClient, Script, Talk, answering, reply
 from support.relay_server import bare_relay
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.http.failures import ClientBodyError
+from vecsieve.proxy.failures import ClientBodyError
 from vecsieve.proxy.http.upstream import Upstream
 
 # `PUTS=10000` is the deep run.

@@ -16,7 +16,7 @@ from vecsieve.proxy.grpc.failures import Answer, Failure
 from vecsieve.proxy.grpc.listener import GrpcListener, listen
 from vecsieve.proxy.grpc.relay import relay
 from vecsieve.proxy.grpc.unary import answer, received, send
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 

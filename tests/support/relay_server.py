@@ -12,8 +12,8 @@ from aiohttp import web
 
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
+from vecsieve.proxy.doors import Door
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.upstream import Upstream

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.doors import doors_of
 from vecsieve.proxy.exposition import value
-from vecsieve.proxy.http.doors import doors_of
 from vecsieve.proxy.log import Access
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.process import Process

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vecsieve.proxy.announcement import announce, announce_doors
-from vecsieve.proxy.http.doors import Door
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.doors import Door
+from vecsieve.proxy.origin import Origin
 
 
 def test_an_address_is_printed_as_a_url(capsys: pytest.CaptureFixture[str]) -> None:

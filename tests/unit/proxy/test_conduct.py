@@ -13,8 +13,8 @@ from support.toy_backend import ToyAdapter, families_of
 from support.toy_exchange import OWN, ToyDialect, ToyExchange, shadowed, toys
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.config.schema import LimitSettings, Settings
+from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.conduct import Conduct
-from vecsieve.proxy.http.admission import Admission
 from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome
 from vecsieve.proxy.memory import MemoryGuard
 from vecsieve.proxy.parts import Parts

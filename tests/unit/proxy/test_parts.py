@@ -9,7 +9,7 @@ from support.toy_backend import ToyAdapter
 from support.toy_exchange import ToyDialect, toys
 from vecsieve.adapters.contract import RequestHead, Touched
 from vecsieve.config.schema import LimitSettings, Settings
-from vecsieve.proxy.http.admission import Admission
+from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.memory import MemoryGuard
 from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.rules import Rules, RulesInForce

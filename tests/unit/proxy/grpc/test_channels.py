@@ -16,10 +16,10 @@ from support.grpc_raw import REPLY_HEAD, framed, raw_upstream
 from support.grpc_relay_server import bare_grpc_relay
 from support.grpc_upstream import Arrived, Context, echo, grpc_upstream
 from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.grpc.channels import MOST_POOLS, Channels, _literal_target, _target
-from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.public_addresses import PublicResolver
+from vecsieve.proxy.origin import Origin
 
 SETTINGS = UpstreamSettings(connect_timeout_seconds=1.0, dns_ttl_seconds=0.05)
 

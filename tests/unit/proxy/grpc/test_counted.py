@@ -4,10 +4,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from vecsieve.proxy.exposition import value
+from vecsieve.proxy.failures import FailureKind
 from vecsieve.proxy.grpc.codes import Code
 from vecsieve.proxy.grpc.counted import given, met, speaker, status
 from vecsieve.proxy.grpc.failures import Failure, invented, no_message, unreachable, unsendable
-from vecsieve.proxy.http.failures import FailureKind
 from vecsieve.proxy.labels import LocalError, Origin, UpstreamError
 from vecsieve.proxy.metrics import Metrics
 

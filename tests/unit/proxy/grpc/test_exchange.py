@@ -9,10 +9,10 @@ from support.toy_backend import OPERATION
 from support.toy_exchange import policy
 from vecsieve.adapters.first_step import Question
 from vecsieve.proxy.exchange import Exchange, Lost, Refused
+from vecsieve.proxy.failures import FailureKind
 from vecsieve.proxy.grpc.codes import Code
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.failures import Answer, Failure, no_message, unreachable
-from vecsieve.proxy.http.failures import FailureKind
 from vecsieve.proxy.knowing import Asks
 from vecsieve.proxy.labels import AttemptKind, FailOpen
 from vecsieve.proxy.report import header_value

@@ -3,6 +3,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
+from vecsieve.proxy.failures import FailureKind
 from vecsieve.proxy.grpc.failures import (
     STATUS_CODES,
     Answer,
@@ -12,7 +13,6 @@ from vecsieve.proxy.grpc.failures import (
     unreachable,
     unsendable,
 )
-from vecsieve.proxy.http.failures import FailureKind
 
 ORIGIN = (("x-vecsieve-origin", "proxy"),)
 ADDRESSES = "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.1.2.3:6334: "

@@ -11,11 +11,11 @@ import pytest
 
 from support.grpc_asking import ask, ask_on
 from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.doors import Door
 from vecsieve.proxy.grpc.channels import Channels
 from vecsieve.proxy.grpc.plane import Plane
 from vecsieve.proxy.grpc.side import GrpcSide
-from vecsieve.proxy.http.doors import Door
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 DATABASE, INDEX = Origin("http", "127.0.0.1:6334"), Origin("https", "docs.example")
 

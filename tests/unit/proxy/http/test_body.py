@@ -9,10 +9,10 @@ from aiohttp import web
 from support.faultup import RawClient
 from support.relay_server import Heard, PlainDialect
 from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.doors import Door
+from vecsieve.proxy.failures import ClientBodyError, ClientFault
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
-from vecsieve.proxy.http.doors import Door
-from vecsieve.proxy.http.failures import ClientBodyError, ClientFault
 from vecsieve.proxy.http.listener import DataServer, listen
 
 Look = Callable[[RequestBody], Awaitable[object]]

@@ -8,7 +8,8 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from vecsieve.proxy.http.failures import FailureKind, UpstreamFailure, kind_of
+from vecsieve.proxy.failures import FailureKind
+from vecsieve.proxy.http.failures import kind_of
 
 KEY = cast(ConnectionKey, SimpleNamespace(ssl=True, host="h", port=1, is_ssl=True))
 INFO = cast(Any, None)
@@ -34,9 +35,3 @@ INFO = cast(Any, None)
 )
 def test_each_of_aiohttps_failures_has_its_kind(error: BaseException, kind: FailureKind) -> None:
     assert kind_of(error) is kind
-
-
-@pytest.mark.parametrize("kind", list(FailureKind))
-def test_only_a_failed_connection_is_certain_to_have_sent_nothing(kind: FailureKind) -> None:
-    assert UpstreamFailure(kind).before_sending is (kind in {FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS})
-    assert str(UpstreamFailure(kind)) == kind.value

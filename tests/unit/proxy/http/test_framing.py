@@ -4,8 +4,8 @@ import pytest
 from aiohttp import HttpVersion10, HttpVersion11
 from aiohttp.http import HttpVersion
 
-from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.framing import objection
+from vecsieve.proxy.trouble import Trouble
 
 TE = b"Transfer-Encoding"
 CL = b"content-length"

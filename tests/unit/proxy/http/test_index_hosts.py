@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vecsieve.config.schema import PineconeSettings
 from vecsieve.proxy.http.index_hosts import MOST_NAMED, IndexHosts
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 PUBLIC = Origin.of("https://api.pinecone.io")
 PLAIN = Origin.of("http://127.0.0.1:5080")

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.pinecone_paths import OF_THE_CONTROL_PLANE
-from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.index_route import OF_AN_INDEX, route
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.target import Target, read_target
+from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.trouble import Trouble
 
 FIXED = Origin("https", "fixed.svc.x.pinecone.io")
 NAMED = Origin("https", "docs-1.svc.x.pinecone.io")

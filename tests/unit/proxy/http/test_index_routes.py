@@ -7,11 +7,11 @@ import json
 import pytest
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.http.answers import Trouble
 from vecsieve.proxy.http.headers import RawHeaders
 from vecsieve.proxy.http.index_routes import IndexRoutes, at_port, own_url
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.target import Target, read_target
+from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.trouble import Trouble
 
 INDEX = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
 HOST: RawHeaders = ((b"Host", b"127.0.0.1:6343"),)

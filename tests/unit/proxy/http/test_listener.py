@@ -12,13 +12,13 @@ from support.faultup import FaultyUpstream, answering, raw_exchange, reply
 from support.ports import free_ports
 from support.relay_server import Heard, PlainDialect, bare_relay
 from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.doors import Door
 from vecsieve.proxy.http import audit
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library, audit_session
-from vecsieve.proxy.http.doors import Door
 from vecsieve.proxy.http.listener import DataServer, effective_settings, listen, prove_settings
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.protocol import ClientConnection
+from vecsieve.proxy.origin import Origin
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n"
 LIMITS = LimitSettings()

@@ -9,9 +9,9 @@ from vecsieve.adapters.second_step import Lookup
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.exchange import Lost, Refused
 from vecsieve.proxy.http.lookups import looked_up
-from vecsieve.proxy.http.origin import Origin
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.labels import FailOpen
+from vecsieve.proxy.origin import Origin
 
 LOOKUP = Lookup(method="GET", target="/vectors/fetch?ids=a%20b&namespace=n%2Fs", ids=("a b",))
 LIMIT = 100

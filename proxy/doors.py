@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vecsieve.config.addresses import parse_address
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.http.doors import Door, doors_of
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.doors import Door, doors_of
+from vecsieve.proxy.origin import Origin
 
 PORTS = {8102: "http://127.0.0.1:5081", 8101: "docs-abc123.svc.aped-4627-b74a.pinecone.io"}
 

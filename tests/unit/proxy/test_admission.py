@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from vecsieve.proxy.http.admission import Admission
+from vecsieve.proxy.admission import Admission
 
 
 async def hold(gate: Admission, until: asyncio.Event) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.origin import Origin
+from vecsieve.proxy.origin import Origin
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from vecsieve.proxy.http.redaction import FOREIGN, Withhold, guard_foreign_loggers
+from vecsieve.proxy.redaction import FOREIGN, Withhold, guard_foreign_loggers
 
 
 @pytest.mark.parametrize("name", FOREIGN)
