@@ -1,12 +1,15 @@
 """Two connections tied into one: what the client sends reaches the gRPC server byte for byte, and back.
 
 Whoever takes too slowly stops the other from being read, so that a splice never holds more than the buffers of two
-sockets. The end of one direction, a close and a reset are carried over as what they were.
+sockets. The end of one direction and a close are carried over as what they were, and a client's reset too. The server's
+is not: a gRPC server that has said everything closes with frames of its client unread (an acknowledgement, a ping), and a
+reset that follows would take the last answers out of the network's hands. HTTP/2 needs none to show what is cut short.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import struct
@@ -24,6 +27,7 @@ LAST_WORDS_SECONDS = 10.0
 # gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: who takes nothing that long is gone or
 # means harm, and the other side's end would never be noticed, for it is not read. As limits.stream_idle_timeout_seconds.
 STALLED_SECONDS = 60.0
+READ_BYTES = 65536
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
@@ -82,7 +86,7 @@ class Splice:
         """One side will send no more."""
         self._let_last_words_pass()
         end.other.finish()
-        if end.other.has_ended:
+        if end.other.has_ended or end.other.is_lost:
             end.close()
             end.other.close()
 
@@ -90,11 +94,17 @@ class Splice:
         """One side is gone."""
         if end.other.is_gone:
             self._finish()
+        elif end is self._inner:
+            self._let_last_words_pass()
+            self._client.take(end.left_unread() if error else b"")
+            # Not closed yet, and read to its end: a socket closed with unread bytes is reset by the kernel.
+            self._client.go_on()
+            self._client.close() if self._client.has_ended else self._client.finish()
         elif error is None:
             self._let_last_words_pass()
-            end.other.close()
+            self._inner.close()
         else:
-            end.other.reset()
+            self._inner.reset()
 
     def cut(self) -> None:
         """End both sides now; the client sees a reset, for what it waits for will not come."""
@@ -166,6 +176,15 @@ class _End(asyncio.Protocol):
     def take(self, data: bytes) -> None:
         if (open_ := self._open) is not None:
             open_.write(data)
+
+    def left_unread(self) -> bytes:
+        """What has arrived and was not read, for a failed write ends reading too. Only while the loss is being told."""
+        read = bytearray()
+        assert self.transport is not None  # noqa: S101 - what is lost was made
+        with self.transport.get_extra_info("socket").dup() as same, contextlib.suppress(OSError):
+            while piece := same.recv(READ_BYTES):
+                read += piece
+        return bytes(read)
 
     def hold(self) -> None:
         if (open_ := self._open) is not None:

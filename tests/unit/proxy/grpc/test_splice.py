@@ -213,14 +213,37 @@ def test_a_clients_reset_reaches_the_server_as_an_end(loop: LoopFactory) -> None
 
 
 @both_loops
-def test_a_server_that_breaks_off_resets_the_client(loop: LoopFactory) -> None:
+def test_what_the_server_said_before_it_went_is_heard_though_the_client_spoke_last(loop: LoopFactory) -> None:
+    """A server at its end closes with the client's frames unread, and ours to it then fail: neither may cost the answer."""
+
     async def case(both: Spliced) -> None:
         _paused(both.server)
-        _paused(both.client)
+        both.client[1].write(b"never read")
+        await asyncio.sleep(0.05)
+        answer = bytes(range(256)) * 400
+        with _raw(both.server) as server, _raw(both.client) as client:
+            # All of it within one turn of the loop: the splice learns of the client's words before the server's.
+            client.send(b"too late")
+            assert server.send(answer) == len(answer)
+            both.server[1].transport.abort()
+            server.shutdown(socket.SHUT_RDWR)
+        assert await asyncio.wait_for(both.client[0].read(), PATIENCE) == answer
+        both.client[1].close()
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_a_server_that_breaks_off_ends_the_client(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        _paused(both.server)
         both.client[1].write(b"never read")
         await asyncio.sleep(0.05)
         both.server[1].transport.abort()  # with bytes unread: ECONNRESET on the Unix socket
-        await _is_reset(both)
+        assert await asyncio.wait_for(both.client[0].read(), PATIENCE) == b""
+        both.client[1].close()
+        await both.is_over()
 
     on(loop, case)
 
@@ -237,6 +260,10 @@ def test_a_cut_splice_resets_the_client_and_ends_the_server(loop: LoopFactory) -
     on(loop, case)
 
 
+def _raw(pipe: Pipe) -> socket.socket:
+    return socket.socket(fileno=os.dup(pipe[1].get_extra_info("socket").fileno()))
+
+
 def _paused(pipe: Pipe) -> None:
     cast(asyncio.Transport, pipe[1].transport).pause_reading()
 
@@ -244,7 +271,7 @@ def _paused(pipe: Pipe) -> None:
 async def _is_reset(both: Spliced) -> None:
     """The client's reading is paused: its socket is asked itself, for uvloop's streams tell a reset as an end."""
     await both.is_over()
-    with socket.socket(fileno=os.dup(both.client[1].get_extra_info("socket").fileno())) as same:
+    with _raw(both.client) as same:
         same.settimeout(PATIENCE)
         with pytest.raises(ConnectionResetError):
             same.recv(1)
