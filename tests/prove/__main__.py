@@ -1,4 +1,4 @@
-"""`python -m tests.prove [--quick] [--out FILE]` from the repository root: makes the test tree importable, then runs."""
+"""`python -m tests.prove [--quick] [--out FILE] [section…]` from the repository root: makes the test tree importable, then runs."""
 
 from __future__ import annotations
 

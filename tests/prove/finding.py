@@ -1,13 +1,14 @@
-"""One measured figure beside its criterion, and how long a run lasts."""
+"""One measured figure beside its criterion, a section of them, and how much a run does."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``met`` None: a figure without a criterion, or not comparable."""
+    """``met`` None: a figure without a criterion, or one that could not be had; ``measured`` says which."""
 
     name: str
     what: str
@@ -16,17 +17,53 @@ class Finding:
     met: bool | None
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Findings that belong together, how long they took, and how busy the machine was when they began."""
+
+    title: str
+    findings: Sequence[Finding]
+    seconds: float
+    load_average: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much a run does."""
+    """How much a run does. ``restarts``: of each of two instances. ``largest_body_bytes``: of the largest upload."""
 
     fault_rounds: int
     writes: int
     load_seconds: float
+    overload_seconds: float
     reloads: int
+    restarts: int
+    long_request_seconds: float
     down_seconds: float
     soak_seconds: float
+    largest_body_bytes: int
 
 
-QUICK = Scale(fault_rounds=3, writes=2_000, load_seconds=3, reloads=100, down_seconds=3, soak_seconds=10)
-WHOLE = Scale(fault_rounds=200, writes=20_000, load_seconds=60, reloads=100, down_seconds=60, soak_seconds=600)
+QUICK = Scale(
+    fault_rounds=3,
+    writes=2_000,
+    load_seconds=3,
+    overload_seconds=3,
+    reloads=100,
+    restarts=1,
+    long_request_seconds=2,
+    down_seconds=3,
+    soak_seconds=10,
+    largest_body_bytes=32 * 2**20,
+)
+WHOLE = Scale(
+    fault_rounds=200,
+    writes=20_000,
+    load_seconds=20,
+    overload_seconds=60,
+    reloads=100,
+    restarts=10,
+    long_request_seconds=20,
+    down_seconds=60,
+    soak_seconds=600,
+    largest_body_bytes=200 * 2**20,
+)

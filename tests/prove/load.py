@@ -52,7 +52,7 @@ async def overload(running: Stack, scale: Scale) -> list[Finding]:
     most = await capacity(running.port, SEARCH, seconds=min(2.0, scale.load_seconds))
     before = await at(running.port, SEARCH, rate=most / 2, seconds=scale.load_seconds)
     lag = await lag_p99(running)
-    over = await at(running.port, SEARCH, rate=2 * most, seconds=scale.load_seconds)
+    over = await at(running.port, SEARCH, rate=2 * most, seconds=scale.overload_seconds)
     shed = await running.metric(r'fail_open_total\{[^}]*reason="overload"[^}]*\}')
     await asyncio.sleep(5.0)
     after = await at(running.port, SEARCH, rate=most / 2, seconds=scale.load_seconds)

@@ -1,41 +1,50 @@
-"""The report: every figure beside its criterion, met or not, with the date, the commit and the machine's shape."""
+"""The report: every figure beside its criterion, a table for each section, what is unmet first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prove.finding import Finding
+from prove.finding import Finding, Section
 
 VERDICT = {True: "yes", False: "**no**", None: "–"}
-NOT_PROVED = (
-    "Not in this report: the same over gRPC (its faults are in `tests/faults/test_grpc_*.py`), L2 (the benchmark measures it), the "
-    "upstream's rate of reconnects (G4), a full pipe, disk or table of descriptors (G5), tasks and tracemalloc in the soak (L6)."
-)
 
 
-def report(findings: Sequence[Finding], *, kind: str, commit: str, machine: dict[str, object], seconds: float) -> str:
-    """The whole page in Markdown."""
-    shape = (
-        f"{machine['cores']} cores ({machine['processor']}), {machine['system']}, Python {machine['python']}, load average "
-        f"{machine['load_average']} at the start: above 1.5 the figures of time say more about the neighbours than about the proxy."
-    )
+def report(sections: Sequence[Section], *, command: str, commit: str, machine: dict[str, object]) -> str:
+    """The whole page in Markdown. ``command``: what repeats the run."""
+    seconds = sum(section.seconds for section in sections)
+    findings = [finding for section in sections for finding in section.findings]
     unmet = [finding for finding in findings if finding.met is False]
+    unknown = sum(finding.met is None for finding in findings)
+    shape = (
+        f"{machine['cores']} cores ({machine['processor']}), {machine['system']}, Python {machine['python']}. With a load "
+        "average above 1.5 at a section's start its figures of time say more about the neighbours than about the proxy."
+    )
     head = [
         "# Proof under load, faults and restarts",
         "",
-        f"`make prove`, {kind} run of {seconds:.0f} s, on {machine['date']}, commit {commit}.",
+        f"`{command}`, {seconds:.0f} s on {machine['date']}, commit {commit}.",
         shape,
         "",
-        NOT_PROVED,
-        "",
-        f"{len(unmet)} of {sum(finding.met is not None for finding in findings)} criteria unmet.",
+        f"{len(unmet)} of {len(findings) - unknown} criteria unmet; {unknown} figures without one, or not run.",
     ]
-    return "\n".join([*head, "", *table(unmet), *(["", "## All", ""] if unmet else []), *table(findings)]) + "\n"
+    tables = [line for section in sections for line in ("", *_section(section))]
+    return "\n".join([*head, *(["", "## Unmet", "", *_table(unmet)] if unmet else []), *tables]) + "\n"
 
 
-def table(findings: Sequence[Finding]) -> list[str]:
-    """Rows, or nothing where there is nothing to show."""
-    if not findings:
-        return []
-    rows = [f"| {f.name} | {f.what} | {f.criterion} | {f.measured.strip()} | {VERDICT[f.met]} |" for f in findings]
+def _section(section: Section) -> list[str]:
+    said = f"{section.seconds:.0f} s, load average {section.load_average:.2f} at its start."
+    first = sorted(section.findings, key=lambda finding: finding.met is not False)
+    return [f"## {section.title}", "", said, "", *_table(first)]
+
+
+def _table(findings: Sequence[Finding]) -> list[str]:
+    rows = [
+        "| " + " | ".join(map(_cell, (f.name, f.what, f.criterion, f.measured))) + f" | {VERDICT[f.met]} |"
+        for f in findings
+    ]
     return ["| id | what | criterion | measured | met |", "|---|---|---|---|---|", *rows]
+
+
+def _cell(text: str) -> str:
+    """A bar or a line's end within a cell would break the table."""
+    return " ".join(text.replace("|", "\\|").split())

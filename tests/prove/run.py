@@ -1,32 +1,58 @@
-"""Runs the sections one after another, writes the report, and fails when a criterion is unmet."""
+"""Runs sections one after another, writes the report, and fails when a criterion is unmet."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.machine import machine
 
 from prove import faults, grace, load, writes
-from prove.finding import QUICK, WHOLE, Finding, Scale
+from prove.finding import QUICK, WHOLE, Finding, Scale, Section
 from prove.report import report
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SECTIONS = {"F": faults.prove, "W": writes.prove, "L": load.prove, "G": grace.prove}
+Prove = Callable[[Scale], Awaitable[list[Finding]]]
+# The first line of a function's module is its section's title.
+SECTIONS: dict[str, Prove] = {
+    "F": faults.prove,
+    "W": writes.prove,
+    "L": load.prove,
+    "G": grace.prove,
+}
 
 
-async def proved(scale: Scale) -> list[Finding]:
-    """The findings of all sections. A section that breaks stops the run: half a report is none."""
-    found: list[Finding] = []
-    for name, prove in SECTIONS.items():
-        begun = time.monotonic()
-        found += await prove(scale)
-        print(f"{name}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-    return found
+def chosen(names: Sequence[str], sections: Mapping[str, Prove] = SECTIONS) -> dict[str, Prove]:
+    """The sections whose name begins with one of ``names``, all when there are none. Raises ValueError for a name of none."""
+    lower = [name.lower() for name in names]
+    for name in lower:
+        if not any(key.lower().startswith(name) for key in sections):
+            raise ValueError(f"no section {name!r}; there are {', '.join(sections)}")
+    return {key: prove for key, prove in sections.items() if not lower or key.lower().startswith(tuple(lower))}
+
+
+async def proved(scale: Scale, sections: Mapping[str, Prove]) -> list[Section]:
+    """What each found. A section that breaks is itself a finding, unmet; the others go on."""
+    done = []
+    for name, prove in sections.items():
+        begun, busy = time.monotonic(), os.getloadavg()[0]
+        (found,) = await asyncio.gather(prove(scale), return_exceptions=True)
+        if isinstance(found, BaseException):
+            if not isinstance(found, Exception):
+                raise found
+            found = [Finding(name, "the section", "runs to its end", repr(found)[:500], met=False)]
+        title = (sys.modules[prove.__module__].__doc__ or name).splitlines()[0]
+        done.append(Section(title, found, time.monotonic() - begun, busy))
+        unmet = sum(finding.met is False for finding in found)
+        print(f"{name}: {done[-1].seconds:.0f} s, {unmet} of {len(found)} unmet", file=sys.stderr, flush=True)
+    return done
 
 
 def commit() -> str:
@@ -38,15 +64,22 @@ def commit() -> str:
 
 
 def main() -> int:
-    """The command line. Returns 1 when a criterion is unmet."""
+    """The command line. Returns 1 when a criterion is unmet. Only a run of all sections replaces the page in docs."""
     parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="at most three minutes instead of thirty")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "proof.md")
+    parser.add_argument("section", nargs="*", help=f"which to run, by their names' beginnings: {', '.join(SECTIONS)}")
+    parser.add_argument("--quick", action="store_true", help="at most five minutes instead of thirty")
+    parser.add_argument("--out", type=Path, help="where the report goes; the whole's goes to docs/proof.md")
     asked = parser.parse_args()
-    shape, begun = machine(), time.monotonic()
-    found = asyncio.run(proved(QUICK if asked.quick else WHOLE))
-    kind = "quick" if asked.quick else "whole"
-    page = report(found, kind=kind, commit=commit(), machine=shape, seconds=time.monotonic() - begun)
-    asked.out.write_text(page, encoding="utf-8")
+    try:
+        sections = chosen(asked.section)
+    except ValueError as unknown:
+        parser.error(str(unknown))
+    shape = machine()
+    found = asyncio.run(proved(QUICK if asked.quick else WHOLE, sections))
+    command = shlex.join(["python", "-m", "tests.prove", *(["--quick"] if asked.quick else []), *asked.section])
+    page = report(found, command=command, commit=commit(), machine=shape)
+    out = asked.out or (None if asked.section else ROOT / "docs" / "proof.md")
+    if out is not None:
+        out.write_text(page, encoding="utf-8")
     print(page)
-    return int(any(finding.met is False for finding in found))
+    return int(any(finding.met is False for section in found for finding in section.findings))

@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 
 from prove.database import Database, write
 from prove.faults import FAULTS, Seen, fault, is_same, once_a_connection, seen
-from prove.finding import Finding
 from prove.histogram import Histogram
 from prove.openload import FAILED, Pool, Tally, capacity, open_load
-from prove.report import report
 from prove.toxics import Toxic, ToxicRelay
 from support.faultup import FaultyUpstream, answering, reply
 
 GET = b"GET / HTTP/1.1\r\nHost: db\r\n\r\n"
-MACHINE: dict[str, object] = dict.fromkeys(("date", "cores", "processor", "system", "python", "load_average"), "x")
 
 
 @given(st.lists(st.floats(0, 1000), min_size=1), st.floats(0, 1))
@@ -124,17 +121,6 @@ async def test_an_acknowledged_write_outlives_the_databases_sudden_end(tmp_path:
     finally:
         database.kill()
     assert database.written() == {7: 1}
-
-
-def test_the_report_puts_what_is_unmet_first() -> None:
-    found = [
-        Finding("L1", "x", "≤ 1", "0", True),
-        Finding("L3", "y", "–", "5", None),
-        Finding("W2", "z", "0", "3", False),
-    ]
-    page = report(found, kind="quick", commit="abc", machine=MACHINE, seconds=1)
-    assert "1 of 2 criteria unmet" in page
-    assert page.index("| W2 | z | 0 | 3 | **no** |") < page.index("| L1 | x | ≤ 1 | 0 | yes |")
 
 
 async def test_a_closed_loop_counts_the_answers_of_all_its_clients() -> None:

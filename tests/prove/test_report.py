@@ -1,0 +1,84 @@
+"""The report tells what is unmet first, section by section; a run takes the sections it is asked for, and a broken one is unmet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from prove.finding import QUICK, WHOLE, Finding, Scale, Section
+from prove.report import report
+from prove.run import SECTIONS, chosen, commit, proved
+
+MACHINE: dict[str, object] = dict.fromkeys(("date", "cores", "processor", "system", "python"), "x")
+
+
+def page(*findings: Finding) -> str:
+    sections = [Section("L: load", findings, 3.0, 0.5), Section("W: writes", [], 4.0, 2.5)]
+    return report(sections, command="python -m tests.prove L", commit="abc", machine=MACHINE)
+
+
+def test_what_is_unmet_comes_before_everything_else_and_first_in_its_own_table() -> None:
+    met = Finding("L1", "x", "≤ 1", "0", met=True)
+    unmet = Finding("L2", "z", "0", "3", met=False)
+    lines = page(met, Finding("L3", "y", "–", "5", met=None), unmet).splitlines()
+    assert "1 of 2 criteria unmet; 1 figures without one, or not run." in lines
+    rows = [number for number, line in enumerate(lines) if line == "| L2 | z | 0 | 3 | **no** |"]
+    assert rows[0] < lines.index("## L: load") < rows[1] < lines.index("| L1 | x | ≤ 1 | 0 | yes |")
+
+
+def test_the_head_tells_how_long_on_which_commit_and_what_repeats_it() -> None:
+    told = page()
+    assert "`python -m tests.prove L`, 7 s on x, commit abc." in told
+    assert "## W: writes\n\n4 s, load average 2.50 at its start." in told
+    assert "## Unmet" not in told
+
+
+def test_a_cell_cannot_break_its_table() -> None:
+    assert "| L1 | a \\| b | c | d e | yes |" in page(Finding("L1", "a | b", "c", "d\ne ", met=True))
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"), [((), ["F", "F-x", "W"]), (("f",), ["F", "F-x"]), (("F-X", "w"), ["F-x", "W"])]
+)
+def test_sections_are_chosen_by_the_beginnings_of_their_names(asked: Sequence[str], expected: list[str]) -> None:
+    assert list(chosen(asked, {"F": fine, "F-x": fine, "W": fine})) == expected
+
+
+def test_a_name_of_no_section_is_an_error_that_tells_the_names() -> None:
+    with pytest.raises(ValueError, match=f"no section 'x'; there are {', '.join(SECTIONS)}"):
+        chosen(["x"])
+
+
+async def fine(_: Scale) -> list[Finding]:
+    return [Finding("A", "a", "a", "a", met=True)]
+
+
+async def breaks(_: Scale) -> list[Finding]:
+    raise OSError("no room")
+
+
+async def is_cancelled(_: Scale) -> list[Finding]:
+    raise asyncio.CancelledError
+
+
+async def test_a_section_that_breaks_is_unmet_and_the_others_go_on() -> None:
+    first, second = await proved(QUICK, {"broken": breaks, "fine": fine})
+    assert [(one.met, one.measured) for one in first.findings] == [(False, "OSError('no room')")]
+    assert [one.met for one in second.findings] == [True]
+    assert second.title == (__doc__ or "").splitlines()[0]
+
+
+async def test_a_cancelled_run_ends() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await proved(QUICK, {"cancelled": is_cancelled, "fine": fine})
+
+
+def test_the_whole_run_does_at_least_what_the_quick_one_does() -> None:
+    for name in Scale.__slots__:
+        assert getattr(QUICK, name) <= getattr(WHOLE, name)
+
+
+def test_the_commit_is_named() -> None:
+    assert len(commit().split(" ")[0].rsplit("-g", 1)[-1]) >= 7
