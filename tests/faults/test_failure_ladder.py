@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import re
 
@@ -11,98 +10,8 @@ import pytest
 
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.running import Running, running
-from support.scripted_qdrant import JSON, Misbehaviour, answering, honest, is_widened, request, scripted, search
-
-STRICT = (
-    b'{"status":{"error":"Bad request: Limit exceeded 24 > 10 for \\"limit\\". Help: Reduce the \\"limit\\" parameter to '
-    b'or below 10."},"time":0.0}'
-)
-
-
-async def resets(talk: Talk, _: Received) -> bool:
-    talk.reset()
-    return False
-
-
-async def hangs_up(talk: Talk, _: Received) -> bool:
-    talk.close()
-    return False
-
-
-async def is_cut_mid_body(talk: Talk, received: Received) -> bool:
-    answer = honest(received)
-    await talk.send(answer[: len(answer) // 2])
-    talk.close()
-    return False
-
-
-async def loses_its_last_chunk(talk: Talk, received: Received) -> bool:
-    await talk.send(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"res\r\n')
-    talk.close()
-    return False
-
-
-async def stays_silent(talk: Talk, _: Received) -> bool:
-    await asyncio.sleep(30)
-    return False
-
-
-async def trickles(talk: Talk, received: Received) -> bool:
-    await talk.send(honest(received), slice_bytes=1, pause_seconds=0.05)
-    return True
-
-
-def ok(body: bytes, **headers: bytes) -> bytes:
-    return reply(body, headers=[JSON, *((key.replace("_", "-").encode(), value) for key, value in headers.items())])
-
-
-def points(vectors: list[object]) -> bytes:
-    rows = [{"id": rank, "version": 1, "score": 0.9, "vector": vector} for rank, vector in enumerate(vectors)]
-    return ok(json.dumps({"result": {"points": rows}, "status": "ok", "time": 0.1}).encode())
-
-
-DEEP = b"[" * 100_000
-FAULTS: dict[str, tuple[Misbehaviour, str]] = {
-    "reset": (resets, "overfetch_reset"),
-    "hang-up": (hangs_up, "overfetch_reset"),
-    "cut-mid-body": (is_cut_mid_body, "overfetch_reset"),
-    "last-chunk-missing": (loses_its_last_chunk, "overfetch_reset"),
-    "silence": (stays_silent, "overfetch_timeout"),
-    "trickle": (trickles, "overfetch_timeout"),
-    "not-http": (answering(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), "overfetch_reset"),
-    "two-lengths": (
-        answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}"),
-        "overfetch_reset",
-    ),
-    "400": (answering(reply(b'{"status":{"error":"no"},"time":0}', status=b"400 Bad Request")), "overfetch_status"),
-    "strict-mode": (answering(reply(STRICT, status=b"400 Bad Request", headers=[JSON])), "overfetch_status"),
-    "403": (answering(reply(b"forbidden", status=b"403 Forbidden")), "overfetch_status"),
-    "404": (answering(reply(b"{}", status=b"404 Not Found")), "overfetch_status"),
-    "500": (answering(reply(b"oops", status=b"500 Internal Server Error")), "overfetch_status"),
-    "503": (answering(reply(b"", status=b"503 Service Unavailable")), "overfetch_status"),
-    "redirect": (
-        answering(reply(b"", status=b"302 Found", headers=[(b"location", b"http://127.0.0.1:1/")])),
-        "overfetch_status",
-    ),
-    "unknown-vector": (
-        answering(
-            reply(b'{"status":{"error":"Not existing vector name error: x"},"time":0}', status=b"400 Bad Request")
-        ),
-        "not_found_vector",
-    ),
-    "empty": (answering(ok(b"")), "malformed"),
-    "html": (answering(ok(b"<html>it works</html>")), "malformed"),
-    "garbage": (answering(ok(bytes(range(256)))), "malformed"),
-    "truncated-json": (answering(ok(b'{"result":{"points":[{"id":1,"vers')), "malformed"),
-    "other-shape": (answering(ok(b'{"result":{"hits":[]},"status":"ok","time":0}')), "malformed"),
-    "not-a-number": (
-        answering(ok(b'{"result":{"points":[{"id":0,"score":NaN}]},"status":"ok","time":0}')),
-        "malformed",
-    ),
-    "too-deep": (answering(ok(b'{"result":{"points":[{"id":0,"score":1,"payload":' + DEEP)), "malformed"),
-    "gzip-unasked": (answering(ok(gzip.compress(b"{}"), content_encoding=b"gzip")), "malformed"),
-    "too-large": (answering(ok(b" " * 2_000_000)), "too_large"),
-}
+from support.scripted_qdrant import JSON, answering, honest, is_widened, request, scripted, search
+from support.widened_faults import ERRORS, FAULTS, STAGES, STRICT, points, resets, stays_silent
 
 
 async def direct(upstream: FaultyUpstream, body: bytes) -> bytes:
@@ -253,17 +162,8 @@ async def test_a_client_that_goes_away_cancels_the_search_upstream() -> None:
 
 
 async def test_an_exception_of_our_own_at_any_stage_is_the_plain_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    stages = {
-        "vecsieve.adapters.qdrant_rest.QdrantRest.parse_request": True,
-        "vecsieve.adapters.qdrant_rest.QdrantRest.widen": True,
-        "vecsieve.adapters.qdrant_rest.QdrantRest.parse_reply": True,
-        "vecsieve.proxy.search.select": False,
-        "vecsieve.adapters.qdrant_rest.QdrantRest.trim": True,
-        "vecsieve.proxy.exchange.figures": False,
-        "vecsieve.proxy.http.exchange.header_value": False,
-    }
-    for place, replays in stages.items():
-        for error in (ValueError, RecursionError, MemoryError, KeyError):
+    for place, replays in STAGES.items():
+        for error in ERRORS:
             async with FaultyUpstream(scripted(answer_honestly)) as upstream, running(upstream.url) as proxy:
                 expected = await direct(upstream, search())
                 with monkeypatch.context() as patched:

@@ -10,50 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from support.faultup import FaultyUpstream, RawClient, Script, Talk, answering, raw_exchange, reply
+from support.broken_answers import CHUNKED, CUT_BODIES, NO_HEAD, after_request
+from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
 from support.relay_server import bare_relay
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.upstream import Upstream
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def after_request(answer: bytes, *, reset: bool = False) -> Script:
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        if answer:
-            await talk.send(answer)
-        if reset:
-            await asyncio.sleep(0.05)  # so that what was sent is read before the reset destroys it
-            talk.reset()
-
-    return script
-
-
-@pytest.mark.parametrize(
-    ("script", "kind"),
-    [
-        (after_request(b""), "reset"),
-        (after_request(b"", reset=True), "reset"),
-        (after_request(b"HTTP/1.1 200 OK\r\nContent-Le"), "reset"),
-        (after_request(b"HTTP/1.1 200 OK\r\nContent-Le", reset=True), "reset"),
-        (after_request(b"\x00\x01garbage\r\n\r\n"), "protocol"),
-        (after_request(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "protocol"),
-        (
-            after_request(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-            "protocol",
-        ),
-        (after_request(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000 + b"\r\nContent-Length: 0\r\n\r\n"), "protocol"),
-        (after_request(b"HTTP/1.1 200 OK\r\nX: latin \xe9\r\nContent-Length: 0\r\n\r\n"), "protocol"),
-        (after_request(b"HTTP/1.1 200 OK\r\nX: bell \x07\r\nContent-Length: 0\r\n\r\n"), "protocol"),
-        (after_request(b"HTTP/1.1 200 caf\xe9\r\nContent-Length: 0\r\n\r\n"), "protocol"),
-        (after_request(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), "protocol"),
-    ],
-)
-async def test_no_usable_head_is_a_502_that_says_whose_it_is(script: Script, kind: str) -> None:
-    async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
+@pytest.mark.parametrize("name", NO_HEAD)
+async def test_no_usable_head_is_a_502_that_says_whose_it_is(name: str) -> None:
+    sent, reset, kind = NO_HEAD[name]
+    async with FaultyUpstream(after_request(sent, reset=reset)) as upstream, bare_relay(upstream.url) as relay:
         client = await RawClient.connect(relay.port)
         await client.send(GET)
         answer = await client.reply()
@@ -64,16 +34,7 @@ async def test_no_usable_head_is_a_502_that_says_whose_it_is(script: Script, kin
         assert relay.heard.answered == ["upstream_broke"]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        reply(b"short", length=100),
-        CHUNKED + b"5\r\nhello\r\n",
-        CHUNKED + b"ff\r\nhello",
-        CHUNKED,
-        reply(b"", length=3),
-    ],
-)
+@pytest.mark.parametrize("answer", CUT_BODIES.values(), ids=CUT_BODIES)
 @pytest.mark.parametrize("reset", [False, True])
 async def test_a_cut_body_is_a_broken_connection_never_a_complete_answer(answer: bytes, reset: bool) -> None:
     async with FaultyUpstream(after_request(answer, reset=reset)) as upstream, bare_relay(upstream.url) as relay:
