@@ -6,8 +6,10 @@ json_spans        where members and elements stand in a JSON text, exactly
 json_vectors      dense vectors set aside before the structure is read, with proof
 json_floats       arrays of numbers to numpy
 json_sparse       sparse vectors to numpy
+json_members      a request's members, one by one
 json_kept         some of an array's elements, cut from their text
 proto_wire        where fields stand in a protobuf message
+proto_request     a request's fields by number
 proto_alone       a message of one field
 proto_maps        the entries of a map
 proto_values      its JSON-like values as JSON
@@ -27,7 +29,6 @@ qdrant_dialect    Qdrant's errors
 qdrant_grpc       Qdrant over gRPC: the adapter, composed of
   qdrant_grpc_methods    which methods are ranked searches
   qdrant_grpc_request    what a search asks for, and its bytes asking for more
-  qdrant_grpc_message    a request's fields by number
   qdrant_grpc_query      what it ranks by, and the vector it names
   qdrant_grpc_selectors  which vectors and payload it wants
   qdrant_grpc_reply      the lists of a reply, and the pools in them
@@ -44,7 +45,6 @@ pinecone_rest     Pinecone over REST: the adapter, composed of
   pinecone_query      what a query asks for
   pinecone_records    what a records search asks for
   pinecone_documents  what a documents search asks for
-  pinecone_members    a request's members, one by one
   pinecone_fields     the fields it wants
   pinecone_sizes      how many candidates a reply can hold
   pinecone_request    the parsed search, and its bytes asking for more

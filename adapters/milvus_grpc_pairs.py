@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.proto_request import Shape, message, read, text_of
 from vecsieve.adapters.proto_wire import Field, length_field
-from vecsieve.adapters.qdrant_grpc_message import Shape, message, read, text_of
 
 _KEY, _VALUE = 1, 2
 _PAIR = Shape(frozenset({_KEY, _VALUE}))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.milvus_schema import COMPARABLE
 from vecsieve.adapters.milvus_vectors import as_query
-from vecsieve.adapters.qdrant_grpc_message import Shape, messages, number_of, read
+from vecsieve.adapters.proto_request import Shape, messages, number_of, read
 
 _PLACEHOLDERS = 1
 _GROUP = Shape(frozenset(), frozenset({_PLACEHOLDERS}))

@@ -30,8 +30,8 @@ from vecsieve.adapters.milvus_params import (
     read_inner,
 )
 from vecsieve.adapters.milvus_schema import schema_of
+from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.proto_wire import Field, Span, length_field
-from vecsieve.adapters.qdrant_grpc_message import Found, Shape, message, messages, number_of, read, text_of
 
 # SearchRequest. What is not here changes what a search is: ids, scoring functions, highlights, aggregations.
 _QUERIES, _OUTPUT, _PARAMS, _NQ, _BY_KEYS = 6, 8, 9, 12, 16

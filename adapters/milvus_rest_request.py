@@ -18,12 +18,7 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
 from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.json_kept import Edit
-from vecsieve.adapters.json_spans import Members, Span, members, splice, whole
-from vecsieve.adapters.milvus_fields import Chosen, choose
-from vecsieve.adapters.milvus_params import LARGEST_WINDOW, bound, check_page, most, read_inner
-from vecsieve.adapters.milvus_rest_paths import VERSION_1, VERSION_2
-from vecsieve.adapters.milvus_schema import schema_of
-from vecsieve.adapters.pinecone_members import (
+from vecsieve.adapters.json_members import (
     integer,
     items_of,
     present,
@@ -34,6 +29,11 @@ from vecsieve.adapters.pinecone_members import (
     usable,
     vector_of,
 )
+from vecsieve.adapters.json_spans import Members, Span, members, splice, whole
+from vecsieve.adapters.milvus_fields import Chosen, choose
+from vecsieve.adapters.milvus_params import LARGEST_WINDOW, bound, check_page, most, read_inner
+from vecsieve.adapters.milvus_rest_paths import VERSION_1, VERSION_2
+from vecsieve.adapters.milvus_schema import schema_of
 
 
 class _Version(NamedTuple):

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters import pinecone_fields, pinecone_sizes
 from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
-from vecsieve.adapters.json_spans import Span
-from vecsieve.adapters.pinecone_members import (
+from vecsieve.adapters.json_members import (
     integer,
     items_of,
     present,
@@ -23,6 +22,7 @@ from vecsieve.adapters.pinecone_members import (
     usable,
     vector_of,
 )
+from vecsieve.adapters.json_spans import Span
 from vecsieve.adapters.pinecone_request import Document, Layout
 
 LAYOUT = Layout(path=("matches",), id="_id", score="_score", payload=None)

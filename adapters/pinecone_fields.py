@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.json_kept import Edit
+from vecsieve.adapters.json_members import texts_of
 from vecsieve.adapters.json_spans import Span
-from vecsieve.adapters.pinecone_members import texts_of
 
 EVERY = "*"
 OWN = frozenset({"_id", "_score"})  # always there, and no fields

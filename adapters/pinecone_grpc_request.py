@@ -13,7 +13,7 @@ import orjson
 
 from vecsieve.adapters import pinecone_sizes
 from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
-from vecsieve.adapters.pinecone_members import usable
+from vecsieve.adapters.json_members import usable
 from vecsieve.adapters.pinecone_query import only_one_ranking
 from vecsieve.adapters.proto_floats import packed_floats, row
 from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, fields, number_field, only, text, unsigned

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from vecsieve.adapters import pinecone_sizes
 from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
 from vecsieve.adapters.json_kept import Edit
-from vecsieve.adapters.json_spans import Members, Span
-from vecsieve.adapters.pinecone_members import (
+from vecsieve.adapters.json_members import (
     integer,
     present,
     read_object,
@@ -23,6 +22,7 @@ from vecsieve.adapters.pinecone_members import (
     usable,
     vector_of,
 )
+from vecsieve.adapters.json_spans import Members, Span
 from vecsieve.adapters.pinecone_request import Document, Layout
 
 LAYOUT = Layout(path=("matches",), id="id", score="score", payload="metadata")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from vecsieve.adapters import pinecone_fields, pinecone_sizes
 from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
+from vecsieve.adapters.json_members import integer, present, read_object, required, text_of
 from vecsieve.adapters.json_spans import Span
-from vecsieve.adapters.pinecone_members import integer, present, read_object, required, text_of
 from vecsieve.adapters.pinecone_request import Document, Layout
 
 LAYOUT = Layout(path=("result", "hits"), id="_id", score="_score", payload="fields")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.proto_request import Found, Shape, message, messages, read, text_of
 from vecsieve.adapters.proto_wire import Field, Span
-from vecsieve.adapters.qdrant_grpc_message import Found, Shape, message, messages, read, text_of
 from vecsieve.adapters.qdrant_ranking import MAX_PREFETCH_DEPTH, Kind, Ranking, decided
 
 # Query.variant. 9 is the nearest with MMR; 12, a text query, names a payload field where others name a vector.

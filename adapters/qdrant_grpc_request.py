@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
 from vecsieve.adapters.proto_floats import packed_floats, row
+from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read
 from vecsieve.adapters.proto_wire import Field, Span, fields, length_field, number_field
-from vecsieve.adapters.qdrant_grpc_message import Found, Shape, message, messages, number_of, read
 from vecsieve.adapters.qdrant_grpc_query import of_discover, of_query, of_recommend, of_search
 from vecsieve.adapters.qdrant_grpc_selectors import Payload, plan_payload, read_vectors, widen_payload, widen_vectors
 from vecsieve.adapters.qdrant_ranking import Ranking, compared

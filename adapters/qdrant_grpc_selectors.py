@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.proto_wire import Field, length_field, number_field
-from vecsieve.adapters.qdrant_grpc_message import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.qdrant_payload_keys import askable, check_shown, forced, missing
 
 _ENABLE, _INCLUDE, _EXCLUDE = 1, 2, 3

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import Reason, Unsupported
-from vecsieve.adapters.pinecone_members import usable
+from vecsieve.adapters.json_members import usable
 from vecsieve.adapters.proto_floats import packed_floats, row
+from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.proto_wire import Field
-from vecsieve.adapters.qdrant_grpc_message import Found, Shape, message, messages, number_of, read, text_of
 
 HYBRID, KEYWORDS, NEAR_VECTOR, NEAR_OBJECT, NEAR_TEXT = 41, 42, 43, 44, 45
 _MEDIA = range(46, 52)  # an image, audio, video, depth, thermal, imu

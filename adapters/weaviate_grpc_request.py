@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read
 from vecsieve.adapters.proto_wire import number_field
-from vecsieve.adapters.qdrant_grpc_message import Found, Shape, message, messages, number_of, read
 from vecsieve.adapters.weaviate_grpc_default import default_limit
 from vecsieve.adapters.weaviate_grpc_query import HYBRID, WAYS, Ranking, ranking_of
 from vecsieve.adapters.weaviate_grpc_shown import Shown, plan_shown, widen_shown

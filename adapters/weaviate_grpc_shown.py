@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Needs, Reason, Unsupported
+from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.proto_wire import Field, length_field, number_field
-from vecsieve.adapters.qdrant_grpc_message import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.weaviate_grpc_query import Ranking
 
 # MetadataRequest.

@@ -7,7 +7,7 @@ from qdrant_client import grpc
 
 from support.qdrant_grpc_model import field
 from vecsieve.adapters.contract import Reason, Unsupported
-from vecsieve.adapters.qdrant_grpc_message import read
+from vecsieve.adapters.proto_request import read
 from vecsieve.adapters.qdrant_grpc_request import LAYOUTS
 from vecsieve.adapters.qdrant_ranking import MAX_PREFETCH_DEPTH, Kind, Ranking
 

@@ -15,8 +15,8 @@ from vecsieve.adapters import qdrant_grpc_points as points
 from vecsieve.adapters import qdrant_grpc_query as query
 from vecsieve.adapters import qdrant_grpc_selectors as selectors
 from vecsieve.adapters import qdrant_grpc_vectors as vectors
+from vecsieve.adapters.proto_request import Shape
 from vecsieve.adapters.proto_wire import VARINT
-from vecsieve.adapters.qdrant_grpc_message import Shape
 from vecsieve.adapters.qdrant_grpc_request import BATCH, LAYOUTS
 
 MESSAGES = {

@@ -8,7 +8,7 @@ import pytest
 from support.weaviate_messages import message_type, packed, single
 from support.weaviate_talks import search
 from vecsieve.adapters.contract import Reason, Unsupported
-from vecsieve.adapters.qdrant_grpc_message import Found, read
+from vecsieve.adapters.proto_request import Found, read
 from vecsieve.adapters.weaviate_grpc_query import FOR_TARGET, TARGETS, VECTORS, WAYS, Ranking, ranking_of
 from vecsieve.adapters.weaviate_grpc_request import REQUEST
 from vecsieve.adapters.weaviate_grpc_shown import METADATA, PROPERTIES

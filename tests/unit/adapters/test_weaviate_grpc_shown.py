@@ -7,7 +7,7 @@ import pytest
 from support.weaviate_messages import message_type
 from support.weaviate_talks import search
 from vecsieve.adapters.contract import Needs, Reason, Unsupported
-from vecsieve.adapters.qdrant_grpc_message import message, read
+from vecsieve.adapters.proto_request import message, read
 from vecsieve.adapters.weaviate_grpc_query import HYBRID, NEAR_VECTOR, Ranking
 from vecsieve.adapters.weaviate_grpc_request import REQUEST
 from vecsieve.adapters.weaviate_grpc_shown import Shown, plan_shown, spelled, widen_shown

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.proto_wire import length_field, number_field
-from vecsieve.adapters.qdrant_grpc_message import Found, Shape, message, messages, number_of, read, text_of
 
 SHAPE = Shape(frozenset({1, 2}), frozenset({3}))
 CHOICE = Shape(frozenset({1, 2}), is_choice=True)

@@ -1,7 +1,7 @@
-"""The members of a Pinecone request, read with certainty or not at all. Everything here raises Unsupported, nothing else.
+"""The members of a request, read with certainty or not at all. Everything here raises Unsupported, nothing else.
 
-Rule of this file: null is absent, as the service's JSON mapping of protobuf has it; numbers and switches in quotes,
-which that mapping takes as well, are left to the service.
+Rule of this file: null is absent, as the JSON mapping of protobuf has it (Pinecone, Milvus); numbers and switches in
+quotes, which that mapping takes as well, are left to the service.
 """
 
 from __future__ import annotations

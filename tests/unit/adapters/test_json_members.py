@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from vecsieve.adapters.contract import Reason, Unsupported
-from vecsieve.adapters.json_spans import Members, Span, whole
-from vecsieve.adapters.pinecone_members import (
+from vecsieve.adapters.json_members import (
     integer,
     present,
     read_object,
@@ -21,6 +20,7 @@ from vecsieve.adapters.pinecone_members import (
     usable,
     vector_of,
 )
+from vecsieve.adapters.json_spans import Members, Span, whole
 
 
 def refusal(call: Callable[[], Any]) -> Reason:

@@ -1,4 +1,4 @@
-"""The fields of a Qdrant request message, by number, where each of them is known and none stands twice that must not.
+"""The fields of a request message, by number, where each of them is known and none stands twice that must not.
 
 A field that is set twice is merged by rules that readers need not share, and a newer server may know a field that this
 adapter does not (MMR came that way): both leave the search alone.
