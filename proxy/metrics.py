@@ -6,12 +6,11 @@ Every recording method takes members of closed sets, never text from a request. 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
+from vecsieve.proxy.instruments import instrument
 from vecsieve.proxy.labels import (
     AttemptKind,
     BreakerState,
@@ -25,17 +24,7 @@ from vecsieve.proxy.labels import (
     Outcome,
     UpstreamError,
 )
-from vecsieve.proxy.metrics_catalogue import (
-    BACKEND,
-    CATALOGUE,
-    PREFIX,
-    CounterSpec,
-    GaugeSpec,
-    HistogramSpec,
-    Label,
-    Spec,
-    values_of,
-)
+from vecsieve.proxy.metrics_catalogue import BACKEND, CATALOGUE
 from vecsieve.proxy.report import Figures, Report
 
 
@@ -87,6 +76,8 @@ class Metrics:
     requests_in_flight_limit: Gauge
     searches_in_flight: Gauge
     searches_in_flight_limit: Gauge
+    selection_bytes_in_flight: Gauge
+    selection_bytes_in_flight_limit: Gauge
     connections: Gauge
     requests_shed_total: Counter
     connections_rejected_total: Counter
@@ -106,7 +97,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # - the library is half typed
         object.__setattr__(self, "backend", backend if backend in BACKEND.values else "other")
         for spec in CATALOGUE:
-            object.__setattr__(self, spec.name, _instrument(spec, registry, self.backend))
+            object.__setattr__(self, spec.name, instrument(spec, registry, self.backend))
         self.breaker_is(BreakerState.CLOSED)
 
     def request_done(
@@ -210,6 +201,10 @@ class Metrics:
         self.config_last_reload_successful.set(1)
         self.config_last_reload_timestamp_seconds.set(at)
 
+    def selection_bytes_held(self, change: int) -> None:
+        """So many more bytes of requests and replies are held for selection; fewer, when negative."""
+        self.selection_bytes_in_flight.inc(change)
+
     def config_refused(self) -> None:
         """Say that the last reload was refused and the old settings stay."""
         self.config_last_reload_successful.set(0)
@@ -218,31 +213,3 @@ class Metrics:
 def _exemplar(trace_id: str | None) -> dict[str, str] | None:
     """What leads from a histogram's bucket to one trace in it. Files shared between workers have no room for it."""
     return None if trace_id is None else {"trace_id": trace_id}
-
-
-def _instrument(spec: Spec, registry: CollectorRegistry, backend: str) -> Counter | Gauge | Histogram:
-    made = _unbound(spec, registry)
-    if [label.name for label in spec.labels] == [BACKEND.name]:
-        return made.labels(backend)
-    if not isinstance(spec, HistogramSpec):
-        for values in _combinations(spec.labels, backend):
-            made.labels(*values)
-    return made
-
-
-def _unbound(spec: Spec, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
-    name = PREFIX + spec.name
-    labels = [label.name for label in spec.labels]
-    match spec:
-        case CounterSpec():
-            return Counter(name, spec.help, labels, registry=registry)
-        case GaugeSpec():
-            return Gauge(name, spec.help, labels, registry=registry, multiprocess_mode=spec.mode)
-        case HistogramSpec():
-            return Histogram(name, spec.help, labels, registry=registry, buckets=spec.buckets)
-
-
-def _combinations(labels: tuple[Label, ...], backend: str) -> Iterator[tuple[str, ...]]:
-    if not labels:
-        return iter(())  # it has one series already
-    return product(*(values_of(label, backend) for label in labels))

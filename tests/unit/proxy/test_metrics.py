@@ -31,6 +31,7 @@ from vecsieve.proxy.labels import (
     Recall,
     Stage,
     UpstreamError,
+    operations_of,
 )
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.metrics_catalogue import BACKEND, CATALOGUE, CounterSpec, GaugeSpec, HistogramSpec, values_of
@@ -147,6 +148,13 @@ def test_every_reason_is_there_at_zero_before_anything_happened(metrics: Metrics
     for stage in Outcome:
         labels = {"backend": "qdrant", "operation": "query", "outcome": stage}
         assert found.value("vecsieve_requests_total", labels) == 0
+
+
+@pytest.mark.parametrize("backend", BACKEND.values)
+def test_only_operations_that_rank_have_an_added_latency(backend: str) -> None:
+    (spec,) = [spec for spec in CATALOGUE if spec.name == "added_latency_seconds"]
+    (label,) = spec.labels
+    assert {*values_of(label, backend), "other"} == set(operations_of(backend))
 
 
 def test_a_backend_outside_the_closed_set_is_other() -> None:
@@ -283,6 +291,17 @@ def test_the_breaker_is_in_exactly_one_state(
 def test_the_breaker_starts_closed(metrics: Metrics, registry: CollectorRegistry) -> None:
     assert metrics.backend == "qdrant"
     assert scrape(registry).value("vecsieve_breaker_state", {"state": "closed"}) == 1
+
+
+def test_the_bytes_held_for_selection_go_up_and_down_beside_their_limit(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.selection_bytes_in_flight_limit.set(1_000)
+    metrics.selection_bytes_held(700)
+    metrics.selection_bytes_held(-200)
+    found = scrape(registry)
+    assert found.value("vecsieve_selection_bytes_in_flight") == 500
+    assert found.value("vecsieve_selection_bytes_in_flight_limit") == 1_000
 
 
 def test_only_the_settings_in_force_are_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
