@@ -1,4 +1,4 @@
-"""The proxy's own command in front of a database that can be killed, seen through its admin listener."""
+"""The proxy's own command, alone or in front of a database that can be killed, seen through its admin listener."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import os
 import re
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bench.processes import environment as importable
+
 from prove.database import Database
 from support.stack import Command, exchange
 
 POLL_SECONDS = 0.05
+ANYWHERE = "127.0.0.1:0"
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """A running proxy and its database."""
+class Administered:
+    """What the admin listener tells. ``admin``: its URL."""
 
-    database: Database
+    __slots__ = ()
     command: Command
     port: int
     admin: str
@@ -64,28 +67,79 @@ class Stack:
             float(value) for value in re.findall(rf"^vecsieve_{name}(?:\{{[^}}]*\}})? (\S+)$", page, re.MULTILINE)
         )
 
+    async def failed_open(self) -> Counter[str]:
+        """How often each reason was counted."""
+        _, page = await self.get("/metrics")
+        said = re.findall(r'^vecsieve_fail_open_total\{[^}]*reason="(\w+)"[^}]*\} (\S+)$', page, re.MULTILINE)
+        return +Counter({reason: int(float(value)) for reason, value in said})
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy(Administered):
+    """A running proxy."""
+
+    command: Command
+    port: int
+    admin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stack(Administered):
+    """A running proxy and its database."""
+
+    database: Database
+    command: Command
+    port: int
+    admin: str
+
+
+@asynccontextmanager
+async def proxy(
+    upstream: str,
+    *,
+    workers: int = 1,
+    mode: str = "on",
+    environment: Mapping[str, str] | None = None,
+    listen: str = ANYWHERE,
+    admin: str = ANYWHERE,
+    module: str = "vecsieve.proxy",
+) -> AsyncIterator[Proxy]:
+    """Run a proxy in front of what serves there until the block ends."""
+    where = ("--upstream", upstream, "--listen", listen, "--admin", admin)
+    arguments = ("serve", *where, "--mode", mode, "--workers", str(workers))
+    command = Command(arguments, {**importable(), **(environment or {})}, module=module)
+    try:
+        urls = await asyncio.to_thread(command.addresses, 2)
+        made = Proxy(command, urlsplit(urls["serve"]).port or 0, urls["admin"])
+        if workers > 1:
+            await made.pids()
+        yield made
+    finally:
+        await asyncio.to_thread(command.close)
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[Database]:
+    """Run a database until the block ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database(Path(folder) / "journal")
+        database.start()
+        try:
+            await database.listening()
+            yield database
+        finally:
+            database.kill()
+
 
 @asynccontextmanager
 async def stack(
     *, workers: int, mode: str = "on", environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[Stack]:
     """Run both until the block ends."""
-    with tempfile.TemporaryDirectory() as folder:
-        database = Database(Path(folder) / "journal")
-        database.start()
+    async with served() as database:
         url = f"http://127.0.0.1:{database.port}"
-        where = ("--upstream", url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-        command = Command(("serve", *where, "--mode", mode, "--workers", str(workers)), environment)
-        try:
-            await database.listening()
-            urls = await asyncio.to_thread(command.addresses, 2)
-            made = Stack(database, command, urlsplit(urls["serve"]).port or 0, urls["admin"])
-            if workers > 1:
-                await made.pids()
-            yield made
-        finally:
-            await asyncio.to_thread(command.close)
-            database.kill()
+        async with proxy(url, workers=workers, mode=mode, environment=environment) as before:
+            yield Stack(database, before.command, before.port, before.admin)
 
 
 def signalled(pid: int, number: signal.Signals) -> None:

@@ -53,13 +53,18 @@ def exchange(
 
 
 class Command:
-    """A `vecsieve` command in its own process. Its output goes to a file, so that no full pipe ever blocks it."""
+    """A `vecsieve` command in its own process. Its output goes to a file, so that no full pipe ever blocks it.
 
-    def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str] | None) -> None:
+    ``module``: what runs it, the command line's own or something around it.
+    """
+
+    def __init__(
+        self, arguments: tuple[str, ...], environment: Mapping[str, str] | None, *, module: str = "vecsieve.proxy"
+    ) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process, closed with it
         self._last = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "vecsieve.proxy", *arguments],
+            [sys.executable, "-m", module, *arguments],
             stdout=self._file,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
