@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prove.database import Database, write
-from prove.faults import FAULTS, Seen, fault, is_same, once_a_connection, seen
+from prove.faults import FAULTS, REPORT, Seen, fault, is_same, once_a_connection, seen
 from prove.histogram import Histogram
 from prove.openload import FAILED, Pool, Tally, capacity, open_load
 from prove.toxics import Toxic, ToxicRelay
@@ -69,12 +70,25 @@ async def test_a_widened_answer_that_is_cut_is_replaced_by_the_original(mode: st
 
 
 def test_a_difference_from_the_direct_answer_is_told() -> None:
-    whole = Seen("whole", b"a")
-    assert is_same(whole, Seen("whole", b"b"), b"b")
-    assert not is_same(whole, Seen("whole", b"half"), b"b")
-    assert not is_same(whole, Seen("ours", b"502"), b"b")
-    assert not is_same(Seen("broken"), Seen("whole", b"half"), b"b")
-    assert not is_same(Seen("broken"), Seen("silence"), b"b")
+    line, kind = b"HTTP/1.1 200 OK", ((b"A", b"1"), (b"B", b"2"))
+    whole, better = Seen("whole", b"a", line, kind), Seen("whole", b"b", line, (*kind, (REPORT, b"pool=8")))
+    assert is_same(whole, whole, better)
+    assert is_same(whole, replace(better, headers=(*kind, (REPORT, b"pool=9"))), better)
+    assert not is_same(whole, replace(whole, body=b"half"), better)
+    assert not is_same(whole, replace(whole, line=b"HTTP/1.1 200 Fine"), better)
+    assert not is_same(whole, replace(whole, headers=kind[::-1]), better)
+    assert not is_same(whole, replace(whole, headers=(*kind, (REPORT, b"pool=8"))), better)
+    assert not is_same(whole, replace(better, headers=kind[:1]), better)
+    assert not is_same(whole, Seen("ours", b"502"), better)
+    assert not is_same(Seen("broken"), Seen("whole", b"half"), better)
+    assert not is_same(Seen("broken"), Seen("silence"), better)
+
+
+async def test_what_belongs_to_one_hop_is_not_compared() -> None:
+    sent = reply(b"x", headers=[(b"Keep-Alive", b"timeout=5"), (b"Set-Cookie", b"a"), (b"set-cookie", b"b")])
+    async with FaultyUpstream(answering(sent)) as upstream:
+        one = await seen(upstream.port)
+    assert one.headers == ((b"Set-Cookie", b"a"), (b"set-cookie", b"b"), (b"Content-Length", b"1"))
 
 
 async def test_the_schedule_does_not_wait_for_answers_and_nothing_is_sent_twice() -> None:
