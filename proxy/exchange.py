@@ -151,6 +151,8 @@ def report_of(
         total_seconds=attempt.watch.elapsed(),
         upstream_seconds=attempt.watch.seconds(Stage.UPSTREAM),
         fail_open=reason,
+        searches=len(attempt.call.searches),
+        top_k=sum(search.top_k for search in attempt.call.searches),
         figures=rows,
         grown=attempt.rounds > 1,
         overfetch_bytes=attempt.fetched_bytes + (0 if lookups is None else lookups.fetched_bytes),

@@ -1,6 +1,7 @@
 """The access log: one line for a request that ended, of closed sets and numbers only.
 
-No path, query, header, collection or message is in it. Trace ids stay out because they come from a header.
+No path, query, header, collection or message is in it. Trace ids stay out because they come from a header; the id of a
+request is our own, random, and told to nobody else.
 """
 
 from __future__ import annotations
@@ -20,8 +21,13 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One request that ended. ``status`` None: the client got none. ``is_loopback`` None: not known. ``report``: of a classified search."""
+    """One request that ended. ``status`` None: the client got none. ``report``: of a classified search.
 
+    ``is_loopback``, ``is_reused``: whether the client is on this machine, and whether its connection had carried a request
+    before; None where that is not known.
+    """
+
+    request_id: str
     method: str
     operation: OperationName
     backend: str
@@ -32,6 +38,7 @@ class Access:
     request_bytes: int = 0
     response_bytes: int = 0
     is_loopback: bool | None = False
+    is_reused: bool | None = None
     report: Report | None = None
 
     @property
@@ -72,6 +79,7 @@ def _fields(access: Access) -> dict[str, Field]:
     fields: dict[str, Field] = {
         "level": "warning" if access.is_remarkable else "info",
         "msg": "access",
+        "request_id": access.request_id,
         "method": access.method if access.method in METHODS else "_OTHER",
         "operation": access.operation.value,
         "backend": access.backend,
@@ -82,6 +90,7 @@ def _fields(access: Access) -> dict[str, Field]:
         "request_bytes": access.request_bytes,
         "response_bytes": access.response_bytes,
         "peer_is_loopback": access.is_loopback,
+        "connection_is_reused": access.is_reused,
     }
     report = access.report
     if report is not None:
@@ -89,6 +98,8 @@ def _fields(access: Access) -> dict[str, Field]:
             "reason": report.reason,
             "upstream_ms": _ms(report.upstream_seconds),
             "added_ms": _ms(report.added_seconds),
+            "searches": report.searches,
+            "top_k": report.top_k,
             "candidates": report.candidates,
             "collapsed": report.collapsed,
             "returned": report.returned,

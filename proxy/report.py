@@ -60,7 +60,8 @@ class Report:
 
     ``recall``: what became of a call that was fetched without vectors, None for others. ``looked``: of one whose vectors a
     second request was to bring, likewise; ``extra_read_units``: what those requests cost, part of what the answer tells.
-    ``upstream_seconds``: time spent waiting for upstream, all attempts. ``stages``: seconds per stage, those entered.
+    ``searches``: how many the call carries, and ``top_k``: how many results they ask for together; None where nobody has
+    read that. ``upstream_seconds``: time spent waiting for upstream, all attempts. ``stages``: seconds per stage, those entered.
     """
 
     backend: str
@@ -70,6 +71,8 @@ class Report:
     upstream_seconds: float
     bypass: BypassReason | None = None
     fail_open: FailOpen | None = None
+    searches: int | None = None
+    top_k: int | None = None
     figures: tuple[Figures, ...] = ()
     grown: bool = False
     overfetch_bytes: int = 0

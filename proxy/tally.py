@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from vecsieve.proxy.stopwatch import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a request ended, as its transport saw it.
+    """How a request ended, as its transport saw it. ``is_loopback``, ``is_reused``: as in `Access`.
 
     ``status``: HTTP's, or the one HTTP gives a gRPC code; None: the client got none. ``is_relayed``: the answer's bytes have
     gone out and came from upstream as they are.
@@ -44,17 +45,22 @@ class Ended:
     response_bytes: int
     is_relayed: bool
     is_loopback: bool | None
+    is_reused: bool | None = None
 
 
 class Visit:
-    """One request while it lasts: what is learned of it on the way to its end."""
+    """One request while it lasts: what is learned of it on the way to its end.
 
-    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "started", "trace_id")
+    ``request_id``: what the log calls it, here and nowhere else; nothing of the client's is in it.
+    """
+
+    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "request_id", "started", "trace_id")
 
     def __init__(self, tally: Tally, started: float, trace_id: str | None) -> None:
         self._tally = tally
         self.started = started
         self.trace_id = trace_id
+        self.request_id = secrets.token_hex(8)
         self.operation: Operation | None = None
         self.outcome = Outcome.PASSTHROUGH
         self.bypass: BypassReason | None = None
@@ -200,6 +206,7 @@ class Tally:
             self.metrics.search_done(report, trace_id=visit.trace_id)
         self._log(
             Access(
+                request_id=visit.request_id,
                 method=ended.method,
                 operation=operation,
                 backend=self.metrics.backend,
@@ -210,6 +217,7 @@ class Tally:
                 request_bytes=ended.request_bytes,
                 response_bytes=ended.response_bytes,
                 is_loopback=ended.is_loopback,
+                is_reused=ended.is_reused,
                 report=report,
             )
         )

@@ -133,7 +133,8 @@ class Plane(grpc.GenericRpcHandler):
             return await self._admitted(visit, work)
 
         def fell(error: Exception) -> None:
-            LOGGER.error("a call failed", extra={"fields": {"error": type(error).__name__}})
+            fields = {"error": type(error).__name__, "request_id": visit.request_id}
+            LOGGER.error("a call failed", extra={"fields": fields})
             self._parts.tally.metrics.local_error(LocalError.INTERNAL)
 
         done = await first_standing([admitted], fell)
@@ -239,7 +240,7 @@ def _shed(visit: Visit, reason: Shed) -> Failure:
     return invented(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
 
 
-# Of whom a call is, gRPC knows nothing: every one comes in by the socket between our port and its server.
+# Of whom a call is and on which connection, gRPC knows nothing: every one comes in by the socket between our port and its server.
 def _ended_stream(relayed: Relayed | None) -> Ended:
     failure = None if relayed is None else relayed.failure
     return Ended(

@@ -65,11 +65,12 @@ class DataPlane:
         """Answer one request."""
         trace_id = sampled_trace_id(request.headers.getall(TRACE_PARENT, ()))
         visit = self.parts.tally.begin(trace_id=trace_id)
+        is_reused = _connection(request).begin(visit.request_id)
         response: RawResponse | None = None
         try:
             response = await self._admitted(request, visit)
         finally:
-            self.parts.tally.end(visit, _ended(request, response))
+            self.parts.tally.end(visit, _ended(request, response, is_reused=is_reused))
         return response
 
     async def _admitted(self, request: web.BaseRequest, visit: Visit) -> RawResponse:
@@ -190,7 +191,11 @@ class _Search:
 
 def _index_behind(request: web.BaseRequest) -> Origin | None:
     """The index that plain paths lead to at the port this request came in by."""
-    return cast(ClientConnection, request.protocol).index
+    return _connection(request).index
+
+
+def _connection(request: web.BaseRequest) -> ClientConnection:
+    return cast(ClientConnection, request.protocol)
 
 
 def _head(request: web.BaseRequest, target: Target, path: str) -> RequestHead:
@@ -203,7 +208,7 @@ def _head(request: web.BaseRequest, target: Target, path: str) -> RequestHead:
     )
 
 
-def _ended(request: web.BaseRequest, response: RawResponse | None) -> Ended:
+def _ended(request: web.BaseRequest, response: RawResponse | None, *, is_reused: bool) -> Ended:
     """One that was relayed is sent by now; one of ours goes out after the handler."""
     is_relayed = response is not None and response.prepared
     size = 0 if response is None else response.body_length if is_relayed else response.body_bytes
@@ -216,6 +221,7 @@ def _ended(request: web.BaseRequest, response: RawResponse | None) -> Ended:
         response_bytes=size,
         is_relayed=is_relayed,
         is_loopback=request.remote in LOOPBACK,
+        is_reused=is_reused,
     )
 
 

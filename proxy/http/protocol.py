@@ -48,7 +48,7 @@ class ClientConnection(RequestHandler):
     fragment of a next head that came in one segment with the end of a request is idling too, until its next byte.
     """
 
-    __slots__ = ("_head_timer", "_is_in_head", "_is_turned_away", "_rules", "index")
+    __slots__ = ("_head_timer", "_is_in_head", "_is_turned_away", "_request_id", "_rules", "index")
 
     def __init__(self, manager: web.Server, rules: ConnectionRules, index: Origin | None, **settings: Any) -> None:
         super().__init__(manager, loop=asyncio.get_running_loop(), **settings)
@@ -57,6 +57,13 @@ class ClientConnection(RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_in_head = False
         self._is_turned_away = False
+        self._request_id: str | None = None
+
+    def begin(self, request_id: str) -> bool:
+        """A request of this connection is being answered, known to the log by this id. Whether another one was before."""
+        is_reused = self._request_id is not None
+        self._request_id = request_id
+        return is_reused
 
     @property
     def must_close(self) -> bool:
@@ -166,7 +173,8 @@ class ClientConnection(RequestHandler):
         """Answer in fixed words; log a class and a place, never a message: it may quote a header."""
         trouble = _trouble_of(status, exc)
         if trouble is Trouble.INTERNAL:
-            LOGGER.error("a request handler failed: %s", _place_of(exc))
+            fields = {"request_id": self._request_id}
+            LOGGER.error("a request handler failed: %s", _place_of(exc), extra={"fields": fields})
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has begun: only closing is left")
         self._rules.events.answered_locally(trouble.value)

@@ -76,6 +76,13 @@ async def test_a_report_of_a_fall_has_no_figures() -> None:
     exchange, attempt = await attempted()
     report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=FailOpen.MEMORY)
     assert (report.outcome, report.fail_open, report.figures) == (Outcome.FAIL_OPEN, FailOpen.MEMORY, ())
+    assert (report.searches, report.top_k) == (1, 4), "what was asked for is known, whatever came of it"
+
+
+async def test_a_report_of_a_batch_says_how_many_searches_ask_for_how_many_results() -> None:
+    exchange, attempt = await attempted(b'[{"k": 4}, {"k": 2}]')
+    report = report_of(exchange.operation, attempt, outcome=Outcome.DEDUP)
+    assert (report.searches, report.top_k) == (2, 6)
 
 
 def test_what_was_lost_or_refused_says_so_without_a_word_of_upstreams() -> None:

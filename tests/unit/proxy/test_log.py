@@ -15,6 +15,7 @@ from vecsieve.proxy.labels import FailOpen, OperationName, Origin, Outcome
 from vecsieve.proxy.log import Access, AccessLog
 
 ACCESS = Access(
+    request_id="0123456789abcdef",
     method="POST",
     operation=OperationName.QUERY,
     backend="qdrant",
@@ -25,7 +26,8 @@ ACCESS = Access(
     request_bytes=900,
     response_bytes=3000,
     is_loopback=True,
-    report=REPORT,
+    is_reused=False,
+    report=replace(REPORT, searches=1, top_k=8),
 )
 
 
@@ -43,6 +45,7 @@ def test_a_search_is_logged_with_its_figures() -> None:
             "ts": "2023-11-14T22:13:20.250Z",
             "level": "info",
             "msg": "access",
+            "request_id": "0123456789abcdef",
             "method": "POST",
             "operation": "query",
             "backend": "qdrant",
@@ -53,9 +56,12 @@ def test_a_search_is_logged_with_its_figures() -> None:
             "request_bytes": 900,
             "response_bytes": 3000,
             "peer_is_loopback": True,
+            "connection_is_reused": False,
             "reason": None,
             "upstream_ms": 10.0,
             "added_ms": 1.4,
+            "searches": 1,
+            "top_k": 8,
             "candidates": 50,
             "collapsed": 12,
             "returned": 8,
@@ -66,6 +72,13 @@ def test_a_search_is_logged_with_its_figures() -> None:
 def test_a_request_that_is_no_search_has_no_figures() -> None:
     [line] = logged(replace(ACCESS, report=None, operation=OperationName.OTHER, outcome=Outcome.PASSTHROUGH))
     assert not {"candidates", "reason", "added_ms"} & set(line)
+
+
+def test_what_nobody_knows_is_null() -> None:
+    report = replace(REPORT, searches=None, top_k=None)
+    [line] = logged(replace(ACCESS, is_loopback=None, is_reused=None, report=report))
+    unknown = {name for name, value in line.items() if value is None}
+    assert unknown == {"peer_is_loopback", "connection_is_reused", "searches", "top_k", "reason"}
 
 
 @pytest.mark.parametrize(

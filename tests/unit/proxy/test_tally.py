@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from contextlib import suppress
 from dataclasses import replace
 
@@ -41,6 +42,7 @@ FINE = Ended(
     response_bytes=100,
     is_relayed=True,
     is_loopback=True,
+    is_reused=True,
 )
 
 
@@ -70,7 +72,7 @@ def test_a_request_is_in_flight_from_its_beginning_to_its_end(counting: Counting
     counting.tally.end(visit, FINE)
     assert (counting.tally.requests_in_flight, counting.count("requests_in_flight")) == (0, 0)
     (entry,) = counting.log
-    assert (entry.seconds, entry.status, entry.is_loopback) == (0.25, 200, True)
+    assert (entry.seconds, entry.status, entry.is_loopback, entry.is_reused) == (0.25, 200, True, True)
     assert (entry.request_bytes, entry.response_bytes) == (10, 100)
 
 
@@ -88,6 +90,16 @@ def test_a_request_of_a_recorded_trace_is_what_its_histograms_lead_to(counting: 
         ("vecsieve_request_duration_seconds_bucket", {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"}),
         ("vecsieve_added_latency_seconds_bucket", {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"}),
     ]
+
+
+def test_every_request_has_an_id_of_its_own_that_the_log_says(counting: Counting) -> None:
+    visits = [counting.tally.begin() for _ in range(100)]
+    for visit in visits:
+        counting.tally.end(visit, FINE)
+    ids = [entry.request_id for entry in counting.log]
+    assert ids == [visit.request_id for visit in visits]
+    assert len(set(ids)) == 100
+    assert all(re.fullmatch(r"[0-9a-f]{16}", each) for each in ids)
 
 
 def test_what_is_no_search_passes_through(counting: Counting) -> None:
