@@ -56,7 +56,10 @@ class Conduct:
 
     async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, visit: Visit, sample: float) -> A:
         async def measure() -> Report | None:
-            return await self.ladder.measure(exchange, attempt)
+            report = await self.ladder.measure(exchange, attempt)
+            if report is not None:
+                visit.trace.staged(report.marks)
+            return report
 
         answer = await exchange.original(AttemptKind.ORIGINAL)
         if self.shadow.follow(measure, attempt, sample=sample):

@@ -160,6 +160,7 @@ def report_of(
         looked=None if lookups is None else lookups.looked,
         extra_read_units=0 if lookups is None else lookups.read_units,
         stages=attempt.watch.stages(),
+        marks=attempt.watch.marks(),
     )
 
 

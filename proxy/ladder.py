@@ -44,7 +44,7 @@ A = TypeVar("A", bound=Weighed)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What all searches of a process share, whatever their transport."""
+    """What all searches of a process share, whatever their transport. ``keeps_marks``: as a Stopwatch does."""
 
     learned: Learned
     breaker: Breaker
@@ -55,6 +55,7 @@ class Surroundings:
     metrics: Metrics
     recent: Recent
     clock: Clock
+    keeps_marks: bool = False
 
 
 class Ladder:
@@ -69,7 +70,7 @@ class Ladder:
         """Read the request and plan the pool, or say why the search is left alone. ``known``: as ``Needs.known``."""
         if self._around.egress.is_spent:
             return Bypass.BUDGET
-        watch = Stopwatch(self._around.clock)
+        watch = Stopwatch(self._around.clock, keeps_marks=self._around.keeps_marks)
         operation, policy, learned = exchange.operation, exchange.policy, self._around.learned
         needs = replace(needs_of(policy, learned.hint(operation)), known=known)
         try:

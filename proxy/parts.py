@@ -18,6 +18,7 @@ from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.search import Searcher
 from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.tally import Tally
+from vecsieve.proxy.tracing import NO_TRACING, Tracing
 from vecsieve.proxy.vector_memory import VectorMemory
 
 
@@ -35,6 +36,7 @@ class Parts:
     shadow: Shadow
     scaling: Scaling
     vectors: VectorMemory | None
+    tracing: Tracing = NO_TRACING
 
     def conduct(self, adapter: Adapter, dialect: Dialect) -> Conduct:
         """The way of one transport's searches."""

@@ -24,6 +24,7 @@ from vecsieve.proxy.labels import (
     Stage,
 )
 from vecsieve.proxy.selection.values import Fate, Selection
+from vecsieve.proxy.stopwatch import Mark
 
 REPORT_HEADER = "x-vecsieve"
 
@@ -61,7 +62,8 @@ class Report:
     ``recall``: what became of a call that was fetched without vectors, None for others. ``looked``: of one whose vectors a
     second request was to bring, likewise; ``extra_read_units``: what those requests cost, part of what the answer tells.
     ``searches``: how many the call carries, and ``top_k``: how many results they ask for together; None where nobody has
-    read that. ``upstream_seconds``: time spent waiting for upstream, all attempts. ``stages``: seconds per stage, those entered.
+    read that. ``upstream_seconds``: time spent waiting for upstream, all attempts. ``stages``: seconds per stage, those entered;
+    ``marks``: when, kept for traces alone.
     """
 
     backend: str
@@ -80,6 +82,7 @@ class Report:
     looked: Looked | None = None
     extra_read_units: int = 0
     stages: tuple[tuple[Stage, float], ...] = ()
+    marks: tuple[Mark, ...] = ()
 
     @property
     def added_seconds(self) -> float:

@@ -10,15 +10,21 @@ from vecsieve.proxy.labels import Stage
 Clock = Callable[[], float]
 """Monotonic seconds."""
 
+Mark = tuple[Stage, float, float]
+"""When a stage was entered and left, by the clock."""
+
+MOST_MARKS = 64  # a batch of a hundred searches enters four hundred stages: those that come later are only added up
+
 
 class Timed:
     """A block that is timed. A class, because a generator costs three times as much and a search has five blocks."""
 
-    __slots__ = ("_clock", "_seconds", "_stage", "_start")
+    __slots__ = ("_clock", "_marks", "_seconds", "_stage", "_start")
 
-    def __init__(self, stage: Stage, seconds: dict[Stage, float], clock: Clock) -> None:
+    def __init__(self, stage: Stage, seconds: dict[Stage, float], marks: list[Mark] | None, clock: Clock) -> None:
         self._stage = stage
         self._seconds = seconds
+        self._marks = marks
         self._clock = clock
         self._start = 0.0
 
@@ -28,23 +34,29 @@ class Timed:
 
     def __exit__(self, *failure: object) -> None:
         """To here, whatever ended the block."""
-        spent = self._clock() - self._start
-        self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + spent
+        ended = self._clock()
+        self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + (ended - self._start)
+        if self._marks is not None and len(self._marks) < MOST_MARKS:
+            self._marks.append((self._stage, self._start, ended))
 
 
 class Stopwatch:
-    """Adds up seconds per stage, in the order in which stages were first entered."""
+    """Adds up seconds per stage, in the order in which stages were first entered.
 
-    __slots__ = ("_clock", "_seconds", "started")
+    ``keeps_marks``: also remembers when each was entered and left, which nobody but a trace wants to know.
+    """
 
-    def __init__(self, clock: Clock) -> None:
+    __slots__ = ("_clock", "_marks", "_seconds", "started")
+
+    def __init__(self, clock: Clock, *, keeps_marks: bool = False) -> None:
         self._clock = clock
         self._seconds: dict[Stage, float] = {}
+        self._marks: list[Mark] | None = [] if keeps_marks else None
         self.started = clock()
 
     def stage(self, stage: Stage) -> Timed:
         """Time the block, also when it raises."""
-        return Timed(stage, self._seconds, self._clock)
+        return Timed(stage, self._seconds, self._marks, self._clock)
 
     @contextmanager
     def laps(self) -> Iterator[Callable[[str], None]]:
@@ -54,7 +66,7 @@ class Stopwatch:
         def lap(name: str) -> None:
             nonlocal last
             now = self._clock()
-            self._add(Stage(name), now - last)
+            self._add(Stage(name), last, now)
             last = now
 
         yield lap
@@ -75,5 +87,11 @@ class Stopwatch:
         """Every stage entered, with its seconds."""
         return tuple(self._seconds.items())
 
-    def _add(self, stage: Stage, seconds: float) -> None:
-        self._seconds[stage] = self._seconds.get(stage, 0.0) + seconds
+    def marks(self) -> tuple[Mark, ...]:
+        """The first times that stages were entered and left, where they are kept."""
+        return () if self._marks is None else tuple(self._marks)
+
+    def _add(self, stage: Stage, started: float, ended: float) -> None:
+        self._seconds[stage] = self._seconds.get(stage, 0.0) + (ended - started)
+        if self._marks is not None and len(self._marks) < MOST_MARKS:
+            self._marks.append((stage, started, ended))

@@ -28,14 +28,15 @@ from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt
 from vecsieve.proxy.stopwatch import Clock
+from vecsieve.proxy.tracing import UNTRACED, Finish, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a request ended, as its transport saw it. ``is_loopback``, ``is_reused``: as in `Access`.
 
-    ``status``: HTTP's, or the one HTTP gives a gRPC code; None: the client got none. ``is_relayed``: the answer's bytes have
-    gone out and came from upstream as they are.
+    ``status``: HTTP's, or the one HTTP gives a gRPC code; None: the client got none. ``code``: gRPC's own. ``is_relayed``: the
+    answer's bytes have gone out and came from upstream as they are.
     """
 
     method: str
@@ -46,6 +47,7 @@ class Ended:
     is_relayed: bool
     is_loopback: bool | None
     is_reused: bool | None = None
+    code: int | None = None
 
 
 class Visit:
@@ -54,13 +56,25 @@ class Visit:
     ``request_id``: what the log calls it, here and nowhere else; nothing of the client's is in it.
     """
 
-    __slots__ = ("_tally", "bypass", "fail_open", "operation", "outcome", "report", "request_id", "started", "trace_id")
+    __slots__ = (
+        "_tally",
+        "bypass",
+        "fail_open",
+        "operation",
+        "outcome",
+        "report",
+        "request_id",
+        "started",
+        "trace",
+        "trace_id",
+    )
 
-    def __init__(self, tally: Tally, started: float, trace_id: str | None) -> None:
+    def __init__(self, tally: Tally, started: float, trace_id: str | None, trace: Trace) -> None:
         self._tally = tally
         self.started = started
         self.trace_id = trace_id
         self.request_id = secrets.token_hex(8)
+        self.trace = trace
         self.operation: Operation | None = None
         self.outcome = Outcome.PASSTHROUGH
         self.bypass: BypassReason | None = None
@@ -75,6 +89,7 @@ class Visit:
     def classified(self, operation: Operation) -> None:
         """It is a ranked search."""
         self.operation = operation
+        self.trace.classified(OperationName.of(operation.name))
 
     def bypassed(self, reason: BypassReason) -> None:
         """It is left alone on purpose."""
@@ -87,6 +102,7 @@ class Visit:
     def reported(self, report: Report) -> None:
         """The interceptor is done with it."""
         self.outcome, self.report = report.outcome, report
+        self.trace.staged(report.marks)
 
     def shadowed(self) -> None:
         """Upstream's own answer went out; the measurement counts itself."""
@@ -129,15 +145,17 @@ class Tally:
         self.searches_in_flight = 0
         self.requests_in_flight = 0
 
-    def begin(self, *, trace_id: str | None = None) -> Visit:
-        """Follow a request; whoever begins must end. ``trace_id``: of the recorded trace it belongs to."""
+    def begin(self, *, trace_id: str | None = None, trace: Trace = UNTRACED) -> Visit:
+        """Follow a request; whoever begins must end. ``trace_id``: of the recorded trace it belongs to, when ``trace`` has none."""
         self._requests(+1)
-        return Visit(self, self._clock(), trace_id)
+        return Visit(self, self._clock(), trace.trace_id or trace_id, trace)
 
     def end(self, visit: Visit, ended: Ended) -> None:
         """Count the request, however it ended."""
         self._requests(-1)
         self._count(visit, ended, self._clock() - visit.started)
+        if visit.trace.trace_id is not None:
+            visit.trace.end(_finish(visit, ended))
 
     @contextmanager
     def searching(self) -> Iterator[None]:
@@ -221,6 +239,21 @@ class Tally:
                 report=report,
             )
         )
+
+
+def _finish(visit: Visit, ended: Ended) -> Finish:
+    """What a trace says of the end: how far selection came, nothing of what it chose."""
+    report = visit.report
+    figures = () if report is None else report.figures
+    return Finish(
+        method=ended.method,
+        outcome=visit.outcome,
+        status=ended.status if ended.code is None else None,
+        code=ended.code,
+        fail_open=visit.fail_open if report is None else report.fail_open,
+        candidates=sum(each.candidates for each in figures) if figures else None,
+        collapsed=sum(each.collapsed for each in figures) if figures else None,
+    )
 
 
 def divergences(attempt: Attempt) -> list[Divergence]:

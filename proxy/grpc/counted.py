@@ -31,6 +31,11 @@ def speaker(failure: Failure | None) -> Origin:
     return Origin.PROXY if is_ours else Origin.UPSTREAM
 
 
+def code(failure: Failure | None) -> int:
+    """The code that a call ended with."""
+    return Code.OK if failure is None else failure.code
+
+
 def status(failure: Failure | None) -> int:
     """The HTTP status of how a call ended."""
-    return http_status(Code.OK if failure is None else failure.code)
+    return http_status(code(failure))

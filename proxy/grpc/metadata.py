@@ -55,9 +55,23 @@ def for_client(metadata: Iterable[tuple[str, str | bytes]]) -> Pairs:
     return tuple([(key, value) for key, value in metadata if key not in HOP_BY_HOP and _is_sendable(value)])
 
 
+def trace_parents(metadata: Iterable[tuple[str, str | bytes]]) -> list[str]:
+    """Every traceparent of a call."""
+    return [str(value) for key, value in metadata if key == TRACE_PARENT]
+
+
+def traced(metadata: Pairs, traceparent: str | None) -> Pairs:
+    """The metadata with this traceparent in the place of the client's, or last; untouched without one to set."""
+    if traceparent is None:
+        return metadata
+    if not any(key == TRACE_PARENT for key, _ in metadata):
+        return (*metadata, (TRACE_PARENT, traceparent))
+    return tuple((key, traceparent if key == TRACE_PARENT else value) for key, value in metadata)
+
+
 def trace_id(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
     """The recorded trace that a call belongs to, None where it belongs to none."""
-    return sampled_trace_id([str(value) for key, value in metadata if key == TRACE_PARENT])
+    return sampled_trace_id(trace_parents(metadata))
 
 
 def is_sendable(metadata: Pairs) -> bool:

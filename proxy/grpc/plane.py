@@ -17,10 +17,10 @@ from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.fence import first_standing
 from vecsieve.proxy.grpc.channels import Channels
 from vecsieve.proxy.grpc.codes import Code
-from vecsieve.proxy.grpc.counted import given, met, speaker, status
+from vecsieve.proxy.grpc.counted import code, given, met, speaker, status
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.failures import Failure, invented
-from vecsieve.proxy.grpc.metadata import Pairs, trace_id
+from vecsieve.proxy.grpc.metadata import Pairs, trace_id, trace_parents, traced
 from vecsieve.proxy.grpc.relay import Relayed, end_with, relay
 from vecsieve.proxy.grpc.unary import Context, answer, received, send
 from vecsieve.proxy.labels import AttemptKind, Bypass, LocalError, Shed
@@ -31,6 +31,7 @@ from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, is_override, parse
 from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.tally import Ended, Visit
+from vecsieve.proxy.tracing import Trace
 from vecsieve.proxy.trouble import WORDING, Trouble
 
 LOGGER = logging.getLogger("vecsieve.grpc")
@@ -59,6 +60,7 @@ class _Call:
 
     head: RequestHead
     context: Context
+    trace: Trace
     message: bytes | None = None
     relayed: Outcome | None = None
 
@@ -98,14 +100,19 @@ class Plane(grpc.GenericRpcHandler):
         """A call of a shape nobody knows: its end is told by the context."""
 
         async def relayed() -> Relayed:
-            with self._shared.overhearing.passing(head):
-                passed = await relay(self._shared.channels, context, method=head.path, origin=self._origin)
+            leg = visit.trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
+            with self._shared.overhearing.passing(head), leg:
+                parent = leg.traceparent
+                passed = await relay(
+                    self._shared.channels, context, method=head.path, origin=self._origin, traceparent=parent
+                )
+                leg.ended(code(passed.failure))
             if passed.failure is not None:
                 met(self._parts.tally.metrics, passed.failure)
                 given(self._parts.tally.metrics, passed.failure)
             return passed
 
-        visit = self._parts.tally.begin(trace_id=trace_id(context.invocation_metadata() or ()))
+        visit = self._begun(context)
         done: Relayed | None = None
         try:
             outcome = await self._fenced(visit, relayed)
@@ -115,16 +122,19 @@ class Plane(grpc.GenericRpcHandler):
 
     async def _single(self, head: RequestHead, _messages: object, context: Context) -> bytes:
         """A call of one message each way."""
-        visit, call = (
-            self._parts.tally.begin(trace_id=trace_id(context.invocation_metadata() or ())),
-            _Call(head=head, context=context),
-        )
+        visit = self._begun(context)
+        call = _Call(head=head, context=context, trace=visit.trace)
         outcome: Outcome | None = None
         try:
             outcome = await self._fenced(visit, partial(self._heard, call, visit))
         finally:
             self._parts.tally.end(visit, _ended_single(call, outcome))
         return await answer(context, outcome)
+
+    def _begun(self, context: Context) -> Visit:
+        metadata = context.invocation_metadata() or ()
+        trace = self._parts.tracing.begin(trace_parents(metadata))
+        return self._parts.tally.begin(trace_id=trace_id(metadata), trace=trace)
 
     async def _fenced(self, visit: Visit, work: Callable[[], Awaitable[T]]) -> T | Failure:
         """Run what answers a call; a fault of ours is an answer too, and so is having no room."""
@@ -204,32 +214,37 @@ class Plane(grpc.GenericRpcHandler):
 
     async def _counted(self, call: _Call, visit: Visit, kind: AttemptKind) -> Outcome:
         with visit.original(kind):
-            return await self._original(call)
+            return await self._original(call, kind)
 
-    async def _original(self, call: _Call) -> Outcome:
+    async def _original(self, call: _Call, kind: AttemptKind = AttemptKind.ORIGINAL) -> Outcome:
         """The client's own message, and upstream's own answer to it."""
-        call.relayed = await self._send(call, call.message, seconds=call.context.time_remaining(), is_search=False)
+        seconds = call.context.time_remaining()
+        call.relayed = await self._send(call, call.message, kind, seconds=seconds, is_search=False)
         if isinstance(call.relayed, Failure):
             given(self._parts.tally.metrics, call.relayed)
         return call.relayed
 
     async def _widened(self, call: _Call, message: bytes, seconds: float) -> Outcome:
-        return await self._send(call, message, seconds=seconds, is_search=True)
+        return await self._send(call, message, AttemptKind.OVERFETCH, seconds=seconds, is_search=True)
 
     async def _asked(self, call: _Call, question: Question, seconds: float) -> Outcome:
         asking = replace(call, head=replace(call.head, path=question.target))
-        return await self._send(asking, question.body, seconds=seconds, is_search=True)
+        return await self._send(asking, question.body, AttemptKind.LOOKUP, seconds=seconds, is_search=True)
 
-    async def _send(self, call: _Call, message: bytes | None, *, seconds: float | None, is_search: bool) -> Outcome:
-        outcome = await send(
-            self._shared.channels,
-            message,
-            method=call.head.path,
-            origin=self._origin,
-            metadata=call.metadata,
-            deadline_seconds=seconds,
-            is_search=is_search,
-        )
+    async def _send(
+        self, call: _Call, message: bytes | None, kind: AttemptKind, *, seconds: float | None, is_search: bool
+    ) -> Outcome:
+        with call.trace.leg(kind, "POST", self._origin) as leg:
+            outcome = await send(
+                self._shared.channels,
+                message,
+                method=call.head.path,
+                origin=self._origin,
+                metadata=traced(call.metadata, leg.traceparent),
+                deadline_seconds=seconds,
+                is_search=is_search,
+            )
+            leg.ended(code(outcome if isinstance(outcome, Failure) else None))
         if isinstance(outcome, Failure):
             met(self._parts.tally.metrics, outcome)
         return outcome
@@ -251,6 +266,7 @@ def _ended_stream(relayed: Relayed | None) -> Ended:
         response_bytes=0 if relayed is None else relayed.response_bytes,
         is_relayed=True,
         is_loopback=None,
+        code=None if relayed is None else code(failure),
     )
 
 
@@ -264,4 +280,5 @@ def _ended_single(call: _Call, outcome: Outcome | None) -> Ended:
         response_bytes=0 if outcome is None else outcome.body_bytes,
         is_relayed=outcome is call.relayed,
         is_loopback=None,
+        code=None if outcome is None else code(failure),
     )

@@ -18,7 +18,7 @@ from vecsieve.proxy.failures import UpstreamFailure
 from vecsieve.proxy.grpc.channels import Channels
 from vecsieve.proxy.grpc.endings import hold_end
 from vecsieve.proxy.grpc.failures import Failure, failure_of, unreachable, unsendable
-from vecsieve.proxy.grpc.metadata import for_client, for_upstream, is_sendable
+from vecsieve.proxy.grpc.metadata import for_client, for_upstream, is_sendable, traced
 from vecsieve.proxy.origin import Origin
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -37,9 +37,11 @@ class Relayed:
     response_bytes: int = 0
 
 
-async def relay(channels: Channels, context: Context, *, method: str, origin: Origin) -> Relayed:
+async def relay(
+    channels: Channels, context: Context, *, method: str, origin: Origin, traceparent: str | None = None
+) -> Relayed:
     """Relay a call to its end; for a stream-stream handler, which then returns: the context knows the status by then."""
-    passing, relayed = for_upstream(context.invocation_metadata() or ()), Relayed()
+    passing, relayed = traced(for_upstream(context.invocation_metadata() or ()), traceparent), Relayed()
     if not is_sendable(passing):
         return end_with(context, unsendable(), relayed)
     try:

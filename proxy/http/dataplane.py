@@ -63,8 +63,9 @@ class DataPlane:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        trace_id = sampled_trace_id(request.headers.getall(TRACE_PARENT, ()))
-        visit = self.parts.tally.begin(trace_id=trace_id)
+        parents = request.headers.getall(TRACE_PARENT, ())
+        trace = self.parts.tracing.begin(parents)
+        visit = self.parts.tally.begin(trace_id=sampled_trace_id(parents), trace=trace)
         is_reused = _connection(request).begin(visit.request_id)
         response: RawResponse | None = None
         try:
@@ -94,14 +95,16 @@ class DataPlane:
             return self.relay.refuse(target, request.raw_path)
         path = None if target is None else self.routes.matching(target)
         if target is None or path is None:
-            return await self.relay.relay(request, target=target)
+            with visit.trace.leg(AttemptKind.ORIGINAL, request.method, None) as leg:
+                return await self.relay.relay(request, target=target, leg=leg)
         head = _head(request, target, path)
         operation = self.adapter.classify(head)
         if operation is None:
             editing = self.routes.editing(request.method, request.raw_headers, target)
-            with self.overhearing.passing(head), self.names.passing(head) as learn:
+            leg = visit.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
+            with self.overhearing.passing(head), self.names.passing(head) as learn, leg:
                 hearing = None if learn is None else Hearing(learn)
-                return await self.relay.relay(request, target=target, editing=editing, hearing=hearing)
+                return await self.relay.relay(request, target=target, editing=editing, hearing=hearing, leg=leg)
         operation, ruled_by = self.names.known(operation)
         visit.classified(operation)
         rules, headers = self.parts.rules.now, list(request.headers.items())
@@ -158,6 +161,7 @@ class DataPlane:
             upstream=self.upstream,
             reply_body_bytes=self.parts.limits.reply_body_bytes,
             relay=relay,
+            trace=visit.trace,
         )
 
     async def _bypass(
@@ -174,8 +178,9 @@ class DataPlane:
         attempt: AttemptKind = AttemptKind.ORIGINAL,
     ) -> RawResponse:
         """The client's own bytes, and upstream's own answer to them."""
-        with visit.original(attempt):
-            return await self.relay.relay(search.request, body=body, is_search=True, target=search.target)
+        leg = visit.trace.leg(attempt, search.request.method, search.target.origin)
+        with visit.original(attempt), leg:
+            return await self.relay.relay(search.request, body=body, is_search=True, target=search.target, leg=leg)
 
 
 @dataclass(frozen=True, slots=True)

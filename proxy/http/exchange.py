@@ -12,7 +12,7 @@ from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.second_step import Lookup
 from vecsieve.proxy.exchange import Lost, Refused
 from vecsieve.proxy.failures import FailureKind, UpstreamFailure
-from vecsieve.proxy.http.headers import Headers, RawHeaders, for_client, framed, replaced, values
+from vecsieve.proxy.http.headers import Headers, RawHeaders, for_client, framed, replaced, traced, values
 from vecsieve.proxy.http.lookups import asked, looked_up
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
@@ -21,6 +21,7 @@ from vecsieve.proxy.labels import AttemptKind, FailOpen
 from vecsieve.proxy.report import REPORT_HEADER, Report, header_value
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Rejected
+from vecsieve.proxy.tracing import UNTRACED, Leg, Trace
 
 # Statuses of a refusal that may be about the size of what was asked for.
 TOO_LARGE = frozenset({400, 413, 422})
@@ -55,48 +56,63 @@ class HttpExchange:
     upstream: Upstream
     reply_body_bytes: int
     relay: Callable[[AttemptKind], Awaitable[RawResponse]]
+    trace: Trace = UNTRACED
     _head: _Head | None = field(default=None, init=False)
     _refusal: RawResponse | None = field(default=None, init=False)
 
     async def send(self, body: bytes, *, seconds: float) -> bytes:
         """Send a widened request; the body of upstream's success. Raises Lost or Refused."""
         try:
-            async with self.upstream.send(
-                method=self.request.method,
-                raw_target=self.target.raw,
-                headers=_widened_headers(self.request.raw_headers),
-                body=body,
-                is_search=True,
-                deadline_seconds=seconds,
-                origin=self.target.origin,
-            ) as reply:
-                return self._accepted(reply, await reply.read_bounded(self.reply_body_bytes))
+            with self.trace.leg(AttemptKind.OVERFETCH, self.request.method, self.target.origin) as leg:
+                return await self._sent(body, seconds, leg)
         except UpstreamFailure as failure:
             raise Lost(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET)) from failure
         except ReplyTooLarge as failure:
             raise Lost(FailOpen.TOO_LARGE, received_bytes=self.reply_body_bytes) from failure
 
+    async def _sent(self, body: bytes, seconds: float, leg: Leg) -> bytes:
+        async with self.upstream.send(
+            method=self.request.method,
+            raw_target=self.target.raw,
+            headers=traced(_widened_headers(self.request.raw_headers), leg.traceparent),
+            body=body,
+            is_search=True,
+            deadline_seconds=seconds,
+            origin=self.target.origin,
+        ) as reply:
+            leg.answered(reply.status)
+            try:
+                fetched = await reply.read_bounded(self.reply_body_bytes)
+            except (UpstreamFailure, ReplyTooLarge):
+                leg.cut()
+                raise
+            return self._accepted(reply, fetched)
+
     async def look_up(self, lookup: Lookup, *, seconds: float) -> bytes:
         """Send a lookup; the body of upstream's success. Raises Lost or Refused."""
-        return await looked_up(
-            lookup,
-            upstream=self.upstream,
-            origin=self.target.origin,
-            headers=self.request.raw_headers,
-            seconds=seconds,
-            limit_bytes=self.reply_body_bytes,
-        )
+        with self.trace.leg(AttemptKind.LOOKUP, lookup.method, self.target.origin) as leg:
+            return await looked_up(
+                lookup,
+                upstream=self.upstream,
+                origin=self.target.origin,
+                headers=self.request.raw_headers,
+                seconds=seconds,
+                limit_bytes=self.reply_body_bytes,
+                leg=leg,
+            )
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
         """Send a question; the body of upstream's success. Raises Lost or Refused."""
-        return await asked(
-            question,
-            upstream=self.upstream,
-            origin=self.target.origin,
-            headers=self.request.raw_headers,
-            seconds=seconds,
-            limit_bytes=self.reply_body_bytes,
-        )
+        with self.trace.leg(AttemptKind.LOOKUP, question.method, self.target.origin) as leg:
+            return await asked(
+                question,
+                upstream=self.upstream,
+                origin=self.target.origin,
+                headers=self.request.raw_headers,
+                seconds=seconds,
+                limit_bytes=self.reply_body_bytes,
+                leg=leg,
+            )
 
     def _accepted(self, reply: UpstreamReply, fetched: bytes) -> bytes:
         headers = for_client(reply.raw_headers)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from vecsieve.proxy.overrides import is_override
+from vecsieve.proxy.trace_parent import NAME
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 Headers = list[tuple[str, str]]
@@ -31,6 +32,7 @@ HOP_BY_HOP = frozenset(
 PROTECTED = frozenset({b"content-length", b"transfer-encoding", b"host"})
 # Answered on this hop, when the body is first read: aiohttp's client drops interim answers.
 EXPECT = b"expect"
+TRACE_PARENT = NAME.encode("ascii")
 # aiohttp's serializer raises on these and silently drops what is not UTF-8; neither may happen halfway through.
 CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -75,6 +77,11 @@ def replaced(raw: RawHeaders, name: bytes, value: bytes | None) -> list[tuple[by
     if not done and value is not None:
         result.append((name, value))
     return result
+
+
+def traced(raw: RawHeaders, traceparent: str | None) -> RawHeaders:
+    """The list with this traceparent in the place of the client's, or last; untouched without one to set."""
+    return raw if traceparent is None else replaced(raw, TRACE_PARENT, traceparent.encode("ascii"))
 
 
 def for_upstream(raw: RawHeaders, authority: str) -> Headers:

@@ -8,10 +8,11 @@ from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.second_step import Lookup
 from vecsieve.proxy.exchange import Lost, Refused
 from vecsieve.proxy.failures import FailureKind, UpstreamFailure
-from vecsieve.proxy.http.headers import RawHeaders, replaced, values
+from vecsieve.proxy.http.headers import RawHeaders, replaced, traced, values
 from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
 from vecsieve.proxy.labels import FailOpen
 from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.tracing import UNTOLD, Leg
 
 # What describes a request's body. Its length and the coding of its transfer are the connection's business.
 _OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
@@ -25,17 +26,18 @@ async def looked_up(
     headers: RawHeaders,
     seconds: float,
     limit_bytes: int,
+    leg: Leg = UNTOLD,
 ) -> bytes:
     """The body of a success. ``origin``: where the search went; ``headers``: the search's own. Raises Lost or Refused."""
     sending = upstream.send(
         method=lookup.method,
         raw_target=lookup.target,
-        headers=_without_body(headers),
+        headers=traced(_without_body(headers), leg.traceparent),
         body=None,
         deadline_seconds=seconds,
         origin=origin,
     )
-    return await _success(sending, limit_bytes)
+    return await _success(sending, limit_bytes, leg)
 
 
 async def asked(
@@ -46,9 +48,10 @@ async def asked(
     headers: RawHeaders,
     seconds: float,
     limit_bytes: int,
+    leg: Leg = UNTOLD,
 ) -> bytes:
     """As ``looked_up``, of a question: JSON, where it has a body."""
-    own = _without_body(headers)
+    own = traced(_without_body(headers), leg.traceparent)
     sending = upstream.send(
         method=question.method,
         raw_target=question.target,
@@ -58,17 +61,20 @@ async def asked(
         deadline_seconds=seconds,
         origin=origin,
     )
-    return await _success(sending, limit_bytes)
+    return await _success(sending, limit_bytes, leg)
 
 
-async def _success(sending: AbstractAsyncContextManager[UpstreamReply], limit_bytes: int) -> bytes:
+async def _success(sending: AbstractAsyncContextManager[UpstreamReply], limit_bytes: int, leg: Leg) -> bytes:
     try:
         async with sending as reply:
+            leg.answered(reply.status)
             body = await reply.read_bounded(limit_bytes)
     except UpstreamFailure as failure:
+        leg.cut()
         is_late = failure.kind is FailureKind.TIMEOUT
         raise Lost(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
     except ReplyTooLarge as failure:
+        leg.cut()
         raise Lost(FailOpen.TOO_LARGE, received_bytes=limit_bytes) from failure
     if not 200 <= reply.status < 300:
         raise Refused(reply.status, body, is_server_error=reply.status >= 500, is_quota=False, may_be_size=False)

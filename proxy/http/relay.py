@@ -25,12 +25,13 @@ from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.editing import Editing, hold, readable
 from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.http.headers import RawHeaders, for_client
+from vecsieve.proxy.http.headers import RawHeaders, for_client, traced
 from vecsieve.proxy.http.hearing import Hearing
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import Upstream, UpstreamReply, is_write
 from vecsieve.proxy.http.writes import Writes
+from vecsieve.proxy.tracing import UNTOLD, Leg
 from vecsieve.proxy.trouble import Trouble, trouble_of
 
 # On, 0 seconds: closing sends a reset, the only sign that a close-delimited body can give of being cut.
@@ -61,18 +62,19 @@ class Relay:
         target: Target | None = None,
         editing: Editing | None = None,
         hearing: Hearing | None = None,
+        leg: Leg = UNTOLD,
     ) -> RawResponse:
         """Send the request, stream its answer, return the response already sent, or one of ours still to be sent.
 
         ``body``: when it was looked at before. ``is_search``: a POST that only reads, for the pool and for what an
         aborting client means: its search is cancelled, its write is finished once it was sent whole. ``target``: where it
         goes when a route was found. ``editing``: how the answer is changed; it is held until it is whole. ``hearing``: who reads one
-        that is not, as it passes.
+        that is not, as it passes. ``leg``: what a trace is told of it.
         """
         if body is None:
             body = RequestBody(request, idle_seconds=self.client_idle_seconds)
         target = Target(request.raw_path, request.raw_path) if target is None else target
-        headers = request.raw_headers if editing is None else readable(request.raw_headers)
+        headers = traced(request.raw_headers if editing is None else readable(request.raw_headers), leg.traceparent)
         try:
             reply = await self._open(request, body, target, headers, is_search=is_search)
         except UpstreamFailure as failure:
@@ -80,9 +82,11 @@ class Relay:
         except ClientBodyError as failure:
             self.events.client_failed(failure.fault.value)
             return self.refuse(trouble_of(failure.fault), request.raw_path)
+        leg.answered(reply.status)
         try:
-            return await self._answer(request, reply, editing, hearing)
+            return await self._answer(request, reply, editing, hearing, leg)
         except UpstreamFailure as failure:  # while the answer was held: nothing of it has gone out
+            leg.cut()
             return self.refuse(trouble_of(failure.kind), request.raw_path)
         finally:
             await reply.close()
@@ -114,7 +118,7 @@ class Relay:
         return await opening
 
     async def _answer(
-        self, request: web.BaseRequest, reply: UpstreamReply, editing: Editing | None, hearing: Hearing | None
+        self, request: web.BaseRequest, reply: UpstreamReply, editing: Editing | None, hearing: Hearing | None, leg: Leg
     ) -> RawResponse:
         begun: list[bytes] = []
         edited: RawResponse | None = None
@@ -129,7 +133,7 @@ class Relay:
         )
         if not reply.is_upload_over:
             response.force_close()  # an early 403 or 413: what is left of the body must not be read as a request
-        return response if edited is not None else await self._stream(request, response, begun, reply, hearing)
+        return response if edited is not None else await self._stream(request, response, begun, reply, hearing, leg)
 
     async def _stream(
         self,
@@ -138,6 +142,7 @@ class Relay:
         begun: list[bytes],
         reply: UpstreamReply,
         hearing: Hearing | None,
+        leg: Leg,
     ) -> RawResponse:
         if hearing is not None:
             hearing.begin(reply)
@@ -153,6 +158,7 @@ class Relay:
                 hearing.end()
             await response.end(stall_seconds=self.stream_idle_seconds)
         except UpstreamFailure:
+            leg.cut()
             _break(request, response)
         except TimeoutError:
             self.events.client_failed(ClientFault.TOO_SLOW.value)
