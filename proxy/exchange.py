@@ -115,6 +115,11 @@ class Seen:
     is_declined: bool = False
     deadline: float = 0.0
 
+    @property
+    def has_asked(self) -> bool:
+        """Whether a widened request has gone out."""
+        return self.deadline > 0.0
+
 
 def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     """The figures of an improved answer, search by search."""

@@ -145,6 +145,28 @@ class AttemptKind(StrEnum):
     LOOKUP = "lookup"
 
 
+class Retry(StrEnum):
+    """Why a client's own request followed a widened one. Nothing else is ever sent again, and this but once."""
+
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    RESET = "reset"  # connect failure, reset or cut before the whole reply was in
+    UNUSABLE = "unusable"  # a reply that could not be answered from
+
+    @classmethod
+    def of(cls, reason: FailOpen) -> Retry:
+        """What a widened request's end means for the one that follows."""
+        return _RETRIES.get(reason, cls.UNUSABLE)
+
+
+_RETRIES: Mapping[FailOpen, Retry] = {
+    FailOpen.OVERFETCH_STATUS: Retry.REFUSED,
+    FailOpen.NOT_FOUND_VECTOR: Retry.REFUSED,
+    FailOpen.OVERFETCH_TIMEOUT: Retry.TIMEOUT,
+    FailOpen.OVERFETCH_RESET: Retry.RESET,
+}
+
+
 class UpstreamError(StrEnum):
     """How upstream failed."""
 
@@ -277,8 +299,16 @@ class BreakerState(StrEnum):
     PROBING = "probing"  # one is, to find out
 
 
+class UpstreamConnection(StrEnum):
+    """What a connection to the database is doing."""
+
+    BUSY = "busy"  # HTTP/1: carries a request, or is being opened for one
+    IDLE = "idle"  # HTTP/1: kept for the next
+    SHARED = "shared"  # gRPC: carries any number of calls
+
+
 class Side(StrEnum):
-    """Whose connections are counted. Upstream's belong to aiohttp's pool, which has no public count."""
+    """Whose connections are counted; those to the database have more to tell, in a metric of their own."""
 
     CLIENT = "client"
 

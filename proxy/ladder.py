@@ -29,7 +29,7 @@ from vecsieve.proxy.exchange import (
     rows_of,
 )
 from vecsieve.proxy.fence import first_standing
-from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, Stage, UpstreamError
+from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, Retry, Stage, UpstreamError
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.metrics import Metrics
@@ -89,12 +89,12 @@ class Ladder:
     async def answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
         """The best answer that stands, and what it came to."""
         if not self._around.breaker.allow():
-            return await self._original(exchange, attempt, FailOpen.BREAKER)
+            return await self._original(exchange, attempt, Seen(reason=FailOpen.BREAKER))
         seen = Seen()
         answered = await self._climb(exchange, attempt, seen, Outcome.DEDUP)
         if answered is not None:
             return answered
-        response, report = await self._original(exchange, attempt, seen.reason or FailOpen.INTERNAL)
+        response, report = await self._original(exchange, attempt, seen)
         if seen.is_declined and response.is_success:
             # The client's own request was fine, so what was refused is what we made of it: too many candidates, as an
             # answer beyond Pinecone's 4 MB is refused, whatever the words. Half as many next time, until it fits.
@@ -231,7 +231,11 @@ class Ladder:
             return refused.may_be_size
         return False
 
-    async def _original(self, exchange: Exchange[A], attempt: Attempt, reason: FailOpen) -> tuple[A, Report]:
+    async def _original(self, exchange: Exchange[A], attempt: Attempt, seen: Seen) -> tuple[A, Report]:
+        reason, kind = seen.reason or FailOpen.INTERNAL, AttemptKind.ORIGINAL
+        if seen.has_asked:
+            kind = AttemptKind.REPLAY
+            self._around.metrics.retried(Retry.of(reason))
         with attempt.watch.stage(Stage.UPSTREAM):
-            response = await exchange.original(AttemptKind.REPLAY)
+            response = await exchange.original(kind)
         return response, report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason)

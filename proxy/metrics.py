@@ -22,6 +22,7 @@ from vecsieve.proxy.labels import (
     OperationName,
     Origin,
     Outcome,
+    Retry,
     UpstreamError,
 )
 from vecsieve.proxy.metrics_catalogue import BACKEND, CATALOGUE
@@ -41,6 +42,7 @@ class Metrics:
     request_duration_seconds: Histogram
     upstream_request_duration_seconds: Histogram
     upstream_errors_total: Counter
+    retries_total: Counter
     local_errors_total: Counter
     upstream_response_bytes_total: Counter
     client_response_bytes_total: Counter
@@ -78,7 +80,12 @@ class Metrics:
     searches_in_flight_limit: Gauge
     selection_bytes_in_flight: Gauge
     selection_bytes_in_flight_limit: Gauge
+    requests_waiting: Gauge
     connections: Gauge
+    connections_limit: Gauge
+    upstream_connections: Gauge
+    upstream_connections_opened_total: Counter
+    upstream_requests_waiting: Gauge
     requests_shed_total: Counter
     connections_rejected_total: Counter
     breaker_state: Gauge
@@ -91,6 +98,7 @@ class Metrics:
     config_last_reload_timestamp_seconds: Gauge
     config_info: Gauge
     log_dropped_total: Counter
+    spans_dropped_total: Counter
 
     def __init__(self, registry: CollectorRegistry, *, backend: str = "qdrant") -> None:
         # 43 of 228 lines of a scrape were `_created` timestamps that nobody reads.
@@ -122,6 +130,10 @@ class Metrics:
     def upstream_failed(self, kind: UpstreamError) -> None:
         """Count a failure of upstream."""
         self.upstream_errors_total.labels(self.backend, kind.value).inc()
+
+    def retried(self, reason: Retry) -> None:
+        """Count a search that is asked again."""
+        self.retries_total.labels(self.backend, reason.value).inc()
 
     def local_error(self, kind: LocalError) -> None:
         """Count an error that the database would not have given."""

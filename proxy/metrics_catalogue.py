@@ -31,9 +31,11 @@ from vecsieve.proxy.labels import (
     Outcome,
     OverrideName,
     Recall,
+    Retry,
     Shed,
     Side,
     Stage,
+    UpstreamConnection,
     UpstreamError,
     operations_of,
 )
@@ -46,8 +48,10 @@ OWN_COST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
 # Coarse, since there are eight stages: dashboards show means, and the buckets tell the usual from the alarming. Above
 # 100 ms only waiting for upstream counts, which has a histogram of its own.
 STAGE = (0.0001, 0.0005, 0.0025, 0.01, 0.025, 0.1)
+# Coarser than a client's whole time: what a database does is the database's to measure. The attempt's longest time is 5 s.
+UPSTREAM = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-COUNT = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+COUNT = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 REDUCTION = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 LOSS = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
@@ -135,10 +139,11 @@ TRAFFIC: tuple[Spec, ...] = (
     HistogramSpec(
         "upstream_request_duration_seconds",
         "Time of one upstream request.",
-        DURATION,
+        UPSTREAM,
         (BACKEND, _ATTEMPT),
     ),
     CounterSpec("upstream_errors_total", "Upstream failures.", (BACKEND, _label("kind", UpstreamError))),
+    CounterSpec("retries_total", "Searches asked again as the client wrote them.", (BACKEND, _label("reason", Retry))),
     CounterSpec(
         "local_errors_total", "Errors the database would not have given.", (BACKEND, _label("kind", LocalError))
     ),
@@ -204,7 +209,12 @@ PROCESS: tuple[Spec, ...] = (
     GaugeSpec("searches_in_flight_limit", "Above this, searches pass through."),
     GaugeSpec("selection_bytes_in_flight", "Bytes of requests and replies held for selection."),
     GaugeSpec("selection_bytes_in_flight_limit", "Above this, searches pass through."),
+    GaugeSpec("requests_waiting", "Requests that wait for room."),
     GaugeSpec("connections", "Open connections.", (_label("side", Side),)),
+    GaugeSpec("connections_limit", "Above this, client connections are closed at once."),
+    GaugeSpec("upstream_connections", "Connections to the database.", (_label("state", UpstreamConnection),)),
+    CounterSpec("upstream_connections_opened_total", "Connections opened to the database over HTTP."),
+    GaugeSpec("upstream_requests_waiting", "Requests over HTTP that wait for a connection to the database."),
     CounterSpec("requests_shed_total", "Requests refused for want of room.", (_label("reason", Shed),)),
     CounterSpec(
         "connections_rejected_total", "Client connections ended by the proxy.", (_label("reason", ConnectionRejected),)
@@ -221,6 +231,7 @@ PROCESS: tuple[Spec, ...] = (
     GaugeSpec("config_last_reload_timestamp_seconds", "When settings were last taken.", (), "livemax"),
     GaugeSpec("config_info", "1 for the settings in force.", (Label("hash"),), "livemax"),
     CounterSpec("log_dropped_total", "Log lines dropped because standard output blocked or failed."),
+    CounterSpec("spans_dropped_total", "Spans dropped because the collector was too slow or refused them."),
 )
 
 CATALOGUE: tuple[Spec, ...] = TRAFFIC + SEARCHES + PROCESS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy import labels
-from vecsieve.proxy.labels import Bypass, CodeClass, Collapse, Guard, OperationName
+from vecsieve.proxy.labels import Bypass, CodeClass, Collapse, FailOpen, Guard, OperationName, Retry
 from vecsieve.proxy.selection.values import Link, Veto
 
 SETS = [value for value in vars(labels).values() if isinstance(value, type) and value.__module__ == labels.__name__]
@@ -73,6 +73,22 @@ def test_every_link_is_of_a_kind(link: Link, wanted: str) -> None:
 
 def test_every_veto_is_a_guards() -> None:
     assert [Guard.of(veto) for veto in Veto] == [None, *Guard]
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted"),
+    [
+        (FailOpen.OVERFETCH_STATUS, "refused"),
+        (FailOpen.NOT_FOUND_VECTOR, "refused"),
+        (FailOpen.OVERFETCH_TIMEOUT, "timeout"),
+        (FailOpen.OVERFETCH_RESET, "reset"),
+        (FailOpen.TOO_LARGE, "unusable"),
+        (FailOpen.MALFORMED, "unusable"),
+        (FailOpen.INTERNAL, "unusable"),
+    ],
+)
+def test_why_a_search_was_asked_again_follows_from_why_it_fell(reason: FailOpen, wanted: str) -> None:
+    assert Retry.of(reason) == wanted
 
 
 def test_the_two_sources_of_bypass_reasons_never_mean_two_things_by_one_word() -> None:

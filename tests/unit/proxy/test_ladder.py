@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.toy_backend import OPERATION, families_of
+from support.toy_backend import OPERATION, ToyAdapter, families_of
 from support.toy_exchange import (
     OWN,
     SERVER_ERROR,
@@ -23,7 +23,7 @@ from support.toy_exchange import (
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.proxy.breaker import CONSECUTIVE, OPEN_SECONDS
 from vecsieve.proxy.exchange import Lost
-from vecsieve.proxy.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome
+from vecsieve.proxy.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome, Retry
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt
 
@@ -92,6 +92,20 @@ async def test_what_leaves_nothing_to_answer_from_sends_the_original_once(name: 
     assert (report.outcome, report.fail_open) == (Outcome.FAIL_OPEN, reason)
     assert len(exchange.sent) == 1
     assert exchange.originals == [AttemptKind.REPLAY]
+    assert around.count("retries_total", backend="qdrant", reason=Retry.of(reason)) == 1
+
+
+async def test_what_fails_before_anything_was_sent_is_no_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: object) -> bytes:
+        raise RuntimeError
+
+    monkeypatch.setattr(ToyAdapter, "widen", breaks)
+    around, exchange = toys(), ToyExchange()
+    answer, report = await answered(around, exchange)
+    assert answer is OWN
+    assert report.fail_open is FailOpen.INTERNAL
+    assert (exchange.sent, exchange.originals) == ([], [AttemptKind.ORIGINAL])
+    assert [around.count("retries_total", backend="qdrant", reason=reason) for reason in Retry] == [0] * len(Retry)
 
 
 async def test_a_quota_that_is_spent_is_answered_as_it_is() -> None:
@@ -130,8 +144,9 @@ async def test_an_open_breaker_sends_the_original_and_nothing_else() -> None:
     answer, report = await answered(around, exchange)
     assert answer is OWN
     assert report.fail_open is FailOpen.BREAKER
-    assert (exchange.sent, exchange.originals) == ([], [AttemptKind.REPLAY])
+    assert (exchange.sent, exchange.originals) == ([], [AttemptKind.ORIGINAL])
     assert around.count("upstream_errors_total", backend="qdrant", kind="5xx") == CONSECUTIVE
+    assert around.count("retries_total", backend="qdrant", reason="refused") == CONSECUTIVE, "this one was asked once"
 
 
 @pytest.mark.parametrize("fault", [refused(), b"no JSON", Lost(FailOpen.MALFORMED), Lost(FailOpen.TOO_LARGE)])

@@ -29,6 +29,7 @@ from vecsieve.proxy.labels import (
     Origin,
     Outcome,
     Recall,
+    Retry,
     Stage,
     UpstreamError,
     operations_of,
@@ -266,12 +267,14 @@ def test_upstream_and_local_failures_bytes_and_divergence_count_by_kind(
     metrics.local_error(LocalError.SHED)
     metrics.diverged(Divergence.ORDER)
     metrics.upstream_done(AttemptKind.REPLAY, 0.2)
+    metrics.retried(Retry.RESET)
     metrics.received(500)
     metrics.sent(200)
     found = scrape(registry)
     backend = {"backend": "qdrant"}
     assert found.value("vecsieve_upstream_errors_total", {**backend, "kind": "reset"}) == 1
     assert found.value("vecsieve_local_errors_total", {**backend, "kind": "shed"}) == 1
+    assert found.value("vecsieve_retries_total", {**backend, "reason": "reset"}) == 1
     assert found.value("vecsieve_shadow_divergence_total", {**backend, "kind": "order"}) == 1
     assert found.value("vecsieve_upstream_request_duration_seconds_sum", {**backend, "attempt": "replay"}) == 0.2
     assert found.value("vecsieve_upstream_response_bytes_total", backend) == 500
