@@ -1,0 +1,104 @@
+"""A verdict tells what kept the promise from what did not, and a proxy that breaks it is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from prove.answer_faults import ACTS, NO_ANSWER, WIDENED, Rounds, asked, planned, play
+from prove.faults import REPORT, Seen, seen
+from prove.verdicts import is_as_broken, is_direct, is_direct_beside_a_report, is_fair, is_never_whole
+from support.broken_answers import CUT_BODIES, NO_HEAD
+from support.faultup import FaultyUpstream
+from support.odd_answers import ODD
+from support.running import running
+from support.widened_faults import VECTORS
+
+LINE, FIELDS = b"HTTP/1.1 200 OK", ((b"A", b"1"), (b"Content-Length", b"9"))
+
+
+def whole(body: bytes, *more: tuple[bytes, bytes]) -> Seen:
+    return Seen("whole", body, LINE, (*FIELDS, *more))
+
+
+def page(*ids: int) -> bytes:
+    rows = ",".join(f'{{"id":{one}}}' for one in ids)
+    return f'{{"result":{{"points":[{rows}]}}}}'.encode()
+
+
+def test_only_what_a_direct_call_shows_is_direct() -> None:
+    assert is_direct(whole(b"a"), whole(b"a"))
+    assert not is_direct(whole(b"a"), whole(b"a", (REPORT, b"pool=8")))
+    assert is_direct_beside_a_report(whole(b"a"), whole(b"a", (REPORT, b"pool=8")))
+    assert not is_direct_beside_a_report(whole(b"a"), whole(b"b", (REPORT, b"pool=8")))
+
+
+def test_what_is_no_answer_must_not_look_like_one() -> None:
+    assert is_never_whole(whole(b""), Seen("ours", b"502"))
+    assert is_never_whole(whole(b""), Seen("broken"))
+    assert not is_never_whole(whole(b""), whole(b""))
+    assert not is_never_whole(whole(b""), Seen("ours", b"500"))
+    assert not is_never_whole(whole(b""), Seen("silence"))
+
+
+def test_a_broken_answer_may_not_come_through_whole_nor_a_whole_one_broken() -> None:
+    assert is_as_broken(whole(b"a"), whole(b"a"))
+    assert not is_as_broken(whole(b"a"), whole(b"b"))
+    assert not is_as_broken(whole(b"a"), Seen("broken"))
+    assert is_as_broken(Seen("broken"), Seen("ours", b"502"))
+    assert not is_as_broken(Seen("broken"), whole(b"a"))
+    assert not is_as_broken(Seen("broken"), Seen("silence"))
+    assert is_as_broken(Seen("silence"), Seen("silence"))
+
+
+def test_an_unusual_answer_keeps_its_fields_its_count_and_its_first_result() -> None:
+    direct = whole(page(1, 2))
+    assert is_fair(direct, whole(page(1, 3), (REPORT, b"pool=8")))
+    assert not is_fair(direct, whole(page(2, 1)))
+    assert not is_fair(direct, whole(page(1)))
+    assert not is_fair(direct, whole(page(1, 2), (b"B", b"2")))
+    assert not is_fair(direct, whole(b"no JSON"))
+    assert not is_fair(direct, Seen("broken"))
+
+
+def test_every_fault_can_be_asked_for_by_its_own_name() -> None:
+    names = [*WIDENED, *VECTORS, *(f"head: {name}" for name in NO_HEAD), *CUT_BODIES, *ODD, "slow first byte"]
+    assert sorted(names) == sorted(ACTS)
+    assert set(ACTS) >= NO_ANSWER
+
+
+async def test_a_proxy_that_passes_the_widened_fault_on_is_found() -> None:
+    async with FaultyUpstream(planned) as upstream:
+        fine = await play((upstream.port, upstream.port), "html", is_direct, 2, modes=("on",), everywhere=True)
+        assert fine.finding("F1", "html", "as direct").met
+        # The one that passes on what a widened request met: here, the upstream itself, told to fail everything.
+        passed_on = await play(
+            (upstream.port, upstream.port), "html", is_never_whole, 2, modes=("on",), everywhere=True
+        )
+        row = passed_on.finding("F1", "html", "never whole")
+        assert (row.met, row.measured) == (False, "0 of 2; 2 × on: whole HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize("name", ["length-and-chunks", "307", "brotli", "vectors named otherwise"])
+async def test_a_widened_fault_is_survived_by_the_proxy_within_the_test(name: str) -> None:
+    judge = is_direct_beside_a_report if name in VECTORS else is_direct
+    async with FaultyUpstream(planned) as upstream, running(upstream.url) as proxy:
+        done = await play((upstream.port, proxy.port), name, judge, 1, modes=("on",), everywhere=False)
+        assert done.finding("F1", name, "as direct").met, done.wrong
+        assert done.unwell == 0
+        assert sum(proxy.failed_open().values()) == 1
+
+
+async def test_rounds_add_up() -> None:
+    done = Rounds(asked=2)
+    more = Rounds(asked=3, unwell=1)
+    more.wrong["on: broken"] += 1
+    done.add(more)
+    assert done.finding("F2", "x", "y").measured == "4 of 5; 1 × on: broken"
+    assert done.unwell == 1
+
+
+async def test_a_fault_that_nobody_asks_for_does_not_happen() -> None:
+    async with FaultyUpstream(planned) as upstream:
+        assert (await seen(upstream.port, asked())).line == LINE
+        assert (await seen(upstream.port, asked("500"))).line == LINE, "it is no widened request"
+        assert (await seen(upstream.port, asked("500", everywhere=True))).line.startswith(b"HTTP/1.1 500 ")
