@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.machine import machine
 
-from prove import answer_faults, faults, grace, load, writes
+from prove import answer_faults, faults, grace, inner_faults, load, writes
 from prove.finding import QUICK, WHOLE, Finding, Scale, Section
 from prove.report import report
 
@@ -24,6 +24,7 @@ Prove = Callable[[Scale], Awaitable[list[Finding]]]
 SECTIONS: dict[str, Prove] = {
     "F": faults.prove,
     "F-answers": answer_faults.prove,
+    "F-inside": inner_faults.prove,
     "W": writes.prove,
     "L": load.prove,
     "G": grace.prove,

@@ -6,6 +6,7 @@ import pytest
 
 from prove.answer_faults import ACTS, NO_ANSWER, WIDENED, Rounds, asked, planned, play
 from prove.faults import REPORT, Seen, seen
+from prove.inner_faults import stage
 from prove.verdicts import is_as_broken, is_direct, is_direct_beside_a_report, is_fair, is_never_whole
 from support.broken_answers import CUT_BODIES, NO_HEAD
 from support.faultup import FaultyUpstream
@@ -102,3 +103,12 @@ async def test_a_fault_that_nobody_asks_for_does_not_happen() -> None:
         assert (await seen(upstream.port, asked())).line == LINE
         assert (await seen(upstream.port, asked("500"))).line == LINE, "it is no widened request"
         assert (await seen(upstream.port, asked("500", everywhere=True))).line.startswith(b"HTTP/1.1 500 ")
+
+
+async def test_an_exception_of_ours_that_is_survived_is_counted_as_such_and_one_that_never_came_is_not() -> None:
+    met = await stage("vecsieve.adapters.qdrant_rest.QdrantRest.trim", 1)
+    assert (met.met, met.measured) == (True, "4 of 4")
+    never = await stage("vecsieve.adapters.pinecone_rest.PineconeRest.trim", 1)
+    assert never.met is False
+    outside = await stage("vecsieve.proxy.http.dataplane.DataPlane.handle", 1)
+    assert outside.met is False, outside.measured
