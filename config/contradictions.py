@@ -14,6 +14,7 @@ from vecsieve.config.policy import PolicySettings, RelativeThreshold
 from vecsieve.config.ports import of_grpc, of_indexes, of_ports
 from vecsieve.config.problems import Finding, Path, shown
 from vecsieve.config.schema import RuleSettings, Settings
+from vecsieve.config.tracing import of_tracing
 from vecsieve.config.values import Backend
 
 OF_PYVERSITY = frozenset({"msd", "cover", "ssd"})
@@ -25,6 +26,7 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     """Contradictions outside policies and rules."""
     yield from of_ports(settings)
     yield from of_grpc(settings)
+    yield from of_tracing(settings.tracing)
     if settings.backend == "pinecone":
         yield from _of_pinecone(settings)
     elif settings.backend == "qdrant":

@@ -13,6 +13,7 @@ from vecsieve.config.backends import with_defaults
 from vecsieve.config.grpc import GrpcSettings, TlsSettings
 from vecsieve.config.model import Model, NoneWord
 from vecsieve.config.policy import PolicySettings
+from vecsieve.config.tracing import TracingSettings
 from vecsieve.config.values import (
     Backend,
     BudgetBytes,
@@ -229,6 +230,7 @@ class Settings(Model):
     shadow: ShadowSettings = ShadowSettings()
     profiles: ProfileSettings = ProfileSettings()
     explain: ExplainSettings = ExplainSettings()
+    tracing: TracingSettings = TracingSettings()
     overrides: OverrideSettings = OverrideSettings()
     policy: PolicySettings = PolicySettings()
     rules: tuple[RuleSettings, ...] = ()

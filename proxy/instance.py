@@ -36,6 +36,7 @@ FIXED = (
     *_PINECONE,
     "limits",
     "shadow.in_flight",
+    "tracing",
     "profiles",
 )
 

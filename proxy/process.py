@@ -41,6 +41,7 @@ from vecsieve.proxy.rules import Rules, RulesInForce
 from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.stopwatch import Clock
 from vecsieve.proxy.tally import Tally
+from vecsieve.proxy.tracing import NO_TRACING, Tracing
 from vecsieve.proxy.vector_memory import VectorMemory
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Process:
             shadow=self._shadow,
             scaling=self.calibration.scaling,
             vectors=_vector_memory(settings, clock),
+            tracing=_tracing(settings, metrics),
         )
         self._plane = DataPlane(
             parts=self._parts,
@@ -118,6 +120,7 @@ class Process:
             metrics=metrics,
             recent=self.recent,
             clock=time.monotonic,
+            keeps_marks=self._settings.tracing.endpoint is not None,
         )
 
     def _relay(self, answers: LocalAnswers, events: CountedEvents) -> Relay:
@@ -192,6 +195,7 @@ class Process:
         await self._shadow.close()
         await self._writes.close(grace_seconds=grace_seconds)
         await self._upstream.close()
+        await self._parts.tracing.close()
 
 
 def _routes(settings: Settings) -> Routes:
@@ -207,6 +211,14 @@ def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuar
     guard = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
     metrics.memory_limit_bytes.set(guard.limit_bytes or 0)
     return guard
+
+
+def _tracing(settings: Settings, metrics: Metrics) -> Tracing:
+    if settings.tracing.endpoint is None:
+        return NO_TRACING
+    from vecsieve.proxy.otel import tracing_of  # loads opentelemetry: an extra
+
+    return tracing_of(settings, clock=time.monotonic, dropped=metrics.spans_dropped_total.inc)
 
 
 def _vector_memory(settings: Settings, clock: Clock) -> VectorMemory | None:

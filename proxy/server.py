@@ -11,6 +11,7 @@ from vecsieve.proxy.crew import serve_crew
 from vecsieve.proxy.http.tls import context_of
 from vecsieve.proxy.instance import Source
 from vecsieve.proxy.memory import glibc_mallopt, keep_freed_blocks
+from vecsieve.proxy.otel_headers import headers_of
 
 
 def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> int:
@@ -18,6 +19,7 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     source = Source(config, environment, flags)
     settings = source.load()
     context_of(settings)  # a certificate that cannot be used is told before anything forks
+    headers_of(settings.tracing.headers_file)  # and so is this file
     keep_freed_blocks(glibc_mallopt())
     if settings.workers > 1:
         return serve_crew(source, settings, run_loop)

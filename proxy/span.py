@@ -47,16 +47,12 @@ _METHODS: Mapping[str, Method] = {member.value: member for member in Method}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One span. ``host``: the place of the address among those the settings name; None for every other.
-
-    ``is_remote``: its parent is the client's.
-    """
+    """One span. ``host``: the place of the address among those the settings name; None for every other."""
 
     kind: Kind
     trace_id: int
     span_id: int
     parent_id: int | None
-    is_remote: bool = False
     flags: int
     started_ns: int
     ended_ns: int

@@ -41,7 +41,7 @@ SHELL = NUMERIC | {
     "vecsieve",
     "yarl",
 }
-LAZY = {"google", "qdrant_client", "qdrant_edge"}
+LAZY = {"google", "opentelemetry", "qdrant_client", "qdrant_edge"}
 IMPURE_MODULES = {"asyncio", "time", "logging", "socket", "threading", "random", "os", "prometheus_client", "aiohttp"}
 FENCES = {"proxy/fence.py", "proxy/cli.py"}
 
@@ -211,8 +211,8 @@ def test_every_module_imports() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_serving_starts_without_the_official_clients_and_the_engine() -> None:
-    program = "import sys, vecsieve.proxy.cli; print([m for m in ('qdrant_client', 'qdrant_edge') if m in sys.modules])"
+def test_serving_starts_without_the_official_clients_the_engine_and_opentelemetry() -> None:
+    program = "import sys, vecsieve.proxy.cli, vecsieve.proxy.server\nprint([m for m in ('qdrant_client', 'qdrant_edge', 'opentelemetry') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
