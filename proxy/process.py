@@ -107,6 +107,7 @@ class Process:
         self._server = DataServer(self._plane.handle, limits, answers, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
+        self._is_leaving = False
         self._tls = context_of(settings)
 
     def _surroundings(self, limits: LimitSettings, metrics: Metrics) -> Surroundings:
@@ -170,6 +171,7 @@ class Process:
 
     def stop_accepting(self) -> None:
         """Close the listening sockets."""
+        self._is_leaving = True
         if self._listener is not None:
             self._listener.stop_accepting()
         if self._grpc is not None:
@@ -177,8 +179,9 @@ class Process:
 
     @property
     def in_flight(self) -> int:
-        """Requests being answered now."""
-        return self.tally.requests_in_flight
+        """Requests being answered now; at the end also the clients to whom answers are still on their way."""
+        sides = (self._listener, self._grpc) if self._is_leaving else ()
+        return self.tally.requests_in_flight + sum(each.owed for each in sides if each is not None)
 
     @property
     def searches_in_flight(self) -> int:

@@ -47,6 +47,11 @@ class Arrival(asyncio.Protocol):
         """Nothing is under way."""
         return False
 
+    @property
+    def is_owed(self) -> bool:
+        """Nothing was said."""
+        return False
+
     def leave(self) -> None:
         """Not asked of a connection that is never idle."""
         self.cut()

@@ -23,6 +23,11 @@ class Guest(Connection, Protocol):
         """Whether closing waits for its end."""
         ...
 
+    @property
+    def is_owed(self) -> bool:
+        """Whether something that was said has not reached the client yet, as far as can be told."""
+        ...
+
     def cut(self) -> None:
         """End now, whatever is under way."""
         ...
@@ -40,6 +45,11 @@ class Guests:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def owed(self) -> int:
+        """How many clients have not got all of their answers yet."""
+        return sum(each.is_owed for each in self._open)
 
     def enter(self, guest: Guest) -> bool:
         """Take a place; False when there is none, or no longer: then it is to be closed at once."""

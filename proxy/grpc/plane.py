@@ -88,6 +88,7 @@ class Plane(grpc.GenericRpcHandler):
         self._parts = shared.parts
         self._origin = origin
         self._host = host
+        self.owed = 0  # calls that are answered, but whose answers the library has not sent
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
         """The handler of any method there is."""
@@ -119,6 +120,7 @@ class Plane(grpc.GenericRpcHandler):
             done = end_with(context, outcome, Relayed()) if isinstance(outcome, Failure) else outcome
         finally:
             self._parts.tally.end(visit, _ended_stream(done))
+        self._handed_over(context)
 
     async def _single(self, head: RequestHead, _messages: object, context: Context) -> bytes:
         """A call of one message each way."""
@@ -129,7 +131,17 @@ class Plane(grpc.GenericRpcHandler):
             outcome = await self._fenced(visit, partial(self._heard, call, visit))
         finally:
             self._parts.tally.end(visit, _ended_single(call, outcome))
+        self._handed_over(context)
         return await answer(context, outcome)
+
+    def _handed_over(self, context: Context) -> None:
+        """The answer is the library's, which sends it as fast as the client takes it."""
+
+        def sent(_: object) -> None:
+            self.owed -= 1
+
+        self.owed += 1
+        context.add_done_callback(sent)
 
     def _begun(self, context: Context) -> Visit:
         metadata = context.invocation_metadata() or ()

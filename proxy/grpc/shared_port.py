@@ -37,6 +37,11 @@ class SharedPort:
     def __len__(self) -> int:
         return len(self._guests)
 
+    @property
+    def owed(self) -> int:
+        """How many gRPC clients have not got all of their answers yet."""
+        return self._guests.owed
+
     def before(self, http: Factory) -> Factory:
         """The factory for ``loop.create_server``, without its ``ssl``: TLS is done here. ``http``: serves HTTP/1."""
         plain = http if self._inner is None else partial(Arrival, self._rules, self._guests, self._inner, http)

@@ -65,6 +65,7 @@ class GrpcSide:
         self._message_bytes = message_bytes
         self._sockets: dict[tuple[Origin, str], InnerSocket] = {}
         self._servers: list[GrpcListener] = []
+        self._planes: list[Plane] = []
         self._stopping: list[asyncio.Task[None]] = []
 
     async def behind(self, door: Door) -> InnerSocket | None:
@@ -75,14 +76,20 @@ class GrpcSide:
         key = (door.grpc, index)
         if key not in self._sockets:
             inner = self._sockets[key] = InnerSocket()
+            self._planes.append(plane := self._plane_of(*key))
             server = await listen(
-                self._plane_of(*key),
+                plane,
                 inner.grpc,
                 handshake_seconds=self._handshake_seconds,
                 message_bytes=self._message_bytes,
             )
             self._servers.append(server)
         return self._sockets[key]
+
+    @property
+    def owed(self) -> int:
+        """How many answers are not sent yet."""
+        return sum(plane.owed for plane in self._planes)
 
     def stop(self, *, grace_seconds: float) -> None:
         """Tell every connection to go away; calls under way may finish for the grace period."""

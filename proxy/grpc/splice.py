@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import socket
 import struct
+import termios
 from typing import cast
 
 from vecsieve.proxy.grpc.guests import Guests
@@ -27,6 +29,8 @@ LAST_WORDS_SECONDS = 10.0
 # gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: who takes nothing that long is gone or
 # means harm, and the other side's end would never be noticed, for it is not read. As limits.stream_idle_timeout_seconds.
 STALLED_SECONDS = 60.0
+# What the gRPC server has sent may still be in the socket between us: given to the client in one of our next turns.
+PAUSE_SECONDS = 0.5
 READ_BYTES = 65536
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
@@ -53,6 +57,13 @@ class Splice:
     def may_finish(self) -> bool:
         """Calls may be under way."""
         return True
+
+    @property
+    def is_owed(self) -> bool:
+        """An answered call has left the gRPC server before a slow client has it: it is in our buffer, or in the kernel's, which
+        forgets it when a connection is cut.
+        """
+        return self._last_words is not None or self._client.is_owed
 
     def leave(self) -> None:
         """Not asked of a connection that is never idle."""
@@ -126,13 +137,14 @@ class Splice:
 class _End(asyncio.Protocol):
     """One of the two connections. Before it is made and after it is lost, whatever is asked of it is nothing."""
 
-    __slots__ = ("_splice", "_stalled", "has_ended", "is_full", "is_lost", "other", "transport")
+    __slots__ = ("_given_at", "_splice", "_stalled", "has_ended", "is_full", "is_lost", "other", "transport")
     other: _End
 
     def __init__(self, splice: Splice) -> None:
         self._splice = splice
         self.transport: asyncio.Transport | None = None
         self._stalled: asyncio.TimerHandle | None = None
+        self._given_at = 0.0
         self.is_full = False
         self.has_ended = False
         self.is_lost = False
@@ -141,6 +153,15 @@ class _End(asyncio.Protocol):
     def is_gone(self) -> bool:
         """Whether there is no connection: not yet, or no longer."""
         return self.transport is None or self.is_lost
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether it has not taken what it was given, or was given something just now."""
+        if (open_ := self._open) is None:
+            return False
+        if asyncio.get_running_loop().time() < self._given_at + PAUSE_SECONDS or open_.get_write_buffer_size() > 0:
+            return True
+        return _unacknowledged_bytes(open_.get_extra_info("socket").fileno()) > 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -175,6 +196,7 @@ class _End(asyncio.Protocol):
 
     def take(self, data: bytes) -> None:
         if (open_ := self._open) is not None:
+            self._given_at = asyncio.get_running_loop().time()
             open_.write(data)
 
     def left_unread(self) -> bytes:
@@ -213,3 +235,9 @@ class _End(asyncio.Protocol):
     @property
     def _open(self) -> asyncio.Transport | None:
         return None if self.transport is None or self.transport.is_closing() else self.transport
+
+
+def _unacknowledged_bytes(descriptor: int) -> int:
+    """What the kernel keeps of a TCP connection until its peer has it."""
+    (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
+    return int(count)

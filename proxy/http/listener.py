@@ -79,6 +79,11 @@ class Front(Protocol):
         """What makes the protocol of a new connection."""
         ...
 
+    @property
+    def owed(self) -> int:
+        """How many of these have not got all of their answers yet."""
+        ...
+
     async def close(self, *, grace_seconds: float) -> None:
         """Wait for those that aiohttp has not got, then cut them."""
         ...
@@ -96,6 +101,11 @@ class Listener:
     def ports(self) -> tuple[int, ...]:
         """The ports that were bound, in the order of the doors; the free one where 0 was asked for."""
         return tuple(each.sockets[0].getsockname()[1] for each in self.sockets)
+
+    @property
+    def owed(self) -> int:
+        """How many clients behind a front have not got all of their answers yet."""
+        return sum(front.owed for front in self.fronts)
 
     def stop_accepting(self) -> None:
         """Close the listening sockets; open connections live on."""

@@ -11,6 +11,7 @@ class Visitor:
     """A connection that ends when it is cut, or never."""
 
     is_idle = False
+    is_owed = False
 
     def __init__(self, guests: Guests, *, may_finish: bool = False, ends: bool = True) -> None:
         self.guests = guests
@@ -97,3 +98,14 @@ async def test_closing_with_nobody_there_takes_no_time_and_tasks_are_cancelled()
     waiting = here.start(asyncio.sleep(60, None), name="waits")
     await here.close(grace_seconds=60)
     assert waiting.cancelled()
+
+
+async def test_those_are_counted_who_are_owed_something() -> None:
+    here, _, _ = guests()
+    waits, content = Visitor(here), Visitor(here)
+    waits.is_owed = True
+    assert here.enter(waits)
+    assert here.enter(content)
+    assert here.owed == 1
+    here.leave(waits)
+    assert here.owed == 0

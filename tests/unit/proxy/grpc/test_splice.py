@@ -389,3 +389,36 @@ def test_a_client_that_goes_while_the_server_lets_nobody_in_leaves_nothing_behin
         inner.close()
 
     run(loop, story())
+
+
+async def _owed(guests: Guests, wanted: int) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while guests.owed != wanted:
+            await asyncio.sleep(0.005)
+
+
+@both_loops
+def test_a_client_is_owed_what_the_kernel_still_keeps_for_it(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        both.client[1].transport.pause_reading()  # type: ignore[attr-defined]  # of a transport that reads as well
+        both.server[1].write(bytes(16 * MIB))
+        await asyncio.sleep(2 * splice.PAUSE_SECONDS)
+        assert both.guests.owed == 1, "nothing has come for a while, and it has not got all"
+        both.client[1].transport.resume_reading()  # type: ignore[attr-defined]  # as above
+        await asyncio.wait_for(both.client[0].readexactly(16 * MIB), PATIENCE)
+        await _owed(both.guests, 0)
+
+    on(loop, case)
+
+
+def test_a_client_is_owed_its_last_words_until_it_closes() -> None:
+    async def case(both: Spliced) -> None:
+        await _owed(both.guests, 0)
+        both.server[1].close()
+        assert await asyncio.wait_for(both.client[0].read(), PATIENCE) == b""
+        assert both.guests.owed == 1
+        both.client[1].close()
+        await both.is_over()
+        assert both.guests.owed == 0
+
+    on(asyncio.new_event_loop, case)
