@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.machine import machine
 
-from prove import answer_faults, faults, grace, inner_faults, load, writes
+from prove import answer_faults, faults, grace, inner_faults, load, uploads, writes
 from prove.finding import QUICK, WHOLE, Finding, Scale, Section
 from prove.report import report
 
@@ -26,6 +26,7 @@ SECTIONS: dict[str, Prove] = {
     "F-answers": answer_faults.prove,
     "F-inside": inner_faults.prove,
     "W": writes.prove,
+    "W-uploads": uploads.prove,
     "L": load.prove,
     "G": grace.prove,
 }
