@@ -144,6 +144,7 @@ class Instance:
         self._metrics.learned_collections.set(self._process.learned.capped_collections)
         self._metrics.egress_budget_remaining_bytes.set(self._process.egress.remaining_bytes)
         self._process.calibration.look()
+        self._process.levels.look()
         self._beat()
 
 

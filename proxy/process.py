@@ -29,6 +29,7 @@ from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.http.writes import Writes
 from vecsieve.proxy.ladder import Surroundings
 from vecsieve.proxy.learned import Learned
+from vecsieve.proxy.levels import Levels
 from vecsieve.proxy.log import Access
 from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
@@ -104,6 +105,7 @@ class Process:
             answers=answers,
         )
         _show_limits(metrics, limits)
+        self.levels = self._levels(metrics)
         self._server = DataServer(self._plane.handle, limits, answers, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
@@ -133,6 +135,12 @@ class Process:
             client_idle_seconds=self._settings.limits.stream_idle_timeout_seconds,
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
+
+    def _levels(self, metrics: Metrics) -> Levels:
+        def shared() -> int:
+            return 0 if self._grpc is None else self._grpc.connected
+
+        return Levels(metrics, self.tally, self._parts.admission, self._upstream.census, shared)
 
     async def listen(self, *doors: Door) -> tuple[int, ...]:
         """Open the data ports; returns their numbers. Raises OSError, or IncompatibleLibrary."""
@@ -240,3 +248,4 @@ def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:
     """A gauge of what is in flight says little without what may be."""
     metrics.requests_in_flight_limit.set(limits.in_flight)
     metrics.searches_in_flight_limit.set(limits.searches_in_flight)
+    metrics.connections_limit.set(limits.connections)

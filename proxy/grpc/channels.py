@@ -73,6 +73,11 @@ class Channels:
             pool.calls -= 1
             self._end_if_idle(pool)
 
+    @property
+    def connected(self) -> int:
+        """How many connections are open."""
+        return sum(pool.connected for pool in self._pools.values())
+
     async def close(self) -> None:
         """Close every channel; calls on them are cancelled. Close the listener first."""
         for key in list(self._pools):
@@ -180,6 +185,11 @@ class _Pool:
         self.calls = 0
         self.checked_at = 0.0
         self.is_retired = False
+
+    @property
+    def connected(self) -> int:
+        """How many of the channels have their connection."""
+        return sum(channel.get_state() is grpc.ChannelConnectivity.READY for channel in self._channels)
 
     def next_channel(self) -> grpc.aio.Channel:
         self._turn = (self._turn + 1) % len(self._channels)

@@ -91,6 +91,11 @@ class GrpcSide:
         """How many answers are not sent yet."""
         return sum(plane.owed for plane in self._planes)
 
+    @property
+    def connected(self) -> int:
+        """How many connections to the database are open."""
+        return self._channels.connected
+
     def stop(self, *, grace_seconds: float) -> None:
         """Tell every connection to go away; calls under way may finish for the grace period."""
         for server in self._servers:

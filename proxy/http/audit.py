@@ -43,7 +43,7 @@ RELIED_ON: tuple[tuple[type, tuple[str, ...]], ...] = (
             "_write_headers",
         ),
     ),
-    (aiohttp.TCPConnector, ("_get",)),
+    (aiohttp.TCPConnector, ("_create_connection", "_get")),
     (
         aiohttp.ClientRequest,
         (
@@ -75,6 +75,12 @@ def audit_library() -> None:
         raise IncompatibleLibrary(
             "aiohttp runs on its pure-Python parser (AIOHTTP_NO_EXTENSIONS is set, or the wheel has no extensions)"
         )
+
+
+def audit_connector(connector: aiohttp.BaseConnector) -> None:
+    """Raise IncompatibleLibrary unless what its connections are counted by exists."""
+    if missing := [name for name in ("_acquired", "_conns", "_waiters") if name not in vars(connector)]:
+        raise IncompatibleLibrary(f"aiohttp {aiohttp.__version__} has no BaseConnector.{', '.join(missing)}")
 
 
 def audit_session(session: aiohttp.ClientSession) -> None:

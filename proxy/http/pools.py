@@ -6,15 +6,17 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.http.audit import audit_session
+from vecsieve.proxy.http.audit import audit_connector, audit_session
 from vecsieve.proxy.http.public_addresses import PublicResolver
 from vecsieve.proxy.http.raw_request import RawRequest
 
@@ -24,12 +26,48 @@ REPLY_FIELDS = 1024
 ADDED_BY_AIOHTTP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
+@dataclass(frozen=True, slots=True)
+class Census:
+    """A pool at one moment. ``waiting``: requests that have no connection yet; ``opened``: connections since it began."""
+
+    busy: int
+    idle: int
+    waiting: int
+    opened: int
+
+    def __add__(self, other: Census) -> Census:
+        return Census(
+            self.busy + other.busy, self.idle + other.idle, self.waiting + other.waiting, self.opened + other.opened
+        )
+
+
 class CleanConnector(aiohttp.TCPConnector):
     """A pool that never hands out a connection on which the database has spoken unasked.
 
     Bytes that arrive on an idle connection would be read as the reply to the next request (aiohttp 3.14.5 looks only
     when a connection is given back), so each client would get the answer meant for the one before.
     """
+
+    _opened = 0
+
+    def census(self) -> Census:
+        """What it holds now, those that are being opened among the busy. aiohttp has no public count."""
+        return Census(
+            busy=len(self._acquired),
+            idle=sum(len(kept) for kept in self._conns.values()),
+            waiting=sum(len(queued) for queued in self._waiters.values()),
+            opened=self._opened,
+        )
+
+    async def _create_connection(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp calls its deadlines so
+    ) -> ResponseHandler:
+        made = await super()._create_connection(req, traces, timeout)
+        self._opened += 1
+        return made
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
         while (connection := await super()._get(key, traces)) is not None:
@@ -105,5 +143,6 @@ def open_session(
         ),
     )
     audit_session(session)
+    audit_connector(connector)
     session._retry_connection = False  # noqa: SLF001 - aiohttp re-sends PUT, DELETE and GET when a kept connection dies
     return session

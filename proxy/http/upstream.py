@@ -22,7 +22,7 @@ from vecsieve.proxy.http.audit import audit_library
 from vecsieve.proxy.http.events import Events, Unheard
 from vecsieve.proxy.http.failures import kind_of
 from vecsieve.proxy.http.headers import RawHeaders, for_upstream, framed, is_forwardable
-from vecsieve.proxy.http.pools import open_session
+from vecsieve.proxy.http.pools import Census, CleanConnector, open_session
 from vecsieve.proxy.http.raw_request import Outgoing, Upload
 from vecsieve.proxy.http.reply import ReplyTooLarge, UpstreamReply
 from vecsieve.proxy.origin import Origin
@@ -63,6 +63,10 @@ class Upstream:
         reads, writes = settings.pool_idle_seconds, min(settings.pool_idle_seconds, WRITE_IDLE_SECONDS)
         self._reads = open_session(settings, idle_seconds=reads, tls=tls, may_be_private=may_be_private)
         self._writes = open_session(settings, idle_seconds=writes, tls=tls, may_be_private=may_be_private)
+
+    def census(self) -> Census:
+        """What the pools hold now."""
+        return _census(self._reads) + _census(self._writes)
 
     async def close(self) -> None:
         """Close all connections. Close the listener first."""
@@ -157,6 +161,11 @@ class Upstream:
     def _failure(self, kind: FailureKind) -> UpstreamFailure:
         self._events.upstream_failed(kind.value)
         return UpstreamFailure(kind)
+
+
+def _census(session: aiohttp.ClientSession) -> Census:
+    connector = session.connector  # None once it is closed
+    return connector.census() if isinstance(connector, CleanConnector) else Census(0, 0, 0, 0)
 
 
 def _bytes(text: str) -> bytes:

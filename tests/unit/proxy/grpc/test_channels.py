@@ -288,3 +288,19 @@ async def test_a_refused_name_is_unavailable_whichever_way_the_call_goes(*, is_u
     assert (seen.code, seen.details) == (grpc.StatusCode.UNAVAILABLE, "The database cannot be reached")
     assert seen.trailing == (("x-vecsieve-origin", "proxy"),)
     assert [failure.kind for failure in way.handler.failures] == [FailureKind.DNS]
+
+
+async def test_connections_are_counted_once_they_stand() -> None:
+    async with grpc_upstream(Echo=echo) as database:
+        channels = Channels(SETTINGS, connections=2)
+        origin = Origin.of(f"http://{database.address}")
+        assert channels.connected == 0
+        async with channels.lease(origin, is_search=False) as channel:
+            assert channels.connected == 0, "nobody has called yet"
+            await ask_on(channel, "unary_unary", method="/x/Echo")
+            assert channels.connected == 1
+        async with channels.lease(origin, is_search=False) as channel:
+            await ask_on(channel, "unary_unary", method="/x/Echo")
+        assert channels.connected == 2
+        await channels.close()
+        assert channels.connected == 0

@@ -15,7 +15,7 @@ from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.http import audit
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library, audit_session
+from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_connector, audit_library, audit_session
 from vecsieve.proxy.http.listener import DataServer, effective_settings, listen, prove_settings
 from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.origin import Origin
@@ -87,6 +87,17 @@ def test_a_renamed_private_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(audit, "RELIED_ON", ((web.StreamResponse, ("_prepare_headers", "_renamed")),))
     with pytest.raises(IncompatibleLibrary, match=r"has no StreamResponse\._renamed"):
         audit_library()
+
+
+async def test_a_pool_that_cannot_be_counted_is_a_clear_error() -> None:
+    connector = aiohttp.TCPConnector()
+    audit_connector(connector)
+    held = connector._acquired
+    del connector._acquired
+    with pytest.raises(IncompatibleLibrary, match=r"has no BaseConnector\._acquired"):
+        audit_connector(connector)
+    connector._acquired = held
+    await connector.close()
 
 
 async def test_a_session_without_the_switch_is_a_clear_error() -> None:

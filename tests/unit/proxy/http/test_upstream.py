@@ -10,7 +10,7 @@ from support.faultup import FaultyUpstream, Talk, answering, reply
 from support.relay_server import Heard
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.events import Unheard
-from vecsieve.proxy.http.pools import BoundedResolver
+from vecsieve.proxy.http.pools import BoundedResolver, Census
 from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, is_write
 from vecsieve.proxy.http.writes import Writes
 
@@ -174,3 +174,47 @@ def test_a_sink_that_nobody_watches_takes_every_event() -> None:
         sink.upstream_failed("reset")
         sink.client_failed("gone")
     assert (heard.open_connections, heard.upstream) == (1, ["reset"])
+
+
+async def test_the_pools_tell_what_they_hold_and_how_many_connections_they_opened(
+    database: FaultyUpstream, upstream: Upstream
+) -> None:
+    assert upstream.census() == Census(busy=0, idle=0, waiting=0, opened=0)
+    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+        await answer.read_bounded(10)
+    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+        await answer.read_bounded(10)
+    assert upstream.census() == Census(busy=0, idle=1, waiting=0, opened=1), "the second used the first one's"
+    async with upstream.send(method="PUT", raw_target="/", headers=[], body=b"x") as answer:
+        await answer.read_bounded(10)
+    assert upstream.census() == Census(busy=0, idle=2, waiting=0, opened=2), "writes have a pool of their own"
+    await upstream.close()
+    assert upstream.census() == Census(busy=0, idle=0, waiting=0, opened=0)
+
+
+async def test_requests_beyond_the_pool_are_seen_to_wait() -> None:
+    may_answer = asyncio.Event()
+
+    async def hesitates(talk: Talk) -> None:
+        while await talk.request() is not None:
+            await may_answer.wait()
+            await talk.send(reply(b"0123456789"))
+
+    async def ask(upstream: Upstream) -> None:
+        async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+            await answer.read_bounded(10)
+
+    async with FaultyUpstream(hesitates) as database:
+        upstream = Upstream(UpstreamSettings(url=database.url, pool_connections=1))
+        asking = [asyncio.create_task(ask(upstream)) for _ in range(3)]
+        for _ in range(200):
+            if upstream.census() == Census(busy=1, idle=0, waiting=2, opened=1):
+                break
+            await asyncio.sleep(0.01)
+        seen = upstream.census()
+        may_answer.set()
+        await asyncio.gather(*asking)
+        left = upstream.census()
+        await upstream.close()
+    assert seen == Census(busy=1, idle=0, waiting=2, opened=1)
+    assert left == Census(busy=0, idle=1, waiting=0, opened=1)
