@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vecsieve.proxy.labels import Stage
-from vecsieve.proxy.stopwatch import Stopwatch
+from vecsieve.proxy.stopwatch import MOST_MARKS, Stopwatch
 
 
 class Clock:
@@ -53,3 +53,41 @@ def test_laps_are_booked_under_their_stage() -> None:
 
 def test_a_stage_never_entered_took_no_time() -> None:
     assert Stopwatch(Clock()).seconds(Stage.MMR) == 0.0
+
+
+def test_marks_say_when_each_stage_was_entered_and_left() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock, keeps_marks=True)
+    for seconds in (1.0, 2.0):
+        with watch.stage(Stage.DECODE):
+            clock.now += seconds
+        clock.now += 10.0
+    with watch.laps() as lap:
+        clock.now += 4.0
+        lap("cluster")
+    assert watch.marks() == (
+        (Stage.DECODE, 100.0, 101.0),
+        (Stage.DECODE, 111.0, 113.0),
+        (Stage.CLUSTER, 123.0, 127.0),
+    )
+    assert watch.stages() == ((Stage.DECODE, 3.0), (Stage.CLUSTER, 4.0)), "they add up as they do without marks"
+
+
+def test_no_marks_are_kept_unless_asked_for() -> None:
+    watch = Stopwatch(Clock())
+    with watch.stage(Stage.DECODE):
+        pass
+    assert watch.marks() == ()
+
+
+def test_marks_are_bounded_and_sums_are_not() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock, keeps_marks=True)
+    for _ in range(MOST_MARKS):
+        with watch.stage(Stage.DECODE):
+            clock.now += 1.0
+        with watch.laps() as lap:
+            clock.now += 1.0
+            lap("mmr")
+    assert len(watch.marks()) == MOST_MARKS
+    assert dict(watch.stages()) == {Stage.DECODE: MOST_MARKS, Stage.MMR: MOST_MARKS}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.trace_parent import sampled_trace_id
+from vecsieve.proxy.trace_parent import Parent, parent_of, sampled_trace_id, written
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
@@ -55,3 +55,22 @@ def test_what_comes_out_is_32_digits_of_what_went_in(values: list[str]) -> None:
     """For any fields: None, or 32 hexadecimal digits that stand in the only field."""
     found = sampled_trace_id(values)
     assert found is None or (re.fullmatch(r"[0-9a-f]{32}", found) and len(values) == 1 and found in values[0])
+
+
+def test_a_parent_is_read_whether_its_trace_is_recorded_or_not() -> None:
+    for flags, is_sampled in (("00", False), ("01", True), ("02", False), ("03", True)):
+        parent = parent_of([f"00-{TRACE}-{PARENT}-{flags}"])
+        assert parent == Parent(int(TRACE, 16), int(PARENT, 16), int(flags, 16))
+        assert parent.is_sampled is is_sampled
+
+
+def test_flags_that_mean_nothing_yet_are_not_passed_on() -> None:
+    parent = parent_of([f"00-{TRACE}-{PARENT}-ff"])
+    assert parent is not None
+    assert parent.flags == 0x03
+
+
+@given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.integers(0, 3))
+def test_what_is_written_is_read_again(trace_id: int, span_id: int, flags: int) -> None:
+    """For any ids but zero and any flags that are passed on: the parent that is read is the one that was written."""
+    assert parent_of([written(trace_id, span_id, flags)]) == Parent(trace_id, span_id, flags)

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.grpc.metadata import HOP_BY_HOP, Pairs, for_client, for_upstream, is_sendable, trace_id
+from vecsieve.proxy.grpc.metadata import (
+    HOP_BY_HOP,
+    Pairs,
+    for_client,
+    for_upstream,
+    is_sendable,
+    trace_id,
+    trace_parents,
+    traced,
+)
 
 KEYS = st.sampled_from(["a", "b", "api-key", "te", "user-agent", "grpc-timeout", "host", "x-vecsieve-mode", "grpc-foo"])
 TEXTS = st.sampled_from(["", "1", " a ", "a,b", "grüße", "a\tb", "\x7f", "~"])
@@ -58,3 +67,22 @@ def test_a_call_belongs_to_the_recorded_trace_it_names() -> None:
 
 def test_our_own_keys_stay_here_whatever_their_case() -> None:
     assert for_upstream([("X-VecSieve-Mode", "off"), ("x-vecsieve-unknown", "1"), ("a", "1")]) == (("a", "1"),)
+
+
+NEW = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@given(PAIRS, st.integers(0, 12))
+def test_a_traceparent_is_replaced_where_it_stands_or_comes_last(
+    pairs: list[tuple[str, str | bytes]], place: int
+) -> None:
+    """Every other pair stays as it is and where it is; without one to set, the very metadata."""
+    before, behind = tuple(pairs[:place]), tuple(pairs[place:])
+    old = (*before, ("traceparent", "00-a-b-01"), *behind)
+    assert traced(old, NEW) == (*before, ("traceparent", NEW), *behind)
+    assert traced((*before, *behind), NEW) == (*before, *behind, ("traceparent", NEW))
+    assert traced(old, None) is old
+
+
+def test_every_traceparent_of_a_call_is_found() -> None:
+    assert trace_parents((("a", "1"), ("traceparent", "x"), ("b", "2"), ("traceparent", "y"))) == ["x", "y"]

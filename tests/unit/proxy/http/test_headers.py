@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.headers import HOP_BY_HOP, for_client, for_upstream, framed, is_forwardable, replaced, values
+from vecsieve.proxy.http.headers import (
+    HOP_BY_HOP,
+    for_client,
+    for_upstream,
+    framed,
+    is_forwardable,
+    replaced,
+    traced,
+    values,
+)
 
 NAMES = st.sampled_from(
     [
@@ -102,3 +111,20 @@ def test_replacing_an_absent_field_adds_it_last() -> None:
         (b"A", b"1"),
         (b"accept-encoding", b"identity"),
     ]
+
+
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@given(LISTS, st.integers(0, 12), st.sampled_from([b"traceparent", b"Traceparent", b"TRACEPARENT"]))
+def test_a_traceparent_is_replaced_where_it_stands(raw: list[tuple[bytes, bytes]], place: int, name: bytes) -> None:
+    """Every other line stays as it is and where it is, and so do the place and the case of this one."""
+    before, behind = raw[:place], raw[place:]
+    assert traced([*before, (name, b"00-a-b-01"), *behind], PARENT) == [*before, (name, PARENT.encode()), *behind]
+
+
+@given(LISTS)
+def test_a_traceparent_that_was_not_there_comes_last(raw: list[tuple[bytes, bytes]]) -> None:
+    """All that was there stays as it is and where it is; without one to set, the very list."""
+    assert traced(raw, PARENT) == [*raw, (b"traceparent", PARENT.encode())]
+    assert traced(raw, None) is raw
