@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from deploy.grafana.board import board
-from deploy.grafana.panels import Json, Panel, Row, heatmap, lines, stat, table, timeline
-from deploy.grafana.queries import TARGETS, buckets, mean, own, quantile, rate, ratio, series
+from deploy.grafana.panels import Json, Panel, Row, heatmap, lines, stat, timeline
+from deploy.grafana.queries import buckets, mean, own, quantile, rate, ratio
+from deploy.grafana.resources import resources, running
 
-LABELS_THAT_SAY_NOTHING = ("job", "container", "endpoint", "namespace")
 NOT_CLOSED = own("breaker_state", 'state!="closed"')
 
 
@@ -22,8 +22,8 @@ def overview() -> Json:
             Row("Where the time goes", _time()),
             Row("Safety", _safety()),
             Row("Cost", _cost()),
-            Row("Resources", _resources()),
-            Row("What runs", _running()),
+            Row("Resources", resources()),
+            Row("What runs", running()),
         ),
     )
 
@@ -175,10 +175,10 @@ def _safety() -> tuple[Panel, ...]:
             {"{{reason}}": rate("connections_rejected_total", by="reason")},
         ),
         lines(
-            "Original requests sent after a failed widened one",
-            "Each search is asked again at most once; writes never are.",
+            "Searches asked again, by reason",
+            "The client's own request after a widened one that failed, once. Nothing else is ever sent twice.",
             "reqps",
-            {"replay": rate("upstream_request_duration_seconds_count", 'attempt="replay"')},
+            {"{{reason}}": rate("retries_total", by="reason")},
         ),
     )
 
@@ -206,87 +206,5 @@ def _cost() -> tuple[Panel, ...]:
             "1 in plain traffic; a failed widened request or a second step makes it 2.",
             "short",
             {"ratio": ratio(rate("upstream_request_duration_seconds_count"), rate("requests_total"))},
-        ),
-    )
-
-
-def _resources() -> tuple[Panel, ...]:
-    alone = series("process_resident_memory_bytes")
-    return (
-        lines(
-            "CPU",
-            "Cores in use. Not shown with several workers.",
-            "short",
-            {"{{instance}}": f"rate({series('process_cpu_seconds_total')}[$__rate_interval])"},
-        ),
-        lines(
-            "Memory",
-            "Resident, of all workers together, and the limit (0: none). At 80 % searches pass through.",
-            "bytes",
-            {
-                "{{instance}}": f"sum by (instance) ({own('process_resident_memory_bytes')}) or sum by (instance) ({alone})",
-                "limit {{instance}}": f"sum by (instance) ({own('memory_limit_bytes')})",
-            },
-        ),
-        lines(
-            "Event loop lag, p99",
-            "How late the loop wakes: every request in that process waits as long.",
-            "s",
-            {"{{instance}}": quantile(0.99, "event_loop_lag_seconds", by="instance")},
-        ),
-        lines(
-            "In flight",
-            "Requests and searches under way, with their limits.",
-            "none",
-            {
-                "requests": f"sum({own('requests_in_flight')})",
-                "requests, limit": f"sum({own('requests_in_flight_limit')})",
-                "searches": f"sum({own('searches_in_flight')})",
-                "searches, limit": f"sum({own('searches_in_flight_limit')})",
-            },
-        ),
-        lines(
-            "Client connections and descriptors",
-            "Open client connections, and all file descriptors (not shown with several workers).",
-            "none",
-            {
-                "connections": f"sum({own('connections')})",
-                "descriptors": f"sum({series('process_open_fds')})",
-            },
-        ),
-        lines(
-            "Garbage collections",
-            "Per second and generation. Not shown with several workers.",
-            "cps",
-            {
-                "{{generation}}": f"sum by (generation) (rate(python_gc_collections_total{{{TARGETS}}}[$__rate_interval]))"
-            },
-        ),
-    )
-
-
-def _running() -> tuple[Panel, ...]:
-    return (
-        table("Versions", "What runs where.", own("build_info"), hidden=LABELS_THAT_SAY_NOTHING, width=9),
-        table(
-            "Settings",
-            "The hash differs where settings do. /status on the admin port shows it too.",
-            own("config_info"),
-            hidden=LABELS_THAT_SAY_NOTHING,
-            width=9,
-        ),
-        stat(
-            "Reloads refused",
-            "Instances that keep old settings because the new ones were refused.",
-            "none",
-            f"count({own('config_last_reload_successful')}) - sum({own('config_last_reload_successful')})",
-            warn=1,
-        ),
-        stat(
-            "Log lines dropped",
-            "Lines a second that were lost because standard output blocked or failed.",
-            "cps",
-            rate("log_dropped_total"),
-            warn=0.001,
         ),
     )

@@ -192,6 +192,20 @@ STORIES = (
         _series("vecsieve_connections_rejected_total", "0+6x30", reason="head_timeout"),
     ),
     Story(
+        "VecSieveUpstreamPoolFull",
+        "there is always one that waits",
+        True,
+        12,
+        _series("vecsieve_upstream_requests_waiting", "0x3 2 1 7 1x20"),
+    ),
+    Story(
+        "VecSieveUpstreamPoolFull",
+        "some wait now and then",
+        False,
+        12,
+        _series("vecsieve_upstream_requests_waiting", "9 0 9 9 9 0 9 9 9 0 9 9 0 9 9 9 0 9"),
+    ),
+    Story(
         "VecSieveEventLoopBlocked",
         "a sixth of the wake-ups is late",
         True,

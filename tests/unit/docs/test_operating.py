@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from support.lines import RememberedLines
 from support.promql import OF_LIBRARIES, spec_of
+from support.reports import REPORT
 from vecsieve.adapters.contract import Reason
-from vecsieve.proxy.labels import Bypass, FailOpen, LocalError
+from vecsieve.proxy.labels import Bypass, FailOpen, LocalError, OperationName, Origin, Outcome, Retry
+from vecsieve.proxy.log import Access, AccessLog
 from vecsieve.proxy.metrics_catalogue import CATALOGUE, PREFIX
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,6 +58,31 @@ def test_every_setting_it_names_exists(name: str) -> None:
 @pytest.mark.parametrize("line", [line for line in first_column(section("Log lines")) if line != "access"])
 def test_every_log_line_it_quotes_is_written(line: str) -> None:
     assert line in SOURCES
+
+
+def test_every_field_of_an_access_line_is_explained_once() -> None:
+    sink = RememberedLines()
+    access = Access(
+        request_id="0123456789abcdef",
+        method="POST",
+        operation=OperationName.QUERY,
+        backend="qdrant",
+        outcome=Outcome.DEDUP,
+        origin=Origin.UPSTREAM,
+        status=200,
+        seconds=0.01,
+        report=REPORT,
+    )
+    AccessLog(sink, share=1.0).write(access)
+    table = section("Log lines").split("| of `access` |", 1)[1]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    explained = sorted(name for row in rows for name in re.findall(r"`(\w+)`", row))
+    assert explained == sorted(set(sink.objects[0]) - {"ts", "level", "msg"})
+
+
+def test_every_reason_to_ask_again_is_named_where_slow_requests_are_explained() -> None:
+    (row,) = [line for line in section("Latency went up").splitlines() if "vecsieve_retries_total" in line]
+    assert set(re.findall(r"`(\w+)`", row)) >= {reason.value for reason in Retry}
 
 
 def test_every_link_within_the_page_leads_somewhere() -> None:
