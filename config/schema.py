@@ -128,7 +128,15 @@ class LimitSettings(Model):
     in_flight_queue_seconds: Seconds = Field(
         default=1.0, description="waiting longer for a place is answered 503 with Retry-After"
     )
+    in_flight_lag_seconds: Seconds = Field(
+        default=0.06,
+        description="while turns of the event loop take longer, a quarter of the places is given: a request takes some ten turns",
+    )
     searches_in_flight: Count = Field(default=64, description="above: searches pass through without selection")
+    searches_lag_seconds: Seconds = Field(
+        default=0.03,
+        description="while turns of the event loop take longer, searches pass through: selection is shed before requests are",
+    )
     request_body_bytes: Count = Field(
         default=4 * 1024 * 1024, description="larger bodies pass through un-intercepted, never 413"
     )

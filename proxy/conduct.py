@@ -15,23 +15,29 @@ from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt
 from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.tally import Visit
+from vecsieve.proxy.turns import Turns
 
 A = TypeVar("A", bound=Weighed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conduct:
-    """The way of every search of one transport. ``most``: how many may be improved at once in this process."""
+    """The way of every search of one transport.
+
+    ``most``: how many may be improved at once in this process; ``lag_seconds``: none while turns of its loop take longer.
+    """
 
     ladder: Ladder
     knowing: Knowing
     shadow: Shadow
     memory: MemoryGuard
+    turns: Turns
+    lag_seconds: float
     most: int
 
     def no_room(self, visit: Visit) -> FailOpen | None:
         """Why no search can be improved now; None while there is room."""
-        if visit.searches_in_flight >= self.most:
+        if visit.searches_in_flight >= self.most or self.turns.lag_seconds > self.lag_seconds:
             return FailOpen.OVERLOAD
         return FailOpen.MEMORY if self.memory.pressure() is Pressure.HIGH else None
 

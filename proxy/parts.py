@@ -19,6 +19,7 @@ from vecsieve.proxy.search import Searcher
 from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.tally import Tally
 from vecsieve.proxy.tracing import NO_TRACING, Tracing
+from vecsieve.proxy.turns import Turns
 from vecsieve.proxy.vector_memory import VectorMemory
 
 
@@ -31,6 +32,7 @@ class Parts:
     backend: str
     admission: Admission
     memory: MemoryGuard
+    turns: Turns
     tally: Tally
     around: Surroundings
     shadow: Shadow
@@ -45,6 +47,8 @@ class Parts:
             knowing=Knowing(adapter, self.around.metrics, self.around.clock),
             shadow=self.shadow,
             memory=self.memory,
+            turns=self.turns,
+            lag_seconds=self.limits.searches_lag_seconds,
             most=self.limits.searches_in_flight,
         )
 

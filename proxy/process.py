@@ -43,6 +43,7 @@ from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.stopwatch import Clock
 from vecsieve.proxy.tally import Tally
 from vecsieve.proxy.tracing import NO_TRACING, Tracing
+from vecsieve.proxy.turns import Turns
 from vecsieve.proxy.vector_memory import VectorMemory
 
 if TYPE_CHECKING:
@@ -79,11 +80,13 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self._shadow = Shadow(tally=self.tally, limit=settings.shadow.in_flight)
+        turns = Turns(clock, asyncio.get_running_loop().call_soon)
         self._parts = Parts(
             rules=self._rules,
             limits=limits,
             backend=settings.backend,
-            admission=Admission(limit=limits.in_flight, wait_seconds=limits.in_flight_queue_seconds),
+            admission=_admission(limits, turns),
+            turns=turns,
             memory=_memory_guard(metrics, clock, workers=workers),
             tally=self.tally,
             around=self._surroundings(limits, metrics),
@@ -207,6 +210,15 @@ class Process:
         await self._writes.close(grace_seconds=grace_seconds)
         await self._upstream.close()
         await self._parts.tracing.close()
+
+
+def _admission(limits: LimitSettings, turns: Turns) -> Admission:
+    return Admission(
+        limit=limits.in_flight,
+        wait_seconds=limits.in_flight_queue_seconds,
+        turns=turns,
+        lag_seconds=limits.in_flight_lag_seconds,
+    )
 
 
 def _routes(settings: Settings) -> Routes:

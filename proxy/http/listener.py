@@ -20,6 +20,7 @@ from aiohttp.web_protocol import RequestPayloadError
 
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.doors import Door
+from vecsieve.proxy.http.accepting import Accepting, bound
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library
 from vecsieve.proxy.http.connections import Connections
@@ -31,7 +32,6 @@ from vecsieve.proxy.redaction import guard_foreign_loggers
 
 Factory = Callable[[], asyncio.Protocol]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-BACKLOG = 1024  # the kernel caps it at net.core.somaxconn; 128 overflows when a pool reconnects after a restart
 # After an early answer the rest of a body is read and dropped this long: closing at once would reset the connection,
 # and a reset destroys the answer on its way (RFC 9112 9.6).
 LINGERING_SECONDS = 10.0
@@ -94,13 +94,13 @@ class Listener:
     """The open data ports of one server, which share its limits and its end. ``fronts``: of those that have one."""
 
     server: DataServer
-    sockets: tuple[asyncio.Server, ...]
+    sockets: tuple[Accepting, ...]
     fronts: tuple[Front, ...]
 
     @property
     def ports(self) -> tuple[int, ...]:
         """The ports that were bound, in the order of the doors; the free one where 0 was asked for."""
-        return tuple(each.sockets[0].getsockname()[1] for each in self.sockets)
+        return tuple(each.port for each in self.sockets)
 
     @property
     def owed(self) -> int:
@@ -120,6 +120,7 @@ class Listener:
         """Stop accepting, let requests in flight finish for the grace period, then cut them."""
         self.stop_accepting()
         self.drain()
+        await asyncio.gather(*(each.opened() for each in self.sockets))
         await asyncio.gather(
             self.server.shutdown(grace_seconds), *(front.close(grace_seconds=grace_seconds) for front in self.fronts)
         )
@@ -159,13 +160,10 @@ async def listen(
     return Listener(server, tuple(sockets), tuple(fronts.values()))
 
 
-async def _opened(server: DataServer, door: Door, front: Front | None) -> asyncio.Server:
-    loop = asyncio.get_running_loop()
+async def _opened(server: DataServer, door: Door, front: Front | None) -> Accepting:
     factory: Factory = partial(server, door.index)
     factory = factory if front is None else front.before(factory)
-    if door.shared is not None:
-        return await loop.create_server(factory, sock=door.shared, backlog=BACKLOG)
-    return await loop.create_server(factory, door.host, door.port, backlog=BACKLOG, reuse_address=True)
+    return Accepting(await bound(door.host, door.port) if door.shared is None else (door.shared,), factory)
 
 
 def prove_settings(server: DataServer, limits: LimitSettings) -> None:

@@ -11,6 +11,7 @@ import pytest
 from support.manual_time import settle
 from support.toy_backend import ToyAdapter, families_of
 from support.toy_exchange import OWN, ToyDialect, ToyExchange, shadowed, toys
+from support.turning import Turning, calm
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admission import Admission
@@ -22,6 +23,7 @@ from vecsieve.proxy.rules import Rules, RulesInForce
 from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.tally import Tally, Visit
+from vecsieve.proxy.turns import Turns
 
 
 @dataclass
@@ -35,14 +37,16 @@ class Made:
         return self.parts.tally.begin()
 
 
-def made(*, resident: Callable[[], int] = lambda: 0, most: int = 2) -> Made:
+def made(*, resident: Callable[[], int] = lambda: 0, most: int = 2, turns: Turns | None = None) -> Made:
+    turns = calm() if turns is None else turns
     around = toys().around
     tally = Tally(around.metrics, log=lambda _: None, clock=around.clock)
     parts = Parts(
         rules=RulesInForce(Rules.of(Settings())),
         limits=LimitSettings(searches_in_flight=most),
         backend="qdrant",
-        admission=Admission(limit=8, wait_seconds=1.0),
+        admission=Admission(limit=8, wait_seconds=1.0, turns=turns, lag_seconds=1.0),
+        turns=turns,
         memory=MemoryGuard(100, resident_bytes=resident, clock=around.clock),
         tally=tally,
         around=around,
@@ -132,3 +136,12 @@ async def test_a_cancelled_search_gives_its_place_back() -> None:
     with pytest.raises(asyncio.CancelledError):
         await there.conduct.answer(cancelled, there.visit(), sample=1.0)
     assert there.parts.tally.searches_in_flight == 0
+
+
+async def test_while_the_loop_lags_there_is_no_room_for_a_search() -> None:
+    loop = Turning()
+    there = made(turns=loop.turns)
+    assert there.conduct.no_room(there.visit()) is None
+    for _ in range(3):
+        loop.turn(2 * LimitSettings().searches_lag_seconds)
+    assert there.conduct.no_room(there.visit()) is FailOpen.OVERLOAD

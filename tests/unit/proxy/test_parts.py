@@ -7,6 +7,7 @@ from typing import Any
 from support.clocks import ManualClock
 from support.toy_backend import ToyAdapter
 from support.toy_exchange import ToyDialect, toys
+from support.turning import calm
 from vecsieve.adapters.contract import RequestHead, Touched
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admission import Admission
@@ -25,7 +26,8 @@ def parts(**other: Any) -> Parts:
         "rules": RulesInForce(Rules.of(Settings())),
         "limits": LimitSettings(searches_in_flight=7),
         "backend": "toy",
-        "admission": Admission(limit=8, wait_seconds=1.0),
+        "admission": Admission(limit=8, wait_seconds=1.0, turns=calm(), lag_seconds=1.0),
+        "turns": calm(),
         "memory": MemoryGuard(None, resident_bytes=lambda: 0, clock=ManualClock()),
         "tally": tally,
         "around": around,
