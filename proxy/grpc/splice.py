@@ -217,8 +217,13 @@ class _End(asyncio.Protocol):
             open_.resume_reading()
 
     def finish(self) -> None:
-        if (open_ := self._open) is not None:
-            open_.write_eof() if open_.can_write_eof() else open_.close()
+        if (open_ := self._open) is None:
+            return
+        if not open_.can_write_eof():
+            open_.close()
+            return
+        with contextlib.suppress(OSError):  # reset since its own end, which nobody reads after that
+            open_.write_eof()
 
     def close(self) -> None:
         if (open_ := self._open) is not None:

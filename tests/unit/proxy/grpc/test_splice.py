@@ -422,3 +422,21 @@ def test_a_client_is_owed_its_last_words_until_it_closes() -> None:
         assert both.guests.owed == 0
 
     on(asyncio.new_event_loop, case)
+
+
+@both_loops
+def test_a_client_that_has_ended_and_was_then_reset_leaves_at_once_with_the_server(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        faults: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        both.client[1].write_eof()
+        assert await asyncio.wait_for(both.server[0].read(), PATIENCE) == b""
+        both.client[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        both.client[1].transport.abort()
+        await asyncio.sleep(0.05)  # nobody reads a connection that has ended: the reset goes unnoticed
+        both.server[1].close()
+        async with asyncio.timeout(splice.LAST_WORDS_SECONDS / 2):
+            await both.is_over()
+        assert not faults
+
+    on(loop, case)
