@@ -21,6 +21,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.events import Events
+from vecsieve.proxy.http.trailers import TrailerWatch
 from vecsieve.proxy.origin import Origin
 from vecsieve.proxy.trouble import Trouble
 
@@ -48,7 +49,16 @@ class ClientConnection(RequestHandler):
     fragment of a next head that came in one segment with the end of a request is idling too, until its next byte.
     """
 
-    __slots__ = ("_head_timer", "_is_in_head", "_is_turned_away", "_request_id", "_rules", "index")
+    __slots__ = (
+        "_head_timer",
+        "_is_in_head",
+        "_is_last",
+        "_is_turned_away",
+        "_request_id",
+        "_rules",
+        "_trailers",
+        "index",
+    )
 
     def __init__(self, manager: web.Server, rules: ConnectionRules, index: Origin | None, **settings: Any) -> None:
         super().__init__(manager, loop=asyncio.get_running_loop(), **settings)
@@ -57,6 +67,8 @@ class ClientConnection(RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_in_head = False
         self._is_turned_away = False
+        self._is_last = False
+        self._trailers = TrailerWatch()
         self._request_id: str | None = None
 
     def begin(self, request_id: str) -> bool:
@@ -68,7 +80,7 @@ class ClientConnection(RequestHandler):
     @property
     def must_close(self) -> bool:
         """Whether the next answer must end this connection."""
-        return self._rules.connections.must_close
+        return self._is_last or self._rules.connections.must_close
 
     @property
     def is_idle(self) -> bool:
@@ -103,6 +115,7 @@ class ClientConnection(RequestHandler):
         before = self._request_count
         was_in_body = self._is_receiving_body
         super().data_received(data)
+        self._end_behind_trailers(data, self._request_count - before)
         if self._request_count > before:
             self._is_in_head = False
             self._stop_head_timer()
@@ -111,6 +124,18 @@ class ClientConnection(RequestHandler):
             # An empty line after a body is no head: RFC 9112 2.2, and old clients send one.
             self._is_in_head = True
             self._start_head_timer()
+
+    def _end_behind_trailers(self, data: bytes, made: int) -> None:
+        """Take no request that could carry a trailer of the one before: answer that one, then close."""
+        if self._is_last:
+            return
+        behind = self._trailers.behind(data, list(self._messages)[-made:] if made else ())
+        if behind is None and not self._upgraded:  # what stands behind an upgrade is parsed where nobody watches
+            return
+        for _ in range(behind or 0):
+            self._messages.pop()
+        self._is_last = True
+        self.close()
 
     @property
     def _is_receiving_body(self) -> bool:
