@@ -19,11 +19,11 @@ import numpy.typing as npt
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 
 # What a cosine distance computed in float32 may be off by. Measured between exact and scaled copies: below 1e-6 for
-# embedding-like rows of 1 to 65,536 dimensions, up to 1e-5 for rows whose components are all equal (people do test with
-# [0.1] * 1536), where every rounding goes the same way. So a distance below this number is zero, and two distances
-# this close are the same. It costs nothing: an edit that a model notices moves a distance by far more than 1e-5, and
-# rounding a vector to float16 by less than 1e-6.
-NOISE = 1e-5
+# embedding-like rows of 1 to 65,536 dimensions; for rows whose components are all equal (people do test with
+# [0.1] * 1536), where every rounding goes the same way, up to 1.2e-5 with numpy 2.4 and 1.5e-5 with 2.5, whose OpenBLAS
+# sums in another order. So a distance below this number is zero, and two distances this close are the same. It costs
+# nothing: an edit that a model notices moves a distance by far more, and rounding a vector to float16 by less than 1e-6.
+NOISE = 2e-5
 
 # Squared lengths between these bounds: neither the products of two such rows nor any partial sum leaves float32's range
 # (Cauchy and Schwarz), and squares that underflow are too small to be seen in the sum. Others are rescaled first.

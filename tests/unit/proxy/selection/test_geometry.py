@@ -75,13 +75,16 @@ def test_exact_and_scaled_copies_are_at_distance_zero(dimensions: int, kind: str
     assert measure(rows, magnitude=True).distance[3, 26] > 0.5
 
 
-@pytest.mark.parametrize("dimensions", [3, 384, 1536])
-def test_opposite_rows_are_two_apart_and_no_more(dimensions: int) -> None:
-    rows = np.ones((40, dimensions), dtype=np.float32) * np.linspace(0.1, 3.0, 40, dtype=np.float32)[:, None]
-    rows[20:] *= -1
-    opposite = measure(rows, magnitude=False).distance[:20, 20:]
+@pytest.mark.parametrize("dimensions", [3, 384, 1024, 1536, 3072, 8192])
+@pytest.mark.parametrize("count", [40, 200])
+def test_opposite_rows_are_two_apart_and_no_more_and_scaled_ones_not_at_all(dimensions: int, count: int) -> None:
+    rows = np.ones((count, dimensions), dtype=np.float32) * np.linspace(0.1, 3.0, count, dtype=np.float32)[:, None]
+    rows[count // 2 :] *= -1
+    distance = measure(rows, magnitude=False).distance
+    opposite = distance[: count // 2, count // 2 :]
     assert opposite.max() <= 2.0
     assert opposite.min() == pytest.approx(2.0, abs=NOISE)
+    assert not distance[: count // 2, : count // 2].any()
 
 
 @given(planted(smallest=1, largest=20), st.integers(-100, 100), st.booleans())
