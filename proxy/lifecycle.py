@@ -41,7 +41,7 @@ class Plane(Protocol):
         ...
 
     def drain(self) -> None:
-        """From now on every answer ends its connection, and idle connections leave."""
+        """From now on every answer ends its connection."""
         ...
 
     def stop_accepting(self) -> None:

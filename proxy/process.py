@@ -176,7 +176,7 @@ class Process:
         self.egress.resize(_budget_bytes(settings, workers=self._workers))
 
     def drain(self) -> None:
-        """Answers end their connections from now on; idle ones leave."""
+        """Answers end their connections from now on."""
         if self._listener is not None:
             self._listener.drain()
 

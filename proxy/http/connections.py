@@ -64,8 +64,14 @@ class Connections:
             self._events.connections_changed(len(self._open))
 
     def drain(self) -> None:
-        """From now on every answer ends its connection, and the idle ones leave at once."""
+        """From now on every answer ends its connection.
+
+        Idle ones stay: a request may be on its way on any of them, and whoever closes first resets it.
+        """
         self._is_draining = True
+
+    def dismiss(self) -> None:
+        """The idle ones leave at once."""
         for connection in [each for each in self._open if each.is_idle]:
             connection.leave()
 

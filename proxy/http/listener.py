@@ -113,13 +113,14 @@ class Listener:
             each.close()
 
     def drain(self) -> None:
-        """End every connection with its current answer, idle ones now."""
+        """End every connection with its next answer."""
         self.server.client_connections.drain()
 
     async def close(self, *, grace_seconds: float) -> None:
         """Stop accepting, let requests in flight finish for the grace period, then cut them."""
         self.stop_accepting()
         self.drain()
+        self.server.client_connections.dismiss()
         await asyncio.gather(*(each.opened() for each in self.sockets))
         await asyncio.gather(
             self.server.shutdown(grace_seconds), *(front.close(grace_seconds=grace_seconds) for front in self.fronts)

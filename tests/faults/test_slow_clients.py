@@ -182,7 +182,7 @@ async def test_above_four_fifths_the_oldest_idle_connection_makes_room() -> None
             await client.close()
 
 
-async def test_draining_ends_idle_connections_now_and_busy_ones_with_their_answer() -> None:
+async def test_draining_ends_each_connection_with_its_next_answer_and_idle_ones_with_the_listener() -> None:
     arrived, proceed = asyncio.Event(), asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -193,19 +193,26 @@ async def test_draining_ends_idle_connections_now_and_busy_ones_with_their_answe
             await talk.send(reply(b"ok"))
 
     async with FaultyUpstream(script) as upstream, bare_relay(upstream.url) as relay:
-        idle, busy = await RawClient.connect(relay.port), await RawClient.connect(relay.port)
-        await idle.send(GET)
-        await idle.reply()
+        idle, kept, busy = [await RawClient.connect(relay.port) for _ in range(3)]
+        for each in (idle, kept):
+            await each.send(GET)
+            await each.reply()
         await busy.send(b"GET /slow HTTP/1.1\r\nHost: c\r\n\r\n")
         await arrived.wait()
         relay.listener.drain()
-        assert await idle.rest() == b""
+        await kept.send(GET)  # on its way when the process was told to end: nobody may reset it
+        answer = await kept.reply()
+        assert (answer.body, answer.header(b"connection")) == (b"ok", b"close")
         proceed.set()
         answer = await busy.reply()
         assert (answer.body, answer.header(b"connection")) == (b"ok", b"close")
         assert await busy.rest() == b""
-        await idle.close()
-        await busy.close()
+        began = asyncio.get_running_loop().time()
+        await relay.listener.close(grace_seconds=5)
+        assert await idle.rest() == b""
+        assert asyncio.get_running_loop().time() - began < 4, "an idle connection held the end up"
+        for each in (idle, kept, busy):
+            await each.close()
 
 
 async def test_the_rest_of_a_body_that_was_answered_early_is_no_slow_head() -> None:

@@ -59,11 +59,13 @@ def test_a_closed_one_is_forgotten_once() -> None:
     assert len(ledger) == 0
 
 
-def test_draining_ends_the_idle_ones_and_marks_the_rest() -> None:
+def test_draining_marks_every_answer_and_only_a_dismissal_ends_the_idle_ones() -> None:
     ledger = Connections(limit=10, events=Heard())
     idle, busy = opened(ledger, True, False)
     ledger.drain()
-    assert (idle.has_left, busy.has_left, ledger.must_close) == (True, False, True)
+    assert (idle.has_left, busy.has_left, ledger.must_close) == (False, False, True)
+    ledger.dismiss()
+    assert (idle.has_left, busy.has_left) == (True, False)
 
 
 def test_a_limit_of_one_serves_one() -> None:
