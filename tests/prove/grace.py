@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prove.finding import Finding, Scale
 from prove.load import SEARCH
-from prove.openload import Pool, Tally, capacity, open_load
+from prove.openload import Ask, Pool, Tally, capacity, open_load
 from prove.stack import Stack, signalled, stack
 
 WORKERS = 2
@@ -38,12 +38,14 @@ async def prove(scale: Scale) -> list[Finding]:
         return [*found, Finding("G2", "SIGTERM to the idle crew", "≤ 1 s, exit 0", f"{took:.2f} s, exit {code}", met)]
 
 
-async def during(running: Stack, rate: float, story: Awaitable[None]) -> Tally:
+async def during(
+    port: int, rate: float, story: Awaitable[None], *, raw: bytes = SEARCH, ask: Ask | None = None
+) -> Tally:
     """What became of searches at ``rate`` while a story was told."""
     tally = Tally()
     told = asyncio.ensure_future(story)
     while not told.done():
-        await open_load(running.port, lambda _: SEARCH, rate=rate, count=max(1, int(rate / 2)), heard=tally.heard)
+        await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate / 2)), heard=tally.heard, ask=ask)
     await told
     return tally
 
@@ -56,7 +58,7 @@ async def rolling(running: Stack, rate: float) -> Finding:
             signalled(pid, signal.SIGTERM)
             await running.replaced(pid)
 
-    tally = await during(running, rate, story())
+    tally = await during(running.port, rate, story())
     return Finding("G1", f"workers restarted in turn at {rate:.0f}/s", "0 failed", tally.words(), not tally.failed)
 
 
@@ -69,7 +71,7 @@ async def killed(running: Stack) -> list[Finding]:
         signalled(pids[0], signal.SIGKILL)
         took = await running.replaced(pids[0])
 
-    tally = await during(running, 50.0, story())
+    tally = await during(running.port, 50.0, story())
     is_left = pids[1] in await running.pids()
     return [
         Finding(
@@ -87,7 +89,7 @@ async def reloaded(running: Stack, scale: Scale, rate: float) -> Finding:
             running.command.process.send_signal(signal.SIGHUP)
             await asyncio.sleep(0.03)
 
-    tally = await during(running, rate, story())
+    tally = await during(running.port, rate, story())
     return Finding("G3", f"{scale.reloads} reloads at {rate:.0f}/s", "0 failed", tally.words(), not tally.failed)
 
 

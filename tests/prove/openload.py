@@ -16,6 +16,8 @@ from support.faultup import RawClient, RawReply
 GAVE_UP_SECONDS = 10.0
 FAILED = 0  # the status of a request that got no whole answer
 
+Ask = Callable[[bytes], Awaitable[int]]
+"""Sends a request once; the status of its whole answer, 0 for none."""
 Heard = Callable[[int, int, float], None]
 """Hears number, status (0: no whole answer) and seconds since it was due."""
 
@@ -90,7 +92,7 @@ async def open_load(
     rate: float,
     count: int,
     heard: Heard,
-    ask: Callable[[bytes], Awaitable[int]] | None = None,
+    ask: Ask | None = None,
 ) -> None:
     """Send ``count`` requests, ``rate`` per second, ``made(number)`` each; returns when all have ended."""
     loop, pool = asyncio.get_running_loop(), Pool(port)

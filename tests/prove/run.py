@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.machine import machine
 
-from prove import answer_faults, faults, grace, inner_faults, load, uploads, writes
+from prove import answer_faults, faults, grace, inner_faults, instances, load, uploads, writes
 from prove.finding import QUICK, WHOLE, Finding, Scale, Section
 from prove.report import report
 
@@ -29,6 +29,7 @@ SECTIONS: dict[str, Prove] = {
     "W-uploads": uploads.prove,
     "L": load.prove,
     "G": grace.prove,
+    "G-instances": instances.prove,
 }
 
 
