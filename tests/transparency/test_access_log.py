@@ -7,11 +7,14 @@ import json
 import re
 
 import aiohttp
+import pytest
 
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.running import Running, running
 from support.scripted_grpc import in_front, query
 from support.scripted_qdrant import JSON, honest, is_widened, request, scripted, search
+from vecsieve.proxy.grpc.plane import Plane
+from vecsieve.proxy.http.dataplane import DataPlane
 from vecsieve.proxy.log import Access
 
 
@@ -89,3 +92,24 @@ async def test_over_grpc_a_call_has_an_id_and_a_top_k_and_nobody_knows_its_conne
         assert [each for each in ids | {"00000000deadbeef"} if each in words] == ["00000000deadbeef"], (
             "the database gets the client's own word"
         )
+
+
+async def breaks(*_: object, **__: object) -> None:
+    raise RuntimeError
+
+
+@pytest.mark.parametrize(("plane", "method"), [(DataPlane, "_route"), (Plane, "_answered")])
+async def test_an_error_of_ours_is_logged_under_the_id_of_the_request_it_broke(
+    plane: type, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with in_front() as (_, over_grpc), running("http://127.0.0.1:9") as over_http:
+        proxy = over_http if plane is DataPlane else over_grpc
+        with monkeypatch.context() as patched:
+            patched.setattr(plane, method, breaks)
+            if proxy is over_http:
+                await raw_exchange(proxy.port, request(search()))
+            else:
+                await query(proxy.port)
+        (entry,) = await logged(proxy, 1)
+    said = [getattr(record, "fields", {}) for record in caplog.records if record.levelname == "ERROR"]
+    assert [fields.get("request_id") for fields in said] == [entry.request_id]

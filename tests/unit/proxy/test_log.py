@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.lines import RememberedLines
-from support.reports import REPORT
+from support.reports import FIGURES, REPORT
 from vecsieve.proxy.labels import FailOpen, OperationName, Origin, Outcome
 from vecsieve.proxy.log import Access, AccessLog
 
@@ -122,3 +122,28 @@ def test_each_line_is_one_object_and_ends_in_a_newline() -> None:
     assert line.endswith(b"}\n")
     assert len(line) <= 2048
     assert json.loads(line)["msg"] == "access"
+
+
+def test_no_line_can_grow_beyond_its_bound_by_what_a_request_is() -> None:
+    most = 10**15
+    figures = replace(FIGURES, candidates=most, collapsed=most, returned=most)
+    report = replace(
+        REPORT,
+        figures=(figures,),
+        searches=most,
+        top_k=most,
+        total_seconds=1e9,
+        upstream_seconds=1e8,
+        fail_open=FailOpen.NOT_FOUND_VECTOR,
+    )
+    longest = replace(
+        ACCESS,
+        seconds=1e9,
+        request_bytes=most,
+        response_bytes=most,
+        operation=OperationName.DOCUMENTS_SEARCH,
+        report=report,
+    )
+    sink = RememberedLines()
+    AccessLog(sink, share=1.0).write(longest)
+    assert len(sink.lines[0]) <= 1024, "half of what a line may be"
