@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove quality clients grpc-clients go-client deep format clean
+.PHONY: demo test check bench prove fuzz quality clients grpc-clients go-client deep format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -28,6 +28,12 @@ bench: .venv/.installed
 # Faults, kills, restarts, overload and a soak, at most 30 minutes; writes docs/proof.md. QUICK=--quick: three minutes.
 prove: .venv/.installed
 	$(BIN)/python -m tests.prove $(QUICK)
+
+# Coverage-guided, a minute for each reader of strangers' bytes; SECONDS_EACH=600 before a release. Inputs that fail are kept in
+# .fuzz-findings. Atheris, which has no wheel for some systems, lies beside the environment and not in it.
+fuzz: .venv/.installed
+	$(BIN)/pip install --quiet --target .clients/atheris atheris==3.0.0
+	PYTHONPATH=.clients/atheris $(BIN)/python -m tests.fuzz --seconds $${SECONDS_EACH:-60} $(TARGETS)
 
 # The labelled sets' tables; needs VECSIEVE_EVAL_DATA, or the sets beside the checkout.
 quality: .venv/.installed
@@ -76,4 +82,4 @@ format: .venv/.installed
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .clients build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
+	rm -rf .venv .clients build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz-findings .bench

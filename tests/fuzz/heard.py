@@ -1,0 +1,184 @@
+"""Searches as the laws' generators make them, each with the reply to its widened request: what replies are mutated from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from hypothesis import strategies as st
+from laws import test_adapters as rest
+from laws import test_grpc_adapters as grpc
+from laws import test_milvus as milvus
+
+from support.conversation import Conversation
+from support.drawing import drawn
+from support.milvus_bodies import Talk, talks
+from support.milvus_messages import message_type
+from vecsieve.adapters import ADAPTERS, GRPC_ADAPTERS
+from vecsieve.adapters.contract import Adapter, Needs, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.milvus_rest import MilvusRest
+from vecsieve.adapters.milvus_schema import Schema
+
+EACH = 8  # of a kind and dialect; one byte of an input names the search, so all together are at most 256
+Reading = Callable[[bytes], object]
+Hits = Callable[[bytes], list[Any]]
+REST_SCHEMA = Schema(vectors=frozenset({"vector"}), scalars=frozenset({"id", "text"}), is_dynamic=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Heard:
+    """One search and what came of it.
+
+    ``hits``: a reply's results, where keeping some must show those of upstream. ``whole``: what keeping all of a reply must
+    show, as ``read`` reads the answer. ``rest``: what widening must leave of a request; None where no law says it.
+    """
+
+    adapter: Adapter
+    call: SearchCall
+    body: bytes
+    answer: bytes
+    read: Reading
+    rest: Reading | None = None
+    hits: Hits | None = None
+    whole: Reading | None = None
+    is_text: bool = True
+
+
+@cache
+def heard() -> tuple[Heard, ...]:
+    """Of every dialect that has searches."""
+    found: list[Heard] = []
+    for name, words in rest.DIALECTS.items():
+        found += _of_rest(name, words)
+    for name, told in grpc.DIALECTS.items():
+        found += _of_grpc(name, told)
+    return (*found, *map(_of_milvus, drawn(talks(), EACH)), *_of_milvus_rest())
+
+
+def _of_rest(name: str, words: rest.Dialect) -> list[Heard]:
+    def hidden(body: bytes) -> object:
+        document = rest.exact(body)
+        words.hidden(document)
+        return document
+
+    adapter, kind = ADAPTERS[name](), words.conversations
+    laws: dict[str, Any] = {"read": rest.exact, "rest": lambda body: rest.undeclared(rest.exact(body), words)}
+    return [
+        *_fetched(adapter, kind(), Needs(), laws),
+        *_fetched(adapter, kind(), Needs(optional_fields=("text", "größe", "a.b")), laws),
+        *_fetched(
+            adapter,
+            kind(operation="query", extra=words.content),
+            Needs(),
+            {**laws, "hits": lambda body: words.results(rest.exact(body))},
+        ),
+        *_fetched(adapter, kind(operation="query", extra=words.plain), Needs(), {**laws, "whole": hidden}),
+    ]
+
+
+def _of_grpc(name: str, words: grpc.Dialect) -> list[Heard]:
+    def read(body: bytes) -> object:
+        return words.reply.FromString(body).SerializeToString(deterministic=True)
+
+    def hidden(body: bytes) -> object:
+        message = words.reply.FromString(body)
+        for result in words.results(message):
+            words.hide(result)
+        return message.SerializeToString(deterministic=True)
+
+    adapter, kind = GRPC_ADAPTERS[name](), words.conversations
+    laws: dict[str, Any] = {"read": read, "is_text": False}
+    found: list[Heard] = []
+    for needs, extra, more in (
+        (Needs(), None, {}),
+        (Needs(optional_fields=("text", "größe")), None, {}),
+        (Needs(), words.content, {"hits": partial(_results, number=words.result)}),
+        (Needs(), words.plain, {"whole": hidden}),
+    ):
+        made = kind() if extra is None else kind(operation="query", extra=extra)
+        for one in drawn(made, EACH):
+            call = _parsed(adapter, one, needs)
+            if call is None:
+                continue
+            left = partial(grpc.undeclared, operation=call.operation.name, dialect=words)
+            found.append(_answered(adapter, call, one.body, one.answer, {**laws, **more, "rest": left}))
+    return found
+
+
+def _results(body: bytes, number: int) -> list[bytes]:
+    return grpc.results(body, number)
+
+
+def _fetched(
+    adapter: Adapter, kind: st.SearchStrategy[Conversation], needs: Needs, laws: dict[str, Any]
+) -> list[Heard]:
+    found = []
+    for one in drawn(kind, EACH):
+        call = _parsed(adapter, one, needs)
+        if call is not None:
+            found.append(_answered(adapter, call, one.body, one.answer, laws))
+    return found
+
+
+def _parsed(adapter: Adapter, one: Conversation, needs: Needs) -> SearchCall | None:
+    """None for the few that are left alone with these needs."""
+    operation = adapter.classify(RequestHead(method="POST", path=one.path, message=one.body))
+    assert operation is not None
+    try:
+        return adapter.parse_request(operation, one.body, needs)
+    except Unsupported:
+        return None
+
+
+def _answered(
+    adapter: Adapter, call: SearchCall, body: bytes, answer: Callable[[bytes], bytes], laws: dict[str, Any]
+) -> Heard:
+    wide = adapter.widen(call, [rest.size(search, 3) for search in call.searches])
+    return Heard(adapter=adapter, call=call, body=body, answer=answer(wide), **laws)
+
+
+def _of_milvus(talk: Talk) -> Heard:
+    call = milvus.parse(talk, milvus.known(talk))
+    asked = set(message_type("SearchRequest").FromString(talk.body).output_fields)
+    is_shown = talk.vector in asked or "*" in asked or (talk.server.lite and not asked)
+
+    def read(body: bytes) -> object:
+        message = message_type("SearchResults").FromString(body)
+        message.results.ClearField("top_k")
+        return message.SerializeToString(deterministic=True)
+
+    def whole(body: bytes) -> object:
+        message = message_type("SearchResults").FromString(body)
+        for name in () if is_shown else ("fields_data", "output_fields"):
+            listed = getattr(message.results, name)
+            kept = [each for each in listed if getattr(each, "field_name", each) != talk.vector]
+            del listed[:]
+            listed.extend(kept)
+        return read(message.SerializeToString())
+
+    laws = {"read": read, "rest": milvus.undeclared, "whole": whole, "is_text": False}
+    return _answered(milvus.ADAPTER, call, talk.body, talk.answer, laws)
+
+
+def _of_milvus_rest() -> list[Heard]:
+    """No generator knows this dialect: four requests as its client words them, and replies as its server does."""
+    found, adapter = [], MilvusRest()
+    for version, own in (("v1/vector/search", "vector"), ("v2/vectordb/entities/search", "data")):
+        for listed in (["text"], ["text", "vector"]):
+            query: Any = [0.5, 1, -2] if own == "vector" else [[0.5, 1, -2]]
+            asked = {"collectionName": "docs", own: query, "annsField": "vector", "limit": 3, "outputFields": listed}
+            if own == "vector":
+                del asked["annsField"]
+            body = json.dumps(asked).encode()
+            operation = adapter.classify(RequestHead(method="POST", path="/" + version))
+            assert operation is not None
+            call = adapter.parse_request(operation, body, Needs(known=REST_SCHEMA))
+            rows = [{"distance": 1 - n / 8, "id": f"4{n}", "text": f"é {n}", "vector": [n, 1, 0.5]} for n in range(5)]
+            said = {"code": 200 if own == "vector" else 0, "data": rows}
+            answer = json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+            hits: Hits | None = (lambda raw: rest.exact(raw)["data"]) if "vector" in listed else None
+            found.append(Heard(adapter=adapter, call=call, body=body, answer=answer, read=rest.exact, hits=hits))
+    return found

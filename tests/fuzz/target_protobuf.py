@@ -1,0 +1,114 @@
+"""Bytes are fields that cover the message and that protobuf's own library finds too, or a ValueError; nothing else is raised."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import orjson
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from fuzz.heard import heard
+from vecsieve.adapters import proto_alone, proto_floats, proto_maps, proto_request, proto_values
+from vecsieve.adapters.contract import Unsupported
+from vecsieve.adapters.proto_wire import FIXED32, FIXED64, LENGTH, VARINT, Field, fields, unsigned, without
+
+WORDS = (
+    b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+    b"\x0a\x02\x08\x01",
+    b"\x0b",
+    b"\x0c",
+    b"\x07",
+    b"\x00",
+    b"\x09",
+    b"\x0d",
+)
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+_LARGEST_NUMBER = 2**29 - 1  # of a field; beyond it protobuf's own library refuses the tag
+
+
+def seeds() -> list[bytes]:
+    """Messages of every dialect, and values nested in values."""
+    nested = Struct()
+    nested.update({"a": {"b": [1, "x", None, True, {"c": 1e300}]}, "": "é"})
+    messages = [raw for one in heard() if not one.is_text for raw in (one.body, one.answer)]
+    return [nested.SerializeToString(), b"\x08\x96\x01", *messages]
+
+
+def check(data: bytes) -> None:
+    """Walk the bytes in every way there is."""
+    whole = (0, len(data))
+    walked = _declared(fields, data)
+    if walked is not None:
+        assert b"".join(data[each.start : each.end] for each in walked) == data, "fields cover the message"
+        assert without(data, whole, []) == data
+        assert without(data, whole, walked) == b""
+        _compare(data, walked)
+        for number in {each.number for each in walked[:8]}:
+            packed = _declared(proto_floats.packed_floats, data, walked, number)
+            if packed is not None:
+                assert proto_floats.matrix([packed, None, packed]).shape == (3, len(packed) // 4)
+            _declared(proto_floats.unsigned_numbers, data, walked, number)
+    _maps(data, walked)
+    _declared(proto_alone.held, data, whole)
+    for schema in (proto_values.QDRANT, proto_values.GOOGLE):
+        spelled = _declared(proto_values.as_json, data, whole, schema)
+        if spelled is not None:
+            orjson.loads(spelled)
+    shape = proto_request.Shape(single=frozenset({1, 2, 3}), repeated=frozenset({4, 5}))
+    try:
+        proto_request.read(data, whole, shape)
+    except Unsupported:
+        return
+    assert walked is not None, "what is read can be walked"
+
+
+def _maps(data: bytes, walked: list[Field] | None) -> None:
+    for number in (1, 2, 15):
+        spans = _declared(proto_maps.messages_in, data, (0, len(data)), number)
+        if spans is None:
+            continue
+        if walked is not None:
+            assert spans == [each.span for each in walked if each.number == number], (
+                "the short walk finds what the long one does"
+            )
+        found = _declared(proto_maps.entries, data, spans)
+        if found is not None:
+            assert all(key in data and 0 <= at <= end <= len(data) for key, (at, end) in found)
+
+
+def _declared(read: Callable[Given, Found], *given: Given.args, **named: Given.kwargs) -> Found | None:
+    try:
+        return read(*given, **named)
+    except ValueError:
+        return None
+
+
+def _compare(data: bytes, walked: list[Field]) -> None:
+    """The same numbers, kinds and values as protobuf's library finds in a message that it knows nothing of."""
+    if any(each.number > _LARGEST_NUMBER for each in walked):
+        return
+    try:
+        message = Empty.FromString(data)
+    except DecodeError as error:
+        raise AssertionError("protobuf's own library refuses what is walked") from error
+    unknown = UnknownFieldSet(message)
+    found = [unknown[index] for index in range(len(unknown))]
+    told = [(each.field_number, each.wire_type, each.data) for each in found]
+    assert told == [(each.number, each.wire, _value(data, each)) for each in walked]
+
+
+def _value(data: bytes, field: Field) -> int | bytes:
+    raw = data[field.value : field.end]
+    if field.wire == VARINT:
+        return unsigned(data, field)
+    if field.wire in {FIXED32, FIXED64}:
+        number: int = struct.unpack("<I" if field.wire == FIXED32 else "<Q", raw)[0]
+        return number
+    assert field.wire == LENGTH
+    return raw
