@@ -137,6 +137,11 @@ class LimitSettings(Model):
         default=0.03,
         description="while turns of the event loop take longer, searches pass through: selection is shed before requests are",
     )
+    searches_bytes_in_flight: Count = Field(
+        default=64 * 1024 * 1024,
+        description="of over-fetched replies held at once, by length or by what the collection's last one came to; above: searches "
+        "pass through. 64 replies of the largest size would be 1 GiB",
+    )
     request_body_bytes: Count = Field(
         default=4 * 1024 * 1024, description="larger bodies pass through un-intercepted, never 413"
     )

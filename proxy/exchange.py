@@ -4,11 +4,13 @@ comes back. What its attempt has met, and the report made of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from vecsieve.adapters.contract import Malformed, Operation
 from vecsieve.proxy.explain import Record, explain
+from vecsieve.proxy.held_bytes import Hold
 from vecsieve.proxy.labels import AttemptKind, FailOpen, OperationName, Outcome, Stage
 from vecsieve.proxy.report import Figures, Report, figures
 from vecsieve.proxy.resolved import ResolvedPolicy
@@ -55,8 +57,11 @@ class Exchange(Protocol[A_co]):
         """What the client gives the whole exchange; None when it does not say."""
         ...
 
-    async def send(self, body: bytes, *, seconds: float) -> bytes:
-        """Send a widened request; the body of upstream's success. Raises Lost or Refused."""
+    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+        """Send a widened request; the body of upstream's success. Raises Lost or Refused.
+
+        ``fits``: asked as the body arrives, where a transport can tell; what does not fit is Lost to overload.
+        """
         ...
 
     def answer(self, body: bytes, report: Report) -> A_co:
@@ -101,19 +106,30 @@ class Passed(Exception):  # noqa: N818 - the answer exists and passes through: n
     """Upstream's answer to the widened request is the client's answer as it is."""
 
 
-@dataclass(slots=True)
+Fits = Callable[[int], bool]
+"""Whether a reply of at least so many bytes may be held."""
+
+
+@dataclass(slots=True, kw_only=True)
 class Seen:
     """What the widened attempt has met so far. Mutable: the rungs and the report read it.
 
     ``received_bytes``: body bytes of all answers to widened requests and lookups, refused ones as well. ``is_declined``:
     upstream refused a widened request as the client's mistake, without a reason that is known: it may have been too large.
-    ``deadline``: when, by the ladder's clock, the widened request last sent and its lookups must have been answered.
+    ``room``: for what arrives; None where nothing is sent. ``deadline``: when, by the ladder's clock, the widened request last sent and its lookups must have been answered.
     """
 
     reason: FailOpen | None = None
     received_bytes: int = 0
     is_declined: bool = False
     deadline: float = 0.0
+    room: Hold | None = None
+
+    def received(self, size: int) -> None:
+        """A body is here, whole."""
+        self.received_bytes += size
+        if self.room is not None:
+            self.room.came(size)
 
     @property
     def has_asked(self) -> bool:

@@ -29,12 +29,14 @@ from vecsieve.proxy.exchange import (
     rows_of,
 )
 from vecsieve.proxy.fence import first_standing
+from vecsieve.proxy.held_bytes import HeldBytes, Hold
 from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, Retry, Stage, UpstreamError
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
+from vecsieve.proxy.replays import Replays
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
 from vecsieve.proxy.stopwatch import Clock, Stopwatch
@@ -54,6 +56,8 @@ class Surroundings:
     looking: Looking
     metrics: Metrics
     recent: Recent
+    held: HeldBytes
+    replays: Replays
     clock: Clock
     keeps_marks: bool = False
 
@@ -88,13 +92,18 @@ class Ladder:
 
     async def answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
         """The best answer that stands, and what it came to."""
-        if not self._around.breaker.allow():
-            return await self._original(exchange, attempt, Seen(reason=FailOpen.BREAKER))
-        seen = Seen()
-        answered = await self._climb(exchange, attempt, seen, Outcome.DEDUP)
+        room = self._room(exchange.operation, attempt)
+        if not isinstance(room, Hold):
+            return await self._original(exchange, attempt, Seen(reason=room))
+        seen = Seen(room=room)
+        try:
+            answered = await self._climb(exchange, attempt, seen, Outcome.DEDUP)
+        finally:
+            room.release()
         if answered is not None:
             return answered
-        response, report = await self._original(exchange, attempt, seen)
+        with self._around.replays.one():
+            response, report = await self._original(exchange, attempt, seen)
         if seen.is_declined and response.is_success:
             # The client's own request was fine, so what was refused is what we made of it: too many candidates, as an
             # answer beyond Pinecone's 4 MB is refused, whatever the words. Half as many next time, until it fits.
@@ -103,10 +112,27 @@ class Ladder:
 
     async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
         """Run the pipeline for its figures alone; nothing of it reaches a client. None when nothing stood, or nothing was sent."""
-        if not self._around.breaker.allow():
+        room = self._room(exchange.operation, attempt)
+        if not isinstance(room, Hold):
             return None
-        answered = await self._climb(exchange, attempt, Seen(), Outcome.SHADOW)
+        try:
+            answered = await self._climb(exchange, attempt, Seen(room=room), Outcome.SHADOW)
+        finally:
+            room.release()
         return None if answered is None else answered[1]
+
+    def _room(self, operation: Operation, attempt: Attempt) -> Hold | FailOpen:
+        """Room for what a widened request will bring, to be released; or why none is sent."""
+        around = self._around
+        if around.replays.is_spent:
+            return FailOpen.BREAKER
+        room = around.held.hold(operation, attempt.plan)
+        if room is None:
+            return FailOpen.OVERLOAD
+        if not around.breaker.allow():  # last: a yes may make this search the probe, which must then be sent
+            room.release()
+            return FailOpen.BREAKER
+        return room
 
     async def _climb(
         self, exchange: Exchange[A], attempt: Attempt, seen: Seen, outcome: Outcome
@@ -156,6 +182,8 @@ class Ladder:
             return exchange.refusal(), report
         finally:
             self._learn(exchange.operation, attempt)
+            if attempt.rounds == 1:
+                self._around.held.learn(exchange.operation, attempt.plan, seen.received_bytes)
         report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt))
         for record in records_of(attempt) if self._around.recent.keep else ():
             self._around.recent.add(record)
@@ -175,7 +203,10 @@ class Ladder:
         started = around.clock()
         seen.deadline = started + seconds
         try:
-            fetched = await exchange.send(body, seconds=seconds)
+            assert seen.room is not None  # noqa: S101 - whoever climbs has some
+            fetched = await exchange.send(body, seconds=seconds, fits=seen.room.fits)
+            if not seen.room.fits(len(fetched)):
+                raise Lost(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
         except Lost as lost:
             self._lost(exchange.operation, seen, lost)
             raise Rejected(lost.reason) from lost
@@ -191,14 +222,14 @@ class Ladder:
 
     def _received(self, seen: Seen, message: bytes) -> None:
         self._around.metrics.received(len(message))
-        seen.received_bytes += len(message)
+        seen.received(len(message))
 
     def _lost(self, operation: Operation, seen: Seen, lost: Lost) -> None:
         seen.received_bytes += lost.received_bytes
         if lost.reason is FailOpen.TOO_LARGE:
             # The client's own limit may fit where five times as many do not.
             self._around.learned.refused(operation, None)
-        if lost.reason in {FailOpen.TOO_LARGE, FailOpen.MALFORMED}:
+        if lost.reason in {FailOpen.TOO_LARGE, FailOpen.MALFORMED, FailOpen.OVERLOAD}:
             self._around.breaker.succeeded()  # it answered
         else:
             self._around.breaker.failed()

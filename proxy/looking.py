@@ -80,4 +80,4 @@ class Looking:
 
     def _received(self, seen: Seen, size: int) -> None:
         self.metrics.received(size)
-        seen.received_bytes += size
+        seen.received(size)

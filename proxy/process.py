@@ -17,6 +17,7 @@ from vecsieve.proxy.calibration import Calibration
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.egress import Egress
 from vecsieve.proxy.grpc.shared_port import SharedPort
+from vecsieve.proxy.held_bytes import HeldBytes
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.counted import CountedEvents
 from vecsieve.proxy.http.dataplane import DataPlane
@@ -38,6 +39,7 @@ from vecsieve.proxy.names import Names
 from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
+from vecsieve.proxy.replays import Replays
 from vecsieve.proxy.rules import Rules, RulesInForce
 from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.stopwatch import Clock
@@ -125,6 +127,8 @@ class Process:
             looking=self._looking,
             metrics=metrics,
             recent=self.recent,
+            held=HeldBytes(limits.searches_bytes_in_flight, changed=metrics.selection_bytes_held, clock=time.monotonic),
+            replays=Replays(lambda: self.tally.requests_in_flight),
             clock=time.monotonic,
             keeps_marks=self._settings.tracing.endpoint is not None,
         )
@@ -260,4 +264,5 @@ def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:
     """A gauge of what is in flight says little without what may be."""
     metrics.requests_in_flight_limit.set(limits.in_flight)
     metrics.searches_in_flight_limit.set(limits.searches_in_flight)
+    metrics.selection_bytes_in_flight_limit.set(limits.searches_bytes_in_flight)
     metrics.connections_limit.set(limits.connections)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.first_step import Question
-from vecsieve.proxy.exchange import Lost, Refused
+from vecsieve.proxy.exchange import Fits, Lost, Refused
 from vecsieve.proxy.failures import FailureKind
 from vecsieve.proxy.grpc.codes import Code
 from vecsieve.proxy.grpc.failures import Answer, Failure
@@ -51,7 +51,7 @@ class GrpcExchange:
     _success: Answer | None = field(default=None, init=False)
     _refusal: Failure | None = field(default=None, init=False)
 
-    async def send(self, body: bytes, *, seconds: float) -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
         """Send a widened message; the message of upstream's success. Raises Lost or Refused."""
         outcome = await self.widened(body, seconds)
         if isinstance(outcome, Failure):

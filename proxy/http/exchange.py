@@ -10,11 +10,12 @@ from aiohttp import web
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.second_step import Lookup
-from vecsieve.proxy.exchange import Lost, Refused
+from vecsieve.proxy.exchange import Fits, Lost, Refused
 from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.headers import Headers, RawHeaders, for_client, framed, replaced, traced, values
 from vecsieve.proxy.http.lookups import asked, looked_up
 from vecsieve.proxy.http.raw_response import RawResponse
+from vecsieve.proxy.http.reply import NoRoom
 from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
 from vecsieve.proxy.labels import AttemptKind, FailOpen
@@ -60,17 +61,19 @@ class HttpExchange:
     _head: _Head | None = field(default=None, init=False)
     _refusal: RawResponse | None = field(default=None, init=False)
 
-    async def send(self, body: bytes, *, seconds: float) -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
         """Send a widened request; the body of upstream's success. Raises Lost or Refused."""
         try:
             with self.trace.leg(AttemptKind.OVERFETCH, self.request.method, self.target.origin) as leg:
-                return await self._sent(body, seconds, leg)
+                return await self._sent(body, seconds, leg, fits)
         except UpstreamFailure as failure:
             raise Lost(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET)) from failure
         except ReplyTooLarge as failure:
             raise Lost(FailOpen.TOO_LARGE, received_bytes=self.reply_body_bytes) from failure
+        except NoRoom as failure:
+            raise Lost(FailOpen.OVERLOAD, received_bytes=failure.received_bytes) from failure
 
-    async def _sent(self, body: bytes, seconds: float, leg: Leg) -> bytes:
+    async def _sent(self, body: bytes, seconds: float, leg: Leg, fits: Fits) -> bytes:
         async with self.upstream.send(
             method=self.request.method,
             raw_target=self.target.raw,
@@ -82,8 +85,8 @@ class HttpExchange:
         ) as reply:
             leg.answered(reply.status)
             try:
-                fetched = await reply.read_bounded(self.reply_body_bytes)
-            except (UpstreamFailure, ReplyTooLarge):
+                fetched = await reply.read_bounded(self.reply_body_bytes, fits=fits)
+            except (UpstreamFailure, ReplyTooLarge, NoRoom):
                 leg.cut()
                 raise
             return self._accepted(reply, fetched)

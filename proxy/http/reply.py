@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import aiohttp
 
@@ -16,6 +16,14 @@ from vecsieve.proxy.http.raw_request import Upload
 
 class ReplyTooLarge(Exception):  # noqa: N818 - a verdict on the reply, not a fault of the database
     """The body is longer than the limit it was read with."""
+
+
+class NoRoom(Exception):  # noqa: N818 - a verdict on the moment, not a fault of the database
+    """What arrives may not be held now. ``received_bytes``: of what is dropped."""
+
+    def __init__(self, received_bytes: int) -> None:
+        super().__init__(received_bytes)
+        self.received_bytes = received_bytes
 
 
 class UpstreamReply:
@@ -50,16 +58,24 @@ class UpstreamReply:
         while chunk := await self._next():
             yield chunk
 
-    async def read_bounded(self, limit_bytes: int) -> bytes:
-        """The whole raw body. Raises ReplyTooLarge past the limit, UpstreamFailure when it ends early."""
-        if (self._response.content_length or 0) > limit_bytes:
+    async def read_bounded(self, limit_bytes: int, *, fits: Callable[[int], bool] = lambda _: True) -> bytes:
+        """The whole raw body. Raises ReplyTooLarge past the limit, UpstreamFailure when it ends early.
+
+        ``fits``: whether so many bytes may be held, asked at their announcement and as they arrive; else NoRoom.
+        """
+        announced = self._response.content_length or 0
+        if announced > limit_bytes:
             raise ReplyTooLarge
+        if not fits(announced):
+            raise NoRoom(0)
         pieces: list[bytes] = []
         size = 0
         while chunk := await self._next():
             size += len(chunk)
             if size > limit_bytes:
                 raise ReplyTooLarge
+            if not fits(size):
+                raise NoRoom(size)
             pieces.append(chunk)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 

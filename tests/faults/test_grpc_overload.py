@@ -74,6 +74,25 @@ async def test_more_searches_than_selection_takes_on_pass_through() -> None:
         assert proxy.failed_open() == {"overload": 3.0}
 
 
+async def test_while_the_replies_of_others_fill_the_room_searches_pass_through() -> None:
+    all_here = asyncio.Event()
+
+    async def waits(_: Arrived, context: Context, message: bytes) -> None:
+        await asyncio.wait_for(all_here.wait(), 10)
+        await say(context, honest(message))
+
+    async with in_front(waits, limits={"searches_bytes_in_flight": 1}) as (database, proxy):
+        first = asyncio.create_task(query(proxy.port))
+        await database.next_call()
+        assert proxy.count("selection_bytes_in_flight") > 1, "what one search alone may hold"
+        assert ids(await query(proxy.port)) == [0, 1, 2]
+        all_here.set()
+        assert ids(await first) == [0, 2, 3]
+        assert proxy.failed_open() == {"overload": 1.0}
+        assert proxy.count("selection_bytes_in_flight") == 0
+        assert proxy.count("selection_bytes_in_flight_limit") == 1
+
+
 async def test_more_calls_than_the_process_takes_on_are_told_to_come_back() -> None:
     go_on = asyncio.Event()
 

@@ -15,7 +15,8 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker
 from vecsieve.proxy.egress import Egress
-from vecsieve.proxy.exchange import Refused
+from vecsieve.proxy.exchange import Fits, Refused
+from vecsieve.proxy.held_bytes import HeldBytes
 from vecsieve.proxy.labels import AttemptKind, FailOpen
 from vecsieve.proxy.ladder import Ladder, Surroundings
 from vecsieve.proxy.learned import Learned
@@ -24,6 +25,7 @@ from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.policies import Policies
 from vecsieve.proxy.recent import Recent
+from vecsieve.proxy.replays import Replays
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Rejected, Searcher
@@ -95,7 +97,7 @@ class ToyExchange:
     sent: list[tuple[bytes, float]] = field(default_factory=list)
     originals: list[AttemptKind] = field(default_factory=list)
 
-    async def send(self, body: bytes, *, seconds: float) -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
         self.sent.append((body, seconds))
         answer = await self.upstream.fetch(body) if self.answering is None else self.answering(body)
         if isinstance(answer, BaseException):
@@ -130,7 +132,13 @@ class Toys:
         return 0.0 if found is None else found
 
 
-def toys(*, budget_bytes: int | None = None, keep: int = 0) -> Toys:
+def toys(
+    *,
+    budget_bytes: int | None = None,
+    keep: int = 0,
+    held_bytes: int = 1 << 26,
+    in_flight: Callable[[], int] = lambda: 100,
+) -> Toys:
     """Fresh ones."""
     clock, registry = ManualClock(100.0), CollectorRegistry()
     metrics = Metrics(registry)
@@ -143,6 +151,8 @@ def toys(*, budget_bytes: int | None = None, keep: int = 0) -> Toys:
         looking=Looking(Breaker(clock, jitter=lambda _: 0.0), metrics, clock),
         metrics=metrics,
         recent=Recent(keep, now=clock),
+        held=HeldBytes(held_bytes, changed=metrics.selection_bytes_held, clock=clock),
+        replays=Replays(in_flight),
         clock=clock,
     )
     return Toys(clock, registry, around, Ladder(Searcher(ToyAdapter()), ToyDialect(), around))

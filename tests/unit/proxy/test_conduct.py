@@ -16,6 +16,7 @@ from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.conduct import Conduct
+from vecsieve.proxy.exchange import Fits
 from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome
 from vecsieve.proxy.memory import MemoryGuard
 from vecsieve.proxy.parts import Parts
@@ -116,9 +117,9 @@ async def test_there_is_no_room_when_as_many_as_may_be_are_improved() -> None:
     there, go_on = made(most=1), asyncio.Event()
 
     class Slow(ToyExchange):
-        async def send(self, body: bytes, *, seconds: float) -> bytes:
+        async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
             await go_on.wait()
-            return await ToyExchange.send(self, body, seconds=seconds)
+            return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
 
     visit = there.visit()
     assert there.conduct.no_room(visit) is None

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.manual_time import settle
 from support.toy_backend import OPERATION, ToyAdapter, families_of
 from support.toy_exchange import (
     OWN,
@@ -22,7 +23,7 @@ from support.toy_exchange import (
 )
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.proxy.breaker import CONSECUTIVE, OPEN_SECONDS
-from vecsieve.proxy.exchange import Lost
+from vecsieve.proxy.exchange import Fits, Lost
 from vecsieve.proxy.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome, Retry
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt
@@ -258,3 +259,79 @@ async def test_searches_are_remembered_where_that_is_wanted(keep: int) -> None:
     for _ in range(3):
         await answered(around, ToyExchange())
     assert len(json.loads(around.around.recent.as_json())["records"]) == keep
+
+
+async def test_while_as_many_are_asked_again_as_may_be_new_searches_go_as_the_client_wrote_them() -> None:
+    """Our failure is still the plain answer: no replay is refused, there are only no more of them."""
+    made, answered = toys(in_flight=lambda: 10), asyncio.Event()
+
+    class Slow(ToyExchange):
+        async def original(self, kind: AttemptKind) -> ToyAnswer:
+            await answered.wait()
+            return await ToyExchange.original(self, kind)
+
+    failing = [Slow(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET)) for _ in range(3)]
+    replayed = [asyncio.create_task(made.ladder.answer(each, prepared(made, each))) for each in failing]
+    await settle()
+    fresh = ToyExchange()
+    answer, report = await made.ladder.answer(fresh, prepared(made, fresh))
+    assert (answer, report.fail_open) == (OWN, FailOpen.BREAKER)
+    assert (fresh.sent, fresh.originals) == ([], [AttemptKind.ORIGINAL])
+    answered.set()
+    assert [each for each, _ in await asyncio.gather(*replayed)] == [OWN] * 3
+    again = ToyExchange()
+    _, report = await made.ladder.answer(again, prepared(made, again))
+    assert report.outcome is Outcome.DEDUP
+
+
+async def test_where_the_replies_of_others_fill_the_room_a_search_passes_through_and_is_never_kept_waiting() -> None:
+    made, arrived = toys(held_bytes=20_000), asyncio.Event()
+
+    class Slow(ToyExchange):
+        async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+            await arrived.wait()
+            return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
+
+    slow, fresh = Slow(), ToyExchange()
+    first = asyncio.create_task(made.ladder.answer(slow, prepared(made, slow)))
+    await settle()
+    answer, report = await made.ladder.answer(fresh, prepared(made, fresh))
+    assert (answer, report.fail_open, fresh.sent) == (OWN, FailOpen.OVERLOAD, [])
+    arrived.set()
+    assert (await first)[1].outcome is Outcome.DEDUP
+    assert made.around.held.total == 0
+
+
+async def test_a_reply_that_turns_out_not_to_fit_is_dropped_and_the_original_sent() -> None:
+    made = toys(held_bytes=420_000)
+    exchange = ToyExchange(answering=lambda _: bytes(500_000))
+    other = made.around.held.hold(OPERATION, (1,))
+    assert other is not None
+    answer, report = await made.ladder.answer(exchange, prepared(made, exchange))
+    assert (answer, report.fail_open, exchange.originals) == (OWN, FailOpen.OVERLOAD, [AttemptKind.REPLAY])
+    assert made.around.breaker.state is BreakerState.CLOSED
+    other.release()
+    assert made.around.held.total == 0
+
+
+@pytest.mark.parametrize("end", ["answered", "lost", "refused", "cancelled", "shadow"])
+async def test_however_a_search_ends_it_holds_nothing(end: str) -> None:
+    made = toys()
+    answering: dict[str, object] = {"lost": Lost(FailOpen.OVERFETCH_RESET), "refused": refused()}
+
+    class Stuck(ToyExchange):
+        async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+            if end == "cancelled":
+                await asyncio.Event().wait()
+            assert made.around.held.total > 0
+            return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
+
+    exchange = Stuck(answering=(lambda _: answering[end]) if end in answering else None)
+    attempt = prepared(made, exchange)
+    call = made.ladder.measure(exchange, attempt) if end == "shadow" else made.ladder.answer(exchange, attempt)
+    task = asyncio.ensure_future(call)
+    await settle()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert made.around.held.total == 0
+    assert made.count("selection_bytes_in_flight") == 0

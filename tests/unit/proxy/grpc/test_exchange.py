@@ -61,7 +61,7 @@ async def test_it_is_what_the_ladder_and_the_first_step_take() -> None:
 
 async def test_a_success_gives_its_message_and_its_metadata_stands_around_ours() -> None:
     made = exchange()
-    assert await made.send(b"widened", seconds=2.0) == b"upstream's"
+    assert await made.send(b"widened", seconds=2.0, fits=lambda _: True) == b"upstream's"
     answer = made.answer(b"ours", REPORT)
     assert answer == Answer(
         message=b"ours", initial=(*INITIAL, ("x-vecsieve", header_value(REPORT))), trailing=TRAILING
@@ -72,7 +72,7 @@ async def test_a_success_gives_its_message_and_its_metadata_stands_around_ours()
 @pytest.mark.parametrize("is_told", [False, True])
 async def test_a_plain_answer_has_nothing_to_report_and_the_report_can_be_turned_off(is_told: bool) -> None:
     made = exchange(report_header=is_told)
-    await made.send(b"widened", seconds=2.0)
+    await made.send(b"widened", seconds=2.0, fits=lambda _: True)
     report = replace(REPORT, figures=()) if is_told else REPORT
     assert made.answer(b"ours", report) == replace(SUCCESS, message=b"ours")
 
@@ -96,7 +96,7 @@ def test_without_a_success_there_is_no_answer_and_without_a_refusal_none_of_thos
 async def test_what_broke_on_the_way_is_lost(failure: Failure, reason: FailOpen) -> None:
     made = exchange(failure)
     with pytest.raises(Lost) as lost:
-        await made.send(b"widened", seconds=2.0)
+        await made.send(b"widened", seconds=2.0, fits=lambda _: True)
     assert lost.value.reason is reason
     with pytest.raises(Rejected):
         made.refusal()
@@ -111,7 +111,7 @@ async def test_a_refusal_is_the_databases_own_and_is_judged_by_its_code(code: Co
     failure = failing(code, "grüße")
     made = exchange(failure)
     with pytest.raises(Refused) as refused:
-        await made.send(b"widened", seconds=2.0)
+        await made.send(b"widened", seconds=2.0, fits=lambda _: True)
     verdict = refused.value
     assert (verdict.status, verdict.words) == (code.value, "grüße".encode())
     assert verdict.is_server_error is (code in SERVER_ERRORS)
@@ -130,7 +130,7 @@ async def test_a_refusal_is_the_databases_own_and_is_judged_by_its_code(code: Co
 )
 async def test_a_message_too_long_for_one_of_the_ends_is_nobodys_quota(words: str) -> None:
     with pytest.raises(Refused) as refused:
-        await exchange(failing(Code.RESOURCE_EXHAUSTED, words)).send(b"widened", seconds=2.0)
+        await exchange(failing(Code.RESOURCE_EXHAUSTED, words)).send(b"widened", seconds=2.0, fits=lambda _: True)
     assert (refused.value.is_quota, refused.value.may_be_size) == (False, True)
 
 

@@ -11,6 +11,7 @@ from support.relay_server import Heard
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.events import Unheard
 from vecsieve.proxy.http.pools import BoundedResolver, Census
+from vecsieve.proxy.http.reply import NoRoom
 from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, is_write
 from vecsieve.proxy.http.writes import Writes
 
@@ -92,6 +93,30 @@ async def test_a_large_body_of_bytes_arrives_whole(database: FaultyUpstream, ups
     async with upstream.send(method="PUT", raw_target="/", headers=[], body=body):
         pass
     assert database.requests[0].body == body
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        (reply(b"0123456789"), [10]),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n", [0, 10]),
+    ],
+)
+async def test_whether_a_body_may_be_held_is_asked_when_it_is_announced_and_as_it_arrives(
+    database: FaultyUpstream, upstream: Upstream, answer: bytes, asked: list[int]
+) -> None:
+    database.script = answering(answer)
+    heard = list[int]()
+
+    def fits(size: int) -> bool:
+        heard.append(size)
+        return size < 10
+
+    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as got:
+        with pytest.raises(NoRoom) as dropped:
+            await got.read_bounded(100, fits=fits)
+    assert heard == asked
+    assert dropped.value.received_bytes == (10 if len(asked) == 2 else 0)
 
 
 @pytest.mark.parametrize(
