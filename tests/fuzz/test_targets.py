@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,12 @@ POINT = b'{"id":%d,"version":1,"score":0.5,"vector":[1.0,0.5]}'
 ANSWER = b'{"result":{"points":[%s]},"status":"ok","time":0.1}' % b",".join(POINT % number for number in range(3))
 
 
-def qdrant(**laws: object) -> Heard:
+def qdrant(**laws: Any) -> Heard:
     adapter = ADAPTERS["qdrant"]()
     operation = adapter.classify(RequestHead(method="POST", path="/collections/c/points/query"))
     assert operation is not None
     call = adapter.parse_request(operation, QUERY, Needs())
-    return Heard(adapter=adapter, call=call, body=QUERY, answer=ANSWER, **{"read": bytes, **laws})  # type: ignore[arg-type] - the laws differ in type
+    return Heard(adapter=adapter, call=call, body=QUERY, answer=ANSWER, read=bytes, **laws)
 
 
 def only(monkeypatch: pytest.MonkeyPatch, one: Heard) -> None:
