@@ -35,6 +35,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 # After an early answer the rest of a body is read and dropped this long: closing at once would reset the connection,
 # and a reset destroys the answer on its way (RFC 9112 9.6).
 LINGERING_SECONDS = 10.0
+AT_ONCE_SECONDS = 0.001  # aiohttp takes a grace of 0 for one without end (helpers.ceil_timeout)
 
 
 class DataServer(web.Server):
@@ -123,7 +124,8 @@ class Listener:
         self.server.client_connections.dismiss()
         await asyncio.gather(*(each.opened() for each in self.sockets))
         await asyncio.gather(
-            self.server.shutdown(grace_seconds), *(front.close(grace_seconds=grace_seconds) for front in self.fronts)
+            self.server.shutdown(max(grace_seconds, AT_ONCE_SECONDS)),
+            *(front.close(grace_seconds=grace_seconds) for front in self.fronts),
         )
 
 
