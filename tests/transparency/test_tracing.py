@@ -261,8 +261,8 @@ async def test_over_grpc_what_passes_through_is_traced_too(shape: str, method: s
 async def test_over_grpc_what_is_not_recorded_goes_on_as_it_came(parent: list[str], tracing: bool) -> None:
     metadata = (("x-a", "1"), *(("traceparent", each) for each in parent), ("tracestate", "a=1"))
     with collector() as seen:
-        own = {"tracing": {"endpoint": seen.url, "sample_ratio": 0.0}} if tracing else {}
-        async with in_front(mode="off", **own) as (database, proxy):
+        endpoint = seen.url if tracing else "none"
+        async with in_front(mode="off", tracing={"endpoint": endpoint, "sample_ratio": 0.0}) as (database, proxy):
             await query(database.port, metadata=metadata)
             await query(proxy.port, metadata=metadata)
             direct, through = database.calls
