@@ -147,13 +147,13 @@ async def ended(seconds: float) -> list[Finding]:
 
     loop, tally = asyncio.get_running_loop(), Tally()
     async with FaultyUpstream(slow) as upstream:
-        begun = loop.time()
         async with in_flight(upstream) as (running, client):
+            begun = loop.time()
             running.command.process.send_signal(signal.SIGTERM)
             head = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), seconds + 5)
             tally.heard(0, int(head.split(b" ", 2)[1]), loop.time() - begun)
             code = await asyncio.to_thread(running.command.process.wait, 5)
-        first = loop.time() - begun
+            first = loop.time() - begun
         async with in_flight(upstream) as (running, _):
             running.command.process.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.3)

@@ -7,7 +7,7 @@ import re
 
 from prove.finding import Finding, Scale
 from prove.openload import Tally, capacity, open_load
-from prove.stack import Stack, stack
+from prove.stack import Administered, Stack, stack
 from support.scripted_qdrant import search
 
 GET = b"GET /collections HTTP/1.1\r\nHost: db\r\n\r\n"
@@ -43,7 +43,6 @@ async def added(running: Stack, scale: Scale) -> list[Finding]:
         Finding("L1", what, "0 failed", through.words(), not through.failed),
         Finding("L1", what, "p50 ≤ 1.0 ms added", f"{p50:.2f} ms", p50 <= 1.0),
         Finding("L1", what, "p99 ≤ 2.5 ms added", f"{p99:.2f} ms", p99 <= 2.5),
-        Finding("L3", "passed through, closed loop, 8 clients", "reported", f"{most:.0f}/s", None),
     ]
 
 
@@ -51,7 +50,7 @@ async def overload(running: Stack, scale: Scale) -> list[Finding]:
     """Searches at half of what one process can do, at twice, and at half again."""
     most = await capacity(running.port, SEARCH, seconds=min(2.0, scale.load_seconds))
     before = await at(running.port, SEARCH, rate=most / 2, seconds=scale.load_seconds)
-    lag = await lag_p99(running)
+    late = await lag(running, 0.99)
     over = await at(running.port, SEARCH, rate=2 * most, seconds=scale.overload_seconds)
     shed = await running.metric(r'fail_open_total\{[^}]*reason="overload"[^}]*\}')
     await asyncio.sleep(5.0)
@@ -63,7 +62,7 @@ async def overload(running: Stack, scale: Scale) -> list[Finding]:
     p99, again = (1000 * tally.latency.percentile(0.99) for tally in (before, after))
     return [
         Finding(
-            "L5", f"loop's lag at {most / 2:.0f} searches/s", "p99 ≤ 20 ms", f"≤ {1000 * lag:.0f} ms", lag <= 0.020
+            "L5", f"loop's lag at {most / 2:.0f} searches/s", "p99 ≤ 20 ms", f"≤ {1000 * late:.0f} ms", late <= 0.020
         ),
         Finding("L4", what, "no crash, every request answered", over.words(), is_alive and not over.statuses[0]),
         Finding("L4", what, "selection is shed first", f"{shed:.0f} shed, {100 * answered:.1f} % 200", shed > 0),
@@ -72,11 +71,16 @@ async def overload(running: Stack, scale: Scale) -> list[Finding]:
     ]
 
 
-async def lag_p99(running: Stack) -> float:
-    """The upper edge of the bucket in which the 99th percentile of the loop's lag lies, in seconds."""
+async def lag(running: Administered, share: float) -> float:
+    """The upper edge of the bucket in which this percentile of the loop's lag lies, in seconds."""
     _, page = await running.get("/metrics")
+    return lag_in(page, share)
+
+
+def lag_in(page: str, share: float) -> float:
+    """The same, read off a page of metrics."""
     buckets = re.findall(r'^vecsieve_event_loop_lag_seconds_bucket\{.*?le="([^"]+)".*?\} (\S+)$', page, re.MULTILINE)
     total = max((float(value) for _, value in buckets), default=0.0)
     if not total:
         raise AssertionError("the loop's lag was never measured")
-    return min(float(edge) for edge, value in buckets if float(value) >= 0.99 * total)
+    return min(float(edge) for edge, value in buckets if float(value) >= share * total)

@@ -14,7 +14,19 @@ from pathlib import Path
 
 from bench.machine import machine
 
-from prove import answer_faults, faults, grace, inner_faults, instances, load, uploads, writes
+from prove import (
+    answer_faults,
+    faults,
+    grace,
+    hostile_host,
+    inner_faults,
+    instances,
+    load,
+    search_cost,
+    uploads,
+    writes,
+    yardstick,
+)
 from prove.finding import QUICK, WHOLE, Finding, Scale, Section
 from prove.report import report
 
@@ -28,8 +40,11 @@ SECTIONS: dict[str, Prove] = {
     "W": writes.prove,
     "W-uploads": uploads.prove,
     "L": load.prove,
+    "L-search": search_cost.prove,
+    "L-yardstick": yardstick.prove,
     "G": grace.prove,
     "G-instances": instances.prove,
+    "G-host": hostile_host.prove,
 }
 
 
