@@ -1,0 +1,42 @@
+"""`python -m deploy.grafana.picture --prometheus URL` draws both dashboards of what that Prometheus has seen."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from deploy.grafana.overview import overview
+from deploy.grafana.picture.asking import Span
+from deploy.grafana.picture.sheet import sheet
+from deploy.grafana.quality import quality
+
+COLUMNS = 60  # values of a line: a panel is some 400 px wide
+
+
+def draw(url: str, target: Path, *, seconds: float, window: str, about: str) -> list[Path]:
+    """Write both pictures of the last ``seconds``; ``window``: what rates are taken over."""
+    end = time.time()
+    span = Span(end - seconds, end, seconds / COLUMNS, window)
+    target.mkdir(parents=True, exist_ok=True)
+    made = []
+    for board in (overview(), quality()):
+        made.append(target / f"{board['uid']}.svg")
+        made[-1].write_text(sheet(board, url, span, about=about), encoding="utf-8")
+    return made
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m deploy.grafana.picture", description=__doc__)
+    parser.add_argument("--prometheus", required=True, metavar="URL")
+    parser.add_argument("--out", type=Path, default=Path("docs/dashboards"), metavar="FOLDER")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="how far back (an hour)")
+    parser.add_argument("--window", default="1m", help="what rates are taken over: four scrapes at least")
+    parser.add_argument("--about", default="Live traffic", help="what ran meanwhile")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    asked = _asked()
+    for file in draw(asked.prometheus, asked.out, seconds=asked.seconds, window=asked.window, about=asked.about):
+        print(file)

@@ -1,0 +1,203 @@
+"""One panel's data as shapes in its rectangle: numbers, lines, stacked areas, heatmaps, states, tables.
+
+Plain on purpose: the data and where it stands are the dashboard's, how it looks is not Grafana's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deploy.grafana.picture.asking import Series, Span
+from deploy.grafana.picture.shapes import area, box, colour, line, rule, text
+from deploy.grafana.picture.units import written
+
+Named = tuple[str, Series]
+GOOD, BAD = "#2ca02c", "#d62728"
+TICKS = 4
+LEGEND_ROWS, LEGEND_ROW = 2, 13
+LETTER = 5.6  # how wide one is at 10 px, roughly
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A rectangle and the span of time that it shows."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    span: Span
+
+    def across(self, at: float) -> float:
+        """Where a time stands."""
+        return self.x + (at - self.span.start) / (self.span.end - self.span.start) * self.width
+
+    def up(self, share: float) -> float:
+        """Where a share of the height stands."""
+        return self.y + self.height * (1 - share)
+
+
+def legend(template: str, labels: Mapping[str, str]) -> str:
+    """The name of a line, as Grafana's `{{label}}` says it."""
+    if template == "__auto":
+        return ""
+    return re.sub(r"{{(\w+)}}", lambda found: labels.get(found[1], ""), template)
+
+
+def drawn(panel: Mapping[str, Any], found: Sequence[Named], frame: Frame) -> list[str]:
+    """The panel's inside."""
+    if not found:
+        return [text(frame.x, frame.y + 14, "no data", kind="soft")]
+    unit = panel["fieldConfig"]["defaults"]["unit"]
+    match panel["type"]:
+        case "stat":
+            return _number(panel, found[0][1], unit, frame)
+        case "heatmap":
+            return _heat(found, unit, frame)
+        case "state-timeline":
+            return _states(found, frame)
+        case "table":
+            return _rows(panel, found, frame)
+    is_stacked = panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"] == "normal"
+    return _lines(found, unit, frame, is_stacked=is_stacked)
+
+
+def _number(panel: Mapping[str, Any], series: Series, unit: str, frame: Frame) -> list[str]:
+    top = max(value for _, value in series.points) or 1.0
+    steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", ())
+    passed = [step["color"] for step in steps if step["value"] is None or series.last >= step["value"]]
+    fill = {"orange": "#d9822b", "red": BAD}.get(passed[-1] if passed else "green", GOOD)
+    spark = [(frame.across(at), frame.up(max(0.0, value) / top * 0.4)) for at, value in series.points]
+    number = f'<g fill="{fill}">{text(frame.x + frame.width / 2, frame.y + 28, written(series.last, unit), kind="", size=20, anchor="middle")}</g>'
+    return [line(spark, fill), number]
+
+
+def _lines(found: Sequence[Named], unit: str, frame: Frame, *, is_stacked: bool) -> list[str]:
+    plot = Frame(frame.x + 48, frame.y, frame.width - 48, frame.height - 14 - LEGEND_ROWS * LEGEND_ROW, frame.span)
+    stacked = _stacked(found) if is_stacked else [dict(series.points) for _, series in found]
+    values = [value for each in stacked for value in each.values()]
+    top, low = max(*values, 0.0) or 1.0, min(*values, 0.0)
+    made = _grid(plot, low, top, unit)
+
+    def placed(points: Mapping[float, float]) -> list[tuple[float, float]]:
+        return [(plot.across(at), plot.up((value - low) / (top - low))) for at, value in sorted(points.items())]
+
+    for number in range(len(found) - 1, -1, -1):
+        points = placed(stacked[number])
+        if is_stacked:
+            foot = [(points[-1][0], plot.up(0)), (points[0][0], plot.up(0))]
+            made.append(area([*points, *foot], colour(number)))
+        else:
+            made.append(line(points, colour(number)))
+    return made + _legend(found, unit, frame)
+
+
+def _stacked(found: Sequence[Named]) -> list[dict[float, float]]:
+    times = sorted({at for _, series in found for at, _ in series.points})
+    below = dict.fromkeys(times, 0.0)
+    made = []
+    for _, series in found:
+        own = dict(series.points)
+        below = {at: below[at] + own.get(at, 0.0) for at in times}
+        made.append(below)
+    return made
+
+
+def _grid(plot: Frame, low: float, top: float, unit: str) -> list[str]:
+    made = []
+    for tick in range(TICKS + 1):
+        y = plot.up(tick / TICKS)
+        made += [
+            rule(plot.x, plot.x + plot.width, y),
+            text(
+                plot.x - 4, y + 4, written(low + (top - low) * tick / TICKS, unit), kind="soft", size=10, anchor="end"
+            ),
+        ]
+    return made
+
+
+def _legend(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
+    made, x, row = [], frame.x, 0
+    y = frame.y + frame.height - (LEGEND_ROWS - 1) * LEGEND_ROW - 2
+    for number, (name, series) in enumerate(found):
+        words = f"{name} {written(series.last, unit)}".strip()
+        width = 14 + len(words) * LETTER
+        if x + width > frame.x + frame.width and x > frame.x:
+            x, row = frame.x, row + 1
+        if row == LEGEND_ROWS:
+            made.append(
+                text(
+                    frame.x + frame.width,
+                    y - 13 + (row - 0) * LEGEND_ROW,
+                    f"+{len(found) - number}",
+                    kind="soft",
+                    size=10,
+                    anchor="end",
+                )
+            )
+            break
+        made += [
+            box(x, y + row * LEGEND_ROW - 7, 8, 8, fill=colour(number)),
+            text(x + 11, y + row * LEGEND_ROW, words, kind="soft", size=10),
+        ]
+        x += width
+    return made
+
+
+def _heat(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
+    """Cumulative buckets, each less the one below it."""
+    bounds = sorted(
+        ((float(series.labels["le"]), dict(series.points)) for _, series in found), key=lambda each: each[0]
+    )
+    plot = Frame(frame.x + 48, frame.y, frame.width - 48, frame.height - 8, frame.span)
+    below: Mapping[float, float] = {}
+    cells = []
+    for row, (_, points) in enumerate(bounds):
+        cells += [(row, at, value - below.get(at, 0.0)) for at, value in points.items()]
+        below = points
+    most = max((count for _, _, count in cells), default=0.0) or 1.0
+    tall, wide = plot.height / len(bounds), frame.span.step / (frame.span.end - frame.span.start) * plot.width
+    made = [
+        box(
+            plot.across(at),
+            plot.up((row + 1) / len(bounds)),
+            wide,
+            tall - 1,
+            fill="#d9822b",
+            opacity=max(0.08, count / most),
+        )
+        for row, at, count in cells
+        if count > most / 1000
+    ]
+    for row in range(0, len(bounds), 2):
+        words = written(bounds[row][0], unit) if bounds[row][0] != float("inf") else "more"
+        made.append(
+            text(plot.x - 4, plot.up(row / len(bounds)) - tall / 2 + 4, words, kind="soft", size=10, anchor="end")
+        )
+    return made
+
+
+def _states(found: Sequence[Named], frame: Frame) -> list[str]:
+    made = []
+    for row, (name, series) in enumerate(found):
+        y = frame.y + row * 22
+        made.append(text(frame.x, y + 12, name, kind="soft", size=10))
+        wide = frame.span.step / (frame.span.end - frame.span.start) * (frame.width - 110)
+        inner = Frame(frame.x + 110, y, frame.width - 110, 16, frame.span)
+        made += [box(inner.across(at), y, wide, 16, fill=BAD if value else GOOD) for at, value in series.points]
+    return made
+
+
+def _rows(panel: Mapping[str, Any], found: Sequence[Named], frame: Frame) -> list[str]:
+    hidden = set(panel["transformations"][0]["options"]["excludeByName"])
+    return [
+        text(
+            frame.x,
+            frame.y + 14 + row * 15,
+            " · ".join(f"{key} {value}" for key, value in sorted(series.labels.items()) if key not in hidden),
+        )
+        for row, (_, series) in enumerate(found)
+    ]
