@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from vecsieve.proxy.doors import Door
 
@@ -20,8 +21,12 @@ def _told(door: Door, *, is_main: bool) -> str:
 
 
 def announce(what: str, host: str, port: int, *, over_tls: bool) -> None:
-    """Print `vecsieve serve listening on http://host:port`, with the port that was really bound."""
+    """Print `vecsieve serve listening on http://host:port`, with the port that was really bound.
+
+    What cannot be printed, on a full disk or to a reader that is gone, is no reason not to serve.
+    """
     scheme = "https" if over_tls else "http"
     name = f"[{host}]" if ":" in host else host
-    sys.stdout.write(f"vecsieve serve {what} on {scheme}://{name}:{port}\n")
-    sys.stdout.flush()
+    with suppress(OSError):
+        sys.stdout.write(f"vecsieve serve {what} on {scheme}://{name}:{port}\n")
+        sys.stdout.flush()

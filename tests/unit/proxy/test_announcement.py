@@ -41,3 +41,11 @@ def test_ports_that_speak_tls_are_printed_with_https(capsys: pytest.CaptureFixtu
         "vecsieve serve listening on https://127.0.0.1:6343\n"
         "vecsieve serve index docs.example.com on https://127.0.0.1:8101\n"
     )
+
+
+def test_a_full_disk_is_no_reason_not_to_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = open("/dev/full", "w")  # noqa: SIM115 - closing it is an error too
+    monkeypatch.setattr("sys.stdout", full)
+    announce("listening", "127.0.0.1", 6333, over_tls=False)
+    with pytest.raises(OSError, match="No space left"):
+        full.close()
