@@ -35,5 +35,6 @@ class Levels:
         ):
             metrics.upstream_connections.labels(state.value).set(count)
         metrics.upstream_requests_waiting.set(census.waiting)
-        metrics.upstream_connections_opened_total.inc(census.opened - self._opened)
+        # Pools that were closed before the last look have opened none.
+        metrics.upstream_connections_opened_total.inc(max(0, census.opened - self._opened))
         self._opened = census.opened

@@ -103,3 +103,12 @@ async def test_a_data_plane_over_grpc_shows_its_shared_connections() -> None:
         proxy.process.levels.look()
         assert proxy.count("upstream_connections", state="shared") == 1
         assert proxy.count("upstream_connections", state="busy") == 0
+
+
+def test_pools_that_were_closed_hold_nothing_and_take_nothing_back(held: Held) -> None:
+    """A look between the end of the pools and that of the process: it ended with status 1 where a collector was silent."""
+    held.census = Census(1, 2, 0, 3)
+    held.levels.look()
+    held.census = Census(0, 0, 0, 0)
+    assert held.shown("upstream_connections_opened_total") == 3
+    assert held.shown("upstream_connections", state="idle") == 0
