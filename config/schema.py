@@ -54,6 +54,10 @@ class UpstreamSettings(Model):
         default=256,
         description="open connections to one host per process, for reads; writes have as many of their own",
     )
+    pool_age_seconds: Seconds = Field(
+        default=600.0,
+        description="a connection to the database is replaced when it is older, ± 10 %: what a Service has added or moved gets its share",
+    )
     pool_idle_seconds: Seconds = Field(
         default=3.0,
         description="below 5 for Qdrant, which closes idle connections then: a request on a dying one is lost; linkerd 3 s",
@@ -115,6 +119,11 @@ class LimitSettings(Model):
     keep_alive_seconds: Seconds = Field(
         default=620.0,
         description="longer than any client's pool or load balancer (600 s): the proxy never closes first",
+    )
+    connection_age_seconds: Annotated[Seconds | None, NoneWord] = Field(
+        default=None,
+        description="a client's connection ends with its first answer after that, ± 10 %, or by GOAWAY: behind a Service 600, so that new "
+        "replicas get their share; none: never, as in a sidecar",
     )
     head_line_bytes: Count = Field(
         default=16_384, description="HAProxy's size: not stricter than the database's clients need"

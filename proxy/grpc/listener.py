@@ -35,14 +35,16 @@ async def listen(
     handshake_seconds: float,
     message_bytes: int = UNLIMITED,
     certificate: tuple[Path, Path] | None = None,
+    age_seconds: float | None = None,
 ) -> GrpcListener:
     """Open a port. ``where``: host:port, or a Unix socket as `unix:<path>`. ``certificate``: files of it and of its key.
 
     ``message_bytes``: the largest message taken; a larger one is RESOURCE_EXHAUSTED before it is held.
     ``handshake_seconds``: for TLS and the first words of HTTP/2, after which a silent connection is closed.
+    ``age_seconds``: after which a connection is told to go away, ± 10 %, and its calls may finish; None is never.
     Raises OSError when the address cannot be bound.
     """
-    server = grpc.aio.server(handlers=(handler,), options=_options(handshake_seconds, message_bytes))
+    server = grpc.aio.server(handlers=(handler,), options=_options(handshake_seconds, message_bytes, age_seconds))
     try:
         if certificate is None:
             port = server.add_insecure_port(where)
@@ -57,8 +59,10 @@ async def listen(
     return GrpcListener(server, port)
 
 
-def _options(handshake_seconds: float, message_bytes: int) -> list[Option]:
+def _options(handshake_seconds: float, message_bytes: int, age_seconds: float | None) -> list[Option]:
+    aged: list[Option] = [] if age_seconds is None else [("grpc.max_connection_age_ms", int(age_seconds * 1000))]
     return [
+        *aged,
         ("grpc.max_receive_message_length", message_bytes),
         ("grpc.max_send_message_length", UNLIMITED),
         ("grpc.max_concurrent_streams", CALLS_OF_ONE_CONNECTION),

@@ -50,6 +50,7 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
         channels,
         handshake_seconds=settings.limits.head_timeout_seconds,
         message_bytes=settings.grpc.message_bytes,
+        age_seconds=settings.limits.connection_age_seconds,
     )
 
 
@@ -57,12 +58,19 @@ class GrpcSide:
     """Make it and end it inside the event loop. ``handshake_seconds``: how long a connection may take to say what it is."""
 
     def __init__(
-        self, plane_of: Leading, channels: Channels, *, handshake_seconds: float, message_bytes: int = UNLIMITED
+        self,
+        plane_of: Leading,
+        channels: Channels,
+        *,
+        handshake_seconds: float,
+        message_bytes: int = UNLIMITED,
+        age_seconds: float | None = None,
     ) -> None:
         self._plane_of = plane_of
         self._channels = channels
         self._handshake_seconds = handshake_seconds
         self._message_bytes = message_bytes
+        self._age_seconds = age_seconds
         self._sockets: dict[tuple[Origin, str], InnerSocket] = {}
         self._servers: list[GrpcListener] = []
         self._planes: list[Plane] = []
@@ -82,6 +90,7 @@ class GrpcSide:
                 inner.grpc,
                 handshake_seconds=self._handshake_seconds,
                 message_bytes=self._message_bytes,
+                age_seconds=self._age_seconds,
             )
             self._servers.append(server)
         return self._sockets[key]

@@ -7,6 +7,7 @@ the ports open, and what it does is compared with what was configured.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestPayloadError
 
 from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.ages import Ages
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.http.accepting import Accepting, bound
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -50,6 +52,7 @@ class DataServer(web.Server):
             connections=self.client_connections,
             answers=answers,
             events=events,
+            ages=Ages(limits.connection_age_seconds, clock=time.monotonic),
         )
 
     def __call__(self, index: Origin | None = None) -> ClientConnection:

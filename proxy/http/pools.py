@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -16,6 +19,7 @@ from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
 from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.ages import NEVER, Ages
 from vecsieve.proxy.http.audit import audit_connector, audit_session
 from vecsieve.proxy.http.public_addresses import PublicResolver
 from vecsieve.proxy.http.raw_request import RawRequest
@@ -42,13 +46,18 @@ class Census:
 
 
 class CleanConnector(aiohttp.TCPConnector):
-    """A pool that never hands out a connection on which the database has spoken unasked.
+    """A pool that never hands out a connection that is too old, or on which the database has spoken unasked.
 
     Bytes that arrive on an idle connection would be read as the reply to the next request (aiohttp 3.14.5 looks only
     when a connection is given back), so each client would get the answer meant for the one before.
     """
 
     _opened = 0
+
+    def __init__(self, *, ages: Ages, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._ages = ages
+        self._ends: WeakKeyDictionary[ResponseHandler, float] = WeakKeyDictionary()
 
     def census(self) -> Census:
         """What it holds now, those that are being opened among the busy. aiohttp has no public count."""
@@ -67,15 +76,19 @@ class CleanConnector(aiohttp.TCPConnector):
     ) -> ResponseHandler:
         made = await super()._create_connection(req, traces, timeout)
         self._opened += 1
+        self._ends[made] = self._ages.end()
         return made
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
         while (connection := await super()._get(key, traces)) is not None:
             protocol = connection.protocol
-            if protocol is not None and not protocol.should_close:
+            if protocol is not None and not protocol.should_close and not self._is_old(protocol):
                 return connection
             connection.close()
         return None
+
+    def _is_old(self, protocol: ResponseHandler) -> bool:
+        return self._ages.is_over(self._ends.get(protocol, NEVER))
 
 
 class BoundedResolver(AbstractResolver):
@@ -116,6 +129,7 @@ def open_session(
     if may_be_private is not None:
         resolver = PublicResolver(resolver, may_be_private=may_be_private)
     connector = CleanConnector(
+        ages=Ages(settings.pool_age_seconds, clock=time.monotonic),
         # By host: an index that has stopped answering must not hold the connections of the others.
         limit=0,
         limit_per_host=settings.pool_connections,

@@ -18,6 +18,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
+from vecsieve.proxy.ages import NEVER, Ages
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.events import Events
@@ -38,6 +39,7 @@ class ConnectionRules:
     connections: Connections
     answers: LocalAnswers
     events: Events
+    ages: Ages | None = None
 
 
 class ClientConnection(RequestHandler):
@@ -50,6 +52,7 @@ class ClientConnection(RequestHandler):
     """
 
     __slots__ = (
+        "_end",
         "_head_timer",
         "_is_in_head",
         "_is_last",
@@ -68,6 +71,7 @@ class ClientConnection(RequestHandler):
         self._is_in_head = False
         self._is_turned_away = False
         self._is_last = False
+        self._end = NEVER if rules.ages is None else rules.ages.end()
         self._trailers = TrailerWatch()
         self._request_id: str | None = None
 
@@ -80,7 +84,13 @@ class ClientConnection(RequestHandler):
     @property
     def must_close(self) -> bool:
         """Whether the next answer must end this connection."""
-        return self._is_last or self._rules.connections.must_close
+        return self._is_last or self._rules.connections.must_close or self._is_old
+
+    @property
+    def _is_old(self) -> bool:
+        """Whether its time has come, and no request stands behind the one that is answered: that one would be lost."""
+        ages = self._rules.ages
+        return ages is not None and not self._messages and ages.is_over(self._end)
 
     @property
     def is_idle(self) -> bool:

@@ -23,10 +23,14 @@ from vecsieve.proxy.grpc.listener import CALLS_OF_ONE_CONNECTION, GrpcListener, 
 
 @asynccontextmanager
 async def listening(
-    script: Script = echo, where: str = "127.0.0.1:0", *, certificate: tuple[Path, Path] | None = None
+    script: Script = echo,
+    where: str = "127.0.0.1:0",
+    *,
+    certificate: tuple[Path, Path] | None = None,
+    age_seconds: float | None = None,
 ) -> AsyncIterator[tuple[GrpcListener, GrpcUpstream]]:
     handler = GrpcUpstream(method=script)
-    listener = await listen(handler, where, handshake_seconds=0.5, certificate=certificate)
+    listener = await listen(handler, where, handshake_seconds=0.5, certificate=certificate, age_seconds=age_seconds)
     try:
         yield listener, handler
     finally:
@@ -48,6 +52,24 @@ async def test_a_port_in_use_is_an_error_that_names_it() -> None:
 async def test_a_port_held_by_another_program_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(OSError, match="cannot listen"):
         await listen(GrpcUpstream(), f"127.0.0.1:{other.getsockname()[1]}", handshake_seconds=1)
+
+
+@pytest.mark.parametrize(("age_seconds", "is_replaced"), [(0.1, True), (None, False)])
+async def test_a_connection_is_replaced_at_its_age(age_seconds: float | None, is_replaced: bool) -> None:
+    peers = list[str]()
+
+    async def tells(call: Arrived, context: Context) -> None:
+        peers.append(context.peer())
+        await echo(call, context)
+
+    async with (
+        listening(tells, age_seconds=age_seconds) as (listener, _),
+        grpc.aio.insecure_channel(f"127.0.0.1:{listener.port}") as channel,
+    ):
+        for _ in range(6):
+            assert (await ask_on(channel, "unary_unary")).code is grpc.StatusCode.OK
+            await asyncio.sleep(0.05)
+    assert (len(set(peers)) > 1) is is_replaced
 
 
 async def test_a_unix_socket_is_listened_on(tmp_path: Path) -> None:

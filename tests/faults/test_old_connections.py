@@ -1,0 +1,106 @@
+"""A connection that has reached its age ends between two requests, and no request is lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+
+from support.faultup import FaultyUpstream, RawClient, answering, reply
+from support.grpc_asking import ask_on
+from support.relay_server import bare_relay
+from support.scripted_grpc import QUERY, ids, in_front, search
+from vecsieve.config.schema import LimitSettings
+
+GET = b"GET /a HTTP/1.1\r\nHost: db\r\n\r\n"
+AGED = LimitSettings(connection_age_seconds=0.05)
+
+
+async def asked(client: RawClient) -> bool:
+    """One request; whether its answer ends the connection."""
+    await client.send(GET)
+    answer = await client.reply()
+    assert answer.status == 200
+    return answer.header(b"connection") == b"close"
+
+
+async def test_an_old_connection_ends_with_its_next_answer_and_says_so() -> None:
+    async with FaultyUpstream(answering(reply(b"ok"))) as database, bare_relay(database.url, limits=AGED) as relay:
+        client = await RawClient.connect(relay.port)
+        assert not await asked(client)
+        await asyncio.sleep(0.1)
+        assert await asked(client), "an idle connection is not closed under a request that may be on its way"
+        assert await client.rest() == b""
+        await client.close()
+
+
+async def test_an_old_connection_answers_all_that_was_asked_at_once() -> None:
+    async with FaultyUpstream(answering(reply(b"ok"))) as database, bare_relay(database.url, limits=AGED) as relay:
+        client = await RawClient.connect(relay.port)
+        assert not await asked(client)
+        await asyncio.sleep(0.1)
+        await client.send(GET * 3)
+        closing = [(await client.reply()).header(b"connection") == b"close" for _ in range(3)]
+        assert closing == [False, False, True]
+        await client.close()
+
+
+async def test_without_an_age_a_connection_stays() -> None:
+    async with FaultyUpstream(answering(reply(b"ok"))) as database, bare_relay(database.url) as relay:
+        client = await RawClient.connect(relay.port)
+        await asyncio.sleep(0.1)
+        assert not await asked(client)
+        await client.close()
+
+
+async def test_under_load_no_request_is_lost_to_the_age_of_its_connection() -> None:
+    connections = 0
+
+    async def client(port: int) -> None:
+        nonlocal connections
+        made: RawClient | None = None
+        for _ in range(60):
+            if made is None:
+                made = await RawClient.connect(port)
+                connections += 1
+            if await asked(made):
+                await made.close()
+                made = None
+            await asyncio.sleep(0.005)
+        if made is not None:
+            await made.close()
+
+    async with FaultyUpstream(answering(reply(b"ok"))) as database, bare_relay(database.url, limits=AGED) as relay:
+        await asyncio.gather(*(client(relay.port) for _ in range(4)))
+        assert len(database.requests) == 240
+        assert connections > 8, "ages did end connections"
+
+
+async def test_a_connection_to_the_database_is_replaced_when_it_is_old() -> None:
+    settings = {"pool_age_seconds": 0.1}
+    async with (
+        FaultyUpstream(answering(reply(b"ok"))) as database,
+        bare_relay(database.url, upstream_settings=settings) as relay,
+    ):
+        client = await RawClient.connect(relay.port)
+        for pause in (0.0, 0.0, 0.15):
+            await asyncio.sleep(pause)
+            await asked(client)
+        await client.close()
+        first, second, third = (request.connection for request in database.requests)
+        assert first == second != third
+
+
+async def test_under_load_no_call_is_lost_to_the_age_of_its_connection() -> None:
+    async with (
+        in_front(limits={"connection_age_seconds": 0.2}) as (_, proxy),
+        grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
+    ):
+        begun = asyncio.get_running_loop().time()
+        calls = 0
+        while asyncio.get_running_loop().time() < begun + 1.0:
+            seen = await asyncio.gather(*(ask_on(channel, "unary_unary", (search(),), method=QUERY) for _ in range(4)))
+            assert [each.code for each in seen] == [grpc.StatusCode.OK] * 4
+            assert [ids(each) for each in seen] == [[0, 2, 3]] * 4
+            calls += 4
+        assert calls >= 20
