@@ -88,8 +88,8 @@ def _lines(found: Sequence[Named], unit: str, frame: Frame, *, is_stacked: bool)
     for number in range(len(found) - 1, -1, -1):
         points = placed(stacked[number])
         if is_stacked:
-            foot = [(points[-1][0], plot.up(0)), (points[0][0], plot.up(0))]
-            made.append(area([*points, *foot], colour(number)))
+            below = placed(stacked[number - 1] if number else dict.fromkeys(stacked[0], 0.0))
+            made.append(area([*points, *reversed(below)], colour(number)))
         else:
             made.append(line(points, colour(number)))
     return made + _legend(found, unit, frame)
