@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove fuzz quality clients grpc-clients go-client deep format clean
+.PHONY: demo test check bench prove fuzz quality clients grpc-clients go-client deep pictures format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -55,6 +55,10 @@ grpc-clients: .venv/.installed
 
 go-client: .venv/.installed
 	$(BIN)/python -m tests.foreign_clients go
+
+# The dashboards under mixed load, drawn from a real Prometheus into docs/dashboards: two minutes.
+pictures: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m live.pictures
 
 # Property tests at length, and 10,000 writes against an upstream that drops connections at random.
 deep: .venv/.installed
