@@ -139,7 +139,7 @@ class LimitSettings(Model):
     )
     in_flight_lag_seconds: Seconds = Field(
         default=0.06,
-        description="while turns of the event loop take longer, a quarter of the places is given: a request takes some ten turns",
+        description="while turns of the event loop take longer, a quarter of the places is given, for half of the wait: a request takes some ten turns",
     )
     searches_in_flight: Count = Field(default=64, description="above: searches pass through without selection")
     searches_lag_seconds: Seconds = Field(

@@ -15,6 +15,8 @@ from vecsieve.proxy.turns import Turns
 # Of the places, while the loop lags. A request's own work takes half a millisecond, so a quarter of 1,024 is through in 0.2 s on a
 # whole core; fewer would leave the loop without work between two turns when others want the core as well.
 LAGGING_SHARE = 0.25
+# Of the wait, while the loop lags: whoever is let in, or refused, has yet to wait for some ten of its turns.
+LAGGING_WAIT_SHARE = 0.5
 
 
 class Admission:
@@ -22,7 +24,7 @@ class Admission:
 
     They enter in the order in which they came, until one has waited in vain: from then on, until nobody waits, the last enters
     first. As many are refused as in any order, but those served are served soon. ``lag_seconds``: while turns take longer, a quarter
-    of the places is given.
+    of the places is given, for half of the wait.
     """
 
     def __init__(self, *, limit: int, wait_seconds: float, turns: Turns, lag_seconds: float) -> None:
@@ -32,7 +34,7 @@ class Admission:
         self._turns = turns
         self._lag_seconds = lag_seconds
         self._inside = 0
-        # Oldest first. Those that were cancelled or admitted stay until they are met.
+        # When each came, oldest first. Those that were cancelled or admitted stay until they are met.
         self._waiting: deque[tuple[float, asyncio.Future[bool]]] = deque()
         self._waiters = 0
         self._sweep: asyncio.TimerHandle | None = None
@@ -68,11 +70,10 @@ class Admission:
     async def _waited(self) -> bool:
         loop = asyncio.get_running_loop()
         place: asyncio.Future[bool] = loop.create_future()
-        until = loop.time() + self._wait_seconds
-        self._waiting.append((until, place))
+        self._waiting.append((loop.time(), place))
         self._waiters += 1
         if self._sweep is None:
-            self._sweep = loop.call_at(until, self._expire)
+            self._sweep = loop.call_later(self._wait_seconds * LAGGING_WAIT_SHARE, self._expire)
         try:
             return await place
         except asyncio.CancelledError:
@@ -93,12 +94,16 @@ class Admission:
     def _expire(self) -> None:
         """Refuse those whose time is up, and come again for the next."""
         loop = asyncio.get_running_loop()
-        now = loop.time()
+        now, short = loop.time(), self._wait_seconds * LAGGING_WAIT_SHARE
+        patience = self._wait_seconds if self._turns.lag_seconds <= self._lag_seconds else short
         self._sweep = None
-        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] <= now):
+        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] + patience <= now):
             _, place = self._waiting.popleft()
             if not place.done():
                 place.set_result(False)
                 self._is_late = True
         if self._waiting:
-            self._sweep = loop.call_at(self._waiting[0][0], self._expire)
+            came = self._waiting[0][0]
+            # Between the short wait and the whole one the loop may begin to lag: look now and then.
+            again = came + short if now < came + short else min(came + self._wait_seconds, now + short / 5)
+            self._sweep = loop.call_at(again, self._expire)

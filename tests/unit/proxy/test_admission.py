@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,6 +136,17 @@ async def test_while_the_loop_lags_a_quarter_of_the_places_is_given() -> None:
     for _ in range(3):
         loop.turn(0.001)
     assert [await gate.enter() for _ in range(6)] == [True] * 6, "a loop that turns quickly has all places again"
+
+
+@pytest.mark.parametrize(("is_lagging", "is_refused"), [(True, True), (False, False)])
+async def test_while_the_loop_lags_the_wait_is_half_as_long(is_lagging: bool, is_refused: bool) -> None:
+    gate = gate_of(1, 2, lagging().turns if is_lagging else None)
+    assert await gate.enter()
+    waiting = asyncio.create_task(gate.enter())
+    done, _ = await asyncio.wait([waiting], timeout=1.5)
+    assert bool(done) is is_refused
+    gate.leave()
+    assert await waiting is not is_refused
 
 
 async def test_a_gate_of_one_place_gives_it_though_the_loop_lags() -> None:
