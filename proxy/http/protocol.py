@@ -153,7 +153,10 @@ class ClientConnection(RequestHandler):
             return not self._messages[-1][1].is_eof()
         if self._current_request is not None:
             return not self._current_request.content.is_eof()
-        return not self._is_waiting  # aiohttp drops the rest of a body that was answered early
+        # Before the first request there is no body, though nobody waits yet: uvloop reads before the serving task runs.
+        return (
+            self._request_count > 0 and not self._is_waiting
+        )  # aiohttp drops the rest of a body that was answered early
 
     @property
     def _is_waiting(self) -> bool:

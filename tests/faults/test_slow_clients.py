@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
 from support.faultup import PATIENCE_SECONDS, FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
+from support.loops import LoopFactory, both_loops, run
 from support.relay_server import bare_relay
 from vecsieve.config.schema import LimitSettings
 
@@ -34,6 +36,19 @@ async def _dribble(client: RawClient, data: bytes) -> None:
     for each in range(len(data)):
         client.writer.write(data[each : each + 1])
         await asyncio.sleep(0.02)
+
+
+@both_loops
+def test_a_head_whose_beginning_came_before_the_connection_was_served_gets_408_too(loop: LoopFactory) -> None:
+    async def story() -> None:
+        async with FaultyUpstream(answering(reply())) as upstream, bare_relay(upstream.url, limits=HURRIED) as relay:
+            with socket.create_connection(("127.0.0.1", relay.port)) as client:
+                client.sendall(GET[:-4])  # in the kernel before the loop looks at either
+                answer = await asyncio.to_thread(client.recv, 65_536)
+            assert answer.startswith(b"HTTP/1.1 408 ")
+            assert relay.heard.rejected == ["head_timeout"]
+
+    run(loop, story())
 
 
 async def test_a_later_head_that_stops_gets_408_too() -> None:
