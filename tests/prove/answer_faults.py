@@ -59,14 +59,19 @@ ACTS: dict[str, Misbehaviour] = {
 async def planned(talk: Talk) -> None:
     """Honest, but where the request asks for a fault."""
     while (received := await talk.request()) is not None:
-        name = (received.header(b"x-fault") or b"").decode()
-        if name and (is_widened(received) or received.header(b"x-scope") == b"all"):
-            if not await ACTS[name](talk, received):
-                return
-        else:
-            await talk.send(honest(received))
-        if received.header(b"connection") == b"close":
+        if not await one(talk, received):
             return
+
+
+async def one(talk: Talk, received: Received) -> bool:
+    """Answer one search as it asks for; whether the connection goes on."""
+    name = (received.header(b"x-fault") or b"").decode()
+    if name and (is_widened(received) or received.header(b"x-scope") == b"all"):
+        if not await ACTS[name](talk, received):
+            return False
+    else:
+        await talk.send(honest(received))
+    return received.header(b"connection") != b"close"
 
 
 def asked(name: str = "", *, mode: str = "on", everywhere: bool = False) -> bytes:

@@ -29,7 +29,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much a run does. ``restarts``: of each of two instances. ``largest_body_bytes``: of the largest upload."""
+    """How much a run does. ``restarts``: of each of two instances, twice: over kept and over fresh connections. ``largest_body_bytes``: of the largest upload."""
 
     fault_rounds: int
     writes: int
@@ -41,6 +41,9 @@ class Scale:
     down_seconds: float
     soak_seconds: float
     largest_body_bytes: int
+    tenant_requests: int
+    slow_connections: int
+    idle_connections: int
 
 
 QUICK = Scale(
@@ -54,6 +57,9 @@ QUICK = Scale(
     down_seconds=3,
     soak_seconds=10,
     largest_body_bytes=32 * 2**20,
+    tenant_requests=5_000,
+    slow_connections=400,
+    idle_connections=6_000,
 )
 WHOLE = Scale(
     fault_rounds=200,
@@ -61,9 +67,12 @@ WHOLE = Scale(
     load_seconds=20,
     overload_seconds=60,
     reloads=100,
-    restarts=10,
+    restarts=5,
     long_request_seconds=20,
     down_seconds=60,
     soak_seconds=600,
     largest_body_bytes=200 * 2**20,
+    tenant_requests=50_000,
+    slow_connections=2_000,
+    idle_connections=10_000,
 )

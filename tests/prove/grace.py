@@ -1,19 +1,18 @@
-"""G: workers replaced, killed and reloaded under load, an upstream that goes away and comes back; and the soak."""
+"""G: workers replaced, killed and reloaded under load, an upstream that goes away and comes back"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from collections.abc import Awaitable
-from pathlib import Path
 
 from prove.finding import Finding, Scale
 from prove.load import SEARCH
 from prove.openload import Ask, Pool, Tally, capacity, open_load
-from prove.stack import Stack, signalled, stack
+from prove.stack import Stack, proxy, signalled, stack
+from prove.toxics import Toxic, ToxicRelay
 
 WORKERS = 2
-SETTLED_SECONDS = 8.0  # idle connections to upstream are kept for 3, and looked for every 3: gone after 6 at the latest
 
 
 async def prove(scale: Scale) -> list[Finding]:
@@ -28,7 +27,7 @@ async def prove(scale: Scale) -> list[Finding]:
             *await killed(running),
             await reloaded(running, scale, most / 2),
             *await away(running, scale),
-            *await soaked(running, scale),
+            *await knocking(min(10.0, scale.down_seconds)),
         ]
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -118,33 +117,18 @@ async def away(running: Stack, scale: Scale) -> list[Finding]:
     ]
 
 
-async def soaked(running: Stack, scale: Scale) -> list[Finding]:
-    """200 searches per second; the first fifth warms up."""
-    pids = await running.pids()
-    tally = Tally()
-    warm = max(1, int(40 * scale.soak_seconds))
-    await open_load(running.port, lambda _: SEARCH, rate=200.0, count=warm, heard=tally.heard)
-    await asyncio.sleep(SETTLED_SECONDS)
-    before = held(pids)
-    await open_load(running.port, lambda _: SEARCH, rate=200.0, count=4 * warm, heard=tally.heard)
-    await asyncio.sleep(SETTLED_SECONDS)
-    rss, fds = (after - first for after, first in zip(held(pids), before, strict=True))
-    allowed = max(1.0, 0.8 * scale.soak_seconds / 600) * len(pids)
-    what = f"soak {scale.soak_seconds:.0f} s at 200/s"
-    grown = rss / 2**20
+async def knocking(seconds: float) -> list[Finding]:
+    """How often a proxy knocks at an upstream that hangs up: while nobody asks, and while ten searches a second do."""
+    async with ToxicRelay(0, toxic=Toxic.DOWN) as relay, proxy(f"http://127.0.0.1:{relay.port}") as running:
+        before = relay.connections
+        await asyncio.sleep(seconds)
+        alone = (relay.connections - before) / seconds
+        before, tally = relay.connections, Tally()
+        count = int(10 * seconds)
+        await open_load(running.port, lambda _: SEARCH, rate=10.0, count=count, heard=tally.heard)
+        asked = (relay.connections - before) / seconds
+    what = "connections to an upstream that hangs up"
     return [
-        Finding("L6", what, "0 failed", tally.words(), not tally.failed),
-        Finding("L6", what, f"RSS grows ≤ {allowed:.0f} MiB in all workers", f"{grown:.2f} MiB", grown <= allowed),
-        Finding("L6", what, "fds ± 3 a worker", f"{fds:+d}", abs(fds) <= 3 * len(pids)),
+        Finding("G4", f"{what}, while nobody asks", "0/s", f"{alone:.1f}/s", alone == 0),
+        Finding("G4", f"{what}, {tally.words()} at 10 searches/s", "≤ 10/s", f"{asked:.1f}/s", asked <= 10),
     ]
-
-
-def held(pids: list[int]) -> tuple[int, int]:
-    """Resident bytes and open descriptors of the processes together."""
-    resident = sum(
-        int(line.split()[1]) * 1024
-        for pid in pids
-        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-        if line.startswith("VmRSS:")
-    )
-    return resident, sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)

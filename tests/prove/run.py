@@ -23,6 +23,13 @@ from prove import (
     instances,
     load,
     search_cost,
+    security_canaries,
+    security_floods,
+    security_ports,
+    security_smuggling,
+    security_targets,
+    security_tenants,
+    soak,
     uploads,
     writes,
     yardstick,
@@ -34,6 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 Prove = Callable[[Scale], Awaitable[list[Finding]]]
 # The first line of a function's module is its section's title.
 SECTIONS: dict[str, Prove] = {
+    "soak": soak.prove,
     "F": faults.prove,
     "F-answers": answer_faults.prove,
     "F-inside": inner_faults.prove,
@@ -42,10 +50,19 @@ SECTIONS: dict[str, Prove] = {
     "L": load.prove,
     "L-search": search_cost.prove,
     "L-yardstick": yardstick.prove,
+    "S-smuggling": security_smuggling.prove,
+    "S-canaries": security_canaries.prove,
+    "S-targets": security_targets.prove,
+    "S-floods": security_floods.prove,
+    "S-tenants": security_tenants.prove,
+    "S-ports": security_ports.prove,
     "G": grace.prove,
     "G-instances": instances.prove,
     "G-host": hostile_host.prove,
 }
+
+BESIDE = frozenset({"soak"})  # in a thread with a loop of its own
+UNTIMED = frozenset({"F", "F-answers", "F-inside", "W", "W-uploads"})  # what may run while that does
 
 
 def chosen(names: Sequence[str], sections: Mapping[str, Prove] = SECTIONS) -> dict[str, Prove]:
@@ -58,19 +75,34 @@ def chosen(names: Sequence[str], sections: Mapping[str, Prove] = SECTIONS) -> di
 
 
 async def proved(scale: Scale, sections: Mapping[str, Prove]) -> list[Section]:
-    """What each found. A section that breaks is itself a finding, unmet; the others go on."""
-    done = []
+    """What each found. What runs beside others is begun first, and has ended before any section that takes times."""
+    beside = {
+        name: asyncio.create_task(asyncio.to_thread(asyncio.run, ran(name, prove, scale)))
+        for name, prove in sections.items()
+        if name in BESIDE
+    }
+    done = {}
     for name, prove in sections.items():
-        begun, busy = time.monotonic(), os.getloadavg()[0]
-        (found,) = await asyncio.gather(prove(scale), return_exceptions=True)
-        if isinstance(found, BaseException):
-            if not isinstance(found, Exception):
-                raise found
-            found = [Finding(name, "the section", "runs to its end", repr(found)[:500], met=False)]
-        title = (sys.modules[prove.__module__].__doc__ or name).splitlines()[0]
-        done.append(Section(title, found, time.monotonic() - begun, busy))
-        unmet = sum(finding.met is False for finding in found)
-        print(f"{name}: {done[-1].seconds:.0f} s, {unmet} of {len(found)} unmet", file=sys.stderr, flush=True)
+        if name in BESIDE:
+            continue
+        if name not in UNTIMED:
+            await asyncio.gather(*beside.values())
+        done[name] = await ran(name, prove, scale)
+    return [await beside[name] if name in beside else done[name] for name in sections]
+
+
+async def ran(name: str, prove: Prove, scale: Scale) -> Section:
+    """One section. One that breaks is itself a finding, unmet; the others go on."""
+    begun, busy = time.monotonic(), os.getloadavg()[0]
+    (found,) = await asyncio.gather(prove(scale), return_exceptions=True)
+    if isinstance(found, BaseException):
+        if not isinstance(found, Exception):
+            raise found
+        found = [Finding(name, "the section", "runs to its end", repr(found)[:500], met=False)]
+    title = (sys.modules[prove.__module__].__doc__ or name).splitlines()[0]
+    done = Section(title, found, time.monotonic() - begun, busy)
+    unmet = sum(finding.met is False for finding in found)
+    print(f"{name}: {done.seconds:.0f} s, {unmet} of {len(found)} unmet", file=sys.stderr, flush=True)
     return done
 
 
@@ -93,10 +125,10 @@ def main() -> int:
         sections = chosen(asked.section)
     except ValueError as unknown:
         parser.error(str(unknown))
-    shape = machine()
+    shape, begun = machine(), time.monotonic()
     found = asyncio.run(proved(QUICK if asked.quick else WHOLE, sections))
     command = shlex.join(["python", "-m", "tests.prove", *(["--quick"] if asked.quick else []), *asked.section])
-    page = report(found, command=command, commit=commit(), machine=shape)
+    page = report(found, command=command, commit=commit(), machine=shape, seconds=time.monotonic() - begun)
     out = asked.out or (None if asked.section else ROOT / "docs" / "proof.md")
     if out is not None:
         out.write_text(page, encoding="utf-8")

@@ -52,7 +52,7 @@ async def test_a_task_that_waits_is_counted_and_one_that_is_done_is_not() -> Non
 
 @pytest.mark.deep
 async def test_a_watched_proxy_tells_its_tasks_and_what_has_grown(tmp_path: Path) -> None:
-    watch = {"PROVE_WATCH": str(tmp_path / "watch"), "PYTHONTRACEMALLOC": "1"}
+    watch = {"PROVE_WATCH": str(tmp_path / "watch"), "PROVE_TRACE": "1"}
     async with proxy("http://127.0.0.1:9", module="prove.watched", environment=watch) as running:
         await asyncio.to_thread(asked, tmp_path / "watch")
         before, grown = await asyncio.to_thread(asked, tmp_path / "watch")

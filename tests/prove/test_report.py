@@ -9,14 +9,14 @@ import pytest
 
 from prove.finding import QUICK, WHOLE, Finding, Scale, Section
 from prove.report import report
-from prove.run import SECTIONS, chosen, commit, proved
+from prove.run import BESIDE, SECTIONS, UNTIMED, chosen, commit, proved
 
 MACHINE: dict[str, object] = dict.fromkeys(("date", "cores", "processor", "system", "python"), "x")
 
 
 def page(*findings: Finding) -> str:
     sections = [Section("L: load", findings, 3.0, 0.5), Section("W: writes", [], 4.0, 2.5)]
-    return report(sections, command="python -m tests.prove L", commit="abc", machine=MACHINE)
+    return report(sections, command="python -m tests.prove L", commit="abc", machine=MACHINE, seconds=7.0)
 
 
 def test_what_is_unmet_comes_before_everything_else_and_first_in_its_own_table() -> None:
@@ -68,6 +68,29 @@ async def test_a_section_that_breaks_is_unmet_and_the_others_go_on() -> None:
     assert [(one.met, one.measured) for one in first.findings] == [(False, "OSError('no room')")]
     assert [one.met for one in second.findings] == [True]
     assert second.title == (__doc__ or "").splitlines()[0]
+
+
+async def test_what_runs_beside_others_has_ended_before_a_section_that_takes_times() -> None:
+    story: list[str] = []
+
+    async def soak(_: Scale) -> list[Finding]:
+        story.append("soak")
+        await asyncio.sleep(0.1)
+        story.append("soaked")
+        return []
+
+    async def faults(_: Scale) -> list[Finding]:
+        await asyncio.sleep(0.02)
+        story.append("faults")
+        return []
+
+    async def load(_: Scale) -> list[Finding]:
+        story.append("load")
+        return []
+
+    await proved(QUICK, {"soak": soak, "F": faults, "L": load})
+    assert story == ["soak", "faults", "soaked", "load"]
+    assert set(SECTIONS) >= BESIDE | UNTIMED
 
 
 async def test_a_cancelled_run_ends() -> None:

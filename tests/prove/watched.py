@@ -2,7 +2,7 @@
 
 Usage: PROVE_WATCH=SOCKET python -m prove.watched serve …
 
-A connection is answered with one JSON object: live tasks, and with PYTHONTRACEMALLOC the bytes that each source line holds
+A connection is answered with one JSON object: live tasks, and with PROVE_TRACE the bytes that each source line holds
 more than at the second question of what was taken since the first, most first.
 """
 
@@ -29,7 +29,6 @@ class Watch:
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(path)
         self._server.listen()
-        self._is_cleared = False
         self._first: tracemalloc.Snapshot | None = None
 
     def run(self) -> None:
@@ -40,12 +39,13 @@ class Watch:
                 connection.sendall(json.dumps({"tasks": live_tasks(), "grown": self._grown()}).encode())
 
     def _grown(self) -> list[tuple[str, int]]:
-        if not tracemalloc.is_tracing():
+        if "PROVE_TRACE" not in os.environ:
             return []
         gc.collect()
-        if not self._is_cleared:  # the 300,000 traces of what was imported: each look at them takes ten seconds
-            self._is_cleared = True
-            tracemalloc.clear_traces()
+        if (
+            not tracemalloc.is_tracing()
+        ):  # not from the start: 300,000 traces of what is imported take ten seconds a look
+            tracemalloc.start()
             return []
         now = tracemalloc.take_snapshot()
         if self._first is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from vecsieve.proxy.announcement import announce, announce_doors
@@ -44,7 +46,7 @@ def test_ports_that_speak_tls_are_printed_with_https(capsys: pytest.CaptureFixtu
 
 
 def test_a_full_disk_is_no_reason_not_to_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = open("/dev/full", "w")  # noqa: SIM115 - closing it is an error too
+    full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it is an error too
     monkeypatch.setattr("sys.stdout", full)
     announce("listening", "127.0.0.1", 6333, over_tls=False)
     with pytest.raises(OSError, match="No space left"):
