@@ -11,7 +11,6 @@ import pytest
 from prove.security_corpus import HEAD, INSIDE, POISON, PROBES, Probe
 from prove.security_readers import READERS, requests
 from prove.security_smuggling import Recorder, faults, probed, recorder
-from prove.toxics import ToxicRelay
 
 OF = {probe.name: probe for probe in PROBES}
 
@@ -53,16 +52,14 @@ async def test_a_proxy_that_believes_lengths_alone_is_found_to_smuggle(name: str
     assert wrong
 
 
-async def test_a_proxy_that_copies_bytes_is_found_in_every_probe_that_is_to_be_refused() -> None:
+def test_a_proxy_that_copies_bytes_is_found_in_every_probe_that_is_to_be_refused() -> None:
+    taken = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    refused = taken.replace(b"200 OK", b"400 Bad Request")
     probes = [probe for probe in PROBES if probe.status is not None]
-    async with recorder() as database, ToxicRelay(database.port) as relay:
-        blind = [
-            probe.name
-            for probe in probes[::4]
-            if not faults(probe, [probe.data + POISON], b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        ]
-        assert blind == []
-        assert await probed(database, relay.port, OF["TE.TE, xchunked"]) != []
+    assert [probe.name for probe in probes if not faults(probe, [probe.data + POISON], taken)] == []
+    # Some frame nothing for any reader, so that only the answer tells; of most the database's own bytes do.
+    seen = [probe.name for probe in probes if faults(probe, [probe.data + POISON], refused)]
+    assert len(seen) > 0.9 * len(probes)
 
 
 def test_a_careful_proxy_is_not_accused() -> None:

@@ -1,0 +1,93 @@
+"""Clients that mean harm, thousands at once on one event loop: they connect, say a beginning, and take their time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self, cast
+
+AT_ONCE = 100  # connections being made; more would overflow the kernel's queue and measure that
+SECOND = 1.0
+SLICES = 20  # of a second: writing to all at once would hold up the good client's clock
+
+
+class Attacker(asyncio.Protocol):
+    """One connection. ``reads``: whether it takes what comes."""
+
+    def __init__(self, beginning: bytes, *, reads: bool) -> None:
+        self._beginning = beginning
+        self._reads = reads
+        self._loop = asyncio.get_running_loop()
+        self._begun = self._loop.time()
+        self._ended: float | None = None
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def life_seconds(self) -> float | None:
+        """How long it was suffered; None while it is."""
+        return None if self._ended is None else self._ended - self._begun
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._begun = self._loop.time()
+        self._transport.write(self._beginning)
+        if not self._reads:
+            self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note when."""
+        self._ended = self._loop.time()
+
+    def say(self, letters: bytes) -> None:
+        """Go on, a little."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(letters)
+
+    def leave(self) -> None:
+        """Reset."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+@dataclass
+class Crowd:
+    """Attackers of one port, all gone with the block."""
+
+    port: int
+    beginning: bytes
+    reads: bool = True
+    attackers: list[Attacker] = field(default_factory=list)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in self.attackers:
+            each.leave()
+
+    async def connect(self, count: int) -> None:
+        """Let so many come; those that cannot connect are not among them."""
+        for start in range(0, count, AT_ONCE):
+            some = min(AT_ONCE, count - start)
+            await asyncio.gather(*(self._one() for _ in range(some)), return_exceptions=True)
+
+    async def _one(self) -> None:
+        loop = asyncio.get_running_loop()
+        _, made = await loop.create_connection(
+            lambda: Attacker(self.beginning, reads=self.reads), "127.0.0.1", self.port
+        )
+        self.attackers.append(made)
+
+
+async def dribbled(crowd: Crowd, letters: bytes, *, until: float) -> None:
+    """Each says its letters once a second, until the loop's clock says so."""
+    loop = asyncio.get_running_loop()
+    while loop.time() < until:
+        for part in range(SLICES):
+            for each in crowd.attackers[part::SLICES] if letters else ():
+                each.say(letters)
+            await asyncio.sleep(SECOND / SLICES)
