@@ -16,7 +16,10 @@ from support.stack import command
 
 QUIET_SECONDS, BUSY_SECONDS, HURT_SECONDS = 25.0, 45.0, 20.0
 WINDOW = "6s"
-ABOUT = "One client, then four, then a database whose answers to one collection's widened searches cannot be read, then one again"
+ABOUT = (
+    "One client, then four, then a database whose answers to one collection's widened searches cannot be read, then one again; "
+    "two cores, shared with other work"
+)
 
 
 async def load(database: Hurt, port: int) -> float:

@@ -18,7 +18,7 @@ Named = tuple[str, Series]
 GOOD, BAD = "#2ca02c", "#d62728"
 TICKS = 4
 LEGEND_ROWS, LEGEND_ROW = 2, 13
-LETTER = 5.6  # how wide one is at 10 px, roughly
+LETTER = 6.2  # how wide one is at 10 px, roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,29 +120,24 @@ def _grid(plot: Frame, low: float, top: float, unit: str) -> list[str]:
 
 
 def _legend(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
-    made, x, row = [], frame.x, 0
-    y = frame.y + frame.height - (LEGEND_ROWS - 1) * LEGEND_ROW - 2
-    for number, (name, series) in enumerate(found):
+    """As many names as there is room for, those with the largest values first."""
+    made: list[str] = []
+    x, row = frame.x, 0
+    top, right = frame.y + frame.height - (LEGEND_ROWS - 1) * LEGEND_ROW - 2, frame.x + frame.width
+    by_size = sorted(range(len(found)), key=lambda number: -max(value for _, value in found[number][1].points))
+    for place, number in enumerate(by_size):
+        name, series = found[number]
         words = f"{name} {written(series.last, unit)}".strip()
-        width = 14 + len(words) * LETTER
-        if x + width > frame.x + frame.width and x > frame.x:
-            x, row = frame.x, row + 1
-        if row == LEGEND_ROWS:
-            made.append(
-                text(
-                    frame.x + frame.width,
-                    y - 13 + (row - 0) * LEGEND_ROW,
-                    f"+{len(found) - number}",
-                    kind="soft",
-                    size=10,
-                    anchor="end",
+        width = 16 + len(words) * LETTER
+        if x + width > right - 24 and x > frame.x:
+            if row == LEGEND_ROWS - 1:
+                made.append(
+                    text(right, top + row * LEGEND_ROW, f"+{len(found) - place}", kind="soft", size=10, anchor="end")
                 )
-            )
-            break
-        made += [
-            box(x, y + row * LEGEND_ROW - 7, 8, 8, fill=colour(number)),
-            text(x + 11, y + row * LEGEND_ROW, words, kind="soft", size=10),
-        ]
+                break
+            x, row = frame.x, row + 1
+        y = top + row * LEGEND_ROW
+        made += [box(x, y - 7, 8, 8, fill=colour(number)), text(x + 11, y, words, kind="soft", size=10)]
         x += width
     return made
 

@@ -10,7 +10,7 @@ from deploy.grafana.picture.asking import Span, ask
 from deploy.grafana.picture.charts import Frame, Named, drawn, legend
 from deploy.grafana.picture.shapes import box, text
 
-COLUMN, UNIT, HEAD, EDGE = 58, 26, 64, 8
+COLUMN, UNIT, HEAD, EDGE = 58, 26, 74, 8
 STYLE = (
     ".ink{fill:#24292f}.soft{fill:#57606a}.grid{stroke:#d0d7de}.bg{fill:#f6f8fa}.panel{fill:#ffffff}"
     "@media (prefers-color-scheme:dark){.ink{fill:#e6edf3}.soft{fill:#9198a1}.grid{stroke:#3d444d}.bg{fill:#0d1117}.panel{fill:#161b22}}"
@@ -28,7 +28,8 @@ def sheet(board: Mapping[str, Any], url: str, span: Span, *, about: str) -> str:
         f"<style>{STYLE}</style>",
         box(0, 0, width, height, kind="bg"),
         text(EDGE, 26, board["title"], size=18),
-        text(EDGE, 46, f"{OWN_WORDS}. {about}. {when}.", kind="soft", size=12),
+        text(EDGE, 44, f"{OWN_WORDS}. {when}.", kind="soft", size=12),
+        text(EDGE, 60, f"{about}.", kind="soft", size=12),
     ]
     for panel in board["panels"]:
         made += _placed(panel, url, span)

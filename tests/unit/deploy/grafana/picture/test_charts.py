@@ -10,6 +10,7 @@ import pytest
 
 from deploy.grafana.picture.asking import Series, Span
 from deploy.grafana.picture.charts import Frame, drawn, legend
+from deploy.grafana.picture.shapes import colour
 
 SPAN = Span(100.0, 200.0, 10.0, "1m")
 FRAME = Frame(20.0, 40.0, 400.0, 200.0, SPAN)
@@ -105,3 +106,9 @@ def test_a_legend_too_long_says_how_many_it_leaves_out() -> None:
     said = words(drawn(panel("timeseries"), found, FRAME))
     (rest,) = [word for word in said if re.fullmatch(r"\+\d+", word)]
     assert int(rest) + sum("rather" in word for word in said) == 12
+
+
+def test_a_legend_names_the_largest_first_in_their_own_colours() -> None:
+    made = drawn(panel("timeseries"), [("none", steady(0.0)), ("some", steady(2.0))], FRAME)
+    assert [word for word in words(made) if word in {"none 0", "some 2"}] == ["some 2", "none 0"]
+    assert [cell.get("fill") for cell in elements(made, "rect")] == [colour(1), colour(0)]

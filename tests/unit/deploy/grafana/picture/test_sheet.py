@@ -19,6 +19,7 @@ from deploy.grafana.picture.asking import Refused, Span, ask
 from deploy.grafana.picture.sheet import OWN_WORDS, sheet
 from deploy.grafana.quality import quality
 from support.dashboard_lint import panels, queries, substituted
+from support.prometheus_tools import ROOT
 
 SPAN = Span(100.0, 160.0, 10.0, "1m")
 
@@ -75,7 +76,9 @@ def test_every_panel_is_asked_for_and_stands_on_the_sheet(url: str, board: dict[
     words = {element.text for element in root.iter() if element.tag.endswith("text")}
     assert {panel["title"] for panel in panels(board)} <= words
     assert Scripted.asked == [substituted(query) for _, query in queries(board)]
-    assert any(OWN_WORDS in (word or "") and "Nothing ran" in (word or "") for word in words), "it says who drew it"
+    assert {"Nothing ran.", f"{OWN_WORDS}. 1970-01-01 00:02 UTC, 60 s."} <= words, (
+        "it says who drew it, of what and when"
+    )
     assert len(made) < 200_000
 
 
@@ -83,3 +86,12 @@ def test_both_dashboards_are_written(url: str, tmp_path: Path) -> None:
     files = draw(url, tmp_path / "new", seconds=60.0, window="1m", about="Nothing ran")
     assert [file.name for file in files] == ["vecsieve-overview.svg", "vecsieve-quality.svg"]
     assert all(file.read_text(encoding="utf-8").startswith("<svg") for file in files)
+
+
+@pytest.mark.parametrize("name", ["vecsieve-overview", "vecsieve-quality"])
+def test_the_pictures_in_the_documents_say_who_drew_them_and_are_small(name: str) -> None:
+    text = (ROOT / f"docs/dashboards/{name}.svg").read_text(encoding="utf-8")
+    assert OWN_WORDS in text
+    assert ">no data<" not in text
+    assert len(text.encode()) < 200_000
+    ET.fromstring(text)
