@@ -81,7 +81,8 @@ def exporter_of(tracing: TracingSettings) -> Exporter:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     headers = headers_of(tracing.headers_file)
-    return OTLPSpanExporter(endpoint=f"{tracing.endpoint}{PATH}", headers=headers, timeout=SEND_SECONDS)
+    made: Exporter = OTLPSpanExporter(endpoint=f"{tracing.endpoint}{PATH}", headers=headers, timeout=SEND_SECONDS)
+    return made
 
 
 class Handover:

@@ -66,7 +66,7 @@ def spans_of(body: bytes) -> list[Received]:
         for scope in group.scope_spans:
             assert not scope.scope.name
             for span in scope.spans:
-                assert not (span.events or span.links or span.trace_state or span.status.message)
+                assert not [*span.events, *span.links, *span.trace_state, *span.status.message]
                 found.append(
                     Received(
                         name=span.name,
@@ -104,7 +104,7 @@ def collector() -> Iterator[Collector]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name for it
             """Nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
