@@ -16,6 +16,7 @@ import grpc
 from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.ages import Ages
 from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.grpc.trust import system_roots
 from vecsieve.proxy.origin import Origin
@@ -61,6 +62,8 @@ class Channels:
         self._credentials: grpc.ChannelCredentials | None = None
         self._pools: OrderedDict[tuple[Origin, bool], _Pool] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
+        self._renewing: set[asyncio.Task[None]] = set()
+        self._ages = Ages(settings.pool_age_seconds, clock=asyncio.get_running_loop().time)
 
     @asynccontextmanager
     async def lease(self, origin: Origin, *, is_search: bool) -> AsyncIterator[grpc.aio.Channel]:
@@ -80,6 +83,10 @@ class Channels:
 
     async def close(self) -> None:
         """Close every channel; calls on them are cancelled. Close the listener first."""
+        renewing = list(self._renewing)
+        for task in renewing:
+            task.cancel()
+        await asyncio.gather(*renewing, return_exceptions=True)
         for key in list(self._pools):
             pool = self._pools.pop(key)
             await pool.close()
@@ -94,6 +101,8 @@ class Channels:
         if pool is None:
             pool = self._keep(key, _target(origin), frozenset())
         self._pools.move_to_end(key)
+        if not pool.is_renewing and self._ages.is_over(pool.end):
+            self._renew(key, pool)
         return pool
 
     async def _checked(self, resolver: AbstractResolver, key: tuple[Origin, bool], pool: _Pool | None) -> _Pool:
@@ -119,19 +128,47 @@ class Channels:
         kept.checked_at = now
         return kept
 
+    def _renew(self, key: tuple[Origin, bool], old: _Pool) -> None:
+        """Connect anew beside an old pool, which serves until the new one stands."""
+        old.is_renewing = True
+        task = asyncio.create_task(self._replace(key, old), name="renew gRPC channels")
+        self._renewing.add(task)
+        task.add_done_callback(self._renewing.discard)
+
+    async def _replace(self, key: tuple[Origin, bool], old: _Pool) -> None:
+        fresh = self._made(key, old.target, old.addresses)
+        fresh.checked_at = old.checked_at
+        is_taken = False
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout_seconds):
+                await fresh.ready()
+            if self._pools.get(key) is old:
+                self._pools[key] = fresh
+                self._retire(old)
+                is_taken = True
+        except TimeoutError:  # what stands is better than what does not: until it is as old again
+            old.end, old.is_renewing = self._ages.end(), False
+        finally:
+            if not is_taken:
+                await fresh.close()
+
     def _keep(self, key: tuple[Origin, bool], target: str, addresses: frozenset[str]) -> _Pool:
+        made = self._made(key, target, addresses)
+        replaced = self._pools.pop(key, None)
+        if replaced is not None:
+            self._retire(replaced)
+        self._pools[key] = made
+        if len(self._pools) > MOST_POOLS:
+            self._retire(self._pools.popitem(last=False)[1])
+        return made
+
+    def _made(self, key: tuple[Origin, bool], target: str, addresses: frozenset[str]) -> _Pool:
         options = [*self._options(key[0], pinned=bool(addresses))]
         options.append(("grpc.max_receive_message_length", self._pool_bytes if key[1] else self._message_bytes))
         if key[1]:
             options.append(("grpc.compression_enabled_algorithms_bitset", _ONLY_IDENTITY))
         channels = [self._open(key[0], target, options) for _ in range(self._connections)]
-        replaced = self._pools.pop(key, None)
-        if replaced is not None:
-            self._retire(replaced)
-        pool = self._pools[key] = _Pool(channels, addresses)
-        if len(self._pools) > MOST_POOLS:
-            self._retire(self._pools.popitem(last=False)[1])
-        return pool
+        return _Pool(channels, target, addresses, self._ages.end())
 
     def _open(self, origin: Origin, target: str, options: list[Option]) -> grpc.aio.Channel:
         if origin.scheme == "http":
@@ -174,12 +211,25 @@ class Channels:
 
 
 class _Pool:
-    """The channels to one origin. ``addresses``: those it was checked for; none where gRPC looks names up."""
+    """The channels to one origin. ``addresses``: those it was checked for; none where gRPC looks names up. ``end``: its age's."""
 
-    __slots__ = ("_channels", "_turn", "addresses", "calls", "checked_at", "is_retired")
+    __slots__ = (
+        "_channels",
+        "_turn",
+        "addresses",
+        "calls",
+        "checked_at",
+        "end",
+        "is_renewing",
+        "is_retired",
+        "target",
+    )
 
-    def __init__(self, channels: list[grpc.aio.Channel], addresses: frozenset[str]) -> None:
+    def __init__(self, channels: list[grpc.aio.Channel], target: str, addresses: frozenset[str], end: float) -> None:
         self._channels = channels
+        self.target = target
+        self.end = end
+        self.is_renewing = False
         self._turn = 0
         self.addresses = addresses
         self.calls = 0
@@ -194,6 +244,10 @@ class _Pool:
     def next_channel(self) -> grpc.aio.Channel:
         self._turn = (self._turn + 1) % len(self._channels)
         return self._channels[self._turn]
+
+    async def ready(self) -> None:
+        """Connect all of them; whoever waits bounds it."""
+        await asyncio.gather(*(channel.channel_ready() for channel in self._channels))
 
     async def close(self) -> None:
         for channel in self._channels:

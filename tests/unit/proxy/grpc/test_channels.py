@@ -304,3 +304,49 @@ async def test_connections_are_counted_once_they_stand() -> None:
         assert channels.connected == 2
         await channels.close()
         assert channels.connected == 0
+
+
+async def test_connections_are_replaced_at_their_age_and_no_call_is_lost() -> None:
+    peers, begun, under_way = list[str](), asyncio.Event(), asyncio.Event()
+
+    async def tell(arrived: Arrived, context: Context) -> None:
+        peers.append(context.peer())
+        if len(peers) == 1:
+            begun.set()
+            await under_way.wait()
+        await echo(arrived, context)
+
+    settings = SETTINGS.model_copy(update={"pool_age_seconds": 0.1})
+    async with grpc_upstream(method=tell) as upstream:
+        through, origin = Channels(settings, connections=2), Origin.of(f"http://{upstream.address}")
+        slow = asyncio.create_task(call(through, origin))
+        await begun.wait()
+        for _ in range(12):
+            assert (await call(through, origin)).code is grpc.StatusCode.OK
+            await asyncio.sleep(0.05)
+        under_way.set()
+        assert (await slow).code is grpc.StatusCode.OK, "a call on an old connection ends in peace"
+        await through.close()
+    assert len(set(peers)) > 2
+
+
+async def test_old_connections_stay_while_new_ones_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers = list[str]()
+
+    async def tell(arrived: Arrived, context: Context) -> None:
+        peers.append(context.peer())
+        await echo(arrived, context)
+
+    async def never(_: object) -> None:
+        await asyncio.Event().wait()
+
+    settings = SETTINGS.model_copy(update={"pool_age_seconds": 0.05, "connect_timeout_seconds": 0.1})
+    async with grpc_upstream(method=tell) as upstream:
+        through, origin = Channels(settings, connections=1), Origin.of(f"http://{upstream.address}")
+        await call(through, origin)
+        monkeypatch.setattr("vecsieve.proxy.grpc.channels._Pool.ready", never)
+        for _ in range(8):
+            assert (await call(through, origin)).code is grpc.StatusCode.OK
+            await asyncio.sleep(0.05)
+        await through.close()
+    assert len(set(peers)) == 1
