@@ -35,7 +35,7 @@ def serving(database: str, grpc_at: str, environment: Mapping[str, str]) -> Iter
         yield proxy, proxy.addresses(2)["serve"]
 
 
-def ask(url: str, *, over_grpc: bool) -> list[int | str]:
+def ask(url: str, *, over_grpc: bool) -> list[object]:
     """One search by the official client, within a trace that its application records."""
     client = QdrantClient(
         url=url,
