@@ -203,10 +203,11 @@ def test_widening_changes_only_the_declared_fields(
     assert undeclared(before, DIALECTS[backend]) == undeclared(after, DIALECTS[backend])
 
 
-def undeclared(item: dict[str, Any], dialect: Dialect) -> list[tuple[str, Any]]:
+def undeclared(item: dict[str, Any], dialect: Dialect) -> list[Any]:
     """What must stay, in order; of a batch and of nested parts what must stay in each."""
-    if "searches" in item:
-        return [("searches", [undeclared(search, dialect) for search in item["searches"]])]
+    if isinstance(item.get("searches"), list):
+        inner = [undeclared(search, dialect) if isinstance(search, dict) else search for search in item["searches"]]
+        return [("searches", inner)]
     return [
         (key, undeclared(value, dialect) if key in dialect.nested and isinstance(value, dict) else value)
         for key, value in item.items()

@@ -44,6 +44,7 @@ class Scale:
     tenant_requests: int
     slow_connections: int
     idle_connections: int
+    transparent_messages: int
 
 
 QUICK = Scale(
@@ -60,6 +61,7 @@ QUICK = Scale(
     tenant_requests=5_000,
     slow_connections=400,
     idle_connections=6_000,
+    transparent_messages=500,
 )
 WHOLE = Scale(
     fault_rounds=200,
@@ -75,4 +77,5 @@ WHOLE = Scale(
     tenant_requests=50_000,
     slow_connections=2_000,
     idle_connections=10_000,
+    transparent_messages=5_000,
 )

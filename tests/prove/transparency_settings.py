@@ -1,0 +1,122 @@
+"""T6: settings that are wrong are refused with a line for each key; those that are right are the ones in effect."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.processes import environment
+from unit.config.test_bad_files import BAD, MESSAGES
+
+from prove.finding import Finding
+from prove.stack import proxy
+from support.faultup import FaultyUpstream, answering, raw_exchange, reply
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+REFUSED = 2
+# Each is counted from the outside: a library that drops a setting without a word shows here.
+LIMITS = {
+    "VECSIEVE_LIMITS_HEAD_LINE_BYTES": "2000",
+    "VECSIEVE_LIMITS_HEAD_FIELD_BYTES": "3000",
+    "VECSIEVE_LIMITS_HEAD_FIELDS": "20",
+    "VECSIEVE_LIMITS_HEAD_TIMEOUT_SECONDS": "1",
+}
+AROUND: tuple[tuple[str, bytes, bytes], ...] = (
+    ("limits.head_line_bytes 2000", b"GET /%s HTTP/1.1\r\nHost: c\r\n" % (b"a" * 1_900), b"GET /%s HTTP/1.1\r\nHost: c\r\n" % (b"a" * 2_100)),
+    ("limits.head_field_bytes 3000", b"GET / HTTP/1.1\r\nHost: c\r\nX: %s\r\n" % (b"a" * 2_900), b"GET / HTTP/1.1\r\nHost: c\r\nX: %s\r\n" % (b"a" * 3_100)),
+    ("limits.head_fields 20", b"GET / HTTP/1.1\r\nHost: c\r\n" + b"X: 1\r\n" * 17, b"GET / HTTP/1.1\r\nHost: c\r\n" + b"X: 1\r\n" * 30),
+)  # fmt: skip
+LEAF = re.compile(r"^( *)([\w-]+):(?: (.*))?$")
+
+
+def checked(file: Path) -> tuple[int, str]:
+    """What `vecsieve check` says of a file, and its exit status."""
+    command = [sys.executable, "-m", "vecsieve.proxy", "check", "--config", str(file)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def unspoken(said: str, wanted: Sequence[str], file: Path) -> list[str]:
+    """The lines that must be there and are not."""
+    told = " ".join(said.split())
+    return [line for line in wanted if " ".join(line.replace("<file>", str(file)).split()) not in told]
+
+
+async def settings(commands: int) -> list[Finding]:
+    """Through the command itself. ``commands``: how many of the bad files."""
+    names = sorted(MESSAGES)
+    chosen = names[:: max(1, len(names) // commands)]
+    wrong = []
+    for name in chosen:
+        file = BAD / f"bad.{name}.yaml"
+        code, said = await asyncio.to_thread(checked, file)
+        missing = unspoken(said, MESSAGES[name], file)
+        if code != REFUSED or missing:
+            wrong.append(f"{name}: exit {code}, not said: {missing[:1]}")
+    told = f"{len(chosen) - len(wrong)} of {len(chosen)}{''.join('; ' + each for each in wrong[:2])}"
+    bad = Finding("T6", "bad settings", "each refused with exit 2 and a line that names its key", told, not wrong)
+    return [bad, await written(), *await effective()]
+
+
+async def written() -> Finding:
+    """Every value of the examples is the one that `check` shows."""
+    wrong, count = [], 0
+    for file in sorted((ROOT / "config/examples").glob("*.yaml")):
+        _, said = await asyncio.to_thread(checked, file)
+        wanted, shown = leaves(file.read_text(encoding="utf-8")), leaves(said)
+        count += len(wanted)
+        wrong += [
+            f"{file.name}: {path} is {shown.get(path)}"
+            for path, value in wanted.items()
+            if not _is_same(value, shown.get(path))
+        ]
+    told = f"{count - len(wrong)} of {count}{''.join('; ' + each for each in wrong[:2])}"
+    return Finding("T6", "values of the examples", "shown as effective", told, not wrong and count > 0)
+
+
+def leaves(text: str) -> dict[str, str]:
+    """The scalars of plain settings by their path, lists left out: read by indentation, not by the reader that is judged."""
+    found: dict[str, str] = {}
+    above: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        match = LEAF.match(line.split(" #")[0].rstrip())
+        if match is None or (above and above[0][1] == "rules" and match[1]):
+            continue  # which rule a line belongs to is not told by its indentation
+        depth = len(match[1])
+        above = [pair for pair in above if pair[0] < depth]
+        if match[3] is None:
+            above.append((depth, match[2]))
+        elif not match[3].startswith(("[", "{")):
+            found[".".join([*(name for _, name in above), match[2]])] = match[3].strip("'\"")
+    return found
+
+
+def _is_same(written: str, shown: str | None) -> bool:
+    """A number may be written 5 and shown 5.0."""
+    try:
+        return shown is not None and (written == shown or float(written) == float(shown))
+    except ValueError:
+        return False
+
+
+async def effective() -> list[Finding]:
+    """Limits of the running process, tried on both sides."""
+    found = []
+    async with FaultyUpstream(answering(reply(b"ok"))) as upstream, proxy(upstream.url, environment=LIMITS) as running:
+        for name, within, beyond in AROUND:
+            seen = [
+                (await raw_exchange(running.port, raw + b"Connection: close\r\n\r\n"))[9:12] for raw in (within, beyond)
+            ]
+            met = seen[0] == b"200" and seen[1] in {b"400", b"414", b"431"}
+            found.append(Finding("T6", name, "within 200, beyond refused", b" ".join(seen).decode(), met))
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        answer = await raw_exchange(running.port, b"GET / HTTP/1.1\r\nHost: c\r\n")
+        took = loop.time() - begun
+    met = answer[9:12] == b"408" and 0.5 <= took <= 5.0
+    said = f"{answer[9:12].decode()} after {took:.1f} s"
+    return [*found, Finding("T6", "limits.head_timeout_seconds 1", "408 after 1 s", said, met)]
