@@ -25,7 +25,7 @@ check: .venv/.installed
 bench: .venv/.installed
 	$(BIN)/python -m tests.bench
 
-# Faults, kills, restarts, overload and a soak, at most 30 minutes; writes docs/proof.md. QUICK=--quick: three minutes.
+# Faults, kills, restarts, overload and a soak, at most 30 minutes; writes docs/proof.md. QUICK=--quick: five minutes.
 prove: .venv/.installed
 	$(BIN)/python -m tests.prove $(QUICK)
 
@@ -78,7 +78,7 @@ sbom:
 requirements:
 	$(PYTHON) -m venv --clear build/tools
 	build/tools/bin/pip install --quiet uv
-	build/tools/bin/uv pip compile $(PINS) --extra accelerators --output-file deploy/requirements.txt pyproject.toml
+	build/tools/bin/uv pip compile $(PINS) --extra accelerators --extra otel --output-file deploy/requirements.txt pyproject.toml
 	echo 'setuptools>=77' | build/tools/bin/uv pip compile $(PINS) --output-file deploy/build-requirements.txt -
 
 format: .venv/.installed

@@ -126,9 +126,11 @@ async def knocking(seconds: float) -> list[Finding]:
         before, tally = relay.connections, Tally()
         count = int(10 * seconds)
         await open_load(running.port, lambda _: SEARCH, rate=10.0, count=count, heard=tally.heard)
-        asked = (relay.connections - before) / seconds
+        asked = relay.connections - before
     what = "connections to an upstream that hangs up"
+    said = f"{asked / seconds:.1f}/s: {asked - count} more than searches"
     return [
         Finding("G4", f"{what}, while nobody asks", "0/s", f"{alone:.1f}/s", alone == 0),
-        Finding("G4", f"{what}, {tally.words()} at 10 searches/s", "≤ 10/s", f"{asked:.1f}/s", asked <= 10),
+        # Each search of a client's own may try: it is told a 502. The widened ones stop with the breaker, after five.
+        Finding("G4", f"{what}, {tally.words()}, 10/s", "≤ one a search, and five", said, met=asked <= count + 5),
     ]

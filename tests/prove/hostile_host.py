@@ -127,12 +127,16 @@ async def crowded(upstream: str, output: int, prlimit: str) -> Finding:
         crowd = await asyncio.gather(*(RawClient.connect(running.port) for _ in range(CROWD)), return_exceptions=True)
         for _ in range(50):
             amid.heard(0, await pool.ask(SEARCH), 0.0)
-        most = len(list(Path(f"/proc/{running.process.pid}/fd").iterdir()))
+        descriptors = Path(f"/proc/{running.process.pid}/fd")
+        most = len(list(descriptors.iterdir()))
         for client in crowd:
             if isinstance(client, RawClient):
                 await client.close()
         await pool.close()
-        await asyncio.sleep(1.0)
+        for _ in range(50):  # the crowd's ends are read one by one
+            if len(list(descriptors.iterdir())) < DESCRIPTORS // 2:
+                break
+            await asyncio.sleep(0.1)
         after = await searched(running.port)
         is_alive = running.process.poll() is None
     said = f"amid {amid.words()} with {most} open; afterwards {after.words()}"
