@@ -141,7 +141,7 @@ class Plane(grpc.GenericRpcHandler):
             self.owed -= 1
 
         self.owed += 1
-        context.add_done_callback(sent)  # type: ignore[arg-type]  # the stubs want a class where any callable does
+        context.add_done_callback(sent)  # type: ignore[arg-type]  # - the stubs want a class where any callable does
 
     def _begun(self, context: Context) -> Visit:
         metadata = context.invocation_metadata() or ()

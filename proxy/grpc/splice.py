@@ -107,7 +107,8 @@ class Splice:
             self._finish()
         elif end is self._inner:
             self._let_last_words_pass()
-            self._client.take(end.left_unread() if error else b"")
+            if error and not end.has_ended:
+                self._client.take(end.left_unread())
             # Not closed yet, and read to its end: a socket closed with unread bytes is reset by the kernel.
             self._client.go_on()
             self._client.close() if self._client.has_ended else self._client.finish()

@@ -400,11 +400,11 @@ async def _owed(guests: Guests, wanted: int) -> None:
 @both_loops
 def test_a_client_is_owed_what_the_kernel_still_keeps_for_it(loop: LoopFactory) -> None:
     async def case(both: Spliced) -> None:
-        both.client[1].transport.pause_reading()  # type: ignore[attr-defined]  # of a transport that reads as well
+        both.client[1].transport.pause_reading()  # type: ignore[attr-defined]  # - of a transport that reads as well
         both.server[1].write(bytes(16 * MIB))
         await asyncio.sleep(2 * splice.PAUSE_SECONDS)
         assert both.guests.owed == 1, "nothing has come for a while, and it has not got all"
-        both.client[1].transport.resume_reading()  # type: ignore[attr-defined]  # as above
+        both.client[1].transport.resume_reading()  # type: ignore[attr-defined]  # - as above
         await asyncio.wait_for(both.client[0].readexactly(16 * MIB), PATIENCE)
         await _owed(both.guests, 0)
 
@@ -435,6 +435,24 @@ def test_a_client_that_has_ended_and_was_then_reset_leaves_at_once_with_the_serv
         both.client[1].transport.abort()
         await asyncio.sleep(0.05)  # nobody reads a connection that has ended: the reset goes unnoticed
         both.server[1].close()
+        async with asyncio.timeout(splice.LAST_WORDS_SECONDS / 2):
+            await both.is_over()
+        assert not faults
+
+    on(loop, case)
+
+
+@both_loops
+def test_what_a_client_still_sends_to_a_server_that_has_closed_goes_nowhere(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        faults: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        both.server[1].close()
+        assert await asyncio.wait_for(both.client[0].read(), PATIENCE) == b""
+        for _ in range(2):  # the first is answered by the loss of the connection, which is noticed then
+            both.client[1].write(b"an acknowledgement")
+            await asyncio.sleep(0.05)
+        both.client[1].close()
         async with asyncio.timeout(splice.LAST_WORDS_SECONDS / 2):
             await both.is_over()
         assert not faults
