@@ -18,6 +18,13 @@ from prove import (
     answer_faults,
     faults,
     grace,
+    grpc_answers,
+    grpc_farewell,
+    grpc_faults,
+    grpc_grace,
+    grpc_load,
+    grpc_soak,
+    grpc_writes,
     hostile_host,
     inner_faults,
     instances,
@@ -59,6 +66,13 @@ SECTIONS: dict[str, Prove] = {
     "G": grace.prove,
     "G-instances": instances.prove,
     "G-host": hostile_host.prove,
+    "F-grpc": grpc_faults.prove,
+    "F-grpc-answers": grpc_answers.prove,
+    "W-grpc": grpc_writes.prove,
+    "L-grpc": grpc_load.prove,
+    "G-grpc": grpc_grace.prove,
+    "G-grpc-farewell": grpc_farewell.prove,
+    "soak-grpc": grpc_soak.prove,
 }
 
 BESIDE = frozenset({"soak"})  # in a thread with a loop of its own

@@ -1,0 +1,214 @@
+"""The judges of the gRPC sections can fail, and their database, clients and faults do what their names say."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+from qdrant_client import grpc as pb
+
+from prove import grpc_faults, grpc_grace, grpc_load, grpc_soak, grpc_writes
+from prove.grpc_answers import best, databases, is_told, misbehaving
+from prove.grpc_calls import ALONE, OK, OURS, Calls, at, callers
+from prove.grpc_database import Methods, answer, members, read_rankings, slow, upserted
+from prove.grpc_farewell import arrived
+from prove.grpc_faults import Heard, heard, is_same
+from prove.grpc_goodbye import saying_goodbye
+from prove.grpc_searches import CANDIDATES, LARGE, TINY, asked, write_rankings
+from prove.held import MIB, Held
+from prove.toxics import Toxic
+from support.grpc_asking import Seen
+from support.grpc_upstream import echo, ending, grpc_upstream
+from support.scripted_grpc import in_front, query, scripted, upsert
+
+UNAVAILABLE, EXCEEDED = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
+UNARY = "/test.Service/Method"
+
+
+def seen(code: grpc.StatusCode = grpc.StatusCode.OK, message: bytes = b"a", *, is_ours: bool = False) -> Seen:
+    trailing = (("x-vecsieve-origin", "proxy"),) if is_ours else ()
+    return Seen((message,) if code is grpc.StatusCode.OK else (), code, "", (), trailing)
+
+
+def after(one: Seen, seconds: float = 0.1) -> Heard:
+    return Heard(one, seconds)
+
+
+def calls(*outcomes: int, seconds: float = 0.01) -> Calls:
+    made = Calls()
+    for each in outcomes:
+        made.heard(0, each, seconds)
+    return made
+
+
+def test_a_difference_from_the_direct_call_is_told() -> None:
+    whole, distinct = after(seen()), seen(message=b"distinct")
+    assert is_same(whole, whole, distinct)
+    assert is_same(whole, after(distinct), distinct)
+    assert not is_same(whole, after(seen(message=b"half")), distinct)
+    assert not is_same(whole, after(seen(UNAVAILABLE, is_ours=True)), distinct)
+    assert not is_same(after(seen(UNAVAILABLE)), whole, distinct)
+    assert not is_same(whole, after(seen(), 9.0), distinct), "it hung"
+    assert is_same(after(seen(UNAVAILABLE)), after(seen(EXCEEDED)), distinct)
+
+
+def test_what_the_database_said_must_pass_word_for_word() -> None:
+    told = Seen((), UNAVAILABLE, "why", (), (("x-why", "told"),))
+    assert is_told(after(told), after(told), b"")
+    assert not is_told(after(told), after(Seen((), UNAVAILABLE, "other", (), told.trailing)), b"")
+    assert not is_told(after(told), after(Seen((), UNAVAILABLE, "why", (), ())), b"")
+    assert not is_told(after(told), after(seen(UNAVAILABLE, is_ours=True)), b"")
+    assert is_told(after(seen(UNAVAILABLE)), after(seen(UNAVAILABLE, is_ours=True)), b"")
+    assert is_told(after(seen()), after(seen(message=b"distinct")), b"distinct")
+    assert not is_told(after(seen()), after(seen(message=b"part")), b"distinct")
+
+
+def test_every_toxic_is_among_the_faults() -> None:
+    assert {toxic for toxic, _, _ in grpc_faults.FAULTS} == {None, *Toxic}
+
+
+@pytest.mark.parametrize("mode", ["off", "on"])
+async def test_a_widened_answer_that_is_cut_costs_the_improvement_and_nothing_else(mode: str) -> None:
+    async with grpc_upstream(Query=scripted()) as database:
+        found = await grpc_faults.fault(database.port, mode, Toxic.LIMIT_DATA, 400, 0.0, rounds=2)
+    assert found.met, found.measured
+
+
+async def test_what_is_expected_of_a_distinct_page_is_what_the_proxy_makes() -> None:
+    async with in_front() as (_, proxy):
+        assert (await query(proxy.port)).messages == (best(),)
+
+
+@pytest.mark.parametrize("name", ["status INTERNAL, every search", "garbage, widened searches"])
+async def test_a_misbehaving_database_is_a_finding(name: str) -> None:
+    found = await misbehaving(name, databases()[name], "on", rounds=1)
+    assert found.met, found.measured
+
+
+@pytest.mark.parametrize("has_taken_it", [True, False])
+async def test_a_call_outlives_the_goodbye_that_meets_it(*, has_taken_it: bool) -> None:
+    async with (
+        saying_goodbye(has_taken_it=has_taken_it) as address,
+        grpc.aio.insecure_channel(address, options=ALONE) as channel,
+    ):
+        assert (await heard(channel, seconds=10.0)).seen.code is grpc.StatusCode.OK
+
+
+async def test_a_connection_that_ends_after_its_goodbye_fails_the_call() -> None:
+    async with (
+        saying_goodbye(has_taken_it=True, answers=False) as address,
+        grpc.aio.insecure_channel(address, options=ALONE) as channel,
+    ):
+        assert (await heard(channel, seconds=10.0)).seen.code is UNAVAILABLE
+
+
+def test_the_database_reads_searches_and_writes_as_the_official_library_says_them(tmp_path: Path) -> None:
+    write_rankings(tmp_path / "answers")
+    rankings = read_rankings(tmp_path / "answers")
+    for collection, limit, is_wanted in itertools.product((TINY, LARGE), (3, CANDIDATES), (True, False)):
+        reply = answer(rankings, asked(collection, limit=limit, with_vectors=is_wanted))
+        points = pb.QueryResponse.FromString(reply).result
+        assert len(points) == min(limit, collection[1])
+        assert {point.HasField("vectors") for point in points} == {is_wanted}
+        assert {len(point.vectors.vector.dense.data) for point in points} == {collection[2] if is_wanted else 0}
+    assert [upserted(upsert(number)) for number in (1, 300, 70_000)] == [1, 300, 70_000]
+    assert members(b"\x09" + bytes(8) + b"\x15" + bytes(4) + b"\x18\x05") == {3: 5}
+
+
+async def test_a_write_is_in_the_journal_and_a_slow_answer_has_its_size(tmp_path: Path) -> None:
+    with (tmp_path / "journal").open("wb") as journal:
+        methods = Methods(journal.fileno(), {})
+        server = grpc.aio.server(handlers=(methods,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        async with callers(port, channels=1) as asking:
+            assert await asking.ask("/qdrant.Points/Upsert", upsert(7)) == OK
+            assert await asking.ask("/prove.Calls/Slow", slow(0.01, 10)) == OK
+            assert await asking.ask("/prove.Calls/Fail", b"INTERNAL") == 13
+            assert await asking.talk("/prove.Streams/Echo", b"x") == OK
+        await server.stop(0)
+    assert (tmp_path / "journal").read_text(encoding="ascii") == "7\n"
+
+
+async def test_callers_tell_the_proxys_words_from_the_databases_and_count_goodbyes() -> None:
+    ours = ending(UNAVAILABLE, "", trailing=(("x-vecsieve-origin", "proxy"),))
+    theirs = ending(UNAVAILABLE, "")
+    async with AsyncExitStack() as ends:
+        database = await ends.enter_async_context(grpc_upstream(Method=echo, Ours=ours, Theirs=theirs))
+        async with callers(database.port, channels=1) as asking:
+            told = await at(asking, UNARY, b"x", rate=200, seconds=0.1)
+            assert (told.outcomes, told.latency.count) == ({OK: 20}, 20)
+            for method, outcome in (("Ours", 14 + OURS), ("Theirs", 14)):
+                assert await asking.ask(f"/test.Service/{method}", b"x") == outcome
+            assert asking.goodbyes == 0
+            await ends.aclose()
+            async with asyncio.timeout(10):
+                while not asking.goodbyes:
+                    await asyncio.sleep(0.01)
+
+
+def test_outcomes_are_told_in_words() -> None:
+    made = calls(OK, OK, 14, 14 + OURS)
+    assert made.words() == "2 × OK, 1 × UNAVAILABLE, 1 × UNAVAILABLE of the proxy"
+    assert made.failed == 2
+
+
+def test_a_write_twice_or_lost_is_unmet() -> None:
+    def verdicts(written: dict[int, int], acknowledged: set[int]) -> list[bool | None]:
+        return [one.met for one in grpc_writes.judged("", Counter(written), acknowledged, calls(OK))]
+
+    assert verdicts({1: 1, 2: 1}, {1}) == [True, True]
+    assert verdicts({1: 2}, {1}) == [False, True]
+    assert verdicts({2: 1}, {1}) == [True, False]
+
+
+def test_what_takes_longer_than_it_may_is_unmet() -> None:
+    slower = calls(OK, seconds=0.02)
+    assert [one.met for one in grpc_load.compared("L1", "", slower, slower, p50=1.0, p99=2.5)] == [True] * 3
+    verdicts = [one.met for one in grpc_load.compared("L1", "", calls(OK), calls(14, seconds=0.02), p50=1.0, p99=11.0)]
+    assert verdicts == [False, False, True]
+    assert grpc_load.recovered(slower, slower).met
+    assert not grpc_load.recovered(calls(OK), slower).met
+
+
+def test_too_much_must_be_answered_shed_and_in_time() -> None:
+    def verdicts(over: Calls, shed: float, *, is_alive: bool = True) -> list[bool | None]:
+        return [one.met for one in grpc_load.shedding("", over, shed, is_alive=is_alive)]
+
+    assert verdicts(calls(OK, 14 + OURS), 1) == [True, True, True]
+    assert verdicts(calls(OK, 14), 0) == [False, False, True]
+    assert verdicts(calls(OK), 1, is_alive=False)[0] is False
+    assert verdicts(calls(OK, seconds=1.6), 1) == [True, True, False]
+
+
+def test_only_what_a_killed_worker_was_doing_may_fail_and_a_database_that_is_away_is_named_by_us() -> None:
+    assert grpc_grace.spared("", calls(OK, 14)).met
+    assert not grpc_grace.spared("", calls(OK, 14 + OURS)).met
+    assert not grpc_grace.spared("", calls(*[14] * 17)).met
+    assert grpc_grace.meanwhile("", calls(14 + OURS)).met
+    assert not grpc_grace.meanwhile("", calls(14 + OURS, 14)).met
+    assert not grpc_grace.meanwhile("", calls(14 + OURS, seconds=1.5)).met
+
+
+def test_an_answer_that_did_not_arrive_or_a_process_that_was_ended_is_unmet() -> None:
+    assert arrived("", Counter({"OK": 5, "exit 0": 1})).met
+    assert not arrived("", Counter({"OK": 5, "UNAVAILABLE": 1, "exit 0": 1})).met
+    assert not arrived("", Counter({"OK": 5, "exit -9": 1})).met
+
+
+def test_what_grows_is_unmet() -> None:
+    def verdicts(**more: int) -> list[bool | None]:
+        then = Held(resident=0, peak=0, descriptors=10, threads=5)
+        now = Held(more.get("resident", 0), 0, 10 + more.get("fds", 0), 5 + more.get("threads", 0))
+        return [one.met for one in grpc_soak.judged("", calls(OK), (then, 3), (now, 3 + more.get("tasks", 0)))]
+
+    assert verdicts() == [True] * 5
+    assert verdicts(resident=3 * MIB) == [True, False, True, True, True]
+    assert verdicts(fds=4) == [True, True, False, True, True]
+    assert verdicts(threads=4) == [True, True, True, False, True]
+    assert verdicts(tasks=-4) == [True, True, True, True, False]
