@@ -102,12 +102,13 @@ def test_the_pins_are_all_that_is_needed_and_nothing_more() -> None:
     here = {
         canonical(each.name) for each in pinned("requirements.txt") if each.marker is None or each.marker.evaluate()
     }
-    assert here == closure({"accelerators"})
+    assert here == closure({"accelerators", "otel"})
 
 
 def test_the_pins_satisfy_what_the_package_demands() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    demanded = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["accelerators"]
+    extras = project["project"]["optional-dependencies"]
+    demanded = project["project"]["dependencies"] + extras["accelerators"] + extras["otel"]
     pins = {
         canonical(each.name): str(each.specifier).removeprefix("==")
         for each in pinned("requirements.txt")
