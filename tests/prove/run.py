@@ -37,6 +37,7 @@ from prove import (
     security_targets,
     security_tenants,
     soak,
+    transparency,
     uploads,
     writes,
     yardstick,
@@ -49,6 +50,7 @@ Prove = Callable[[Scale], Awaitable[list[Finding]]]
 # The first line of a function's module is its section's title.
 SECTIONS: dict[str, Prove] = {
     "soak": soak.prove,
+    "T": transparency.prove,
     "F": faults.prove,
     "F-answers": answer_faults.prove,
     "F-inside": inner_faults.prove,
@@ -76,7 +78,11 @@ SECTIONS: dict[str, Prove] = {
 }
 
 BESIDE = frozenset({"soak"})  # in a thread with a loop of its own
-UNTIMED = frozenset({"F", "F-answers", "F-inside", "W", "W-uploads"})  # what may run while that does
+# What may run while that does, first of all.
+UNTIMED = frozenset(
+    {"T", "F", "F-answers", "F-inside", "W", "W-uploads", "S-smuggling", "S-canaries", "S-targets", "S-ports"}
+    | {"F-grpc", "F-grpc-answers", "W-grpc"}
+)
 
 
 def chosen(names: Sequence[str], sections: Mapping[str, Prove] = SECTIONS) -> dict[str, Prove]:
@@ -96,12 +102,10 @@ async def proved(scale: Scale, sections: Mapping[str, Prove]) -> list[Section]:
         if name in BESIDE
     }
     done = {}
-    for name, prove in sections.items():
-        if name in BESIDE:
-            continue
+    for name in sorted(set(sections) - BESIDE, key=lambda each: (each not in UNTIMED, list(sections).index(each))):
         if name not in UNTIMED:
             await asyncio.gather(*beside.values())
-        done[name] = await ran(name, prove, scale)
+        done[name] = await ran(name, sections[name], scale)
     return [await beside[name] if name in beside else done[name] for name in sections]
 
 

@@ -88,7 +88,7 @@ async def test_what_runs_beside_others_has_ended_before_a_section_that_takes_tim
         story.append("load")
         return []
 
-    await proved(QUICK, {"soak": soak, "F": faults, "L": load})
+    await proved(QUICK, {"L": load, "soak": soak, "F": faults})
     assert story == ["soak", "faults", "soaked", "load"]
     assert set(SECTIONS) >= BESIDE | UNTIMED
 
