@@ -19,9 +19,9 @@ from prove.finding import Finding, Scale
 from prove.stack import proxy
 
 PATH = "/collections/c/points/1"
-# What one process passed through here for each request of nginx's: 2,294 to 11,774 a second, on a busy machine. Medians of
-# rounds in turn, so that what slows both is not told as ours.
-BASE = 0.195
+# What one process passed through here for each request of nginx's: 3,480 to 26,466 a second. Under heavy neighbours nginx loses
+# more than we do (0.195), so the lower share is the one to fall below. Medians of rounds in turn.
+BASE = 0.131
 NGINX = """
 daemon off; master_process off; pid {directory}/relay.pid; error_log {directory}/relay.log;
 events {{ worker_connections 512; }}
