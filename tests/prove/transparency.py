@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prove.differential import beside
 from prove.finding import Finding, Scale
 from prove.transparency_answers import replies
 from prove.transparency_requests import requests
@@ -10,11 +11,12 @@ from prove.transparency_settings import settings
 
 
 async def prove(scale: Scale) -> list[Finding]:
-    """T1, T2, T4 and T6; T3, the real clients' own calls, is `make clients` and tests/clients."""
+    """T1, T2, T4, T5 and T6; T3, the real clients' own calls, is `make clients` and tests/clients."""
     count = scale.transparent_messages
     return [
         *await requests(count),
         *await replies(count),
         *await searches(count * 2 // 5),
+        *await beside(),
         *await settings(count // 50),
     ]
