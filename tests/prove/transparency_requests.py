@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from hypothesis import strategies as st
 
@@ -89,15 +90,10 @@ class Line:
         self._client = None
 
 
-def asked(count: int) -> Iterator[Sent]:
-    """So many requests."""
-    left = count
-    for chance in range(count):
-        batch = drawn(SENT, min(left, AT_ONCE), chance=chance)
-        yield from batch
-        left -= len(batch)
-        if left <= 0:
-            return
+def asked() -> Iterator[Sent]:
+    """Requests without end."""
+    for chance in count():
+        yield from drawn(SENT, AT_ONCE, chance=chance)
 
 
 def difference(direct: Received, through: Received) -> str:
@@ -110,10 +106,10 @@ def difference(direct: Received, through: Received) -> str:
     return "" if direct.content == through.content else f"{len(through.content)} bytes, directly {len(direct.content)}"
 
 
-async def requests(count: int) -> list[Finding]:
+async def requests(wanted: int) -> list[Finding]:
     """Each request twice, on connections that are kept."""
     async with FaultyUpstream(answering(reply())) as upstream, proxy(upstream.url, mode="off") as running:
-        return await compared(count, upstream, running.port)
+        return await compared(wanted, upstream, running.port)
 
 
 @dataclass
@@ -140,16 +136,13 @@ class Tried:
         if told:
             self.wrong.append(f"{what}: {told}")
 
-    def findings(self, count: int) -> list[Finding]:
+    def findings(self) -> list[Finding]:
         """Both rows."""
         good, size = self.made - len(self.wrong), self.arrived_bytes / 2**20
         said = f"{good} of {self.made}, {size:.0f} MiB{''.join('; ' + each[:300] for each in self.wrong[:2])}"
         kept = f"{self.refused - len(self.let_in)} of {self.refused}{''.join('; ' + each[:300] for each in self.let_in[:2])}"
-        is_whole = self.made >= 0.8 * count
         return [
-            Finding(
-                "T1", "requests in mode off", "line, fields, body: 100 % as direct", said, not self.wrong and is_whole
-            ),
+            Finding("T1", "requests in mode off", "line, fields, body: 100 % as direct", said, not self.wrong),
             Finding(
                 "T1",
                 "requests with two lines of a field that may have one",
@@ -160,14 +153,16 @@ class Tried:
         ]
 
 
-async def compared(count: int, upstream: FaultyUpstream, port: int) -> list[Finding]:
-    """What arrived of so many requests, through that port and directly."""
+async def compared(wanted: int, upstream: FaultyUpstream, port: int) -> list[Finding]:
+    """What arrived of so many requests, through that port and directly; those that are refused come on top."""
     ends, tried = (Line(upstream.port), Line(port)), Tried()
-    for sent in asked(count):
+    for sent in asked():
         raw = sent.raw(upstream.port)
         upstream.requests.clear()
         statuses = [await end.ask(raw, bodiless=sent.method == "HEAD") for end in ends]
         tried.judge(sent, upstream.requests, statuses[1])
+        if tried.made >= wanted:
+            break
     for end in ends:
         await end.close()
-    return tried.findings(count)
+    return tried.findings()
