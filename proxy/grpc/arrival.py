@@ -56,6 +56,9 @@ class Arrival(asyncio.Protocol):
         """Not asked of a connection that is never idle."""
         self.cut()
 
+    def say_goodbye(self) -> None:
+        """It is not known yet what to say it in."""
+
     def cut(self) -> None:
         """End now."""
         if self._transport is not None:

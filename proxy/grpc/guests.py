@@ -28,6 +28,10 @@ class Guest(Connection, Protocol):
         """Whether something that was said has not reached the client yet, as far as can be told."""
         ...
 
+    def say_goodbye(self) -> None:
+        """Ask the client to send nothing new this way, if there is a way to ask. Told once."""
+        ...
+
     def cut(self) -> None:
         """End now, whatever is under way."""
         ...
@@ -41,6 +45,7 @@ class Guests:
         self._open: dict[Guest, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_empty = asyncio.Event()
+        self._is_leaving = False
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -57,7 +62,16 @@ class Guests:
             return False
         self._open[guest] = None
         self._is_empty.clear()
+        if self._is_leaving:
+            guest.say_goodbye()
         return True
+
+    def say_goodbye(self) -> None:
+        """Ask all clients to send nothing new this way, those who come later too."""
+        if not self._is_leaving:
+            self._is_leaving = True
+            for each in self._open:
+                each.say_goodbye()
 
     def leave(self, guest: Guest) -> None:
         """Give the place back. One that has none, or has left before, may say so again."""

@@ -59,6 +59,9 @@ class Handshake(asyncio.Protocol):
         """Not asked of a connection that is never idle."""
         self.cut()
 
+    def say_goodbye(self) -> None:
+        """It is not known yet what to say it in."""
+
     def cut(self) -> None:
         """End now."""
         if self._task is not None:

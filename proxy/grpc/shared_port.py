@@ -47,6 +47,10 @@ class SharedPort:
         plain = http if self._inner is None else partial(Arrival, self._rules, self._guests, self._inner, http)
         return plain if self._tls is None else partial(Handshake, self._rules, self._guests, self._tls, plain)
 
+    def say_goodbye(self) -> None:
+        """Ask gRPC clients to go elsewhere. Close the listening sockets first."""
+        self._guests.say_goodbye()
+
     async def close(self, *, grace_seconds: float) -> None:
         """Wait for gRPC connections, which end when the gRPC server has ended them, then cut what remains.
 

@@ -7,12 +7,14 @@ call came in.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from vecsieve.adapters import GRPC_ADAPTERS, GRPC_DIALECTS, GRPC_UNARY, GRPC_WRITES
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.grpc.channels import UNLIMITED, Channels
+from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.listener import GrpcListener, listen
 from vecsieve.proxy.grpc.plane import Plane, Shared
@@ -75,6 +77,7 @@ class GrpcSide:
         self._servers: list[GrpcListener] = []
         self._planes: list[Plane] = []
         self._stopping: list[asyncio.Task[None]] = []
+        self._is_ending = asyncio.Event()
 
     async def behind(self, door: Door) -> InnerSocket | None:
         """Where calls that come in by this port are served; None where it leads to no gRPC. Raises OSError."""
@@ -106,13 +109,20 @@ class GrpcSide:
         return self._channels.connected
 
     def stop(self, *, grace_seconds: float) -> None:
-        """Tell every connection to go away; calls under way may finish for the grace period."""
+        """Take no more calls, once those who were asked to leave have heard it; what is under way may finish for the grace period."""
         for server in self._servers:
-            stopping = asyncio.create_task(server.close(grace_seconds=grace_seconds), name="stop gRPC server")
+            stopping = asyncio.create_task(self._stopped(server, grace_seconds), name="stop gRPC server")
             self._stopping.append(stopping)
+
+    async def _stopped(self, server: GrpcListener, grace_seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                await self._is_ending.wait()
+        await server.close(grace_seconds=grace_seconds)
 
     async def close(self, *, grace_seconds: float) -> None:
         """Stop, and see it through: the shortest grace period that was given holds."""
+        self._is_ending.set()
         self.stop(grace_seconds=grace_seconds)
         await asyncio.gather(*self._stopping)
         self._stopping.clear()

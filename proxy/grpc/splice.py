@@ -17,6 +17,7 @@ import struct
 import termios
 from typing import cast
 
+from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS, GOAWAY, FrameEnds
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 
@@ -38,7 +39,16 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 class Splice:
     """One client connection and its way in. Make it, enter it as a guest, then ``begin``."""
 
-    __slots__ = ("_client", "_connecting", "_guests", "_inner", "_last_words")
+    __slots__ = (
+        "_client",
+        "_connecting",
+        "_ends",
+        "_goodbye_at",
+        "_guests",
+        "_inner",
+        "_is_goodbye_due",
+        "_last_words",
+    )
 
     def __init__(self, client: asyncio.Transport, guests: Guests) -> None:
         self._guests = guests
@@ -47,6 +57,9 @@ class Splice:
         self._client.transport = client
         self._connecting: asyncio.Task[None] | None = None
         self._last_words: asyncio.TimerHandle | None = None
+        self._ends = FrameEnds()
+        self._goodbye_at: float | None = None
+        self._is_goodbye_due = False
 
     @property
     def is_idle(self) -> bool:
@@ -61,13 +74,38 @@ class Splice:
     @property
     def is_owed(self) -> bool:
         """An answered call has left the gRPC server before a slow client has it: it is in our buffer, or in the kernel's, which
-        forgets it when a connection is cut.
+        forgets it when a connection is cut. And what a client sends until it hears a goodbye is to be answered.
         """
-        return self._last_words is not None or self._client.is_owed
+        return self._last_words is not None or self._is_saying_goodbye or self._client.is_owed
+
+    @property
+    def _is_saying_goodbye(self) -> bool:
+        if self._goodbye_at is None or self._client.is_gone:
+            return False
+        return asyncio.get_running_loop().time() < self._goodbye_at + FAREWELL_SECONDS
 
     def leave(self) -> None:
         """Not asked of a connection that is never idle."""
         self.cut()
+
+    def say_goodbye(self) -> None:
+        """Ask the client to send no more calls this way: between the server's frames, as soon as one has ended."""
+        if self._goodbye_at is not None:
+            return
+        self._goodbye_at = asyncio.get_running_loop().time()
+        if self._ends.is_between:
+            self._client.take(GOAWAY)
+        else:
+            self._is_goodbye_due = True
+
+    def carry(self, end: _End, data: bytes) -> None:
+        """One side has said something."""
+        if end is self._inner:
+            place = self._ends.first(data)
+            if self._is_goodbye_due and place is not None:
+                self._is_goodbye_due = False
+                data = data[:place] + GOAWAY + data[place:]
+        end.other.take(data)
 
     def begin(self, read: bytes, inner: InnerSocket) -> None:
         """Take the client's transport over. ``read``: what it has sent so far."""
@@ -168,7 +206,7 @@ class _End(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self.other.take(data)
+        self._splice.carry(self, data)
 
     def eof_received(self) -> bool:
         self.has_ended = True

@@ -88,6 +88,10 @@ class Front(Protocol):
         """How many of these have not got all of their answers yet."""
         ...
 
+    def say_goodbye(self) -> None:
+        """Ask those that aiohttp has not got to go elsewhere."""
+        ...
+
     async def close(self, *, grace_seconds: float) -> None:
         """Wait for those that aiohttp has not got, then cut them."""
         ...
@@ -112,9 +116,11 @@ class Listener:
         return sum(front.owed for front in self.fronts)
 
     def stop_accepting(self) -> None:
-        """Close the listening sockets; open connections live on."""
+        """Close the listening sockets; open connections live on, and who can be asked to leave is asked."""
         for each in self.sockets:
             each.close()
+        for front in self.fronts:
+            front.say_goodbye()
 
     def drain(self) -> None:
         """End every connection with its next answer."""

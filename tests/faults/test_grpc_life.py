@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
@@ -158,6 +158,37 @@ def test_two_workers_answer_on_each_port_their_metrics_add_up_and_both_end() -> 
         workers = ready(ports["admin"])
         assert process.close() == 0
         assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+
+
+def test_a_worker_that_is_told_to_end_under_load_loses_no_call() -> None:
+    """grpcio's core cancels what reaches it between its own end and its client's hearing of it; nobody tries that again."""
+    with (
+        running_database() as (_, address),
+        serving(address, "--workers", "2") as (_, ports),
+        ThreadPoolExecutor(12) as pool,
+        ExitStack() as open_,
+    ):
+        until(lambda: len(ready(ports["admin"])) == 2, "both are ready")
+        is_over = threading.Event()
+
+        def asking(at: str) -> int:
+            channel = open_.enter_context(grpc.insecure_channel(ports[at], options=ALONE))
+            searching: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(QUERY)
+            count = 0
+            while not is_over.is_set():
+                assert ids_in(searching(search(), timeout=SECONDS)) == [0, 2, 3]
+                count += 1
+            return count
+
+        callers = [pool.submit(asking, "main" if number % 2 else "grpc") for number in range(12)]
+        try:
+            for told in ready(ports["admin"]):
+                time.sleep(0.5)
+                os.kill(told, signal.SIGTERM)
+                until(lambda told=told: len(left := ready(ports["admin"])) == 2 and told not in left, "it is replaced")  # type: ignore[misc]  # - a default that binds
+        finally:
+            is_over.set()
+        assert all(caller.result(SECONDS) for caller in callers)
 
 
 def ready(admin: str) -> list[int]:

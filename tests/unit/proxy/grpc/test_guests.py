@@ -18,6 +18,10 @@ class Visitor:
         self.may_finish = may_finish
         self.ends = ends
         self.cuts = 0
+        self.goodbyes = 0
+
+    def say_goodbye(self) -> None:
+        self.goodbyes += 1
 
     def leave(self) -> None:
         raise AssertionError("only an idle connection is asked to leave")
@@ -109,3 +113,13 @@ async def test_those_are_counted_who_are_owed_something() -> None:
     assert here.owed == 1
     here.leave(waits)
     assert here.owed == 0
+
+
+async def test_everybody_is_asked_to_leave_once_who_comes_later_as_well() -> None:
+    here, _, _ = guests()
+    early, late = Visitor(here), Visitor(here)
+    here.enter(early)
+    here.say_goodbye()
+    here.say_goodbye()
+    here.enter(late)
+    assert (early.goodbyes, late.goodbyes) == (1, 1)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from support.loops import LoopFactory, both_loops, run
 from support.relay_server import Heard
 from vecsieve.proxy.grpc import splice
+from vecsieve.proxy.grpc.goaway import GOAWAY
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.splice import Splice
@@ -166,9 +167,12 @@ def test_what_a_splice_holds_back_is_bounded(loop: LoopFactory) -> None:
     on(loop, case)
 
 
+FRAME = (65536 - 9).to_bytes(3) + bytes(65536 - 3)  # as large as data comes; a gRPC server sends no empty ones in thousands
+
+
 async def _flood(writer: asyncio.StreamWriter) -> None:
     while True:
-        writer.write(bytes(65536))
+        writer.write(FRAME)
         await writer.drain()
 
 
@@ -275,6 +279,53 @@ async def _is_reset(both: Spliced) -> None:
         same.settimeout(PATIENCE)
         with pytest.raises(ConnectionResetError):
             same.recv(1)
+
+
+SETTINGS = bytes(3) + b"\x04" + bytes(5)
+DATA = b"\x00\x00\x04\x00\x00" + bytes(3) + b"\x01"  # of 4 bytes, which follow
+
+
+@both_loops
+def test_a_goodbye_waits_for_the_end_of_the_servers_frame_and_is_said_once(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        both.server[1].write(SETTINGS + DATA + b"ab")
+        assert await asyncio.wait_for(both.client[0].readexactly(20), PATIENCE) == SETTINGS + DATA + b"ab"
+        both.guests.say_goodbye()
+        assert both.guests.owed == 1, "what the client sends until it has heard is to be answered"
+        both.server[1].write(b"cd" + DATA + b"efgh")
+        assert await asyncio.wait_for(both.client[0].readexactly(32), PATIENCE) == b"cd" + GOAWAY + DATA + b"efgh"
+        both.server[1].write(DATA + b"ijkl")
+        assert await asyncio.wait_for(both.client[0].readexactly(13), PATIENCE) == DATA + b"ijkl"
+        both.client[1].write(b"on its way")
+        assert await asyncio.wait_for(both.server[0].readexactly(10), PATIENCE) == b"on its way"
+
+    on(loop, case)
+
+
+@both_loops
+def test_a_goodbye_between_two_frames_is_said_at_once(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        both.server[1].write(SETTINGS)
+        assert await asyncio.wait_for(both.client[0].readexactly(9), PATIENCE) == SETTINGS
+        both.guests.say_goodbye()
+        assert await asyncio.wait_for(both.client[0].readexactly(len(GOAWAY)), PATIENCE) == GOAWAY
+
+    on(loop, case)
+
+
+@both_loops
+def test_a_client_that_does_not_heed_a_goodbye_is_owed_nothing_after_a_while(
+    loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splice, "FAREWELL_SECONDS", 0.1)
+    monkeypatch.setattr(splice, "PAUSE_SECONDS", 0.1)
+
+    async def case(both: Spliced) -> None:
+        both.guests.say_goodbye()
+        assert both.guests.owed == 1
+        await _owed(both.guests, 0)
+
+    on(loop, case)
 
 
 @both_loops
