@@ -167,7 +167,8 @@ def test_what_a_splice_holds_back_is_bounded(loop: LoopFactory) -> None:
     on(loop, case)
 
 
-FRAME = (65536 - 9).to_bytes(3) + bytes(65536 - 3)  # as large as data comes; a gRPC server sends no empty ones in thousands
+# As large as data comes: a gRPC server sends no empty frames in thousands.
+FRAME = (65536 - 9).to_bytes(3) + bytes(65536 - 3)
 
 
 async def _flood(writer: asyncio.StreamWriter) -> None:
