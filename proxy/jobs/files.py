@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,10 +15,10 @@ def write_whole(path: Path, content: bytes) -> None:
 
     Raises OSError. An interruption removes the temporary file; only a killed process leaves one, named as above.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
-    temporary = Path(name)
+    # Named before it is made, unlike mkstemp's: an interruption between the two finds something to remove.
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}{UNFINISHED}"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb", opener=_privately) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -29,8 +29,12 @@ def write_whole(path: Path, content: bytes) -> None:
     _make_durable(path.parent)
 
 
+def _privately(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
+
+
 def _permissions(path: Path) -> int:
-    """Those of the file that is replaced; else what any new file would get, which mkstemp's private ones are not."""
+    """Those of the file that is replaced; else what any new file would get, which private ones are not."""
     with suppress(FileNotFoundError):
         return path.stat().st_mode & 0o777
     mask = os.umask(0)
