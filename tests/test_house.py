@@ -22,7 +22,7 @@ ALLOWED = {
     "config": {"pydantic", "pydantic_core", "yaml", "vecsieve.config"},
     "adapters": NUMERIC | {"orjson", "msgspec", "simdjson", "google", "vecsieve.adapters"},
     "proxy/selection": NUMERIC
-    | {"fastcluster", "scipy", "rapidfuzz", "xxhash", "vecsieve.proxy.selection"}
+    | {"fastcluster", "rapidfuzz", "xxhash", "vecsieve.proxy.selection"}
     | LAZY_IN_SELECTION,
 }
 # The shell may use everything of ours and the libraries of the data plane; jobs, demo and the embedded
