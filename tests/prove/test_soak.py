@@ -69,6 +69,17 @@ def test_the_lag_is_the_edge_of_the_bucket_that_holds_the_share() -> None:
         lag_in("", 0.99)
 
 
+def test_lag_since_an_earlier_page_is_that_of_the_time_between() -> None:
+    def page(quick: int, slow: int) -> str:
+        name = "vecsieve_event_loop_lag_seconds_bucket"
+        return f'{name}{{le="0.001"}} {quick}\n{name}{{le="0.25"}} {quick + slow}\n'
+
+    assert lag_in(page(100, 50), 0.99) == 0.25
+    assert lag_in(page(100, 50), 0.99, since=page(10, 50)) == 0.001
+    with pytest.raises(AssertionError):
+        lag_in(page(10, 50), 0.99, since=page(10, 50))
+
+
 def test_a_tenth_less_than_the_recorded_share_of_nginx_is_unmet() -> None:
     assert beside_nginx([1000 * BASE] * 3, [1000.0] * 3).met
     assert beside_nginx([890 * BASE] * 3, [1000.0] * 3).met is False
