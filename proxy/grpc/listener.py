@@ -14,6 +14,9 @@ LEAST_PING_INTERVAL_MS = 5000
 # A connection counts once, whatever it carries, and grpcio sets no bound of its own. What a process takes on by default
 # (limits.in_flight). A client's own core holds back what is more; one that does not is refused each such call.
 CALLS_OF_ONE_CONNECTION = 1024
+# grpcio takes one call at a time off its core's queue; of what is longer than 1,000 the core cancels some by chance, and nobody tries
+# a cancelled call again. Waiting is better until the client's own deadline: sixteen connections' worth.
+PENDING_CALLS = 16 * CALLS_OF_ONE_CONNECTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ def _options(handshake_seconds: float, message_bytes: int, age_seconds: float | 
         ("grpc.max_concurrent_streams", CALLS_OF_ONE_CONNECTION),
         ("grpc.max_metadata_size", METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", METADATA_BYTES),
+        ("grpc.server.max_pending_requests", PENDING_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", PENDING_CALLS),
         ("grpc.so_reuseport", 0),  # on by default, and then two proxies share a port without knowing
         ("grpc.server_handshake_timeout_ms", int(handshake_seconds * 1000)),
         ("grpc.keepalive_permit_without_calls", 1),

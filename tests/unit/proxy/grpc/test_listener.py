@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -70,6 +72,30 @@ async def test_a_connection_is_replaced_at_its_age(age_seconds: float | None, is
             assert (await ask_on(channel, "unary_unary")).code is grpc.StatusCode.OK
             await asyncio.sleep(0.05)
     assert (len(set(peers)) > 1) is is_replaced
+
+
+async def test_calls_that_wait_for_a_busy_loop_are_answered_however_many() -> None:
+    """With grpcio's defaults the core cancels some of those beyond 1,000, by chance, and all beyond 3,000."""
+    count, alone = 3500, [("grpc.use_local_subchannel_pool", 1)]
+    async with listening() as (listener, _):
+        address = f"127.0.0.1:{listener.port}"
+
+        def ask_all() -> list[grpc.StatusCode]:
+            channels = [grpc.insecure_channel(address, options=alone) for _ in range(4)]
+            called = [channels[number % 4].unary_unary("/test.Service/method") for number in range(count)]
+            calls = [calling.future(b"question", timeout=60.0) for calling in called]
+            is_sent.set()
+            codes = [call.code() for call in calls]
+            for channel in channels:
+                channel.close()
+            return codes
+
+        is_sent = threading.Event()
+        asking = asyncio.create_task(asyncio.to_thread(ask_all))
+        await asyncio.sleep(0)
+        is_sent.wait(60.0)  # the loop stands still meanwhile, on purpose
+        time.sleep(1.0)
+        assert Counter(await asking) == {grpc.StatusCode.OK: count}
 
 
 async def test_a_unix_socket_is_listened_on(tmp_path: Path) -> None:
