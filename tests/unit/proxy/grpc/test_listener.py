@@ -82,7 +82,9 @@ async def test_calls_that_wait_for_a_busy_loop_are_answered_however_many() -> No
 
         def ask_all() -> list[grpc.StatusCode]:
             channels = [grpc.insecure_channel(address, options=alone) for _ in range(4)]
-            called = [channels[number % 4].unary_unary("/test.Service/method") for number in range(count)]
+            called: list[grpc.UnaryUnaryMultiCallable[bytes, bytes]] = [
+                channels[number % 4].unary_unary("/test.Service/method") for number in range(count)
+            ]
             calls = [calling.future(b"question", timeout=60.0) for calling in called]
             is_sent.set()
             codes = [call.code() for call in calls]
