@@ -285,7 +285,8 @@ class RawClient:
 
     async def close(self) -> None:
         self.writer.close()
-        with contextlib.suppress(ConnectionError):
+        # Over TLS asyncio calls it an error when the other side has said something that was not read.
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
             await self.writer.wait_closed()
 
 
