@@ -24,7 +24,7 @@ from support.any_request import UNORDERED, Request, requests
 from support.stack import Answer, exchange
 
 EVERYONE = 400  # more than any collection here holds
-PAGED_EXAMPLES = settings().max_examples // 3  # each asks for a hundred pages
+PAGED_EXAMPLES = settings().max_examples // 6  # each asks for a hundred pages
 APART = 32  # dimensions from which no two of forty random vectors are near each other
 
 

@@ -96,10 +96,14 @@ def test_an_answer_that_comes_otherwise_is_noticed() -> None:
     assert answer_difference(one, replace(one, head=one.head.replace(b"X-a", b"x-a")))
 
 
-async def test_answers_are_drawn_with_honest_ones_between_and_a_cut_one_is_none() -> None:
+@pytest.mark.deep  # half a megabyte of them
+def test_answers_are_drawn_with_honest_ones_between() -> None:
     drawn = list(answers(12))
     assert len(drawn) == 12
     assert drawn[0] is None
+
+
+async def test_a_cut_answer_is_none() -> None:
     said = Said(200, "OK", [], [], Message(b"body", "length"), is_packed=False)
     assert said.raw() == b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
     async with FaultyUpstream(answering(said.raw()[:-1])) as upstream:
