@@ -91,6 +91,7 @@ def test_on_the_demo_collection_the_report_can_be_acted_on(demo: str) -> None:
     assert max(len(line) for line in done.stdout.splitlines()) <= 120
 
 
+@pytest.mark.deep  # two whole runs
 def test_json_says_the_same_and_twice_the_same(demo: str) -> None:
     one, other = (run(demo, NAME, "--json", "--sample", "100") for _ in range(2))
     assert one.stdout == other.stdout

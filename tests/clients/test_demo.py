@@ -99,6 +99,7 @@ def test_the_demo_ends_by_saying_what_to_try_next(plain: Done) -> None:
     assert plain.out.splitlines()[-1].endswith("vecsieve demo --keep")
 
 
+@pytest.mark.deep  # a whole demo of its own
 def test_free_text_is_answered_by_a_listed_question_and_says_so() -> None:
     done = run("--query", "strip whitespace around my text")
     assert done.code == 0, done.err
@@ -113,6 +114,7 @@ def test_an_unknown_number_is_refused_before_anything_starts() -> None:
     assert done.seconds < 10
 
 
+@pytest.mark.deep  # a whole demo of its own
 def test_the_users_own_settings_do_not_bend_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VECSIEVE_MODE", "off")
     done = run("--query", "36")
