@@ -54,7 +54,8 @@ def test_what_a_client_gets_instead_of_an_answer_is_an_error_of_ours(failure: Fa
 
 def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
     for kind in FailureKind:
-        met(Metrics(CollectorRegistry()), Failure(code=Code.UNAVAILABLE, details="", kind=kind))
+        met(Metrics(registry := CollectorRegistry()), Failure(code=Code.UNAVAILABLE, details="", kind=kind))
+        assert sum(counts(registry, "upstream_errors_total", UpstreamError).values()) == 1, kind
 
 
 @pytest.mark.parametrize(

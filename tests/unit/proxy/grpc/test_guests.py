@@ -86,8 +86,11 @@ async def test_after_the_grace_the_busy_are_cut_too() -> None:
 
 async def test_one_that_never_ends_does_not_hold_up_the_exit() -> None:
     here, _, _ = guests()
-    here.enter(Visitor(here, ends=False))
+    stays = Visitor(here, ends=False)
+    here.enter(stays)
     await asyncio.wait_for(here.close(grace_seconds=0), 5)
+    assert stays.cuts > 0, "it was cut, though in vain"
+    assert len(here) == 1
 
 
 async def test_nobody_enters_a_closed_house() -> None:
