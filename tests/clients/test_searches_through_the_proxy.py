@@ -141,8 +141,18 @@ STEPS: dict[str, tuple[int, ...]] = {**dict.fromkeys(METRICS, (7, 20)), "cosine"
 def test_paging_in_steps_of_every_size_gives_one_sequence_without_repeats_or_gaps(
     engine: str, on: str, metric: str
 ) -> None:
+    agree(engine, on, metric, STEPS[metric])
+
+
+@pytest.mark.deep  # 143 whole searches a metric
+@pytest.mark.parametrize("metric", METRICS)
+def test_paging_in_steps_of_every_size_gives_the_same_for_every_metric(engine: str, on: str, metric: str) -> None:
+    agree(engine, on, metric, (1, 2, 3, 5, 7, 8, 20))
+
+
+def agree(engine: str, on: str, metric: str, steps: tuple[int, ...]) -> None:
     collection = f"copied_{metric}"
-    sequences = {step: paged(on, collection, step, planted.BASES) for step in (*STEPS[metric], planted.BASES)}
+    sequences = {step: paged(on, collection, step, planted.BASES) for step in (*steps, planted.BASES)}
     reference = sequences[planted.BASES]
     ranking = paged(engine, collection, 240, 240)
     assert len(reference) == planted.BASES
