@@ -17,6 +17,9 @@ from vecsieve.proxy.turns import Turns
 LAGGING_SHARE = 0.25
 # Of the wait, while the loop lags: whoever is let in, or refused, has yet to wait for some ten of its turns.
 LAGGING_WAIT_SHARE = 0.5
+# Of the places, for requests whose bodies are still on their way: less than what is left while the loop lags, so that clients that
+# send slowly, by mischief or by radio, never hold what those whose requests are here need.
+UNFINISHED_SHARE = 0.125
 
 
 class Admission:
@@ -30,6 +33,7 @@ class Admission:
     def __init__(self, *, limit: int, wait_seconds: float, turns: Turns, lag_seconds: float) -> None:
         self._limit = limit
         self._least = max(1, int(limit * LAGGING_SHARE))
+        self._unfinished = max(1, int(limit * UNFINISHED_SHARE))
         self._wait_seconds = wait_seconds
         self._turns = turns
         self._lag_seconds = lag_seconds
@@ -44,6 +48,11 @@ class Admission:
     def in_flight(self) -> int:
         """How many hold a place."""
         return self._inside
+
+    @property
+    def is_for_whole_requests(self) -> bool:
+        """Whether what is left is for requests that are here: others do better to wait for their bodies outside."""
+        return self._inside >= self._unfinished
 
     async def enter(self) -> bool:
         """Take a place, waiting a moment if need be; False when there is none, and the request is to be refused.

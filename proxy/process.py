@@ -139,7 +139,6 @@ class Process:
             answers=answers,
             writes=self._writes,
             events=events,
-            client_idle_seconds=self._settings.limits.stream_idle_timeout_seconds,
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
 

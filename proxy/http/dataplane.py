@@ -75,12 +75,18 @@ class DataPlane:
         return response
 
     async def _admitted(self, request: web.BaseRequest, visit: Visit) -> RawResponse:
+        body = RequestBody(request, idle_seconds=self.parts.limits.stream_idle_timeout_seconds)
+        if self.parts.admission.is_for_whole_requests:
+            try:
+                await body.gathered()
+            except ClientBodyError as failure:
+                return self.relay.refuse_body(failure, request.raw_path)
         if not await self.parts.admission.enter():
             return self._shed(request, visit, Shed.IN_FLIGHT)
         try:
             if self.parts.memory.pressure() is Pressure.CRITICAL:
                 return self._shed(request, visit, Shed.MEMORY)
-            return await self._route(request, visit)
+            return await self._route(request, body, visit)
         finally:
             self.parts.admission.leave()
 
@@ -88,7 +94,7 @@ class DataPlane:
         visit.shed(reason)
         return self.answers.response(Trouble.OVERLOADED, request.raw_path)
 
-    async def _route(self, request: web.BaseRequest, visit: Visit) -> RawResponse:
+    async def _route(self, request: web.BaseRequest, body: RequestBody, visit: Visit) -> RawResponse:
         asked = read_target(request.raw_path)
         target = None if asked is None else self.routes.find(asked, _index_behind(request))
         if isinstance(target, Trouble):
@@ -96,7 +102,7 @@ class DataPlane:
         path = None if target is None else self.routes.matching(target)
         if target is None or path is None:
             with visit.trace.leg(AttemptKind.ORIGINAL, request.method, None) as leg:
-                return await self.relay.relay(request, target=target, leg=leg)
+                return await self.relay.relay(request, body, target=target, leg=leg)
         head = _head(request, target, path)
         operation = self.adapter.classify(head)
         if operation is None:
@@ -104,7 +110,7 @@ class DataPlane:
             leg = visit.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
             with self.overhearing.passing(head), self.names.passing(head) as learn, leg:
                 hearing = None if learn is None else Hearing(learn)
-                return await self.relay.relay(request, target=target, editing=editing, hearing=hearing, leg=leg)
+                return await self.relay.relay(request, body, target=target, editing=editing, hearing=hearing, leg=leg)
         operation, ruled_by = self.names.known(operation)
         visit.classified(operation)
         rules, headers = self.parts.rules.now, list(request.headers.items())
@@ -116,7 +122,7 @@ class DataPlane:
             return self.answers.native(self.dialect.error(400, str(refusal)))
         if policy is not own:
             visit.overridden(OVERRIDES[name.lower()] for name, _ in headers if name.lower() in OVERRIDES)
-        return await self._search(_Search(request, target, operation, policy, rules), visit)
+        return await self._search(_Search(request, body, target, operation, policy, rules), visit)
 
     async def _search(self, search: _Search, visit: Visit) -> RawResponse:
         request, policy = search.request, search.policy
@@ -128,19 +134,18 @@ class DataPlane:
             return await self._original(search, visit)
         if not accepts_identity(request.raw_headers):
             return await self._bypass(search, visit, Bypass.ENCODING)
-        body = RequestBody(request, idle_seconds=self.parts.limits.stream_idle_timeout_seconds)
         try:
-            exchange = await self._read(search, body, visit)
+            exchange = await self._read(search, visit)
         except ClientBodyError:
             # The relay meets the same end of the body and answers it; nothing of it was lost.
-            return await self._bypass(search, visit, Bypass.TOO_LARGE, body)
+            return await self._bypass(search, visit, Bypass.TOO_LARGE)
         if isinstance(exchange, Bypass):
-            return await self._bypass(search, visit, exchange, body)
+            return await self._bypass(search, visit, exchange)
         return await self.conduct.answer(exchange, visit, sample=search.rules.shadow_sample)
 
-    async def _read(self, search: _Search, body: RequestBody, visit: Visit) -> HttpExchange | Bypass:
+    async def _read(self, search: _Search, visit: Visit) -> HttpExchange | Bypass:
         limit = self.parts.limits.request_body_bytes
-        raw = await body.whole(limit_bytes=limit, deadline_seconds=self.parts.limits.body_timeout_seconds)
+        raw = await search.body.whole(limit_bytes=limit, deadline_seconds=self.parts.limits.body_timeout_seconds)
         if raw is None:
             return Bypass.TOO_LARGE
         plain = decoded(raw, b",".join(values(search.request.raw_headers, b"content-encoding")), limit_bytes=limit)
@@ -148,7 +153,7 @@ class DataPlane:
             return Bypass.ENCODING
 
         async def relay(kind: AttemptKind) -> RawResponse:
-            return await self._original(search, visit, body, kind)
+            return await self._original(search, visit, kind)
 
         return HttpExchange(
             request=search.request,
@@ -164,23 +169,17 @@ class DataPlane:
             trace=visit.trace,
         )
 
-    async def _bypass(
-        self, search: _Search, visit: Visit, reason: BypassReason, body: RequestBody | None = None
-    ) -> RawResponse:
+    async def _bypass(self, search: _Search, visit: Visit, reason: BypassReason) -> RawResponse:
         visit.bypassed(reason)
-        return await self._original(search, visit, body)
+        return await self._original(search, visit)
 
     async def _original(
-        self,
-        search: _Search,
-        visit: Visit,
-        body: RequestBody | None = None,
-        attempt: AttemptKind = AttemptKind.ORIGINAL,
+        self, search: _Search, visit: Visit, attempt: AttemptKind = AttemptKind.ORIGINAL
     ) -> RawResponse:
         """The client's own bytes, and upstream's own answer to them."""
         leg = visit.trace.leg(attempt, search.request.method, search.target.origin)
         with visit.original(attempt), leg:
-            return await self.relay.relay(search.request, body=body, is_search=True, target=search.target, leg=leg)
+            return await self.relay.relay(search.request, search.body, is_search=True, target=search.target, leg=leg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +187,7 @@ class _Search:
     """A classified request before its body is read."""
 
     request: web.BaseRequest
+    body: RequestBody
     target: Target
     operation: Operation
     policy: ResolvedPolicy

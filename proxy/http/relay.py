@@ -43,22 +43,20 @@ LINGER_RESET = struct.pack("ii", 1, 0)
 class Relay:
     """Passes requests through to the database.
 
-    ``client_idle_seconds``: between two reads of a request body; ``stream_idle_seconds``: how long a client may take
-    none of its answer.
+    ``stream_idle_seconds``: how long a client may take none of its answer.
     """
 
     upstream: Upstream
     answers: LocalAnswers
     writes: Writes
     events: Events
-    client_idle_seconds: float
     stream_idle_seconds: float
 
     async def relay(
         self,
         request: web.BaseRequest,
+        body: RequestBody,
         *,
-        body: RequestBody | None = None,
         is_search: bool = False,
         target: Target | None = None,
         editing: Editing | None = None,
@@ -67,13 +65,11 @@ class Relay:
     ) -> RawResponse:
         """Send the request, stream its answer, return the response already sent, or one of ours still to be sent.
 
-        ``body``: when it was looked at before. ``is_search``: a POST that only reads, for the pool and for what an
+        ``is_search``: a POST that only reads, for the pool and for what an
         aborting client means: its search is cancelled, its write is finished once it was sent whole. ``target``: where it
         goes when a route was found. ``editing``: how the answer is changed; it is held until it is whole. ``hearing``: who reads one
         that is not, as it passes. ``leg``: what a trace is told of it.
         """
-        if body is None:
-            body = RequestBody(request, idle_seconds=self.client_idle_seconds)
         target = Target(request.raw_path, request.raw_path) if target is None else target
         headers = traced(request.raw_headers if editing is None else readable(request.raw_headers), leg.traceparent)
         try:
@@ -81,8 +77,7 @@ class Relay:
         except UpstreamFailure as failure:
             return self.refuse(trouble_of(failure.kind), request.raw_path)
         except ClientBodyError as failure:
-            self.events.client_failed(failure.fault.value)
-            return self.refuse(trouble_of(failure.fault), request.raw_path)
+            return self.refuse_body(failure, request.raw_path)
         leg.answered(reply.status)
         try:
             return await self._answer(request, reply, editing, hearing, leg)
@@ -96,6 +91,11 @@ class Relay:
         """An answer of our own, counted. ``path``: as the client asked for it."""
         self.events.answered_locally(trouble.value)
         return self.answers.response(trouble, path)
+
+    def refuse_body(self, failure: ClientBodyError, path: str) -> RawResponse:
+        """An answer of our own to a body that did not come, counted."""
+        self.events.client_failed(failure.fault.value)
+        return self.refuse(trouble_of(failure.fault), path)
 
     async def _open(
         self, request: web.BaseRequest, body: RequestBody, target: Target, headers: RawHeaders, *, is_search: bool

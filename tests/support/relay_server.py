@@ -14,6 +14,7 @@ from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.upstream import Upstream
@@ -95,12 +96,13 @@ async def bare_relay(
         answers=answers,
         writes=writes,
         events=heard,
-        client_idle_seconds=limits.stream_idle_timeout_seconds,
         stream_idle_seconds=settings.stream_idle_timeout_seconds,
     )
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        return await relay.relay(request, is_search=searches)
+        return await relay.relay(
+            request, RequestBody(request, idle_seconds=limits.stream_idle_timeout_seconds), is_search=searches
+        )
 
     server = DataServer(handler, limits, answers, heard)
     listener = await listen(server, limits, Door("127.0.0.1", 0))

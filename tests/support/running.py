@@ -31,6 +31,11 @@ class Running:
         """A counter's value by its name without the prefix."""
         return value(self.registry, name, **labels)
 
+    @property
+    def requests_in_flight(self) -> int:
+        """How many it has begun and not ended, with a place or without."""
+        return self.process.tally.requests_in_flight
+
     def failed_open(self) -> dict[str, float]:
         """Every fail-open reason that was counted."""
         return {

@@ -46,6 +46,19 @@ async def test_a_place_that_was_left_is_free_again() -> None:
     assert await gate.enter()
 
 
+@pytest.mark.parametrize(("limit", "unfinished"), [(1, 1), (8, 1), (16, 2), (1024, 128)])
+async def test_an_eighth_of_the_places_is_for_requests_whose_bodies_are_on_their_way(
+    limit: int, unfinished: int
+) -> None:
+    gate = gate_of(limit, 0.01)
+    for _ in range(unfinished):
+        assert not gate.is_for_whole_requests
+        assert await gate.enter()
+    assert gate.is_for_whole_requests
+    gate.leave()
+    assert not gate.is_for_whole_requests
+
+
 async def test_whoever_finds_no_place_is_refused_after_the_wait() -> None:
     gate, until = gate_of(1, 0.01), asyncio.Event()
     first = asyncio.create_task(hold(gate, until))

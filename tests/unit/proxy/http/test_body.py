@@ -55,6 +55,42 @@ def whole(limit_bytes: int = 100, deadline_seconds: float = 5.0) -> Look:
     return lambda body: body.whole(limit_bytes=limit_bytes, deadline_seconds=deadline_seconds)
 
 
+async def gathered_first(body: RequestBody) -> bytes:
+    await body.gathered()
+    return await all_of(body)
+
+
+async def gathered_then_whole(body: RequestBody) -> bytes | None:
+    await body.gathered()
+    return await body.whole(limit_bytes=100, deadline_seconds=5.0)
+
+
+@pytest.mark.parametrize("look", [gathered_first, gathered_then_whole])
+@pytest.mark.parametrize(
+    "sent", [(LENGTH, b"01234", b"56789"), (CHUNKED, b"5\r\n01234\r\n", b"5\r\n56789\r\n0\r\n\r\n")]
+)
+async def test_a_body_that_was_gathered_is_read_from_its_first_byte(look: Look, sent: tuple[bytes, ...]) -> None:
+    assert await looked_at(look, *sent) == b"0123456789"
+
+
+async def test_who_has_sent_as_much_as_is_gathered_is_not_waited_for() -> None:
+    async def look(body: RequestBody) -> str:
+        await body.gathered()
+        return "gathered"
+
+    head = b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 200000\r\n\r\n"
+    assert await looked_at(look, head, b"a" * 70_000, idle_seconds=0.5) == "gathered"
+    assert await looked_at(look, head, b"a" * 60_000, idle_seconds=0.5) is ClientFault.TOO_SLOW
+
+
+async def test_a_body_that_stops_while_it_is_gathered_is_too_slow() -> None:
+    assert await looked_at(gathered_first, LENGTH, b"0", idle_seconds=0.05) is ClientFault.TOO_SLOW
+
+
+async def test_a_request_without_a_body_has_nothing_to_gather() -> None:
+    assert await looked_at(gathered_first, b"GET / HTTP/1.1\r\nHost: c\r\n\r\n") == b""
+
+
 @pytest.mark.parametrize(
     "sent", [(LENGTH, b"01234", b"56789"), (CHUNKED, b"5\r\n01234\r\n", b"5\r\n56789\r\n0\r\n\r\n")]
 )

@@ -1,0 +1,94 @@
+"""Clients whose bodies dribble in, more of them than there are places: those whose requests are here are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from support.faultup import FaultyUpstream, RawClient, answering, raw_exchange, reply
+from support.running import Running, running
+from support.scripted_qdrant import honest, request, search
+
+UPLOAD = b"PUT /collections/c/points HTTP/1.1\r\nHost: db\r\nContent-Length: 1000\r\n\r\n"
+SEARCH = b"POST /collections/c/points/query HTTP/1.1\r\nHost: db\r\nContent-Length: 1000\r\n\r\n"
+LARGE = b"PUT /collections/c/points HTTP/1.1\r\nHost: db\r\nContent-Length: 100000\r\n\r\n"
+FEW = {"in_flight": 16, "in_flight_queue_seconds": 0.1}
+
+
+@asynccontextmanager
+async def attackers(port: int, beginning: bytes, count: int) -> AsyncIterator[list[RawClient]]:
+    """So many whose bodies have begun and go no further, each of which has been read."""
+    clients = [await RawClient.connect(port) for _ in range(count)]
+    for client in clients:
+        await client.send(beginning + b" ")
+    try:
+        yield clients
+    finally:
+        for client in clients:
+            client.reset()
+
+
+async def until_read(proxy: Running, count: int) -> None:
+    async with asyncio.timeout(10):
+        while proxy.requests_in_flight < count:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("beginning", [UPLOAD, SEARCH], ids=["uploads", "searches"])
+async def test_bodies_that_dribble_in_take_an_eighth_of_the_places_and_the_rest_is_for_whole_requests(
+    beginning: bytes,
+) -> None:
+    async with (
+        FaultyUpstream(answering(honest)) as upstream,
+        running(upstream.url, limits=FEW) as proxy,
+        attackers(proxy.port, beginning, 60),
+    ):
+        await until_read(proxy, 60)
+        answers = await asyncio.gather(*(raw_exchange(proxy.port, request(search())) for _ in range(14)))
+        assert all(b" 200 OK" in answer.split(b"\r\n")[0] for answer in answers)
+        assert proxy.count("requests_shed_total", reason="in_flight") == 0
+
+
+async def test_a_body_that_waited_for_its_rest_goes_out_whole_and_once() -> None:
+    async with FaultyUpstream(answering(reply(b"kept"))) as upstream, running(upstream.url, limits=FEW) as proxy:
+        async with attackers(proxy.port, UPLOAD, 10) as clients:
+            await until_read(proxy, 10)
+            for client in clients:
+                await client.send(b"x" * 999)
+            assert [(await client.reply()).body for client in clients] == [b"kept"] * 10
+        assert [received.content for received in upstream.requests] == [b" " + b"x" * 999] * 10
+
+
+async def test_more_than_is_gathered_is_streamed_from_its_first_byte() -> None:
+    async with FaultyUpstream(answering(reply(b"kept"))) as upstream, running(upstream.url, limits=FEW) as proxy:
+        async with attackers(proxy.port, LARGE, 10) as clients:
+            await until_read(proxy, 10)
+            for client in clients:
+                await client.send(b"y" * 99_999)
+            assert [(await client.reply()).body for client in clients] == [b"kept"] * 10
+        assert [received.content for received in upstream.requests] == [b" " + b"y" * 99_999] * 10
+
+
+async def test_a_body_that_stands_still_outside_is_told_so_at_its_deadline_and_takes_no_place() -> None:
+    limits = {"in_flight": 8, "stream_idle_timeout_seconds": 0.3}
+    async with FaultyUpstream(answering(reply())) as upstream, running(upstream.url, limits=limits) as proxy:
+        async with attackers(proxy.port, UPLOAD, 3) as clients:
+            answers = [await client.reply() for client in clients]
+            assert all(answer.head.startswith(b"HTTP/1.1 408 ") for answer in answers)
+        assert upstream.requests == []
+
+
+async def test_a_client_that_asks_before_it_sends_is_told_to_go_on_while_it_waits_outside() -> None:
+    async with FaultyUpstream(answering(reply(b"kept"))) as upstream, running(upstream.url, limits=FEW) as proxy:
+        async with attackers(proxy.port, UPLOAD, 4):
+            await until_read(proxy, 4)
+            asking = await RawClient.connect(proxy.port)
+            await asking.send(b"PUT /x HTTP/1.1\r\nHost: db\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+            assert (await asking.head()).startswith(b"HTTP/1.1 100 ")
+            await asking.send(b"ab")
+            assert (await asking.reply()).body == b"kept"
+            await asking.close()
+        assert [received.content for received in upstream.requests if received.content == b"ab"] == [b"ab"]
