@@ -92,6 +92,7 @@ class Handover:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         self._taken = _Taken(dropped)
+        self._exporter = exporter
         self._dropped = dropped
         self._most = queue_spans
         self._given = 0
@@ -119,6 +120,8 @@ class Handover:
         until = time.monotonic() + FLUSH_SECONDS
         while sending.is_alive() and time.monotonic() < until:  # noqa: ASYNC110 - a thread has no event of the loop
             await asyncio.sleep(LOOK_SECONDS)
+        if sending.is_alive():
+            self._exporter.shutdown()  # a batch that was refused is not sent again
 
 
 class _Taken:

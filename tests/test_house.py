@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -58,8 +59,13 @@ def module_name(path: Path) -> str:
     return ".".join(("vecsieve", *parts))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(path: Path, *, top_level_only: bool) -> set[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     nodes: list[ast.AST] = list(ast.walk(tree))
     if top_level_only:
         inside = {
@@ -109,7 +115,7 @@ def test_optional_libraries_are_loaded_only_inside_functions(path: Path) -> None
 def test_the_pure_layers_neither_await_nor_look_at_the_world(path: Path) -> None:
     names = {name.split(".", 1)[0] for name in imported(path, top_level_only=False)}
     assert not sorted(names & IMPURE_MODULES)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     assert not [
         node.lineno for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.Global)
     ]
@@ -131,7 +137,7 @@ def test_exactly_two_places_catch_every_exception() -> None:
     found = {
         path.relative_to(ROOT).as_posix()
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ExceptHandler) and broad(node)
     }
     assert found <= FENCES
@@ -166,7 +172,7 @@ def test_the_95th_percentile_of_function_length_stays_below_forty_lines() -> Non
     lengths = sorted(
         (node.end_lineno or node.lineno) - node.lineno + 1
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     assert lengths, "no functions found: the sources moved and this test looks at nothing"
@@ -179,7 +185,7 @@ MODULES = {module_name(path): path for path in SOURCES if "/data/" not in path.a
 def at_import(path: Path) -> set[str]:
     """Our modules that a module needs before it can be used: not what functions load, nor what only a checker reads."""
     found: set[str] = set()
-    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    waiting: list[ast.AST] = [parsed(path)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or (

@@ -135,7 +135,10 @@ def whole(engine: str) -> str:
     return out
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.deep) for each in (signal.SIGINT, signal.SIGTERM))],
+)
 def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
     engine: str, whole: str, tmp_path: Path, number: signal.Signals
 ) -> None:

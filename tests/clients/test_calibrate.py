@@ -75,6 +75,7 @@ def test_a_named_vector_of_another_metric_is_calibrated_too(engine: str, tmp_pat
     assert (profile["vector_name"], profile["dimension"], profile["distance"]) == ("small", 8, "Euclid")
 
 
+@pytest.mark.deep  # a whole run on 42 questions' collection
 def test_on_the_demo_collection_the_report_can_be_acted_on(demo: str) -> None:
     done = run(demo, NAME)
     assert done.returncode == 0, done.stderr
@@ -191,7 +192,9 @@ def stalled() -> Iterator[tuple[str, threading.Event]]:
         server.server_close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.deep) for each in (signal.SIGTERM, signal.SIGHUP))]
+)
 def test_a_signal_in_the_middle_ends_it_cleanly_and_leaves_the_old_profile(
     tmp_path: Path, number: signal.Signals
 ) -> None:

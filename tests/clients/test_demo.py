@@ -140,7 +140,9 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything(kept: subpr
     assert not [pid for pid in children if is_alive(pid)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.deep) for each in (signal.SIGTERM, signal.SIGHUP))]
+)
 def test_a_signal_while_the_story_runs_leaves_no_process_behind(
     kept: subprocess.Popen[str], number: signal.Signals
 ) -> None:

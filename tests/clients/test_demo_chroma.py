@@ -61,6 +61,7 @@ def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) ->
     assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in " ".join(plain.out.split())
 
 
+@pytest.mark.deep  # a whole demo of its own
 def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
     corpus = load()
     policy = Policies(Settings(backend="chroma")).resolve("chroma", NAME)
@@ -92,6 +93,7 @@ def test_without_its_package_the_demo_says_what_to_install() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.deep  # a whole demo of its own
 def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything() -> None:
     with keeping(*CHROMA) as kept:
         text = read_until(kept, 'print(url, *(metadata["document"]')
@@ -114,6 +116,7 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything() -> None:
     assert not [pid for pid in children if is_alive(pid)]
 
 
+@pytest.mark.deep  # a whole demo of its own
 def test_a_server_that_dies_under_way_is_a_failure_and_leaves_no_process_behind() -> None:
     with keeping(*CHROMA) as kept:
         children = wait_for_children(kept.pid, 2)

@@ -78,6 +78,7 @@ def test_the_bytes_that_pinecone_would_bill_are_said(plain: Done) -> None:
     assert 16 * 3 < int(said[2]) < 160 * 6  # from 16 to 160 candidates, 384 numbers and a text each: 3 to 6 kB
 
 
+@pytest.mark.deep  # a whole demo of its own
 def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
     corpus = load()
     policy = Policies(Settings(backend="pinecone")).resolve("pinecone", NAME)
@@ -113,6 +114,7 @@ def test_a_backend_that_is_none_is_refused_with_those_that_are() -> None:
     assert "pinecone" in done.err
 
 
+@pytest.mark.deep  # a whole demo of its own
 def test_what_keep_prints_works_as_pasted_also_by_the_official_client_and_ctrl_c_ends_everything() -> None:
     with keeping(*PINECONE) as kept:
         text = read_until(kept, 'print(url, *(match.metadata["document"]')
@@ -133,6 +135,7 @@ def test_what_keep_prints_works_as_pasted_also_by_the_official_client_and_ctrl_c
     assert not [pid for pid in children if is_alive(pid)]
 
 
+@pytest.mark.deep  # a whole demo of its own
 def test_an_emulator_that_dies_under_way_is_a_failure_and_leaves_no_process_behind() -> None:
     with keeping(*PINECONE) as kept:
         children = wait_for_children(kept.pid, 2)

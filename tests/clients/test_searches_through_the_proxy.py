@@ -133,15 +133,8 @@ def _points(item: Any) -> list[dict[str, Any]]:
     return found
 
 
-# More for one metric than for the others: paging does not look at the metric, and each page is a whole search.
-STEPS: dict[str, tuple[int, ...]] = {**dict.fromkeys(METRICS, (7, 20)), "cosine": (3, 7, 8, 20)}
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_paging_in_steps_of_every_size_gives_one_sequence_without_repeats_or_gaps(
-    engine: str, on: str, metric: str
-) -> None:
-    agree(engine, on, metric, STEPS[metric])
+def test_paging_in_steps_of_several_sizes_gives_one_sequence_without_repeats_or_gaps(engine: str, on: str) -> None:
+    agree(engine, on, "cosine", (3, 7, 8, 20))
 
 
 @pytest.mark.deep  # 143 whole searches a metric

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = ROOT / "deploy/Dockerfile"
 STEPS = instructions(DOCKERFILE.read_text(encoding="utf-8"))
 STOPPED_SECONDS = 30
+INSTALLED = pytest.mark.deep  # every pinned library is fetched and installed: half a minute
 
 
 def hadolint() -> str | None:
@@ -183,6 +184,7 @@ def config_map(scratch: Path) -> Path:
     return folder / "settings.yaml"
 
 
+@INSTALLED
 def test_the_image_holds_our_wheel_and_no_means_to_install_another(image: Image, scratch: Path) -> None:
     packages = next((scratch / "opt/vecsieve/lib").glob("python3.*/site-packages"))
     assert not list(packages.glob("pip*"))
@@ -191,6 +193,7 @@ def test_the_image_holds_our_wheel_and_no_means_to_install_another(image: Image,
     assert not (packages / "vecsieve/tests").exists()
 
 
+@INSTALLED
 def test_check_accepts_the_settings_of_the_manifests(image: Image, config_map: Path) -> None:
     config_map.write_text((ROOT / "deploy/kubernetes/base/settings.yaml").read_text())
     process = started(image, "check", VECSIEVE_CONFIG=str(config_map))
@@ -199,6 +202,7 @@ def test_check_accepts_the_settings_of_the_manifests(image: Image, config_map: P
     assert "url: http://qdrant:6333" in out
 
 
+@INSTALLED
 @pytest.mark.parametrize("command", ["check", "serve"])
 def test_a_bad_config_map_is_explained_and_ends_with_2(image: Image, config_map: Path, command: str) -> None:
     config_map.write_text("mode: shadwo\nupstream: {url: qdrant, api_key: canary-secret}\nlimits: {in_flight: 0}\n")
@@ -215,6 +219,7 @@ def test_a_bad_config_map_is_explained_and_ends_with_2(image: Image, config_map:
     assert "canary-secret" not in err
 
 
+@INSTALLED
 def test_it_serves_from_a_tree_that_nobody_may_write_and_stops_when_told(image: Image, config_map: Path) -> None:
     config_map.write_text((ROOT / "deploy/kubernetes/base/settings.yaml").read_text())
     places = dict.fromkeys(("VECSIEVE_LISTEN", "VECSIEVE_GRPC_LISTEN", "VECSIEVE_ADMIN"), "127.0.0.1:0")

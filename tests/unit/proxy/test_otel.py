@@ -157,6 +157,19 @@ async def test_the_end_waits_for_a_silent_collector_no_longer_than_a_moment() ->
         assert FLUSH_SECONDS * 0.9 < time.monotonic() - started < FLUSH_SECONDS + 5.0
 
 
+async def test_after_the_end_nothing_is_sent_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    before = set(threading.enumerate())
+    handover = Handover(exporter_of(TracingSettings(endpoint=endpoint)), WORDS, queue_spans=512, dropped=lambda _: None)
+    handover.emit(REQUEST)
+    await handover.close()
+    left = set(threading.enumerate()) - before
+    for thread in left:
+        thread.join(2.0)
+    assert not [thread.name for thread in left if thread.is_alive()]
+
+
 def test_only_what_the_settings_name_has_an_address() -> None:
     assert origins_of(Settings.model_validate({"grpc": {"upstream": "https://grpc.internal:6334"}})) == (
         Origin("http", "127.0.0.1:6333"),

@@ -111,7 +111,10 @@ def test_going_on_after_an_error_gives_what_one_run_gives(tmp_path: Path, after:
     assert source.calls.count("nearest") == 4 - after
 
 
-def test_an_interruption_at_any_request_is_gone_on_from(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "requests", [each if each % 5 == 0 else pytest.param(each, marks=pytest.mark.deep) for each in range(30)]
+)
+def test_an_interruption_at_any_request_is_gone_on_from(tmp_path: Path, requests: int) -> None:
     class Interrupted(SearchedSource):
         left = 0
 
@@ -128,14 +131,13 @@ def test_an_interruption_at_any_request_is_gone_on_from(tmp_path: Path) -> None:
             if self.left < 0:
                 raise KeyboardInterrupt
 
-    whole = as_json(report(many()))
-    for requests in range(30):
-        state = tmp_path / f"state{requests}"
-        source = Interrupted(many())
-        source.left = requests
-        with pytest.raises(KeyboardInterrupt):
-            analyze(source, asked(state=state), bar=no_bar)
-        assert as_json(analyze(SearchedSource(many()), asked(state=state), bar=no_bar)) == whole
+    state = tmp_path / "state"
+    source = Interrupted(many())
+    source.left = requests
+    with pytest.raises(KeyboardInterrupt):
+        analyze(source, asked(state=state), bar=no_bar)
+    gone_on = analyze(SearchedSource(many()), asked(state=state), bar=no_bar)
+    assert as_json(gone_on) == as_json(report(many()))
 
 
 def test_the_state_is_written_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
