@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,11 +21,17 @@ from vecsieve.proxy.turns import Turns
 A = TypeVar("A", bound=Weighed)
 
 
+def nobody() -> int:
+    """Waits where every request is looked at as it comes."""
+    return 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conduct:
     """The way of every search of one transport.
 
-    ``most``: how many may be improved at once in this process; ``lag_seconds``: none while turns of its loop take longer.
+    ``most``: how many may be improved at once in this process, those included that are ``waiting`` to be looked at, where the transport
+    keeps a queue of its own; ``lag_seconds``: none while turns of its loop take longer.
     """
 
     ladder: Ladder
@@ -34,10 +41,11 @@ class Conduct:
     turns: Turns
     lag_seconds: float
     most: int
+    waiting: Callable[[], int] = nobody
 
     def no_room(self, visit: Visit) -> FailOpen | None:
         """Why no search can be improved now; None while there is room."""
-        if visit.searches_in_flight >= self.most or self.turns.lag_seconds > self.lag_seconds:
+        if visit.searches_in_flight + self.waiting() >= self.most or self.turns.lag_seconds > self.lag_seconds:
             return FailOpen.OVERLOAD
         return FailOpen.MEMORY if self.memory.pressure() is Pressure.HIGH else None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.admission import Admission
-from vecsieve.proxy.conduct import Conduct
+from vecsieve.proxy.conduct import Conduct, nobody
 from vecsieve.proxy.knowing import Knowing
 from vecsieve.proxy.ladder import Ladder, Surroundings
 from vecsieve.proxy.memory import MemoryGuard
@@ -40,8 +40,8 @@ class Parts:
     vectors: VectorMemory | None
     tracing: Tracing = NO_TRACING
 
-    def conduct(self, adapter: Adapter, dialect: Dialect) -> Conduct:
-        """The way of one transport's searches."""
+    def conduct(self, adapter: Adapter, dialect: Dialect, *, waiting: Callable[[], int] = nobody) -> Conduct:
+        """The way of one transport's searches. ``waiting``: how many of its calls nobody has looked at yet."""
         return Conduct(
             ladder=Ladder(Searcher(adapter, self.scaling, self.vectors), dialect, self.around),
             knowing=Knowing(adapter, self.around.metrics, self.around.clock),
@@ -50,6 +50,7 @@ class Parts:
             turns=self.turns,
             lag_seconds=self.limits.searches_lag_seconds,
             most=self.limits.searches_in_flight,
+            waiting=waiting,
         )
 
     def overhearing(self, touched: Callable[[RequestHead], Touched | None] | None) -> Overhearing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 
 from vecsieve.proxy.emulator.grpc_service import Service
+from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 
 _MOST_BYTES = 64 * 1024 * 1024
@@ -23,7 +24,7 @@ class GrpcServer:
     """Made inside a running loop. `inner`: where it listens, at once; who connects before `start` waits."""
 
     def __init__(self, service: Service) -> None:
-        self.inner = InnerSocket()
+        self.inner = InnerSocket(Calls())
         self._server = grpc.aio.server(handlers=(service,), options=_OPTIONS)
         self._server.add_insecure_port(self.inner.grpc)
 

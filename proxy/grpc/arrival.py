@@ -104,9 +104,9 @@ class Arrival(asyncio.Protocol):
 
     def _to_grpc(self, transport: asyncio.Transport) -> None:
         self._let_go()
-        splice = Splice(transport, self._guests)
+        splice = Splice(transport, self._guests, self._inner)
         if self._guests.enter(splice):
-            splice.begin(self._read, self._inner)
+            splice.begin(self._read)
         else:
             transport.abort()
 

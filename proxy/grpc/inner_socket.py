@@ -12,6 +12,8 @@ import socket
 import tempfile
 from pathlib import Path
 
+from vecsieve.proxy.grpc.calls import Calls
+
 LONGEST_PATH_BYTES = 107  # sun_path is 108 bytes with its end, on Linux
 # A Unix socket whose backlog is full says so at once instead of letting the caller wait, as TCP would.
 FULL_BACKLOG_SECONDS = 0.005
@@ -20,12 +22,13 @@ FULL_BACKLOG_SECONDS = 0.005
 class InnerSocket:
     """One address in the two spellings it needs. ``close`` removes what was made for it.
 
-    ``grpc``: for ``grpc.aio.Server.add_insecure_port``. ``path``: for ``socket.connect``.
+    ``grpc``: for ``grpc.aio.Server.add_insecure_port``. ``path``: for ``socket.connect``. ``calls``: who counts what comes in by it.
     """
 
-    __slots__ = ("_directory", "grpc", "path")
+    __slots__ = ("_directory", "calls", "grpc", "path")
 
-    def __init__(self) -> None:
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
         self._directory = _private_directory()
         if self._directory is None:
             name = f"vecsieve-{secrets.token_hex(16)}"

@@ -15,6 +15,7 @@ from vecsieve.adapters.contract import Adapter, RequestHead
 from vecsieve.adapters.first_step import Question
 from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.fence import first_standing
+from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.channels import Channels
 from vecsieve.proxy.grpc.codes import Code
 from vecsieve.proxy.grpc.counted import code, given, met, speaker, status
@@ -47,6 +48,7 @@ class Shared:
     """What the planes of all ports share. ``unary``: the methods known to take one message and give one."""
 
     parts: Parts
+    calls: Calls
     adapter: Adapter
     unary: frozenset[str]
     conduct: Conduct
@@ -119,7 +121,7 @@ class Plane(grpc.GenericRpcHandler):
             outcome = await self._fenced(visit, relayed)
             done = end_with(context, outcome, Relayed()) if isinstance(outcome, Failure) else outcome
         finally:
-            self._parts.tally.end(visit, _ended_stream(done))
+            self._ended(visit, _ended_stream(done))
         self._handed_over(context)
 
     async def _single(self, head: RequestHead, _messages: object, context: Context) -> bytes:
@@ -130,7 +132,7 @@ class Plane(grpc.GenericRpcHandler):
         try:
             outcome = await self._fenced(visit, partial(self._heard, call, visit))
         finally:
-            self._parts.tally.end(visit, _ended_single(call, outcome))
+            self._ended(visit, _ended_single(call, outcome))
         self._handed_over(context)
         return await answer(context, outcome)
 
@@ -139,11 +141,18 @@ class Plane(grpc.GenericRpcHandler):
 
         def sent(_: object) -> None:
             self.owed -= 1
+            self._shared.calls.taken -= 1
 
         self.owed += 1
+        self._shared.calls.taken += 1
         context.add_done_callback(sent)  # type: ignore[arg-type]  # - the stubs want a class where any callable does
 
+    def _ended(self, visit: Visit, ended: Ended) -> None:
+        self._shared.calls.taken -= 1
+        self._parts.tally.end(visit, ended)
+
     def _begun(self, context: Context) -> Visit:
+        self._shared.calls.taken += 1
         metadata = context.invocation_metadata() or ()
         trace = self._parts.tracing.begin(trace_parents(metadata))
         return self._parts.tally.begin(trace_id=trace_id(metadata), trace=trace)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from vecsieve.adapters import GRPC_ADAPTERS, GRPC_DIALECTS, GRPC_UNARY, GRPC_WRITES
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.doors import Door
+from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.channels import UNLIMITED, Channels
 from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
@@ -35,11 +36,13 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
         message_bytes=settings.grpc.message_bytes,
         pool_bytes=settings.limits.reply_body_bytes,
     )
+    calls = Calls()
     shared = Shared(
         parts=parts,
+        calls=calls,
         adapter=adapter,
         unary=GRPC_UNARY[backend],
-        conduct=parts.conduct(adapter, dialect),
+        conduct=parts.conduct(adapter, dialect, waiting=lambda: calls.waiting),
         overhearing=parts.overhearing(GRPC_WRITES.get(backend)),
         channels=channels,
     )
@@ -50,6 +53,7 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
     return GrpcSide(
         leading,
         channels,
+        calls,
         handshake_seconds=settings.limits.head_timeout_seconds,
         message_bytes=settings.grpc.message_bytes,
         age_seconds=settings.limits.connection_age_seconds,
@@ -63,6 +67,7 @@ class GrpcSide:
         self,
         plane_of: Leading,
         channels: Channels,
+        calls: Calls,
         *,
         handshake_seconds: float,
         message_bytes: int = UNLIMITED,
@@ -70,6 +75,7 @@ class GrpcSide:
     ) -> None:
         self._plane_of = plane_of
         self._channels = channels
+        self._calls = calls
         self._handshake_seconds = handshake_seconds
         self._message_bytes = message_bytes
         self._age_seconds = age_seconds
@@ -86,7 +92,7 @@ class GrpcSide:
         index = "" if door.index is None else door.index.authority
         key = (door.grpc, index)
         if key not in self._sockets:
-            inner = self._sockets[key] = InnerSocket()
+            inner = self._sockets[key] = InnerSocket(self._calls)
             self._planes.append(plane := self._plane_of(*key))
             server = await listen(
                 plane,

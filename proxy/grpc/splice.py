@@ -17,7 +17,9 @@ import struct
 import termios
 from typing import cast
 
-from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS, GOAWAY, FrameEnds
+from vecsieve.proxy.grpc.calls import OpenStreams
+from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Frames
+from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS, GOAWAY
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 
@@ -37,27 +39,33 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
 class Splice:
-    """One client connection and its way in. Make it, enter it as a guest, then ``begin``."""
+    """One client connection and its way to ``inner``. Make it, enter it as a guest, then ``begin``."""
 
     __slots__ = (
         "_client",
         "_connecting",
-        "_ends",
+        "_from_client",
+        "_from_server",
         "_goodbye_at",
         "_guests",
         "_inner",
         "_is_goodbye_due",
         "_last_words",
+        "_socket",
+        "_streams",
     )
 
-    def __init__(self, client: asyncio.Transport, guests: Guests) -> None:
+    def __init__(self, client: asyncio.Transport, guests: Guests, inner: InnerSocket) -> None:
         self._guests = guests
+        self._socket = inner
         self._client, self._inner = _End(self), _End(self)
         self._client.other, self._inner.other = self._inner, self._client
         self._client.transport = client
         self._connecting: asyncio.Task[None] | None = None
         self._last_words: asyncio.TimerHandle | None = None
-        self._ends = FrameEnds()
+        self._streams = OpenStreams(inner.calls)
+        self._from_client = Frames(self._streams.client_said, skip=PREFACE_BYTES)
+        self._from_server = Frames(self._streams.server_said)
         self._goodbye_at: float | None = None
         self._is_goodbye_due = False
 
@@ -93,21 +101,23 @@ class Splice:
         if self._goodbye_at is not None:
             return
         self._goodbye_at = asyncio.get_running_loop().time()
-        if self._ends.is_between:
+        if self._from_server.is_between:
             self._client.take(GOAWAY)
         else:
             self._is_goodbye_due = True
 
     def carry(self, end: _End, data: bytes) -> None:
         """One side has said something."""
-        if end is self._inner:
-            place = self._ends.first(data)
+        if end is self._client:
+            self._from_client.follow(data)
+        else:
+            place = self._from_server.follow(data)
             if self._is_goodbye_due and place is not None:
                 self._is_goodbye_due = False
                 data = data[:place] + GOAWAY + data[place:]
         end.other.take(data)
 
-    def begin(self, read: bytes, inner: InnerSocket) -> None:
+    def begin(self, read: bytes) -> None:
         """Take the client's transport over. ``read``: what it has sent so far."""
         client = self._client
         client.hold()
@@ -115,19 +125,19 @@ class Splice:
         client.transport.set_protocol(client)
         # A client that vanishes without a word would keep its place for ever; aiohttp does the same for HTTP/1.
         client.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._connecting = self._guests.start(self._connect(read, inner), name="vecsieve-splice")
+        self._connecting = self._guests.start(self._connect(read), name="vecsieve-splice")
 
-    async def _connect(self, read: bytes, inner: InnerSocket) -> None:
+    async def _connect(self, read: bytes) -> None:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                connected = await inner.connect()
+                connected = await self._socket.connect()
                 await loop.create_unix_connection(lambda: self._inner, sock=connected)
         except OSError as error:  # TimeoutError is one
             LOGGER.error("a connection could not be handed to the gRPC server: %s", type(error).__name__)  # noqa: TRY400 - a traceback would say less
             self._client.reset()
             return
-        self._inner.take(read)
+        self.carry(self._client, read)
         if not self._inner.is_full:
             self._client.go_on()
 
@@ -170,6 +180,7 @@ class Splice:
             self._last_words.cancel()
         if self._connecting is not None:
             self._connecting.cancel()
+        self._streams.end()
         self._guests.leave(self)
 
 

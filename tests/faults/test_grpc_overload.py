@@ -26,7 +26,10 @@ from support.scripted_grpc import (
     upsert,
     widened,
 )
+from vecsieve.proxy.conduct import Conduct
+from vecsieve.proxy.labels import FailOpen
 from vecsieve.proxy.memory import MemoryGuard, Pressure
+from vecsieve.proxy.tally import Visit
 
 
 def under(pressure: Pressure, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +75,30 @@ async def test_more_searches_than_selection_takes_on_pass_through() -> None:
         assert [ids(answer) for answer in answers] == [[0, 1, 2]] * 3
         assert ids(await first) == [0, 2, 3]
         assert proxy.failed_open() == {"overload": 3.0}
+
+
+async def test_calls_that_nobody_has_looked_at_count_as_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """grpcio looks at one call after the other: of a hundred at once few are ever in a handler, and the loop does not lag."""
+    waiting: list[int] = []
+    asked = Conduct.no_room
+
+    def watched(self: Conduct, visit: Visit) -> FailOpen | None:
+        waiting.append(self.waiting())
+        return asked(self, visit)
+
+    monkeypatch.setattr(Conduct, "no_room", watched)
+    async with (
+        in_front(limits={"searches_in_flight": 30}) as (_, proxy),
+        grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
+    ):
+        calls = [ask_on(channel, "unary_unary", (search(),), method=QUERY) for _ in range(100)]
+        answers = await asyncio.gather(*calls)
+        assert {answer.code for answer in answers} == {grpc.StatusCode.OK}
+        plain = sum(ids(answer) == [0, 1, 2] for answer in answers)
+        assert max(waiting) > 30
+        assert plain == proxy.failed_open()["overload"] > 0
+        assert ids(await ask_on(channel, "unary_unary", (search(),), method=QUERY)) == [0, 2, 3]
+        assert waiting[-1] == 0, "nobody is forgotten"
 
 
 async def test_while_the_replies_of_others_fill_the_room_searches_pass_through() -> None:

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from support.relay_server import Heard, PlainDialect
 from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -87,7 +88,7 @@ async def both_servers(
         return web.Response(body=body or b"http")
 
     http = DataServer(handler, limits, answers, heard)
-    inner, server = InnerSocket(), grpc.aio.server(options=LARGE)
+    inner, server = InnerSocket(Calls()), grpc.aio.server(options=LARGE)
     server.add_generic_rpc_handlers((EchoService(echo),))
     server.add_insecure_port(inner.grpc)
     direct_port = server.add_insecure_port("127.0.0.1:0")

@@ -139,6 +139,14 @@ async def test_a_cancelled_search_gives_its_place_back() -> None:
     assert there.parts.tally.searches_in_flight == 0
 
 
+async def test_those_whom_nobody_has_looked_at_take_up_room_too() -> None:
+    there, waiting = made(most=3), 2
+    conduct = there.parts.conduct(ToyAdapter(), ToyDialect(), waiting=lambda: waiting)
+    assert conduct.no_room(there.visit()) is None
+    waiting = 3
+    assert conduct.no_room(there.visit()) is FailOpen.OVERLOAD
+
+
 async def test_while_the_loop_lags_there_is_no_room_for_a_search() -> None:
     loop = Turning()
     there = made(turns=loop.turns)

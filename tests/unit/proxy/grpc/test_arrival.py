@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from support.relay_server import Heard, PlainDialect
 from vecsieve.proxy.grpc.arrival import Arrival
+from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.preface import PREFACE
@@ -81,7 +82,7 @@ class Scene:
         self.heard, self.wire, self.served = Heard(), Wire(), Served()
         self.ledger = Connections(limit=limit, events=self.heard)
         rules = ConnectionRules(seconds, self.ledger, LocalAnswers(PlainDialect()), self.heard)
-        self.guests, self.inner = Guests(self.ledger), InnerSocket()
+        self.guests, self.inner = Guests(self.ledger), InnerSocket(Calls())
         self.made = 0
         self.arrival = Arrival(rules, self.guests, self.inner, self._http)
         self.wire.set_protocol(self.arrival)

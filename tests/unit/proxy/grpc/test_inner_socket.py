@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.inner_socket import LONGEST_PATH_BYTES, InnerSocket
 
 
@@ -22,7 +23,7 @@ def listening(inner: InnerSocket, backlog: int = 16) -> Iterator[socket.socket]:
 
 
 async def test_it_lies_in_a_directory_of_its_own_which_goes_with_it() -> None:
-    inner = InnerSocket()
+    inner = InnerSocket(Calls())
     directory = Path(inner.path).parent
     assert inner.grpc == f"unix:{inner.path}"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -37,7 +38,7 @@ async def test_without_a_place_for_a_directory_it_has_an_abstract_name(monkeypat
         raise OSError(30, "Read-only file system", prefix)
 
     monkeypatch.setattr(tempfile, "TemporaryDirectory", read_only)
-    inner, other = InnerSocket(), InnerSocket()
+    inner, other = InnerSocket(Calls()), InnerSocket(Calls())
     assert inner.path.startswith("\0vecsieve-")
     assert inner.grpc == f"unix-abstract:{inner.path[1:]}"
     assert inner.path != other.path
@@ -50,20 +51,20 @@ async def test_a_path_too_long_for_the_kernel_is_not_used(tmp_path: Path, monkey
     deep = tmp_path / ("d" * LONGEST_PATH_BYTES)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    inner = InnerSocket()
+    inner = InnerSocket(Calls())
     assert inner.path.startswith("\0")
     assert list(deep.iterdir()) == []
 
 
 async def test_where_nobody_listens_connecting_fails_at_once() -> None:
-    inner = InnerSocket()
+    inner = InnerSocket(Calls())
     with pytest.raises(FileNotFoundError):
         await inner.connect()
     inner.close()
 
 
 async def test_a_full_backlog_is_waited_out() -> None:
-    inner = InnerSocket()
+    inner = InnerSocket(Calls())
     with listening(inner, backlog=0) as server, await inner.connect():
         late = asyncio.create_task(inner.connect())
         await asyncio.sleep(0.05)
@@ -75,7 +76,7 @@ async def test_a_full_backlog_is_waited_out() -> None:
 
 
 async def test_giving_up_on_a_full_backlog_leaves_no_socket_open() -> None:
-    inner = InnerSocket()
+    inner = InnerSocket(Calls())
     with listening(inner, backlog=0), await inner.connect():
         open_before = len(list(Path("/proc/self/fd").iterdir()))
         with pytest.raises(TimeoutError):

@@ -7,6 +7,7 @@ import pytest
 
 from support.relay_server import Heard, PlainDialect
 from vecsieve.proxy.grpc.arrival import Arrival
+from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.handshake import Handshake
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.shared_port import SharedPort
@@ -30,7 +31,7 @@ def rules() -> ConnectionRules:
     ],
 )
 async def test_what_a_port_does_not_have_stands_in_nobodys_way(with_grpc: bool, with_tls: bool, first: type) -> None:
-    inner = InnerSocket()
+    inner = InnerSocket(Calls())
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if with_tls else None
     port = SharedPort(rules(), inner=inner if with_grpc else None, tls=tls)
     assert type(port.before(asyncio.Protocol)()) is first

@@ -12,6 +12,7 @@ import pytest
 from support.grpc_asking import ask, ask_on
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.doors import Door
+from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.channels import Channels
 from vecsieve.proxy.grpc.plane import Plane
 from vecsieve.proxy.grpc.side import GrpcSide
@@ -47,7 +48,7 @@ async def sides() -> AsyncIterator[Made]:
 
             return grpc.unary_unary_rpc_method_handler(tell)
 
-    made = Made(GrpcSide(Told, channels, handshake_seconds=5.0))
+    made = Made(GrpcSide(Told, channels, Calls(), handshake_seconds=5.0))
     try:
         yield made
     finally:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from support.loops import LoopFactory, both_loops, run
 from support.relay_server import Heard
 from vecsieve.proxy.grpc import splice
+from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.goaway import GOAWAY
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
@@ -42,9 +43,9 @@ class Door(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
 
     def data_received(self, data: bytes) -> None:
-        made = Splice(self.transport, self.guests)
+        made = Splice(self.transport, self.guests, self.inner)
         assert self.guests.enter(made)
-        made.begin(data, self.inner)
+        made.begin(data)
 
 
 @dataclass
@@ -73,7 +74,7 @@ async def spliced() -> AsyncIterator[Spliced]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         accepted.set_result((reader, writer))
 
-    guests, inner = ledger(), InnerSocket()
+    guests, inner = ledger(), InnerSocket(Calls())
     behind = await asyncio.start_unix_server(serve, inner.path)
     before = await loop.create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
     client = await asyncio.open_connection(*before.sockets[0].getsockname())
@@ -405,7 +406,7 @@ def test_without_a_server_the_client_is_reset_and_one_line_says_so(
     loop: LoopFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        guests, inner = ledger(), InnerSocket()
+        guests, inner = ledger(), InnerSocket(Calls())
         before = await asyncio.get_running_loop().create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*before.sockets[0].getsockname())
         writer.write(b"!")
@@ -424,7 +425,7 @@ def test_without_a_server_the_client_is_reset_and_one_line_says_so(
 @both_loops
 def test_a_client_that_goes_while_the_server_lets_nobody_in_leaves_nothing_behind(loop: LoopFactory) -> None:
     async def story() -> None:
-        guests, inner = ledger(), InnerSocket()
+        guests, inner = ledger(), InnerSocket(Calls())
         before = await asyncio.get_running_loop().create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
         with socket.socket(socket.AF_UNIX) as full, socket.socket(socket.AF_UNIX) as first:
             full.bind(inner.path)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS
+from vecsieve.proxy.grpc.calls import Calls, OpenStreams
+
+ASKED = END_HEADERS
+
+
+def asked(streams: OpenStreams, *numbers: int) -> None:
+    for number in numbers:
+        streams.client_said(HEADERS, ASKED, number)
+
+
+def test_a_call_is_open_from_its_fields_to_the_servers_last_frame() -> None:
+    calls = Calls()
+    streams = OpenStreams(calls)
+    asked(streams, 1, 3)
+    streams.client_said(DATA, END_STREAM, 1)
+    streams.server_said(HEADERS, END_HEADERS, 1)
+    streams.server_said(DATA, 0, 1)
+    assert calls.open == 2, "the client has said all, the server has not"
+    streams.server_said(HEADERS, END_HEADERS | END_STREAM, 1)
+    assert calls.open == 1
+    streams.server_said(DATA, END_STREAM, 3)
+    assert calls.open == 0
+
+
+def test_either_side_may_break_a_call_off_and_then_it_is_over_once() -> None:
+    calls = Calls()
+    streams = OpenStreams(calls)
+    asked(streams, 1, 3)
+    streams.client_said(RST_STREAM, 0, 1)
+    streams.server_said(RST_STREAM, 0, 1)
+    streams.server_said(RST_STREAM, 0, 3)
+    streams.client_said(RST_STREAM, 0, 3)
+    assert calls.open == 0
+
+
+def test_trailers_of_a_client_are_no_second_call() -> None:
+    calls = Calls()
+    streams = OpenStreams(calls)
+    asked(streams, 1, 1)
+    streams.server_said(HEADERS, END_STREAM, 1)
+    asked(streams, 1)
+    assert calls.open == 0
+
+
+def test_with_a_connection_its_calls_are_gone_and_others_stay() -> None:
+    calls = Calls()
+    one, other = OpenStreams(calls), OpenStreams(calls)
+    asked(one, 1, 3, 5)
+    asked(other, 1)
+    one.end()
+    one.end()
+    assert calls.open == 1
+
+
+def test_what_is_taken_does_not_wait_and_nobody_waits_less_than_not_at_all() -> None:
+    calls = Calls()
+    asked(OpenStreams(calls), 1, 3, 5)
+    calls.taken = 1
+    assert calls.waiting == 2
+    calls.taken = 4  # the server has answered before its frames passed here
+    assert calls.waiting == 0
+
+
+KINDS = st.sampled_from([DATA, HEADERS, RST_STREAM, SETTINGS])
+SAID = st.tuples(st.booleans(), KINDS, st.integers(0, 255), st.integers(0, 9))
+
+
+@given(st.lists(SAID, max_size=60))
+def test_whatever_is_said_the_count_is_of_calls_that_were_asked_and_ends_with_the_connection(
+    said: list[tuple[bool, int, int, int]],
+) -> None:
+    """Invariant: between none and as many as have asked, and none at the end."""
+    calls, new = Calls(), 0
+    streams = OpenStreams(calls)
+    for by_client, kind, flags, stream in said:
+        new += by_client and kind == HEADERS
+        (streams.client_said if by_client else streams.server_said)(kind, flags, stream)
+        assert 0 <= calls.open <= new
+    streams.end()
+    assert calls.open == 0

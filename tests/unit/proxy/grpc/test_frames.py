@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.http2_frames import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    WIRES,
+    frame,
+    frames_of,
+    nobody,
+    pieces,
+)
+from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Frames
+
+
+@given(WIRES, st.lists(st.integers(0, 10**6), max_size=30))
+def test_at_the_end_of_whole_frames_there_is_always_room(wire: bytes, cuts: list[int]) -> None:
+    """Invariant: however the frames are cut, behind the last one a frame may stand."""
+    ends = Frames(nobody)
+    places = [ends.follow(piece) for piece in pieces(wire, cuts)]
+    assert ends.is_between
+    assert any(place is not None for place in places)
+
+
+def test_before_the_first_frame_and_within_a_block_of_fields_there_is_no_room() -> None:
+    ends = Frames(nobody)
+    assert not ends.is_between
+    assert ends.follow(frame(HEADERS, 0, b"part")) is None
+    assert not ends.is_between
+    assert ends.follow(frame(CONTINUATION, END_HEADERS, b"rest")[:-1]) is None
+    assert ends.follow(b"t" + frame(DATA, 0, b"")) == 1
+
+
+@given(WIRES, st.lists(st.integers(0, 10**6), max_size=30), st.binary(min_size=PREFACE_BYTES, max_size=PREFACE_BYTES))
+def test_every_frame_behind_the_preface_is_told_once_and_in_order(wire: bytes, cuts: list[int], preface: bytes) -> None:
+    """Invariant: however the bytes are cut, the frames told are those on the wire."""
+    told: list[tuple[int, int, int]] = []
+    frames = Frames(lambda kind, flags, stream: told.append((kind, flags, stream)), skip=PREFACE_BYTES)
+    for piece in pieces(preface + wire, cuts):
+        frames.follow(piece)
+    assert told == [(kind, flags, 1) for kind, flags, _ in frames_of(wire)]
+
+
+def test_the_reserved_bit_is_no_part_of_a_stream() -> None:
+    told: list[int] = []
+    frames = Frames(lambda _kind, _flags, stream: told.append(stream))
+    frames.follow(frame(DATA, END_STREAM, b"", 0x8000_0007))
+    assert told == [7]
