@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from unittest import mock
 
 import pytest
+
+from vecsieve.proxy.cli import main
+
+Refused = Callable[..., tuple[object, str, str]]
 
 COMMANDS = ("serve", "embedded", "demo", "calibrate", "analyze", "evaluate", "check")
 
 
 def vecsieve(*arguments: str, before: str = "pass") -> subprocess.CompletedProcess[str]:
+    """In a process of its own: for what is loaded, or fails, on the way."""
     program = f"import sys; {before}; sys.argv[1:] = {list(arguments)!r}; from vecsieve.proxy.cli import main; main()"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Refused]:
+    """The command line in this process, for what ends before anything begins: its exit status, what it said, what it complained of."""
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["vecsieve", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    with mock.patch.dict(os.environ):
+        yield run
 
 
 @pytest.mark.parametrize("module", ["qdrant_edge", "qdrant_client"])
@@ -32,41 +54,43 @@ def test_an_unexpected_failure_is_one_line_without_a_traceback() -> None:
 
 
 @pytest.mark.parametrize("ports", [("8101",), ("8101=a", "8101=b"), ("8101=https://u:hunter2@a", "x")])
-def test_ports_of_indexes_are_pairs_each_once(ports: tuple[str, ...]) -> None:
-    done = vecsieve("serve", "--backend", "pinecone", *(part for port in ports for part in ("--index-port", port)))
-    assert done.returncode == 2
-    assert "PORT=HOST" in done.stderr
-    assert "hunter2" not in done.stderr
+def test_ports_of_indexes_are_pairs_each_once(ports: tuple[str, ...], refused: Refused) -> None:
+    code, _out, err = refused(
+        "serve", "--backend", "pinecone", *(part for port in ports for part in ("--index-port", port))
+    )
+    assert code == 2
+    assert "PORT=HOST" in err
+    assert "hunter2" not in err
 
 
-def test_a_port_of_an_index_that_is_none_is_told_as_a_setting() -> None:
-    done = vecsieve("serve", "--backend", "pinecone", "--index-port", "80000=docs.example.com")
-    assert done.returncode == 2
-    assert done.stderr.startswith("pinecone.index_ports.80000: wanted a mapping from ports, 1 to 65535")
+def test_a_port_of_an_index_that_is_none_is_told_as_a_setting(refused: Refused) -> None:
+    code, _out, err = refused("serve", "--backend", "pinecone", "--index-port", "80000=docs.example.com")
+    assert code == 2
+    assert err.startswith("pinecone.index_ports.80000: wanted a mapping from ports, 1 to 65535")
 
 
-def test_help_names_every_command() -> None:
-    done = vecsieve("--help")
-    assert done.returncode == 0
-    assert [name for name in COMMANDS if name not in done.stdout] == []
+def test_help_names_every_command(refused: Refused) -> None:
+    code, out, _err = refused("--help")
+    assert code == 0
+    assert [name for name in COMMANDS if name not in out] == []
 
 
-def test_an_unknown_option_is_a_usage_error() -> None:
-    done = vecsieve("serve", "--nonsense")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+def test_an_unknown_option_is_a_usage_error(refused: Refused) -> None:
+    code, _out, err = refused("serve", "--nonsense")
+    assert code == 2
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("listen", ["nowhere", "127.0.0.1:", "127.0.0.1:99999", ":6333"])
-def test_an_address_that_is_none_is_told_with_what_was_wanted(listen: str) -> None:
-    done = vecsieve("embedded", "--listen", listen)
-    assert done.returncode == 2
-    assert "--listen" in done.stderr
-    assert "wanted host:port" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_an_address_that_is_none_is_told_with_what_was_wanted(listen: str, refused: Refused) -> None:
+    code, _out, err = refused("embedded", "--listen", listen)
+    assert code == 2
+    assert "--listen" in err
+    assert "wanted host:port" in err
+    assert "Traceback" not in err
 
 
-def test_evaluating_what_is_not_there_ends_with_what_was_wanted() -> None:
-    done = vecsieve("evaluate", "nowhere")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "nowhere: wanted a folder of labelled sets, each with queries.jsonl; saw no such folder\n"
+def test_evaluating_what_is_not_there_ends_with_what_was_wanted(refused: Refused) -> None:
+    code, out, err = refused("evaluate", "nowhere")
+    assert (code, out) == (2, "")
+    assert err == "nowhere: wanted a folder of labelled sets, each with queries.jsonl; saw no such folder\n"
