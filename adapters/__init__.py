@@ -178,3 +178,7 @@ WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType
 GRPC_WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched_over_grpc})
 # Where paths carry ids, what tells the names.
 NAMINGS: Mapping[str, Callable[[], Naming]] = MappingProxyType({"chroma": ChromaNames})
+# Where clients name the interface they speak, the field in which.
+VERSION_FIELDS: Mapping[str, str] = MappingProxyType({"pinecone": "X-Pinecone-Api-Version"})
+# Where clients may name a database beside their message over gRPC, the metadata in which.
+DATABASE_KEYS: Mapping[str, str] = MappingProxyType({"milvus": "dbname"})

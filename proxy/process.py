@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vecsieve.adapters import ADAPTERS, DIALECTS, NAMINGS, WRITES
+from vecsieve.adapters import ADAPTERS, DIALECTS, NAMINGS, VERSION_FIELDS, WRITES
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.appetite import Appetite
@@ -102,6 +102,7 @@ class Process:
             routes=routes,
             adapter=adapter,
             dialect=dialect,
+            version_field=VERSION_FIELDS.get(settings.backend),
             conduct=self._parts.conduct(adapter, dialect),
             overhearing=self._parts.overhearing(WRITES.get(settings.backend)),
             relay=self._relay(answers, events),

@@ -36,7 +36,6 @@ from vecsieve.proxy.tracing import Trace
 from vecsieve.proxy.trouble import WORDING, Trouble
 
 LOGGER = logging.getLogger("vecsieve.grpc")
-DATABASE = "dbname"
 # For a message that is relayed to be whole: 256 MiB at 1 MB/s. gRPC tells nothing of how much of it has come.
 MESSAGE_SECONDS = 300.0
 
@@ -45,12 +44,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What the planes of all ports share. ``unary``: the methods known to take one message and give one."""
+    """What the planes of all ports share.
+
+    ``unary``: the methods known to take one message and give one. ``database_key``: the metadata in which clients name a database.
+    """
 
     parts: Parts
     calls: Calls
     adapter: Adapter
     unary: frozenset[str]
+    database_key: str | None
     conduct: Conduct
     overhearing: Overhearing
     channels: Channels
@@ -71,10 +74,9 @@ class _Call:
         """As the client sent it."""
         return tuple(self.context.invocation_metadata() or ())
 
-    @property
-    def database(self) -> str:
-        """What it names beside its message, as Milvus's clients do; "" where it does not."""
-        return next((str(value) for key, value in self.metadata if key == DATABASE), "")
+    def said(self, name: str | None) -> str:
+        """What its metadata say under a name first; "" without."""
+        return next((str(value) for key, value in self.metadata if key == name), "")
 
     @property
     def overrides(self) -> list[tuple[str, str]]:
@@ -195,7 +197,7 @@ class Plane(grpc.GenericRpcHandler):
     async def _answered(self, call: _Call, visit: Visit) -> Outcome:
         """Upstream's answer to a call, or ours to a search."""
         head, message = call.head, call.message
-        told = replace(head, message=message or b"", database=call.database)
+        told = replace(head, message=message or b"", database=call.said(self._shared.database_key))
         operation = None if message is None else self._shared.adapter.classify(told)
         if message is None or operation is None:
             with self._shared.overhearing.passing(head):

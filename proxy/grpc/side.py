@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from vecsieve.adapters import GRPC_ADAPTERS, GRPC_DIALECTS, GRPC_UNARY, GRPC_WRITES
+from vecsieve.adapters import DATABASE_KEYS, GRPC_ADAPTERS, GRPC_DIALECTS, GRPC_UNARY, GRPC_WRITES
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.grpc.calls import Calls
@@ -42,6 +42,7 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
         calls=calls,
         adapter=adapter,
         unary=GRPC_UNARY[backend],
+        database_key=DATABASE_KEYS.get(backend),
         conduct=parts.conduct(adapter, dialect, waiting=lambda: calls.waiting),
         overhearing=parts.overhearing(GRPC_WRITES.get(backend)),
         channels=channels,

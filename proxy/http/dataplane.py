@@ -41,19 +41,19 @@ from vecsieve.proxy.trouble import ORIGIN, Trouble
 
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
-API_VERSION = "X-Pinecone-Api-Version"  # of the backends only Pinecone has clients that name their interface
 # RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without naming it.
 NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=,|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPlane:
-    """The handler. Built by the composition root."""
+    """The handler. Built by the composition root. ``version_field``: in which clients name the interface they speak."""
 
     parts: Parts
     routes: Routes
     adapter: Adapter
     dialect: Dialect
+    version_field: str | None
     conduct: Conduct
     overhearing: Overhearing
     names: Names
@@ -103,7 +103,7 @@ class DataPlane:
         if target is None or path is None:
             with visit.trace.leg(AttemptKind.ORIGINAL, request.method, None) as leg:
                 return await self.relay.relay(request, body, target=target, leg=leg)
-        head = _head(request, target, path)
+        head = _head(request, target, path, version_field=self.version_field)
         operation = self.adapter.classify(head)
         if operation is None:
             editing = self.routes.editing(request.method, request.raw_headers, target)
@@ -203,13 +203,13 @@ def _connection(request: web.BaseRequest) -> ClientConnection:
     return cast(ClientConnection, request.protocol)
 
 
-def _head(request: web.BaseRequest, target: Target, path: str) -> RequestHead:
+def _head(request: web.BaseRequest, target: Target, path: str, *, version_field: str | None) -> RequestHead:
     return RequestHead(
         method=request.method,
         path=path,
         content_type=request.headers.get("Content-Type", ""),
         host="" if target.origin is None else target.origin.authority,
-        version=request.headers.get(API_VERSION, ""),
+        version="" if version_field is None else request.headers.get(version_field, ""),
     )
 
 

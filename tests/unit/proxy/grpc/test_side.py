@@ -14,6 +14,7 @@ from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.channels import Channels
+from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.plane import Plane
 from vecsieve.proxy.grpc.side import GrpcSide
 from vecsieve.proxy.origin import Origin
@@ -53,6 +54,12 @@ async def sides() -> AsyncIterator[Made]:
         yield made
     finally:
         await made.side.close(grace_seconds=0)
+
+
+async def refuses(inner: InnerSocket | None) -> None:
+    assert inner is not None
+    with pytest.raises(OSError, match=r"No such file|refused"):
+        await inner.connect()
 
 
 async def test_a_door_without_grpc_leads_nowhere_and_opens_nothing() -> None:
@@ -113,14 +120,18 @@ async def test_the_shortest_grace_period_holds() -> None:
 
 async def test_closing_twice_is_closing_once() -> None:
     async with sides() as made:
-        await made.side.behind(Door("127.0.0.1", 0, None, DATABASE))
+        inner = await made.side.behind(Door("127.0.0.1", 0, None, DATABASE))
         await made.side.close(grace_seconds=0)
         await made.side.close(grace_seconds=0)
+        await refuses(inner)
 
 
 @pytest.mark.parametrize("count", [0, 3])
 async def test_a_side_that_nobody_called_ends_as_well(count: int) -> None:
     async with sides() as made:
-        for number in range(count):
-            await made.side.behind(Door("127.0.0.1", number, None, Origin("http", f"db{number}:6334")))
-        await made.side.close(grace_seconds=1)
+        doors = [Door("127.0.0.1", number, None, Origin("http", f"db{number}:6334")) for number in range(count)]
+        behind = [await made.side.behind(door) for door in doors]
+        async with asyncio.timeout(10):
+            await made.side.close(grace_seconds=1)
+        for inner in behind:
+            await refuses(inner)
