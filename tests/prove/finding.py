@@ -42,6 +42,7 @@ class Scale:
     soak_seconds: float
     largest_body_bytes: int
     tenant_requests: int
+    sequences: int
     slow_connections: int
     idle_connections: int
     transparent_messages: int
@@ -59,6 +60,7 @@ QUICK = Scale(
     soak_seconds=10,
     largest_body_bytes=32 * 2**20,
     tenant_requests=5_000,
+    sequences=100,
     slow_connections=400,
     idle_connections=6_000,
     transparent_messages=500,
@@ -75,6 +77,7 @@ WHOLE = Scale(
     soak_seconds=600,
     largest_body_bytes=200 * 2**20,
     tenant_requests=50_000,
+    sequences=1_000,
     slow_connections=2_000,
     idle_connections=10_000,
     transparent_messages=5_000,

@@ -36,6 +36,7 @@ from prove import (
     security_smuggling,
     security_targets,
     security_tenants,
+    sequences,
     soak,
     transparency,
     uploads,
@@ -65,6 +66,7 @@ SECTIONS: dict[str, Prove] = {
     "S-floods": security_floods.prove,
     "S-tenants": security_tenants.prove,
     "S-ports": security_ports.prove,
+    "S-sequences": sequences.prove,
     "G": grace.prove,
     "G-instances": instances.prove,
     "G-host": hostile_host.prove,
@@ -80,7 +82,19 @@ SECTIONS: dict[str, Prove] = {
 BESIDE = frozenset({"soak"})  # in a thread with a loop of its own
 # What may run while that does, first of all.
 UNTIMED = frozenset(
-    {"T", "F", "F-answers", "F-inside", "W", "W-uploads", "S-smuggling", "S-canaries", "S-targets", "S-ports"}
+    {
+        "T",
+        "F",
+        "F-answers",
+        "F-inside",
+        "W",
+        "W-uploads",
+        "S-smuggling",
+        "S-canaries",
+        "S-targets",
+        "S-ports",
+        "S-sequences",
+    }
     | {"F-grpc", "F-grpc-answers", "W-grpc"}
 )
 
