@@ -1,4 +1,4 @@
-"""G: what a machine may do to a process: its output blocked or full, no file to write, few descriptors; it serves on"""
+"""G: what a machine may do to a process: its output blocked or full, no file to write, few descriptors, a clock that jumps; it serves on"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.processes import environment, free_port
 from prove.finding import Finding, Scale
 from prove.load import SEARCH
 from prove.openload import Pool, Tally, open_load
-from prove.stack import served
+from prove.stack import proxy, served
 from support.faultup import RawClient
 
 RATE, SECONDS = 50.0, 3.0
@@ -25,7 +25,7 @@ RATE, SECONDS = 50.0, 3.0
 LOGGED = SEARCH.replace(b"Host: db\r\n", b"Host: db\r\nx-vecsieve-mode: sideways\r\n", 1)
 LINES = 1_000
 DESCRIPTORS, CROWD = 64, 100
-CLOCK = Finding("G5", "the clock jumps", "serves on", "not run: it takes a clock of its own", met=None)
+PAGES = ("/metrics", "/status", "/explain", "/egress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,20 @@ async def prove(_: Scale) -> list[Finding]:
         finally:
             for descriptor in (reading, pipe, disk):
                 os.close(descriptor)
-    return [*found, CLOCK]
+        found.append(await clocked(upstream))
+    return found
+
+
+async def clocked(upstream: str) -> Finding:
+    """A wall clock that jumps by months, on which the time in explanations, budgets, the log and the metrics stands."""
+    keeps = {"VECSIEVE_EXPLAIN_KEEP": "50"}
+    async with proxy(upstream, module="prove.jumping_clock", environment=keeps) as running:
+        tally = await searched(running.port)
+        answered = [(await running.get(page))[0] for page in PAGES]
+        is_alive = running.command.process.poll() is None
+    said = f"{tally.words()}; pages {', '.join(map(str, answered))}"
+    is_met = is_alive and not tally.failed and set(answered) == {200}
+    return Finding("G5", "the wall clock jumps by months", "serves on, 0 failed", said, is_met)
 
 
 async def limited(upstream: str) -> list[Finding]:
