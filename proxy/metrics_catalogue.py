@@ -209,7 +209,7 @@ PROCESS: tuple[Spec, ...] = (
     GaugeSpec("searches_in_flight_limit", "Above this, searches pass through."),
     GaugeSpec("selection_bytes_in_flight", "Bytes of requests and replies held for selection."),
     GaugeSpec("selection_bytes_in_flight_limit", "Above this, searches pass through."),
-    GaugeSpec("requests_waiting", "Requests that wait for room."),
+    GaugeSpec("requests_waiting", "Requests that wait for room, or whose bodies dribble in while others need it."),
     GaugeSpec("connections", "Open connections.", (_label("side", Side),)),
     GaugeSpec("connections_limit", "Above this, client connections are closed at once."),
     GaugeSpec("upstream_connections", "Connections to the database.", (_label("state", UpstreamConnection),)),
