@@ -65,8 +65,6 @@ class Process:
     ) -> None:
         clock = time.monotonic
         limits, events = settings.limits, CountedEvents(metrics)
-        adapter, dialect = ADAPTERS[settings.backend](), DIALECTS[settings.backend]()
-        answers = LocalAnswers(dialect)
         self._settings = settings
         self._rules = RulesInForce(Rules.of(settings))
         self._writes = Writes()
@@ -97,22 +95,9 @@ class Process:
             vectors=_vector_memory(settings, clock),
             tracing=_tracing(settings, metrics),
         )
-        self._plane = DataPlane(
-            parts=self._parts,
-            routes=routes,
-            adapter=adapter,
-            dialect=dialect,
-            version_field=VERSION_FIELDS.get(settings.backend),
-            conduct=self._parts.conduct(adapter, dialect),
-            overhearing=self._parts.overhearing(WRITES.get(settings.backend)),
-            relay=self._relay(answers, events),
-            upstream=self._upstream,
-            names=_names(settings, metrics),
-            answers=answers,
-        )
         _show_limits(metrics, limits)
         self.levels = self._levels(metrics)
-        self._server = DataServer(self._plane.handle, limits, answers, events)
+        self._server = self._data_server(metrics, routes, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
         self._is_leaving = False
@@ -133,6 +118,25 @@ class Process:
             clock=time.monotonic,
             keeps_marks=self._settings.tracing.endpoint is not None,
         )
+
+    def _data_server(self, metrics: Metrics, routes: Routes, events: CountedEvents) -> DataServer:
+        settings, backend = self._settings, self._settings.backend
+        adapter, dialect = ADAPTERS[backend](), DIALECTS[backend]()
+        answers = LocalAnswers(dialect)
+        plane = DataPlane(
+            parts=self._parts,
+            routes=routes,
+            adapter=adapter,
+            dialect=dialect,
+            version_field=VERSION_FIELDS.get(backend),
+            conduct=self._parts.conduct(adapter, dialect),
+            overhearing=self._parts.overhearing(WRITES.get(backend)),
+            relay=self._relay(answers, events),
+            upstream=self._upstream,
+            names=_names(settings, metrics),
+            answers=answers,
+        )
+        return DataServer(plane.handle, settings.limits, answers, events)
 
     def _relay(self, answers: LocalAnswers, events: CountedEvents) -> Relay:
         return Relay(
