@@ -160,14 +160,7 @@ class Process:
 
             self._grpc = side_of(self._settings, self._parts)
         fronts = {door: front for door in doors if (front := await self._front(door)) is not None}
-        limits, turns = self._settings.limits, self._parts.turns
-        self._listener = await listen(
-            self._server,
-            limits,
-            *doors,
-            fronts=fronts,
-            is_lagging=lambda: turns.lag_seconds > limits.searches_lag_seconds,
-        )
+        self._listener = await listen(self._server, self._settings.limits, *doors, fronts=fronts)
         return self._listener.ports
 
     async def _front(self, door: Door) -> SharedPort | None:

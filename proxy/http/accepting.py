@@ -17,30 +17,16 @@ LOGGER = logging.getLogger("vecsieve.http")
 Factory = Callable[[], asyncio.Protocol]
 
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn; 128 overflows when a pool reconnects after a restart
-# A new connection costs its process a third of a millisecond, and everybody else waits for that: beside 10,000 that came at once the
-# admin pages took 0.3 s with 256 at a turn.
-AT_A_TURN = 32
-# While other work makes turns long: with 64, turns of 0.1 s kept 1,000 new connections a second waiting; without a bound one process
-# of several would take all that wait for any of them.
-AT_A_LONG_TURN = 256
+# With 64, turns of 0.1 s kept 1,000 new connections a second waiting; without a bound one process of several would take all that
+# wait for any of them.
+AT_A_TURN = 256
 OUT_OF_FILES_SECONDS = 0.1  # asyncio pauses for 1 s: by then clients ask again
 
 
-def never() -> bool:
-    """Nothing makes turns long."""
-    return False
-
-
 class Accepting:
-    """The listening sockets of one port, which it owns. Make it inside the event loop; it accepts until `close`.
+    """The listening sockets of one port, which it owns. Make it inside the event loop; it accepts until `close`."""
 
-    ``is_lagging``: whether other work makes the loop's turns long.
-    """
-
-    def __init__(
-        self, sockets: Sequence[socket.socket], factory: Factory, *, is_lagging: Callable[[], bool] = never
-    ) -> None:
-        self._is_lagging = is_lagging
+    def __init__(self, sockets: Sequence[socket.socket], factory: Factory) -> None:
         self._loop = asyncio.get_running_loop()
         self._factory = factory
         self._sockets = tuple(sockets)
@@ -64,7 +50,7 @@ class Accepting:
             await asyncio.wait(self._opening)
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(AT_A_LONG_TURN if self._is_lagging() else AT_A_TURN):
+        for _ in range(AT_A_TURN):
             try:
                 connection, _address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

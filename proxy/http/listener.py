@@ -22,7 +22,7 @@ from aiohttp.web_protocol import RequestPayloadError
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.ages import Ages
 from vecsieve.proxy.doors import Door
-from vecsieve.proxy.http.accepting import Accepting, bound, never
+from vecsieve.proxy.http.accepting import Accepting, bound
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library
 from vecsieve.proxy.http.connections import Connections
@@ -153,13 +153,9 @@ def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | 
 
 
 async def listen(
-    server: DataServer,
-    limits: LimitSettings,
-    *doors: Door,
-    fronts: Mapping[Door, Front] = MappingProxyType({}),
-    is_lagging: Callable[[], bool] = never,
+    server: DataServer, limits: LimitSettings, *doors: Door, fronts: Mapping[Door, Front] = MappingProxyType({})
 ) -> Listener:
-    """Open the data ports, all or none. ``is_lagging``: whether work makes the loop's turns long.
+    """Open the data ports, all or none.
 
     Raises IncompatibleLibrary when aiohttp is not what we rely on or the settings are not in force; OSError when an
     address cannot be bound.
@@ -170,17 +166,16 @@ async def listen(
     with ExitStack() as opened:
         sockets = []
         for door in doors:
-            sockets.append(await _opened(server, door, fronts.get(door), is_lagging))
+            sockets.append(await _opened(server, door, fronts.get(door)))
             opened.callback(sockets[-1].close)
         opened.pop_all()
     return Listener(server, tuple(sockets), tuple(fronts.values()))
 
 
-async def _opened(server: DataServer, door: Door, front: Front | None, is_lagging: Callable[[], bool]) -> Accepting:
+async def _opened(server: DataServer, door: Door, front: Front | None) -> Accepting:
     factory: Factory = partial(server, door.index)
     factory = factory if front is None else front.before(factory)
-    sockets = await bound(door.host, door.port) if door.shared is None else (door.shared,)
-    return Accepting(sockets, factory, is_lagging=is_lagging)
+    return Accepting(await bound(door.host, door.port) if door.shared is None else (door.shared,), factory)
 
 
 def prove_settings(server: DataServer, limits: LimitSettings) -> None:

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from vecsieve.proxy.http.accepting import AT_A_LONG_TURN, AT_A_TURN, Accepting, bound
+from vecsieve.proxy.http.accepting import AT_A_TURN, Accepting, bound
 
 HOST = "127.0.0.1"
 
@@ -68,19 +68,17 @@ def test_a_busy_loop_takes_all_that_wait_at_one_turn() -> None:
         assert runner.run(turns_until_all_are_served()) < 20
 
 
-@pytest.mark.parametrize(("is_lagging", "bound_to_be"), [(False, AT_A_TURN), (True, AT_A_LONG_TURN)])
-async def test_at_one_turn_a_bounded_number_is_taken_and_more_while_turns_are_long(
-    *, is_lagging: bool, bound_to_be: int
-) -> None:
-    open_port = Accepting(await bound(HOST, 0), lambda: Greeting([]), is_lagging=lambda: is_lagging)
+async def test_at_one_turn_a_bounded_number_is_taken_so_that_other_workers_get_theirs() -> None:
+    made = list[Greeting]()
+    open_port = await accepting(made)
     with ExitStack() as clients:
-        for _ in range(bound_to_be + 10):
+        for _ in range(AT_A_TURN + 10):
             clients.enter_context(socket.create_connection((HOST, open_port.port)))
         open_port._accept(open_port._sockets[0])
         taken = len(open_port._opening)
         await open_port.opened()
         open_port.close()
-    assert taken == bound_to_be
+    assert taken == AT_A_TURN
 
 
 async def test_a_closed_port_refuses_and_its_connections_live_on() -> None:
