@@ -52,24 +52,17 @@ async def test_bodies_that_dribble_in_take_an_eighth_of_the_places_and_the_rest_
         assert proxy.count("requests_shed_total", reason="in_flight") == 0
 
 
-async def test_a_body_that_waited_for_its_rest_goes_out_whole_and_once() -> None:
+@pytest.mark.parametrize(("beginning", "left"), [(UPLOAD, 999), (LARGE, 99_999)], ids=["gathered", "streamed"])
+async def test_a_body_that_waited_for_its_rest_goes_out_from_its_first_byte_and_once(
+    beginning: bytes, left: int
+) -> None:
     async with FaultyUpstream(answering(reply(b"kept"))) as upstream, running(upstream.url, limits=FEW) as proxy:
-        async with attackers(proxy.port, UPLOAD, 10) as clients:
+        async with attackers(proxy.port, beginning, 10) as clients:
             await until_read(proxy, 10)
             for client in clients:
-                await client.send(b"x" * 999)
+                await client.send(b"x" * left)
             assert [(await client.reply()).body for client in clients] == [b"kept"] * 10
-        assert [received.content for received in upstream.requests] == [b" " + b"x" * 999] * 10
-
-
-async def test_more_than_is_gathered_is_streamed_from_its_first_byte() -> None:
-    async with FaultyUpstream(answering(reply(b"kept"))) as upstream, running(upstream.url, limits=FEW) as proxy:
-        async with attackers(proxy.port, LARGE, 10) as clients:
-            await until_read(proxy, 10)
-            for client in clients:
-                await client.send(b"y" * 99_999)
-            assert [(await client.reply()).body for client in clients] == [b"kept"] * 10
-        assert [received.content for received in upstream.requests] == [b" " + b"y" * 99_999] * 10
+        assert [received.content for received in upstream.requests] == [b" " + b"x" * left] * 10
 
 
 async def test_a_body_that_stands_still_outside_is_told_so_at_its_deadline_and_takes_no_place() -> None:

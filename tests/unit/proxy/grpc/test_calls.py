@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+from typing import cast
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS
+from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
+from support.relay_server import Heard
 from vecsieve.proxy.grpc.calls import Calls, OpenStreams
+from vecsieve.proxy.grpc.guests import Guests
+from vecsieve.proxy.grpc.inner_socket import InnerSocket
+from vecsieve.proxy.grpc.preface import PREFACE
+from vecsieve.proxy.grpc.splice import Splice
+from vecsieve.proxy.http.connections import Connections
 
 ASKED = END_HEADERS
 
@@ -65,6 +74,37 @@ def test_what_is_taken_does_not_wait_and_nobody_waits_less_than_not_at_all() -> 
     assert calls.waiting == 2
     calls.taken = 4  # the server has answered before its frames passed here
     assert calls.waiting == 0
+
+
+async def test_a_splice_counts_what_passes_and_forgets_it_with_its_client() -> None:
+    calls, loop = Calls(), asyncio.get_running_loop()
+    inner, guests = InnerSocket(calls), Guests(Connections(limit=9, events=Heard()))
+    answers: list[asyncio.StreamWriter] = []
+
+    class Door(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made = Splice(cast(asyncio.Transport, transport), guests, inner)
+            assert guests.enter(made)
+            made.begin(PREFACE)
+
+    async def counted(wanted: int) -> None:
+        async with asyncio.timeout(5):
+            while calls.open != wanted:
+                await asyncio.sleep(0.005)
+
+    server = await asyncio.start_unix_server(lambda _, writer: answers.append(writer), inner.path)
+    port = await loop.create_server(Door, "127.0.0.1", 0)
+    _, client = await asyncio.open_connection("127.0.0.1", port.sockets[0].getsockname()[1])
+    client.write(b"".join(frame(HEADERS, END_HEADERS, b"", number) for number in (1, 3, 5)))
+    await counted(3)
+    answers[0].write(frame(HEADERS, END_HEADERS | END_STREAM, b"", 3))
+    await counted(2)
+    client.close()
+    answers[0].close()
+    await counted(0)
+    port.close()
+    server.close()
+    inner.close()
 
 
 KINDS = st.sampled_from([DATA, HEADERS, RST_STREAM, SETTINGS])
