@@ -52,7 +52,7 @@ class UpstreamSettings(Model):
     )
     pool_connections: Count = Field(
         default=256,
-        description="open connections to one host per process, for reads; writes have as many of their own",
+        description="open connections to one host per process, for reads; writes have as many of their own. Lowered at start to what RLIMIT_NOFILE leaves",
     )
     pool_age_seconds: Seconds = Field(
         default=600.0,
@@ -131,7 +131,8 @@ class LimitSettings(Model):
     head_field_bytes: Count = Field(default=16_384, description="the same for one header field")
     head_fields: Count = Field(default=128, description="header fields of one request; HAProxy 101, Envoy 100")
     connections: Count = Field(
-        default=4096, description="client connections per process; above: accepted, counted and closed"
+        default=4096,
+        description="client connections per process; above: accepted, counted and closed. Lowered at start to what RLIMIT_NOFILE leaves",
     )
     in_flight: Count = Field(default=1024, description="requests at once, as Envoy's circuit breaker")
     in_flight_queue_seconds: Seconds = Field(

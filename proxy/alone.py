@@ -7,6 +7,7 @@ import time
 
 from vecsieve.config.addresses import parse_address
 from vecsieve.config.schema import Settings
+from vecsieve.proxy import descriptors
 from vecsieve.proxy.admin.reading import read_status
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.announcement import announce, announce_doors
@@ -26,7 +27,9 @@ async def serve_alone(source: Source, settings: Settings) -> int:
     sink = ThreadedSink(on_drop=metrics.log_dropped_total.inc)
     logging_ = set_up(sink)
     started = time.monotonic()
-    instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink))
+    given = descriptors.claim(settings)
+    descriptors.say(given, settings)
+    instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink), descriptors=given)
     admin = AdminServer(
         Pages(
             is_ready=lambda: instance.lifecycle.is_ready,

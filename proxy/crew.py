@@ -11,6 +11,7 @@ from dataclasses import replace
 from vecsieve.config.addresses import parse_address
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
+from vecsieve.proxy import descriptors
 from vecsieve.proxy.admin.reading import read_status, state_of, worker_statuses
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.announcement import announce, announce_doors
@@ -38,6 +39,7 @@ def serve_crew(source: Source, settings: Settings, run_loop: MAIN) -> int:
     ``run_loop`` runs a child's main coroutine. The parent has no thread and no loop, so its log writes at once.
     """
     parent_log = set_up(PollingSink())
+    descriptors.say(descriptors.claim(settings), settings)  # each worker reckons for itself, and comes to the same
     doors, admin_at = doors_of(settings), parse_address(settings.admin)
     data = tuple(_bound(door.host, door.port) for door in doors)
     shared = tuple(replace(door, shared=each) for door, each in zip(doors, data, strict=True))
@@ -88,7 +90,15 @@ async def _work(
         worker.beat()
         show_memory(metrics, worker.number, resident_bytes)
 
-    instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink), number=worker.number, beat=beat)
+    instance = Instance(
+        source,
+        settings,
+        metrics=metrics,
+        log=AccessLog(sink),
+        number=worker.number,
+        beat=beat,
+        descriptors=descriptors.claim(settings),
+    )
     try:
         await instance.open(*doors)
         worker.is_ready()

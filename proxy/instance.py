@@ -14,6 +14,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.reading import Facts
 from vecsieve.proxy.admin.status import settings_hash, upstream_address
+from vecsieve.proxy.descriptors import Budget
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.lifecycle import Lifecycle
 from vecsieve.proxy.log import AccessLog
@@ -69,7 +70,8 @@ def facts_of(settings: Settings) -> Facts:
 class Instance:
     """A data plane from its first request to its last. Make it inside the event loop.
 
-    ``number``: which of ``settings.workers`` it is. ``beat``: called ten times a second while the loop runs.
+    ``number``: which of ``settings.workers`` it is. ``beat``: called ten times a second while the loop runs. ``descriptors``: as
+    for `Process`.
     """
 
     def __init__(
@@ -81,12 +83,20 @@ class Instance:
         log: AccessLog,
         number: int = 0,
         beat: Callable[[], None] = lambda: None,
+        descriptors: Budget | None = None,
     ) -> None:
         self._source = source
         self._settings = settings
         self._metrics = metrics
         self.facts = facts_of(settings)
-        self._process = Process(settings, metrics=metrics, log=log.write, seed=number, workers=settings.workers)
+        self._process = Process(
+            settings,
+            metrics=metrics,
+            log=log.write,
+            seed=number,
+            workers=settings.workers,
+            descriptors=descriptors,
+        )
         self.lifecycle = Lifecycle(
             drain_accept_seconds=settings.limits.drain_accept_seconds,
             drain_seconds=settings.limits.drain_seconds,

@@ -14,6 +14,7 @@ from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker, spread
 from vecsieve.proxy.calibration import Calibration
+from vecsieve.proxy.descriptors import Budget
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.egress import Egress
 from vecsieve.proxy.grpc.shared_port import SharedPort
@@ -55,21 +56,35 @@ LOGGER = logging.getLogger("vecsieve.process")
 
 
 class Process:
-    """A data plane with its listener. Make it inside the event loop. ``seed``: keeps workers' jitter apart.
+    """A data plane with its listener. Make it inside the event loop. ``seed``: keeps workers' jitter apart. ``descriptors``:
+    what this process may have of them; None: as the settings say.
 
     Raises SettingsError for a certificate that cannot be used.
     """
 
     def __init__(
-        self, settings: Settings, *, metrics: Metrics, log: Callable[[Access], None], seed: int = 0, workers: int = 1
+        self,
+        settings: Settings,
+        *,
+        metrics: Metrics,
+        log: Callable[[Access], None],
+        seed: int = 0,
+        workers: int = 1,
+        descriptors: Budget | None = None,
     ) -> None:
         clock = time.monotonic
+        settings = settings if descriptors is None else descriptors.fitted(settings)
         limits, events = settings.limits, CountedEvents(metrics)
         self._settings = settings
         self._rules = RulesInForce(Rules.of(settings))
         self._writes = Writes()
         routes = _routes(settings)
-        self._upstream = Upstream(settings.upstream, events=events, may_be_private=routes.may_be_private)
+        self._upstream = Upstream(
+            settings.upstream,
+            events=events,
+            may_be_private=routes.may_be_private,
+            most=0 if descriptors is None else descriptors.pool_total,
+        )
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self._looking = Looking(Breaker(clock, jitter=spread(seed)), metrics, clock)

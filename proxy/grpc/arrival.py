@@ -53,7 +53,7 @@ class Arrival(asyncio.Protocol):
         return False
 
     def leave(self) -> None:
-        """Not asked of a connection that is never idle."""
+        """It has said too little for too long, and its place is needed."""
         self.cut()
 
     def say_goodbye(self) -> None:
@@ -106,6 +106,7 @@ class Arrival(asyncio.Protocol):
         self._let_go()
         splice = Splice(transport, self._guests, self._inner)
         if self._guests.enter(splice):
+            self._guests.asked(splice)
             splice.begin(self._read)
         else:
             transport.abort()

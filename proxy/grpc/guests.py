@@ -66,6 +66,10 @@ class Guests:
             guest.say_goodbye()
         return True
 
+    def asked(self, guest: Guest) -> None:
+        """Its first request is here: it is no longer new."""
+        self._ledger.asked(guest)
+
     def say_goodbye(self) -> None:
         """Ask all clients to send nothing new this way, those who come later too."""
         if not self._is_leaving:

@@ -56,7 +56,7 @@ class Handshake(asyncio.Protocol):
         return False
 
     def leave(self) -> None:
-        """Not asked of a connection that is never idle."""
+        """Its handshake takes too long, and its place is needed."""
         self.cut()
 
     def say_goodbye(self) -> None:

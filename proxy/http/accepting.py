@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 LOGGER = logging.getLogger("vecsieve.http")
 Factory = Callable[[], asyncio.Protocol]
@@ -20,17 +20,44 @@ BACKLOG = 1024  # the kernel caps it at net.core.somaxconn; 128 overflows when a
 # With 64, turns of 0.1 s kept 1,000 new connections a second waiting; without a bound one process of several would take all that
 # wait for any of them.
 AT_A_TURN = 256
+# Of few connections no more than this share is on its way in at once, because each holds a descriptor before it has a place.
+ARRIVING_SHARE = 8
 OUT_OF_FILES_SECONDS = 0.1  # asyncio pauses for 1 s: by then clients ask again
+
+
+def arriving_at_most(connections: int) -> int:
+    """How many connections may be accepted and without a place, where a process takes on so many."""
+    return max(1, min(AT_A_TURN, connections // ARRIVING_SHARE))
+
+
+class Arrivals:
+    """The connections of all ports of one process that are accepted and have no protocol yet: at most ``most``."""
+
+    def __init__(self, most: int = AT_A_TURN) -> None:
+        self.most = most
+        self.opening: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether none may be accepted in this turn of the loop."""
+        return len(self.opening) >= self.most
+
+    def start(self, opening: Coroutine[None, None, None]) -> None:
+        """Open one."""
+        task = asyncio.get_running_loop().create_task(opening, name="open a client connection")
+        self.opening.add(task)
+        task.add_done_callback(self.opening.discard)
 
 
 class Accepting:
     """The listening sockets of one port, which it owns. Make it inside the event loop; it accepts until `close`."""
 
-    def __init__(self, sockets: Sequence[socket.socket], factory: Factory) -> None:
+    def __init__(self, sockets: Sequence[socket.socket], factory: Factory, arrivals: Arrivals | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._factory = factory
         self._sockets = tuple(sockets)
-        self._opening: set[asyncio.Task[None]] = set()
+        self._arrivals = Arrivals() if arrivals is None else arrivals
+        self._is_out_of_files = False
         self.port: int = self._sockets[0].getsockname()[1]
         for each in self._sockets:
             each.setblocking(False)
@@ -46,11 +73,11 @@ class Accepting:
 
     async def opened(self) -> None:
         """Wait until every connection that was accepted has its protocol."""
-        if self._opening:
-            await asyncio.wait(self._opening)
+        if self._arrivals.opening:
+            await asyncio.wait(self._arrivals.opening)
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(AT_A_TURN):
+        while not self._arrivals.is_full:
             try:
                 connection, _address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -58,10 +85,9 @@ class Accepting:
             except OSError as error:
                 self._pause(listening, error)
                 return
+            self._is_out_of_files = False
             connection.setblocking(False)
-            task = self._loop.create_task(self._open(connection), name="open a client connection")
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
+            self._arrivals.start(self._open(connection))
 
     async def _open(self, connection: socket.socket) -> None:
         try:
@@ -70,8 +96,10 @@ class Accepting:
             connection.close()
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
-        """Out of files or of memory for sockets: the kernel says so at every turn, until a connection ends."""
-        LOGGER.error("no connection can be accepted: %s", os.strerror(error.errno or 0))
+        """Out of files or of memory for sockets: the kernel says so at every turn, until a connection ends. Logged once."""
+        if not self._is_out_of_files:
+            self._is_out_of_files = True
+            LOGGER.error("no connection can be accepted: %s", os.strerror(error.errno or 0))
         self._loop.remove_reader(listening)
         self._loop.call_later(OUT_OF_FILES_SECONDS, self._resume, listening)
 

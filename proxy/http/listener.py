@@ -22,7 +22,7 @@ from aiohttp.web_protocol import RequestPayloadError
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.ages import Ages
 from vecsieve.proxy.doors import Door
-from vecsieve.proxy.http.accepting import Accepting, bound
+from vecsieve.proxy.http.accepting import Accepting, Arrivals, arriving_at_most, bound
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_library
 from vecsieve.proxy.http.connections import Connections
@@ -163,19 +163,21 @@ async def listen(
     audit_library()
     guard_foreign_loggers()
     prove_settings(server, limits)
+    arrivals = Arrivals(arriving_at_most(limits.connections))
     with ExitStack() as opened:
         sockets = []
         for door in doors:
-            sockets.append(await _opened(server, door, fronts.get(door)))
+            sockets.append(await _opened(server, door, fronts.get(door), arrivals))
             opened.callback(sockets[-1].close)
         opened.pop_all()
     return Listener(server, tuple(sockets), tuple(fronts.values()))
 
 
-async def _opened(server: DataServer, door: Door, front: Front | None) -> Accepting:
+async def _opened(server: DataServer, door: Door, front: Front | None, arrivals: Arrivals) -> Accepting:
     factory: Factory = partial(server, door.index)
     factory = factory if front is None else front.before(factory)
-    return Accepting(await bound(door.host, door.port) if door.shared is None else (door.shared,), factory)
+    sockets = await bound(door.host, door.port) if door.shared is None else (door.shared,)
+    return Accepting(sockets, factory, arrivals)
 
 
 def prove_settings(server: DataServer, limits: LimitSettings) -> None:

@@ -119,10 +119,11 @@ def open_session(
     idle_seconds: float,
     tls: ssl.SSLContext | None,
     may_be_private: Callable[[str], bool] | None = None,
+    most: int = 0,
 ) -> aiohttp.ClientSession:
     """A session that sends what it is given, once. Raises IncompatibleLibrary when that cannot be promised.
 
-    ``may_be_private``: as for `Upstream`.
+    ``may_be_private``, ``most``: as for `Upstream`.
     Waiting for a free connection is bounded like a silent stream: the request would wait as long on the database.
     """
     resolver: AbstractResolver = BoundedResolver(seconds=settings.connect_timeout_seconds)
@@ -131,7 +132,7 @@ def open_session(
     connector = CleanConnector(
         ages=Ages(settings.pool_age_seconds, clock=time.monotonic),
         # By host: an index that has stopped answering must not hold the connections of the others.
-        limit=0,
+        limit=most,
         limit_per_host=settings.pool_connections,
         keepalive_timeout=idle_seconds,
         ttl_dns_cache=int(settings.dns_ttl_seconds),

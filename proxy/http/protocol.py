@@ -98,7 +98,7 @@ class ClientConnection(RequestHandler):
         return self._is_waiting and self._head_timer is None and not self._messages
 
     def leave(self) -> None:
-        """Close an idle connection."""
+        """Close a connection that is idle, or has asked nothing yet."""
         self.force_close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -129,6 +129,7 @@ class ClientConnection(RequestHandler):
         if self._request_count > before:
             self._is_in_head = False
             self._stop_head_timer()
+            self._rules.connections.asked(self)
             self._fail_body_of_malformed_request()
         elif not was_in_body and not self._is_in_head and data.strip(b"\r\n"):
             # An empty line after a body is no head: RFC 9112 2.2, and old clients send one.

@@ -46,6 +46,7 @@ class Upstream:
 
     ``tls``: how to verify an https upstream; None is the system's trust store with host names checked.
     ``may_be_private``: whether a host name may lead to an address that is not public; None where no request names hosts.
+    ``most``: connections of each of the two pools, to all hosts together; 0 is any number.
     """
 
     def __init__(
@@ -55,14 +56,15 @@ class Upstream:
         events: Events | None = None,
         tls: ssl.SSLContext | None = None,
         may_be_private: Callable[[str], bool] | None = None,
+        most: int = 0,
     ) -> None:
         audit_library()
         self._stall_seconds = settings.stream_idle_timeout_seconds
         self._events = events if events is not None else Unheard()
         self._origin = Origin.of(settings.url)
         reads, writes = settings.pool_idle_seconds, min(settings.pool_idle_seconds, WRITE_IDLE_SECONDS)
-        self._reads = open_session(settings, idle_seconds=reads, tls=tls, may_be_private=may_be_private)
-        self._writes = open_session(settings, idle_seconds=writes, tls=tls, may_be_private=may_be_private)
+        self._reads = open_session(settings, idle_seconds=reads, tls=tls, may_be_private=may_be_private, most=most)
+        self._writes = open_session(settings, idle_seconds=writes, tls=tls, may_be_private=may_be_private, most=most)
 
     def census(self) -> Census:
         """What the pools hold now."""

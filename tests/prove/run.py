@@ -17,6 +17,7 @@ from bench.machine import machine
 from prove import (
     answer_faults,
     faults,
+    few_descriptors,
     grace,
     grpc_answers,
     grpc_farewell,
@@ -72,6 +73,7 @@ SECTIONS: dict[str, Prove] = {
     "G": grace.prove,
     "G-instances": instances.prove,
     "G-host": hostile_host.prove,
+    "G-descriptors": few_descriptors.prove,
     "F-grpc": grpc_faults.prove,
     "F-grpc-answers": grpc_answers.prove,
     "W-grpc": grpc_writes.prove,

@@ -55,16 +55,21 @@ def exchange(
 class Command:
     """A `vecsieve` command in its own process. Its output goes to a file, so that no full pipe ever blocks it.
 
-    ``module``: what runs it, the command line's own or something around it.
+    ``module``: what runs it, the command line's own or something around it. ``descriptors``: its soft and hard RLIMIT_NOFILE.
     """
 
     def __init__(
-        self, arguments: tuple[str, ...], environment: Mapping[str, str] | None, *, module: str = "vecsieve.proxy"
+        self,
+        arguments: tuple[str, ...],
+        environment: Mapping[str, str] | None,
+        *,
+        module: str = "vecsieve.proxy",
+        descriptors: tuple[int, int] | None = None,
     ) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process, closed with it
         self._last = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [*_limited(descriptors), sys.executable, "-m", module, *arguments],
             stdout=self._file,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
@@ -113,10 +118,23 @@ class Command:
         return self.process.returncode
 
 
+def _limited(descriptors: tuple[int, int] | None) -> list[str]:
+    """What sets the limits and then becomes the command that follows."""
+    if descriptors is None:
+        return []
+    program = (
+        f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, {descriptors}); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    return [sys.executable, "-c", program]
+
+
 @contextmanager
-def command(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Command]:
+def command(
+    *arguments: str, environment: Mapping[str, str] | None = None, descriptors: tuple[int, int] | None = None
+) -> Iterator[Command]:
     """Run a `vecsieve` command; it is ended with the block."""
-    running = Command(arguments, environment)
+    running = Command(arguments, environment, descriptors=descriptors)
     try:
         yield running
     finally:

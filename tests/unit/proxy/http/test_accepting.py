@@ -8,8 +8,10 @@ from contextlib import ExitStack
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from vecsieve.proxy.http.accepting import AT_A_TURN, Accepting, bound
+from vecsieve.proxy.http.accepting import AT_A_TURN, Accepting, Arrivals, arriving_at_most, bound
 
 HOST = "127.0.0.1"
 
@@ -75,10 +77,33 @@ async def test_at_one_turn_a_bounded_number_is_taken_so_that_other_workers_get_t
         for _ in range(AT_A_TURN + 10):
             clients.enter_context(socket.create_connection((HOST, open_port.port)))
         open_port._accept(open_port._sockets[0])
-        taken = len(open_port._opening)
+        taken = len(open_port._arrivals.opening)
         await open_port.opened()
         open_port.close()
     assert taken == AT_A_TURN
+
+
+async def test_all_ports_together_hold_no_more_descriptors_without_a_place_than_they_may() -> None:
+    arrivals, made = Arrivals(3), list[Greeting]()
+    ports = [Accepting(await bound(HOST, 0), lambda: Greeting(made), arrivals) for _ in range(2)]
+    with ExitStack() as clients:
+        for each in ports * 4:
+            clients.enter_context(socket.create_connection((HOST, each.port)))
+        for each in ports:
+            each._accept(each._sockets[0])
+        taken = len(arrivals.opening)
+        async with asyncio.timeout(10):
+            while len(made) < 8:
+                await asyncio.sleep(0)
+        for each in ports:
+            each.close()
+    assert taken == 3
+
+
+@given(st.integers(min_value=1, max_value=10**6))
+def test_at_least_one_may_arrive_and_of_few_connections_few(connections: int) -> None:
+    """For any limit: 1 ≤ arriving ≤ 256, and at most an eighth of the limit unless that is less than one."""
+    assert 1 <= arriving_at_most(connections) <= max(1, min(AT_A_TURN, connections // 8))
 
 
 async def test_a_closed_port_refuses_and_its_connections_live_on() -> None:
@@ -124,7 +149,7 @@ async def test_out_of_files_it_pauses_and_comes_back(caplog: pytest.LogCaptureFi
     begun = time.monotonic()
     assert await heard(open_port.port) == b"hello"
     assert time.monotonic() - begun >= 0.15, "two pauses"
-    assert [record.message for record in caplog.records] == ["no connection can be accepted: Too many open files"] * 2
+    assert [record.message for record in caplog.records] == ["no connection can be accepted: Too many open files"]
     open_port.close()
 
 

@@ -1,21 +1,37 @@
 from __future__ import annotations
 
+from support.clocks import ManualClock
 from support.relay_server import Heard
-from vecsieve.proxy.http.connections import Connections
+from vecsieve.proxy.http.connections import LOOKED_AT, NEW_SECONDS, Connections
 
 
 class Line:
     """A connection that is idle or not, and remembers that it had to go."""
 
     def __init__(self, *, idle: bool) -> None:
-        self.is_idle = idle
+        self.idle = idle
+        self.looks = 0
         self.has_left = False
+
+    @property
+    def is_idle(self) -> bool:
+        self.looks += 1
+        return self.idle
 
     def leave(self) -> None:
         self.has_left = True
 
 
 def opened(ledger: Connections, *idle: bool) -> list[Line]:
+    """Connections on each of which a request has come."""
+    lines = connected(ledger, *idle)
+    for line in lines:
+        ledger.asked(line)
+    return lines
+
+
+def connected(ledger: Connections, *idle: bool) -> list[Line]:
+    """Connections on which nothing has come."""
     lines = [Line(idle=each) for each in idle]
     assert all(ledger.admit(line) for line in lines)
     return lines
@@ -30,7 +46,7 @@ def test_nothing_happens_below_four_fifths() -> None:
     assert heard.open_connections == 8
 
 
-def test_above_four_fifths_the_oldest_idle_one_goes_for_each_newcomer() -> None:
+def test_above_four_fifths_the_oldest_idle_one_goes_for_each_that_asks_something() -> None:
     heard = Heard()
     ledger = Connections(limit=10, events=heard)
     lines = opened(ledger, False, True, False, True, *[False] * 5)
@@ -39,6 +55,37 @@ def test_above_four_fifths_the_oldest_idle_one_goes_for_each_newcomer() -> None:
     assert [line.has_left for line in lines[:4]] == [False, True, False, True]
     assert heard.rejected == ["crowded", "crowded"]
     assert len(ledger) == 8
+
+
+def test_a_second_request_costs_nobody_a_place() -> None:
+    ledger = Connections(limit=10, events=Heard())
+    lines = opened(ledger, *[True] * 8, *[False] * 2)
+    for line in lines:
+        ledger.asked(line)
+    assert sum(line.has_left for line in lines) == 2
+
+
+def test_a_crowd_that_asks_nothing_costs_those_who_are_served_nothing() -> None:
+    clock, heard = ManualClock(), Heard()
+    ledger = Connections(limit=10, events=heard, clock=clock)
+    served = opened(ledger, *[True] * 4)
+    connected(ledger, *[False] * 6)
+    refused = [ledger.admit(Line(idle=False)) for _ in range(100)]
+    assert not any(refused)
+    assert not any(line.has_left for line in served)
+    assert not ledger.must_close
+    assert heard.rejected == ["limit"] * 100
+
+
+def test_at_the_limit_the_oldest_that_had_time_to_ask_and_did_not_gives_its_place_to_a_newcomer() -> None:
+    clock, heard = ManualClock(), Heard()
+    ledger = Connections(limit=4, events=heard, clock=clock)
+    (served,) = opened(ledger, True)
+    first, second, third = connected(ledger, False, False, False)
+    clock.advance(NEW_SECONDS)
+    opened(ledger, False)
+    assert (first.has_left, second.has_left, third.has_left, served.has_left) == (True, False, False, False)
+    assert heard.rejected == ["crowded"]
 
 
 def test_a_crowd_of_busy_ones_is_told_to_close_and_at_the_limit_nobody_enters() -> None:
@@ -51,12 +98,37 @@ def test_a_crowd_of_busy_ones_is_told_to_close_and_at_the_limit_nobody_enters() 
     assert len(ledger) == 10
 
 
+def test_a_newcomer_makes_the_ledger_look_at_a_bounded_number_and_in_the_end_at_all() -> None:
+    ledger = Connections(limit=10 * LOOKED_AT, events=Heard())
+    lines = opened(ledger, *[False] * (10 * LOOKED_AT))
+    for line in lines:
+        line.looks = 0
+    lines[-1].idle = True
+    tries = 0
+    while not ledger.admit(Line(idle=False)):
+        tries += 1
+        assert sum(line.looks for line in lines) <= tries * LOOKED_AT
+    assert tries < 10
+    assert lines[-1].has_left
+
+
 def test_a_closed_one_is_forgotten_once() -> None:
     ledger = Connections(limit=10, events=Heard())
     (line,) = opened(ledger, False)
     ledger.forget(line)
     ledger.forget(line)
     assert len(ledger) == 0
+
+
+def test_a_new_one_that_ends_is_forgotten_whole() -> None:
+    clock = ManualClock()
+    ledger = Connections(limit=1, events=Heard(), clock=clock)
+    (line,) = connected(ledger, False)
+    ledger.forget(line)
+    ledger.asked(line)
+    clock.advance(NEW_SECONDS)
+    connected(ledger, False)
+    assert not line.has_left
 
 
 def test_draining_marks_every_answer_and_only_a_dismissal_ends_the_idle_ones() -> None:
