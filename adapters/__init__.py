@@ -176,6 +176,9 @@ GRPC_UNARY: Mapping[str, frozenset[str]] = MappingProxyType(
 # Where vectors are worth remembering, what makes them forgotten.
 WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched})
 GRPC_WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched_over_grpc})
+# Which content codings of a request's body a database undoes itself, of those that are read here (gzip and deflate). Qdrant: those
+# that actix-web knows, by their exact names. Chroma's and Milvus's servers look at none, Pinecone documents none.
+REQUEST_CODINGS: Mapping[str, frozenset[bytes]] = MappingProxyType({"qdrant": frozenset({b"gzip", b"deflate"})})
 # Where paths carry ids, what tells the names.
 NAMINGS: Mapping[str, Callable[[], Naming]] = MappingProxyType({"chroma": ChromaNames})
 # Where clients name the interface they speak, the field in which.

@@ -87,7 +87,8 @@ class Bypass(StrEnum):
     """Why the proxy itself leaves a classified search alone; adapters add their own ``Reason``."""
 
     DISABLED = "disabled"  # mode off, by policy or by the request
-    ENCODING = "encoding"  # a content encoding or charset that is not read
+    ENCODING = "encoding"  # a content coding that we or the database do not read
+    EXACT_BYTES = "exact_bytes"  # a condition, a range, a digest or a signature in the client's head
     TOO_LARGE = "too_large"  # the request body passed its cap
     WINDOW_TOO_LARGE = "window_too_large"  # offset + top_k leaves no room to widen
     SHADOW_NOT_SAMPLED = "shadow_not_sampled"

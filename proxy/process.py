@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vecsieve.adapters import ADAPTERS, DIALECTS, NAMINGS, VERSION_FIELDS, WRITES
+from vecsieve.adapters import ADAPTERS, DIALECTS, NAMINGS, REQUEST_CODINGS, VERSION_FIELDS, WRITES
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.appetite import Appetite
@@ -144,6 +144,7 @@ class Process:
             adapter=adapter,
             dialect=dialect,
             version_field=VERSION_FIELDS.get(backend),
+            codings=REQUEST_CODINGS.get(backend, frozenset()),
             conduct=self._parts.conduct(adapter, dialect),
             overhearing=self._parts.overhearing(WRITES.get(backend)),
             relay=self._relay(answers, events),

@@ -6,6 +6,7 @@ Pure: bytes in, bytes or None out. None means that the body is to pass through a
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 
 # zlib's window bits: 16 + 15 reads gzip; 15 reads the zlib wrapper that RFC 9110 8.4.1.2 calls deflate.
 WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
@@ -13,6 +14,17 @@ WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 LARGEST_RATIO = 100
 # Small bodies may compress well: 4 KiB of blanks are harmless.
 ALWAYS_ALLOWED_BYTES = 64 * 1024
+
+
+def coding_of(lines: Sequence[bytes], undone: frozenset[bytes]) -> bytes | None:
+    """The one coding of a request's body, b"" without any; None where the database might see another body in it than we.
+
+    ``lines``: the values of the field. ``undone``: the codings that the database undoes.
+    """
+    if not lines:
+        return b""
+    name = lines[0].strip().lower()
+    return name if len(lines) == 1 and (name == b"identity" or name in undone) else None
 
 
 def decoded(body: bytes, coding: bytes, *, limit_bytes: int) -> bytes | None:

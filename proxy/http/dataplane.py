@@ -13,9 +13,9 @@ from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.failures import ClientBodyError
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
-from vecsieve.proxy.http.content_coding import decoded
+from vecsieve.proxy.http.content_coding import coding_of, decoded
 from vecsieve.proxy.http.exchange import HttpExchange
-from vecsieve.proxy.http.headers import RawHeaders, values
+from vecsieve.proxy.http.headers import RawHeaders, values, wants_exact_bytes
 from vecsieve.proxy.http.hearing import Hearing
 from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.http.raw_response import RawResponse
@@ -47,13 +47,16 @@ NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPlane:
-    """The handler. Built by the composition root. ``version_field``: in which clients name the interface they speak."""
+    """The handler. Built by the composition root. ``version_field``: in which clients name the interface they speak.
+    ``codings``: of a request's body that the database undoes.
+    """
 
     parts: Parts
     routes: Routes
     adapter: Adapter
     dialect: Dialect
     version_field: str | None
+    codings: frozenset[bytes]
     conduct: Conduct
     overhearing: Overhearing
     names: Names
@@ -125,15 +128,13 @@ class DataPlane:
         return await self._search(_Search(request, body, target, operation, policy, rules), visit)
 
     async def _search(self, search: _Search, visit: Visit) -> RawResponse:
-        request, policy = search.request, search.policy
+        policy = search.policy
         if policy.mode == "off":
             return await self._bypass(search, visit, Bypass.DISABLED)
         full = self.conduct.no_room(visit)
         if full is not None:
             visit.failed_open(full)
             return await self._original(search, visit)
-        if not accepts_identity(request.raw_headers):
-            return await self._bypass(search, visit, Bypass.ENCODING)
         try:
             exchange = await self._read(search, visit)
         except ClientBodyError:
@@ -144,11 +145,14 @@ class DataPlane:
         return await self.conduct.answer(exchange, visit, sample=search.rules.shadow_sample)
 
     async def _read(self, search: _Search, visit: Visit) -> HttpExchange | Bypass:
+        coding = self._coding(search.request.raw_headers)
+        if isinstance(coding, Bypass):
+            return coding
         limit = self.parts.limits.request_body_bytes
         raw = await search.body.whole(limit_bytes=limit, deadline_seconds=self.parts.limits.body_timeout_seconds)
         if raw is None:
             return Bypass.TOO_LARGE
-        plain = decoded(raw, b",".join(values(search.request.raw_headers, b"content-encoding")), limit_bytes=limit)
+        plain = decoded(raw, coding, limit_bytes=limit)
         if plain is None:
             return Bypass.ENCODING
 
@@ -168,6 +172,13 @@ class DataPlane:
             relay=relay,
             trace=visit.trace,
         )
+
+    def _coding(self, raw: RawHeaders) -> bytes | Bypass:
+        """The coding of a search's body; or why its head alone says that it is not ours."""
+        if wants_exact_bytes(raw):
+            return Bypass.EXACT_BYTES
+        coding = coding_of(values(raw, b"content-encoding"), self.codings)
+        return Bypass.ENCODING if coding is None or not accepts_identity(raw) else coding
 
     async def _bypass(self, search: _Search, visit: Visit, reason: BypassReason) -> RawResponse:
         visit.bypassed(reason)

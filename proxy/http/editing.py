@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vecsieve.proxy.http.content_coding import WINDOWS, decoded
-from vecsieve.proxy.http.headers import RawHeaders, for_client, framed, replaced, values
+from vecsieve.proxy.http.headers import RawHeaders, around_other_bytes, framed, replaced, values
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.reply import UpstreamReply
 
@@ -32,9 +32,8 @@ class Editing:
         changed = None if plain is None else self.change(plain)
         if changed is None or changed == plain:
             return None
-        headers = framed(
-            for_client(replaced(reply.raw_headers, b"content-encoding", None)), length=len(changed), chunked=False
-        )
+        plainly = around_other_bytes(replaced(reply.raw_headers, b"content-encoding", None))
+        headers = framed(plainly, length=len(changed), chunked=False)
         return RawResponse(reply.status, reply.reason, headers, body=changed)
 
 

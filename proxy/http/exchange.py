@@ -12,7 +12,16 @@ from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.second_step import Lookup
 from vecsieve.proxy.exchange import Fits, Lost, Refused
 from vecsieve.proxy.failures import FailureKind, UpstreamFailure
-from vecsieve.proxy.http.headers import Headers, RawHeaders, for_client, framed, replaced, traced, values
+from vecsieve.proxy.http.headers import (
+    Headers,
+    RawHeaders,
+    around_other_bytes,
+    for_client,
+    framed,
+    replaced,
+    traced,
+    values,
+)
 from vecsieve.proxy.http.lookups import asked, looked_up
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.reply import NoRoom
@@ -118,9 +127,8 @@ class HttpExchange:
             )
 
     def _accepted(self, reply: UpstreamReply, fetched: bytes) -> bytes:
-        headers = for_client(reply.raw_headers)
         if not 200 <= reply.status < 300:
-            whole = framed(headers, length=len(fetched), chunked=False)
+            whole = framed(for_client(reply.raw_headers), length=len(fetched), chunked=False)
             self._refusal = RawResponse(reply.status, reply.reason, whole, body=fetched)
             raise Refused(
                 reply.status,
@@ -132,7 +140,7 @@ class HttpExchange:
         if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
             # Identity was asked for; what cannot be read is not cut.
             raise Lost(FailOpen.MALFORMED, received_bytes=len(fetched))
-        self._head = _Head(reply.status, reply.reason, headers)
+        self._head = _Head(reply.status, reply.reason, around_other_bytes(reply.raw_headers))
         return fetched
 
     def answer(self, body: bytes, report: Report) -> RawResponse:

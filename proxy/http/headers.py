@@ -33,6 +33,27 @@ PROTECTED = frozenset({b"content-length", b"transfer-encoding", b"host"})
 # Answered on this hop, when the body is first read: aiohttp's client drops interim answers.
 EXPECT = b"expect"
 TRACE_PARENT = NAME.encode("ascii")
+# What vouches for the bytes of a body, and is wrong when they are others. `Last-Modified` is about the data behind them, which is
+# the same, and stays.
+VOUCHING = frozenset(
+    {b"content-md5", b"digest", b"content-digest", b"repr-digest", b"etag", b"signature", b"signature-input"}
+)
+# What makes a request one for exact bytes: a condition on them, a part of them, a wish that somebody vouches for them.
+EXACTING = frozenset(
+    {
+        b"range",
+        b"if-match",
+        b"if-none-match",
+        b"if-modified-since",
+        b"if-unmodified-since",
+        b"if-range",
+        b"want-digest",
+        b"want-content-digest",
+        b"want-repr-digest",
+        b"accept-signature",
+        b"x-amz-content-sha256",
+    }
+)
 # aiohttp's serializer raises on these and silently drops what is not UTF-8; neither may happen halfway through.
 CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -104,6 +125,16 @@ def for_upstream(raw: RawHeaders, authority: str) -> Headers:
 def for_client(raw: RawHeaders) -> Headers:
     """The database's fields as the client gets them."""
     return _decoded(_end_to_end(raw))
+
+
+def around_other_bytes(raw: RawHeaders) -> Headers:
+    """The database's fields around a body that is no longer its own."""
+    return _decoded([pair for pair in _end_to_end(raw) if pair[0].lower() not in VOUCHING])
+
+
+def wants_exact_bytes(raw: RawHeaders) -> bool:
+    """Whether a client's head says something that a rewritten request or a cut answer would make false."""
+    return any(name.lower() in EXACTING or name.lower() in VOUCHING for name, _ in raw)
 
 
 def framed(headers: Headers, *, length: int | None, chunked: bool) -> Headers:

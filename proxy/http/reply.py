@@ -10,7 +10,8 @@ import aiohttp
 from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.events import Events
 from vecsieve.proxy.http.failures import kind_of
-from vecsieve.proxy.http.headers import RawHeaders
+from vecsieve.proxy.http.framing import without_identity
+from vecsieve.proxy.http.headers import RawHeaders, values
 from vecsieve.proxy.http.raw_request import Upload
 
 
@@ -38,7 +39,7 @@ class UpstreamReply:
         self._events = events
         self.status = response.status
         self.reason = response.reason or ""
-        self.raw_headers: RawHeaders = response.raw_headers
+        self.raw_headers: RawHeaders = without_identity(response.raw_headers)
         self._ending = _ending_of(response)
         if self._ending is not None:
             self._ending.add_done_callback(self._connection_ended)
@@ -114,7 +115,7 @@ class UpstreamReply:
         ending = self._ending
         if ending is None or not ending.done() or ending.exception() is None:
             return False
-        return self._response.content_length is None and "Transfer-Encoding" not in self._response.headers
+        return self._response.content_length is None and not values(self.raw_headers, b"transfer-encoding")
 
     def _connection_ended(self, _: asyncio.Future[None]) -> None:
         """Wake a reader that would wait for its deadline.

@@ -21,6 +21,7 @@ from vecsieve.proxy.failures import ClientBodyError, FailureKind, UpstreamFailur
 from vecsieve.proxy.http.audit import audit_library
 from vecsieve.proxy.http.events import Events, Unheard
 from vecsieve.proxy.http.failures import kind_of
+from vecsieve.proxy.http.framing import is_reply_sound
 from vecsieve.proxy.http.headers import RawHeaders, for_upstream, framed, is_forwardable
 from vecsieve.proxy.http.pools import Census, CleanConnector, open_session
 from vecsieve.proxy.http.raw_request import Outgoing, Upload
@@ -150,7 +151,7 @@ class Upstream:
         except (aiohttp.ClientError, OSError, ClientBodyError) as error:
             raise self._failed(error, upload) from None
         reply = UpstreamReply(response, upload=upload, deadline_at=deadline_at, events=self._events)
-        if response.status == 101 or not is_forwardable([*reply.raw_headers, (b"", _bytes(reply.reason))]):
+        if not _may_pass(response):
             await reply.close()
             raise self._failure(FailureKind.PROTOCOL)
         return reply
@@ -163,6 +164,14 @@ class Upstream:
     def _failure(self, kind: FailureKind) -> UpstreamFailure:
         self._events.upstream_failed(kind.value)
         return UpstreamFailure(kind)
+
+
+def _may_pass(response: aiohttp.ClientResponse) -> bool:
+    """Whether the head is one that we can pass on as it is. A 101 that nobody asked for is not."""
+    raw, version = response.raw_headers, response.version
+    if response.status == 101 or version is None or not is_reply_sound(response.status, version, raw):
+        return False
+    return is_forwardable([*raw, (b"", _bytes(response.reason or ""))])
 
 
 def _census(session: aiohttp.ClientSession) -> Census:

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange
+from support.faultup import FaultyUpstream, Received, Talk, header_list, raw_exchange, reply
 from support.running import Running, running
 from support.scripted_qdrant import honest, is_widened, request, scripted, search
 from vecsieve.proxy.http.dataplane import accepts_identity, client_timeout
@@ -148,6 +148,19 @@ async def test_override_headers_on_other_requests_are_stripped_and_change_nothin
         (request(search(500)), "window_too_large"),
         (request(search(), headers=b"Accept-Encoding: gzip, identity;q=0\r\n"), "encoding"),
         (request(search(), headers=b"Content-Encoding: br\r\n"), "encoding"),
+        (request(gzip.compress(search()), headers=b"Content-Encoding: x-gzip\r\n"), "encoding"),
+        (request(search(), headers=b"Content-Encoding: x-gzip\r\n"), "encoding"),
+        (request(search(), headers=b"Content-Encoding: gzip, identity\r\n"), "encoding"),
+        (request(search(), headers=b"Content-Encoding: identity\r\nContent-Encoding: gzip\r\n"), "encoding"),
+        (request(search(), headers=b"Content-Encoding: nonsense\r\n"), "encoding"),
+        (request(search(), headers=b"Content-Encoding: gzip\r\n"), "encoding"),
+        (request(search(), headers=b'If-None-Match: "x"\r\n'), "exact_bytes"),
+        (request(search(), headers=b"If-Modified-Since: Thu, 01 Jan 1970 00:00:00 GMT\r\n"), "exact_bytes"),
+        (request(search(), headers=b"Range: bytes=0-9\r\n"), "exact_bytes"),
+        (request(search(), headers=b"Content-MD5: Q2hlY2s=\r\n"), "exact_bytes"),
+        (request(search(), headers=b"Content-Digest: sha-256=:AA==:\r\n"), "exact_bytes"),
+        (request(search(), headers=b"Signature-Input: a=()\r\nSignature: a=:AA==:\r\n"), "exact_bytes"),
+        (request(search(), headers=b"Want-Repr-Digest: sha-256=5\r\n"), "exact_bytes"),
         (request(search() + b" " * 5_000), "too_large"),
     ],
 )
@@ -171,6 +184,52 @@ async def test_a_gzipped_search_is_read_widened_and_sent_plain() -> None:
         widened = database.requests[0]
         assert widened.header(b"content-encoding") is None
         assert widened.header(b"accept-encoding") == b"identity"
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"GZIP", b"x-gzip"])
+async def test_a_compressed_search_is_read_only_where_the_database_reads_it_itself(coding: bytes) -> None:
+    """Chroma, Milvus and Pinecone answer the bytes of a compressed search themselves: they do not undo codings."""
+    raw = request(gzip.compress(search()), headers=b"Content-Encoding: " + coding + b"\r\n", target=b"/query")
+    sent: list[Received] = []
+
+    async def refusing(talk: Talk) -> None:
+        received = await talk.request()
+        assert received is not None
+        sent.append(received)
+        await talk.send(reply(b"{}", status=b"400 Bad Request"))
+
+    async with FaultyUpstream(refusing) as database:
+        index = {"index_host": database.url}
+        async with running(database.url, backend="pinecone", pinecone=index) as proxy:
+            answer = await raw_exchange(proxy.port, raw)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert [received.body for received in sent] == [raw.split(b"\r\n\r\n", 1)[1]]
+
+
+VOUCHING = (
+    b"ETag",
+    b"Content-MD5",
+    b"Digest",
+    b"Content-Digest",
+    b"Repr-Digest",
+    b"Signature",
+    b"Signature-Input",
+    b"X-Kept",
+)
+
+
+@pytest.mark.parametrize(("mode", "vouched"), [("on", {b"x-kept"}), ("off", {name.lower() for name in VOUCHING})])
+async def test_what_vouches_for_the_databases_bytes_leaves_with_them_alone(mode: str, vouched: set[bytes]) -> None:
+    async def vouching(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            head, body = honest(received).split(b"\r\n\r\n", 1)
+            fields = b"".join(b"\r\n" + name + b": one" for name in VOUCHING)
+            await talk.send(head + fields + b"\r\n\r\n" + body)
+
+    async with FaultyUpstream(vouching) as database, running(database.url, mode=mode) as proxy:
+        answer = await raw_exchange(proxy.port, request(search()))
+    assert ids(answer) == ([0, 2, 3] if mode == "on" else [0, 1, 2])
+    assert {name.lower() for name, value in header_list(answer) if value == b"one"} == vouched
 
 
 async def test_a_chunked_search_is_intercepted_too() -> None:

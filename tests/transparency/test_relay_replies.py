@@ -152,6 +152,42 @@ async def test_interim_answers_do_not_hide_the_final_one() -> None:
     assert result.body == b"final"
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 3\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nConnection : close\r\nContent-Length: 3\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nX-A : b\r\nContent-Length: 3\r\n\r\nabc",
+        b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        b"HTTP/2.0 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+        b"HTTP/1.1 099 Odd\r\nContent-Length: 3\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nX-A: a\x00b\r\nContent-Length: 3\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nX-A: a\rb\r\nContent-Length: 3\r\n\r\nabc",
+    ],
+)
+async def test_a_reply_that_two_parsers_could_read_apart_is_no_reply(head: bytes) -> None:
+    result = await got(head)
+    assert result.line.startswith(b"HTTP/1.1 502 ")
+    assert b"abc" not in result.body
+
+
+async def test_a_reply_in_the_identity_coding_ends_with_the_connection_and_says_nothing_of_it() -> None:
+    result = await got(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nX-A: 1\r\n\r\nabc")
+    assert (result.header(b"transfer-encoding"), result.header(b"connection"), result.body) == (None, b"close", b"abc")
+
+
+async def test_a_folded_field_of_a_reply_is_passed_on_in_one_line() -> None:
+    result = await got(b"HTTP/1.1 200 OK\r\nX-A: a\r\n b\r\nContent-Length: 2\r\n\r\nok")
+    assert (result.header(b"x-a"), result.body) == (b"a b", b"ok")
+
+
 async def test_an_old_client_gets_an_unchunked_answer_that_ends_with_the_connection() -> None:
     result = await got(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"

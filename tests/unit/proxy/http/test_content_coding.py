@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.content_coding import decoded
+from vecsieve.proxy.http.content_coding import coding_of, decoded
 
 MIB = 1024 * 1024
 
@@ -62,3 +62,32 @@ def test_damage_is_none(damage: slice) -> None:
 
 def test_bytes_after_the_end_are_none() -> None:
     assert decoded(gzip.compress(b"one") + gzip.compress(b"two"), b"gzip", limit_bytes=100) is None
+
+
+ACTIX = frozenset({b"gzip", b"deflate"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "undone", "coding"),
+    [
+        ([], ACTIX, b""),
+        ([], frozenset(), b""),
+        ([b"gzip"], ACTIX, b"gzip"),
+        ([b" GZip "], ACTIX, b"gzip"),
+        ([b"deflate"], ACTIX, b"deflate"),
+        ([b"identity"], ACTIX, b"identity"),
+        ([b"identity"], frozenset(), b"identity"),
+        ([b"gzip"], frozenset(), None),
+        ([b"x-gzip"], ACTIX, None),
+        ([b"br"], ACTIX, None),
+        ([b"nonsense"], ACTIX, None),
+        ([b""], ACTIX, None),
+        ([b"gzip, identity"], ACTIX, None),
+        ([b"identity", b"gzip"], ACTIX, None),
+        ([b"gzip", b"gzip"], ACTIX, None),
+    ],
+)
+def test_a_coding_is_undone_only_where_the_database_surely_sees_the_same_body(
+    lines: list[bytes], undone: frozenset[bytes], coding: bytes | None
+) -> None:
+    assert coding_of(lines, undone) == coding

@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 from aiohttp import HttpVersion10, HttpVersion11
 from aiohttp.http import HttpVersion
+from hypothesis import given
+from hypothesis import strategies as st
 
-from vecsieve.proxy.http.framing import objection
+from vecsieve.proxy.http.framing import is_reply_sound, objection
 from vecsieve.proxy.trouble import Trouble
 
 TE = b"Transfer-Encoding"
@@ -51,3 +53,73 @@ def test_an_old_version_has_no_chunks() -> None:
 def test_targets_and_connect_are_refused_before_framing() -> None:
     assert objection("CONNECT", "evil:443", HttpVersion11, []) is Trouble.CONNECT_METHOD
     assert objection("GET", "http://evil/", HttpVersion11, [(TE, b"x")]) is Trouble.TARGET
+
+
+@pytest.mark.parametrize(
+    ("raw", "sound"),
+    [
+        ([], True),
+        ([(CL, b"3")], True),
+        ([(CL, b"03")], True),
+        ([(TE, b"chunked")], True),
+        ([(TE, b"Chunked")], True),
+        ([(TE, b"identity")], True),
+        ([(TE, b"xchunked")], False),
+        ([(TE, b"")], False),
+        ([(TE, b"gzip")], False),
+        ([(TE, b"gzip, chunked")], False),
+        ([(TE, b"chunked, gzip")], False),
+        ([(TE, b"chunked, chunked")], False),
+        ([(TE, b"chunked"), (TE, b"chunked")], False),
+        ([(TE, b"chunked"), (TE, b"identity")], False),
+        ([(TE, b"chunked"), (CL, b"3")], False),
+        ([(TE, b"identity"), (CL, b"3")], False),
+        ([(CL, b"3"), (CL, b"3")], False),
+        ([(CL, b"+3")], False),
+        ([(CL, b"3, 3")], False),
+        ([(b"Transfer-Encoding ", b"chunked")], False),
+        ([(b"Content-Length ", b"3")], False),
+        ([(b"Connection\t", b"close")], False),
+        ([(b"", b"3")], False),
+    ],
+)
+def test_a_reply_whose_end_could_be_read_in_two_ways_is_not_sound(raw: list[tuple[bytes, bytes]], sound: bool) -> None:
+    assert is_reply_sound(200, HttpVersion11, raw) is sound
+
+
+@pytest.mark.parametrize(("status", "sound"), [(99, False), (100, True), (599, True), (999, True), (1000, False)])
+def test_a_replys_status_has_three_digits(status: int, sound: bool) -> None:
+    assert is_reply_sound(status, HttpVersion11, []) is sound
+
+
+@pytest.mark.parametrize("version", [HttpVersion(0, 9), HttpVersion(2, 0)])
+def test_a_reply_of_another_version_is_not_sound(version: HttpVersion) -> None:
+    assert not is_reply_sound(200, version, [])
+
+
+def test_a_reply_of_the_old_version_has_no_transfer_coding() -> None:
+    assert is_reply_sound(200, HttpVersion10, [(CL, b"3")])
+    assert not is_reply_sound(200, HttpVersion10, [(TE, b"chunked")])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                [b"Transfer-Encoding", b"transfer-encoding ", b"Content-Length", b"X-A", b"Content-Length\t"]
+            ),
+            st.sampled_from([b"chunked", b"identity", b"3", b"03", b"+3", b"", b"gzip, chunked", b"xchunked", b"3, 3"]),
+        ),
+        max_size=4,
+    )
+)
+def test_a_sound_reply_has_one_framing_that_every_parser_reads_alike(raw: list[tuple[bytes, bytes]]) -> None:
+    """For any head: sound means at most one of one length in digits, one `chunked`, and no name with a blank behind it."""
+    if not is_reply_sound(200, HttpVersion11, raw):
+        return
+    assert all(name == name.strip() for name, _ in raw)
+    lengths = [value for name, value in raw if name.lower() == b"content-length"]
+    codings = [value for name, value in raw if name.lower() == b"transfer-encoding"]
+    assert len(lengths) + len(codings) <= 1
+    assert all(value.isdigit() for value in lengths)
+    assert set(codings) <= {b"chunked", b"identity"}

@@ -5,7 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.proxy.http.headers import (
+    EXACTING,
     HOP_BY_HOP,
+    VOUCHING,
+    around_other_bytes,
     for_client,
     for_upstream,
     framed,
@@ -13,6 +16,7 @@ from vecsieve.proxy.http.headers import (
     replaced,
     traced,
     values,
+    wants_exact_bytes,
 )
 
 NAMES = st.sampled_from(
@@ -128,3 +132,20 @@ def test_a_traceparent_that_was_not_there_comes_last(raw: list[tuple[bytes, byte
     """All that was there stays as it is and where it is; without one to set, the very list."""
     assert traced(raw, PARENT) == [*raw, (b"traceparent", PARENT.encode())]
     assert traced(raw, None) is raw
+
+
+@given(LISTS, st.sampled_from(sorted(VOUCHING)))
+def test_around_other_bytes_nothing_vouches_for_the_old_ones(raw: list[tuple[bytes, bytes]], name: bytes) -> None:
+    """For any head: what vouches for bytes is gone in whatever case, and everything else is as for the client."""
+    assert around_other_bytes([*raw, (name.title(), b"x")]) == for_client(raw)
+
+
+@pytest.mark.parametrize("name", sorted(VOUCHING | EXACTING))
+def test_a_head_that_speaks_of_exact_bytes_is_seen_in_any_case(name: bytes) -> None:
+    assert wants_exact_bytes([(b"Host", b"db"), (name.upper(), b"x")])
+    assert not wants_exact_bytes([(b"Host", b"db"), (b"X-" + name, b"x")])
+
+
+def test_a_date_of_the_data_is_no_statement_about_bytes() -> None:
+    raw = [(b"Last-Modified", b"Thu, 01 Jan 1970 00:00:00 GMT")]
+    assert around_other_bytes(raw) == for_client(raw)
