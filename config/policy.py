@@ -126,7 +126,11 @@ class MmrSettings(Model):
 
 
 class TextSettings(Model):
-    """Which texts are copies of one another. The text is fetched with the candidates and taken out of the answer again."""
+    """Which texts are copies of one another. The text is fetched with the candidates and taken out of the answer again.
+
+    Of a pool the best-ranked texts are read, about 1 MB in all, and no text of more than 100,000 characters: what lies
+    beyond is unknown, so that no text holds up a search.
+    """
 
     identical: bool = Field(
         default=True, description="the same canonical text; found 35 to 40 % of the copies, practically never wrongly"

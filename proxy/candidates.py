@@ -15,16 +15,43 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Pool, Search
 from vecsieve.proxy.fields import Fields
 from vecsieve.proxy.payload_columns import Columns
-from vecsieve.proxy.payload_values import is_filled, name, position, string
+from vecsieve.proxy.payload_values import QUOTE, is_filled, name, position, string
 from vecsieve.proxy.recency import moment, recency
+from vecsieve.proxy.selection.text.bounds import LONGEST, POOL_COST
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
 V = TypeVar("V")
 
 
-def from_pool(pool: Pool, search: Search, *, tenant_keys: tuple[str, ...], fields: Fields) -> Candidates:
-    """The pool's candidates. Its fields are those that ``asked_for`` names."""
-    known = _metadata(pool, tenant_keys, fields)
+# Bytes of texts that are decoded, as JSON: of one text, of a pool, of a call with all its searches. One that has more than
+# 12 bytes a character (an escaped pair of surrogates) is too long in any case. What a pool may have is twice what selection
+# reads of it (POOL_COST), since escapes are longer than what they stand for.
+TEXT_BYTES = 12 * LONGEST + 2
+POOL_BYTES = 2 * POOL_COST
+CALL_BYTES = 4 * POOL_BYTES
+
+
+class Allowance:
+    """How many bytes of texts are still decoded. Spent in rank order, search by search: what does not fit ends it."""
+
+    __slots__ = ("left_bytes",)
+
+    def __init__(self, left_bytes: int = CALL_BYTES) -> None:
+        self.left_bytes = left_bytes
+
+    def covers(self, size: int) -> bool:
+        """Whether so many bytes may still be read; they are spent then, otherwise all is."""
+        self.left_bytes = max(-1, self.left_bytes - size)
+        return self.left_bytes >= 0
+
+
+def from_pool(
+    pool: Pool, search: Search, *, tenant_keys: tuple[str, ...], fields: Fields, allowance: Allowance | None = None
+) -> Candidates:
+    """The pool's candidates. Its fields are those that ``asked_for`` names. ``allowance``: what other searches of the call
+    left; None for a search that is alone.
+    """
+    known = _metadata(pool, tenant_keys, fields, Allowance() if allowance is None else allowance)
     return Candidates(
         scores=pool.scores,
         vectors=pool.vectors,
@@ -61,14 +88,14 @@ def _lengths(texts: Sequence[str | None]) -> npt.NDArray[np.int64]:
     return np.array([-1 if text is None else len(text) for text in texts], dtype=np.int64)
 
 
-def _metadata(pool: Pool, tenant_keys: tuple[str, ...], fields: Fields) -> Metadata:
+def _metadata(pool: Pool, tenant_keys: tuple[str, ...], fields: Fields, allowance: Allowance) -> Metadata:
     if not pool.fields or not fields.top_level():
         return Metadata()
     must, may = asked_for(tenant_keys, fields)
     columns = Columns((*must, *may), pool.fields)
     moments = _firsts(columns, fields.updated, moment)
     return Metadata(
-        texts=_firsts(columns, fields.text, string),
+        texts=_texts(columns, fields.text, allowance),
         documents=_firsts(columns, fields.document, name),
         sections=_firsts(columns, fields.section, name),
         sources=_firsts(columns, fields.source, name),
@@ -85,6 +112,26 @@ def _firsts(columns: Columns, paths: tuple[str, ...], read: Callable[[bytes], V 
         for row, raw in enumerate(column):
             if raw is not None and found[row] is None:
                 found[row] = read(raw)
+    return None if found.count(None) == len(found) else tuple(found)
+
+
+def _texts(columns: Columns, paths: tuple[str, ...], allowance: Allowance) -> tuple[str | None, ...] | None:
+    """Per candidate the first path's text, in rank order as far as the ``allowance`` and the pool's own go.
+
+    A text that is too long is unknown, not absent: another path's value does not take its place.
+    """
+    present, own = columns.present(paths), Allowance(POOL_BYTES)
+    found: list[str | None] = [None] * columns.size
+    for row in range(columns.size if present else 0):
+        for column in present:
+            raw = column[row]
+            if raw is None or raw[:1] != QUOTE:
+                continue
+            if len(raw) > TEXT_BYTES or not (own.covers(len(raw)) and allowance.covers(len(raw))):
+                break
+            found[row] = string(raw, most_bytes=TEXT_BYTES)
+            if found[row] is not None:
+                break
     return None if found.count(None) == len(found) else tuple(found)
 
 

@@ -109,7 +109,7 @@ def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Callab
     known = candidates.metadata
     if (texts is None or known.texts is None) and (known.sources is None or not guards.keep_sources):
         return None
-    raw = known.texts if known.texts is not None and texts is not None else (None,) * candidates.size
+    raw = texts.raw if known.texts is not None and texts is not None else (None,) * candidates.size
     counts = None if texts is None else texts.word_counts
 
     def ask(first: Indices, second: Indices) -> Codes:

@@ -1,7 +1,7 @@
 """What a point is an exact copy by: its canonical text, or, where it has no text, the very bytes of its vector.
 
 The canonical text is the proxy's own but for one step: header and footer lines are not taken off, since what repeats in a
-pool of fifty is told from its neighbours there, and a collection has no such pool. Such copies count as near ones.
+pool of fifty is told from its neighbours there, and a collection has no such pool. Such copies count as near ones. A text that is too long or too dear to read stands for itself as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from vecsieve.proxy.jobs.analyze.gathered import Known
 from vecsieve.proxy.jobs.source import Point, Vectors
 from vecsieve.proxy.jobs.texts import text_of
+from vecsieve.proxy.selection.text.bounds import cost
 from vecsieve.proxy.selection.text.canonical import folded, unwrapped
 from vecsieve.proxy.selection.text.identity import content_hash
 
@@ -21,7 +22,7 @@ _BYTES = 8
 def key(point: Point, text_fields: Iterable[str]) -> tuple[Known, int]:
     """Which kind of key, and the key: 64 bits, which in a million points coincide once in 37 million collections."""
     text = text_of(point.payload, text_fields)
-    canonical = "" if text is None else folded(unwrapped(text))
+    canonical = "" if text is None else text if cost(text) is None else folded(unwrapped(text))
     if canonical:
         return Known.TEXT, content_hash(canonical)
     if point.vector is not None:

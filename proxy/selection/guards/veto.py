@@ -6,6 +6,7 @@ looked at: in a long one a number more or less is a detail, and every long text 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,12 +17,22 @@ import numpy.typing as npt
 from vecsieve.proxy.selection.guards.figures import Figures, dates_differ, differ, figures, versions_differ
 from vecsieve.proxy.selection.guards.negation import Polarity, contradict, polarity
 from vecsieve.proxy.selection.policy import Guards
+from vecsieve.proxy.selection.text.bounds import cost
 from vecsieve.proxy.selection.values import Indices, Veto
 
-# Texts remembered: some pools' worth of the short ones, a few megabytes.
-REMEMBERED = 2048
+# Texts remembered: some pools' worth of the short ones. What is read of a text takes at most some 20 kB.
+REMEMBERED = 1024
 # What has more characters for each word is no sentence, whatever the number of its words, and not worth the time.
 LONGEST_WORD = 64
+# Nor is what has more numbers: it is a table, of which each row may differ from the next.
+MOST_NUMBERS = 64
+# Characters that are read of each so many ranks, the best-ranked first: 1 to 3 microseconds each. Texts of 30 words have 180.
+RANKS, CHARACTERS = 50, 12_288
+
+# Units of cost a character (bounds.py): emoji have four, what becomes many characters has more.
+_DEAREST = 4
+
+_DIGITS = re.compile(r"\d+")
 
 Codes = npt.NDArray[np.int8]
 
@@ -55,14 +66,24 @@ def vetoes(
     if word_counts is None or not checks:
         return codes
     is_short = (word_counts >= 0) & (word_counts <= guards.short_words)
-    open_pairs = np.flatnonzero((codes == Veto.NONE) & is_short[first] & is_short[second])
-    longest = LONGEST_WORD * guards.short_words
-    for pair in open_pairs.tolist():
-        one, other = texts[first[pair]], texts[second[pair]]
-        if one is None or other is None or one == other or max(len(one), len(other)) > longest:
-            continue
-        codes[pair] = _veto(_facts(one), _facts(other), checks)
+    is_read = is_short & _within_bounds(texts, is_short, LONGEST_WORD * guards.short_words)
+    open_pairs = np.flatnonzero((codes == Veto.NONE) & is_read[first] & is_read[second])
+    left, right = first[open_pairs].tolist(), second[open_pairs].tolist()
+    said = {which: _facts(text) for which in {*left, *right} if (text := texts[which]) is not None}
+    for pair, first_place, second_place in zip(open_pairs.tolist(), left, right, strict=True):
+        one, other = said[first_place], said[second_place]
+        if one is not None and other is not None and texts[first_place] != texts[second_place]:
+            codes[pair] = _veto(one, other, checks)
     return codes
+
+
+def _within_bounds(texts: Sequence[str | None], is_short: npt.NDArray[np.bool_], longest: int) -> npt.NDArray[np.bool_]:
+    """Which of the short texts are read (n,). It depends on the texts up to the end of a text's own RANKS alone."""
+    lengths = np.fromiter((0 if text is None else len(text) for text in texts), np.int64, len(texts))
+    counted = np.where(is_short & (lengths <= longest), lengths, 0)
+    spent = np.cumsum(np.pad(counted, (0, -len(counted) % RANKS)).reshape(-1, RANKS), axis=1).ravel()[: len(texts)]
+    found: npt.NDArray[np.bool_] = (counted > 0) & (spent <= CHARACTERS)
+    return found
 
 
 _Check = tuple[Veto, Callable[[_Facts, _Facts], bool]]
@@ -87,6 +108,9 @@ def _veto(one: _Facts, other: _Facts, checks: tuple[_Check, ...]) -> Veto:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _facts(text: str) -> _Facts:
-    """Pure memoisation: facts depend on the text alone."""
+def _facts(text: str) -> _Facts | None:
+    """Pure memoisation: facts depend on the text alone. None for what is no sentence, or dear to read."""
+    price = cost(text)
+    if price is None or price > _DEAREST * len(text) or len(_DIGITS.findall(text)) > MOST_NUMBERS:
+        return None
     return _Facts(figures(text), polarity(text))

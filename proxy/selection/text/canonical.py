@@ -4,6 +4,8 @@ In the order of the recipe for duplicate collapse in retrieval (WFGY's problem m
 soft hyphens and zero-width characters, words split at a line's end, header and footer lines (margins.py), case, blanks.
 Lines must still be lines until the margins are off, so there are two functions with the margins in between.
 
+Whether a text may be read at all is known before (bounds.py): nothing here holds on to a text that is not.
+
 Measured on one set of articles from four pipelines: without the margins the same text out of PDF, HTML and a plain
 page never had one canonical form; with them 35 % of all duplicates do, and nothing else.
 """
@@ -13,13 +15,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Longer texts are not read at all: no embedding model sees so much, so a chunk is not that long, and nobody's answer
-# waits for it. (They are not cut either: two texts that agree up to here and differ behind it are no copies.)
-LONGEST = 100_000
+from vecsieve.proxy.selection.text.bounds import INVISIBLE
 
-# Invisible, and put in or taken out by pipelines: soft hyphen, zero-width space, joiners and non-joiners, word joiner,
-# byte order mark, direction marks. All of them are outside ASCII.
-_INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]+")
+_INVISIBLE = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE) + "]+")
 
 # A letter, a hyphen, the line's end, a letter. Possessive, so that a column of blank lines costs one look at each.
 _SPLIT_WORD = re.compile("[-\u2010](?<=[^\\W\\d_].)[^\\S\n]*+\n\\s*+([^\\W\\d_])")

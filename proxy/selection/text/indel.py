@@ -14,11 +14,15 @@ from rapidfuzz.distance import Indel
 from rapidfuzz.process import cpdist
 
 from vecsieve.proxy.selection.geometry import Mask
+from vecsieve.proxy.selection.text.bounds import POOL_STEPS
 from vecsieve.proxy.selection.text.word_hashes import Hashes
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
 # Code points that a string can hold.
 _ALPHABET = 0x110000
+
+# What a pair takes beside its words: 3 microseconds.
+_PAIR_STEPS = 40_000
 
 
 def ratios(texts: Sequence[Hashes], rows: Indices, columns: Indices, compared: Mask, least: float) -> FloatMatrix:
@@ -35,6 +39,8 @@ def ratios(texts: Sequence[Hashes], rows: Indices, columns: Indices, compared: M
         return found
     one, other = rows[first], columns[second]
     pairs, again = np.unique(np.minimum(one, other) * len(texts) + np.maximum(one, other), return_inverse=True)
+    steps = np.cumsum(lengths[pairs // len(texts)] * lengths[pairs % len(texts)] + _PAIR_STEPS)
+    pairs = pairs[: steps.searchsorted(POOL_STEPS, side="right")]  # the best-ranked, the others are unknown
     spelled = _spelled(texts)
     ratio = cpdist(
         [spelled[text] for text in (pairs // len(texts)).tolist()],
@@ -43,7 +49,7 @@ def ratios(texts: Sequence[Hashes], rows: Indices, columns: Indices, compared: M
         score_cutoff=least,
         dtype=np.float32,
     )
-    found[first, second] = ratio[again]
+    found[first, second] = np.concatenate((ratio, np.zeros(len(steps) - len(pairs), np.float32)))[again]
     return found
 
 

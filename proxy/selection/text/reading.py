@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.policy import TextRules
-from vecsieve.proxy.selection.text.canonical import LONGEST, folded, unwrapped
+from vecsieve.proxy.selection.text.bounds import LONGEST, readable
+from vecsieve.proxy.selection.text.canonical import folded, unwrapped
 from vecsieve.proxy.selection.text.identity import content_hash
 from vecsieve.proxy.selection.text.margins import Edges, Margins, body, edges, learn
 from vecsieve.proxy.selection.text.memo import Memo
@@ -42,16 +43,17 @@ _NO_WORDS: Hashes = np.empty(0, np.uint64)
 class Texts:
     """The texts of n candidates. Nothing changes once it is known; what nobody asks for is not made.
 
+    ``raw``: the metadata's texts, None for those that are not read: too long, too dear, or behind the pool's budget.
     ``documents`` and ``spans`` are the metadata's, for chunks of one document; None where nobody looks at them.
     """
 
-    __slots__ = ("_canonical", "_counts", "_hashes", "_learn_from", "_margins", "_raw", "documents", "spans")
+    __slots__ = ("_canonical", "_counts", "_hashes", "_learn_from", "_margins", "documents", "raw", "spans")
 
     def __init__(self, metadata: Metadata, learn_from: slice, *, with_spans: bool) -> None:
         size = max((len(known) for known in (metadata.texts, metadata.documents) if known is not None), default=0)
         self.documents: Sequence[str | None] | None = metadata.documents if with_spans else None
         self.spans: FloatVector | None = metadata.spans if with_spans else None
-        self._raw = metadata.texts if metadata.texts is not None else (None,) * size
+        self.raw = readable(metadata.texts) if metadata.texts is not None else (None,) * size
         self._learn_from = learn_from
         self._margins: Margins | None = None
         self._canonical: list[str | None] = [""] * size  # empty: not looked at yet
@@ -59,13 +61,13 @@ class Texts:
         self._counts: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
-        return len(self._raw)
+        return len(self.raw)
 
     def canonical(self, i: int) -> str | None:
         """The canonical form of candidate i's text; None where there is none, or nothing that can be seen, or too much."""
         known = self._canonical[i]
         if known == "":
-            known = self._canonical[i] = self._read(self._raw[i])
+            known = self._canonical[i] = self._read(self.raw[i])
         return known
 
     def words(self, i: int) -> tuple[str, ...]:
@@ -103,9 +105,11 @@ class Texts:
         return tuple(None if (known := self.canonical(i)) is None else content_hash(known) for i in range(len(self)))
 
     def _read(self, text: str | None) -> str | None:
-        if text is None or len(text) > LONGEST:
+        if text is None:
             return None
         whole, known = _piece(text)
+        if len(whole) > LONGEST:
+            return None  # composing made it longer
         if known is not None:
             whole = body(whole, known, self._learnt())
         form = _FOLDED.get(whole)
@@ -116,7 +120,7 @@ class Texts:
 
     def _learnt(self) -> Margins:
         if self._margins is None:
-            teachers = (text for text in self._raw[self._learn_from] if text is not None and len(text) <= LONGEST)
+            teachers = (text for text in self.raw[self._learn_from] if text is not None)
             self._margins = learn(known for text in teachers if (known := _piece(text)[1]) is not None)
         return self._margins
 

@@ -19,20 +19,25 @@ def simhash(found: Grams) -> Hashes:
     """The fingerprints (t,). A bit that is as often set as not is not set; a text without 3-grams has none set."""
     values, owners = distinct(found)
     # Mixed again: the lowest bits were cut off where the owner's number was.
-    bits = np.unpackbits(mixed(values).astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
     order = np.argsort(owners, kind="stable")
+    bits = np.unpackbits(mixed(values[order]).astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
     counts = np.bincount(owners, minlength=found.texts)
-    sums = np.zeros((len(order) + 1, BITS), np.int64)
-    np.cumsum(bits[order], axis=0, out=sums[1:])
-    ends = np.cumsum(counts)
-    ones = sums[ends] - sums[ends - counts]
+    ones = np.zeros((found.texts, BITS), np.int64)
+    has_grams = np.flatnonzero(counts)
+    if len(has_grams):
+        starts = (np.cumsum(counts) - counts)[has_grams]
+        ones[has_grams] = np.add.reduceat(bits, starts, axis=0, dtype=np.int64)
     packed = np.packbits(2 * ones > counts[:, None], axis=1, bitorder="little")
     return packed.view("<u8").astype(np.uint64).ravel()
 
 
 def hamming(left: Hashes, right: Hashes) -> npt.NDArray[np.int64]:
     """In how many of their 64 bits fingerprints differ, (n, m)."""
-    difference = np.bitwise_xor.outer(left, right)
-    bits = np.unpackbits(difference[..., None].view(np.uint8), axis=2)
-    different: npt.NDArray[np.int64] = bits.sum(axis=2, dtype=np.int64)
+    bits = np.bitwise_xor.outer(left, right)
+    # Added up in pairs, fours and eights, then all eights at once: eight times less memory than a byte for every bit.
+    bits -= (bits >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    bits = (bits & np.uint64(0x3333333333333333)) + ((bits >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    bits *= np.uint64(0x0101010101010101)
+    different: npt.NDArray[np.int64] = (bits >> np.uint64(56)).astype(np.int64)
     return different

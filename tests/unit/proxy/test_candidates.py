@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.payloads import PATHS, SEARCH, candidates, fields, raw_pool
+from support.texts import hostile_text
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.candidates import asked_for, from_pool
+from vecsieve.proxy.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Allowance, asked_for, from_pool
 from vecsieve.proxy.fields import Fields
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
@@ -254,3 +255,39 @@ def test_a_candidate_that_stands_alone_shares_a_tenant_with_nobody() -> None:
     tenants = from_pool(pool, search, tenant_keys=(), fields=NOTHING).tenants
     assert tenants is not None
     assert tenants.tolist() == [0, -2, 0]
+
+
+def test_a_text_beyond_any_chunk_is_unknown_and_another_field_does_not_take_its_place() -> None:
+    long = "a" * TEXT_BYTES
+    metadata = known(TEXT, {"text": long, "body": "short"}, {"text": "b"})
+    assert metadata.texts == (None, "b")
+
+
+def test_the_best_ranked_texts_of_a_pool_are_decoded() -> None:
+    text = "a" * (POOL_BYTES // 10)
+    payloads = [{"text": text}] * 12 + [{"text": "short"}]
+    metadata = known(TEXT, *payloads)
+    assert metadata.texts == (text,) * 9 + (None,) * 4
+
+
+def test_the_searches_of_a_call_share_what_is_decoded() -> None:
+    pool = raw_pool(((b'"%s"' % (b"a" * (CALL_BYTES // 8)),),))
+    allowance = Allowance()
+    read = [
+        from_pool(pool, SEARCH, tenant_keys=(), fields=fields(text=("text",)), allowance=allowance).metadata.texts
+        for _ in range(9)
+    ]
+    assert [texts is not None for texts in read] == [True] * 7 + [False] * 2
+
+
+def test_the_length_of_a_text_that_is_not_read_is_unknown() -> None:
+    found = candidates([{"text": "a" * TEXT_BYTES}, {"text": "b"}], TEXT).text_lengths
+    assert found is not None
+    assert found.tolist() == [-1, 1]
+
+
+@given(st.lists(hostile_text(), min_size=1, max_size=5))
+def test_hostile_texts_are_read_whole_or_not_at_all(texts: list[str]) -> None:
+    """Invariant: each text is the payload's own or unknown; nothing raises."""
+    found = candidates([{"text": text} for text in texts], TEXT).metadata.texts or (None,) * len(texts)
+    assert all(each is None or each == text for each, text in zip(found, texts, strict=True))

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.payload_columns import Columns
+from vecsieve.proxy.payload_columns import OBJECT_BYTES, POOL_BYTES, Columns
 
 OBJECT = b'{"b":{"c":1.0,"d":null},"e":"x"}'
 
@@ -35,10 +35,25 @@ def test_a_key_that_has_a_dot_itself_is_found_before_the_path() -> None:
 
 def test_an_object_that_cannot_be_read_has_no_members() -> None:
     deep = b'{"e":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    rows = [(b'{"e":1,"f":"\\ud800"}',), (b'{"e":1,"\xff":1}',), (b'{"e":1',), (deep,), (b'{"e":1}',)]
-    ((*broken, whole),) = Columns(("a",), rows).present(("a.e",))
-    assert broken[1:] == [None, None, None]
-    assert whole == b"1"
+    rows = [(b'{"e":1,"f":"\\ud800"}',), (b'{"e":1',), (deep,), (b'{"e":1}',), (b'{"e":1,"\xff":1}',)]
+    assert Columns(("a",), rows).present(("a.e",)) == [(None, None, None, b"1", b"1")]
+
+
+def test_of_a_repeated_key_the_last_value_counts_whatever_the_key_is_called() -> None:
+    columns = Columns(("a",), [(b'{"b":1,"b":2,"\\"":3,"\\"":4,"\\u0063":5}',)])
+    assert columns.present(("a.b", 'a."', "a.c")) == [(b"2",), (b"4",), (b"5",)]
+
+
+def test_a_large_object_is_not_looked_into() -> None:
+    large = b'{"e":1,"f":"' + b"x" * OBJECT_BYTES + b'"}'
+    assert Columns(("a",), [(large,), (b'{"e":1}',)]).present(("a.e",)) == [(None, b"1")]
+
+
+def test_of_many_objects_the_best_ranked_are_looked_into() -> None:
+    half = b'{"e":1,"f":"' + b"x" * (OBJECT_BYTES // 2) + b'"}'
+    count = POOL_BYTES // len(half)
+    (column,) = Columns(("a",), [(half,)] * (2 * count)).present(("a.e",))
+    assert column == (b"1",) * count + (None,) * count
 
 
 def test_an_empty_pool_has_no_columns() -> None:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.payload_values import is_filled, name, number, position, string
+from vecsieve.proxy.payload_values import (
+    NUMBER_BYTES,
+    STRING_BYTES,
+    is_filled,
+    name,
+    number,
+    position,
+    string,
+)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +95,17 @@ def test_any_bytes_are_read_or_unknown(raw: bytes) -> None:
     assert found is None or (math.isfinite(found) and text is None)
     assert text is None or text.strip()
     assert is_filled(raw) in {True, False}
+
+
+def test_what_is_too_long_says_nothing() -> None:
+    assert string(b'"' + b"a" * (STRING_BYTES - 2) + b'"') is not None
+    assert string(b'"' + b"a" * (STRING_BYTES - 1) + b'"') is None
+    assert name(b'"' + b"a" * STRING_BYTES + b'"') is None
+    assert number(b"0." + b"1" * (NUMBER_BYTES - 2)) is not None
+    assert number(b"0." + b"1" * (NUMBER_BYTES - 1)) is None
+    assert name(b"1" * 100_000) is None
+
+
+def test_a_long_string_is_filled_whatever_it_says() -> None:
+    assert is_filled(b'"' + b" " * STRING_BYTES + b'"')
+    assert not is_filled(b'"' + b" " * (STRING_BYTES - 2) + b'"')

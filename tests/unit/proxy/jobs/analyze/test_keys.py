@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.texts import HOSTILE
 from vecsieve.proxy.jobs.analyze.gathered import Known
 from vecsieve.proxy.jobs.analyze.keys import key
 from vecsieve.proxy.jobs.source import Point, Vectors
@@ -55,3 +56,9 @@ def test_with_neither_a_point_is_a_copy_of_nothing() -> None:
 
 def test_half_a_surrogate_pair_is_a_text_too() -> None:
     assert key(point("x\ud800"), FIELDS) != key(point("x\ud801"), FIELDS)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_text_has_a_key_without_being_read(name: str) -> None:
+    assert key(point(HOSTILE[name]), FIELDS) == key(point(HOSTILE[name]), FIELDS)
+    assert key(point(HOSTILE[name]), FIELDS) != key(point(HOSTILE[name] + "x"), FIELDS)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.guards.veto import LONGEST_WORD, vetoes
+from support.texts import hostile_text
+from vecsieve.proxy.selection.guards.veto import CHARACTERS, LONGEST_WORD, MOST_NUMBERS, RANKS, vetoes
 from vecsieve.proxy.selection.policy import Guards
 from vecsieve.proxy.selection.values import Veto
 
@@ -137,3 +138,35 @@ def test_every_pair_is_judged_by_itself(texts: list[str | None], data: st.DataOb
     codes = vetoes(texts, None, first, second, ALL, counted(texts)).tolist()
     assert codes == [verdict(texts[i], texts[j]) for i, j in order]
     assert all(code == Veto.NONE for code, (i, j) in zip(codes, order, strict=True) if i == j)
+
+
+def test_a_text_of_many_numbers_is_a_table_and_not_guarded() -> None:
+    row = "1," * (MOST_NUMBERS - 1)
+    assert verdict(f"{row}5", f"{row}6") is Veto.NUMBER
+    assert verdict(f"{row}1,5", f"{row}1,6") is Veto.NONE
+
+
+@pytest.mark.parametrize("dear", ["\u0301\u0323" * 40, "\ufdfa" * 50])
+def test_a_text_that_is_dear_to_read_is_not_guarded(dear: str) -> None:
+    assert verdict(f"{dear} 5 people", f"{dear} 6 people") is Veto.NONE
+
+
+def test_of_each_fifty_ranks_the_first_characters_are_guarded() -> None:
+    """Invariant: what is guarded depends on nothing behind the fifty, and a later fifty has its own."""
+    filler = "word" * 12
+    texts = [f"{' '.join([filler] * 20)} {number} people" for number in range(2 * RANKS)]
+    first, second = np.arange(0, 2 * RANKS, 2), np.arange(1, 2 * RANKS, 2)
+    codes = vetoes(texts, None, first, second, ALL, counted(list(texts)))
+    each = CHARACTERS // len(texts[0])
+    guarded = [bool(second[pair] % RANKS < each) for pair in range(RANKS)]
+    assert [code == Veto.NUMBER for code in codes] == guarded
+    assert 0 < sum(guarded) < RANKS
+    head = vetoes(texts[:RANKS], None, first[: RANKS // 2], second[: RANKS // 2], ALL, counted(list(texts[:RANKS])))
+    assert head.tolist() == codes[: RANKS // 2].tolist()
+
+
+@given(hostile_text(), hostile_text())
+def test_any_two_texts_are_judged_alike_from_both_sides(one: str, other: str) -> None:
+    """Invariant: no exception, whatever the texts hold, and the same verdict either way."""
+    verdict(one, other)
+    verdict(one[:200], other[:200])

@@ -1,0 +1,127 @@
+"""How much of texts is read: what is longer, or slower to read than its length says, is unknown.
+
+A text is written by whoever may write a payload, and one that is cheap to store may be dear to read. Python orders a run of
+combining marks in quadratic time, without giving other threads a turn (99,000 marks: 43 s); one character may become 18
+(U+FDFA); 50 texts of 99,000 Chinese characters take seconds. So every text has a cost, known before anything is done with
+it, and a pool has a budget that is spent in rank order. Same texts in the same order, same outcome: no clock is asked.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
+Traits = npt.NDArray[np.uint8]
+
+# Characters of one text. No embedding model sees so much, so a chunk is not that long. (Longer ones are not cut either:
+# two texts that agree up to here and differ behind it are no copies.)
+LONGEST = 100_000
+# Combining marks in a row: the limit of the Stream-Safe Text Format (Unicode Standard Annex 15), "significantly beyond
+# what is required for any linguistic or technical usage".
+MOST_MARKS = 30
+# What the texts of one pool may cost. A unit takes 20 to 50 ns from the raw text to the comparison, whatever the text: 50 ms
+# in all. It is enough for 50 chunks of 20,000 Latin characters, or 7,000 Chinese ones.
+POOL_COST = 1 << 20
+# What one text may cost: as many characters as are read at all, of the scripts that take three bytes a character.
+TEXT_COST = 3 * LONGEST
+# Words of one pool that are compared by n-grams: 90 ns each. 50 chunks of 20,000 Latin characters have 170,000.
+POOL_WORDS = 1 << 18
+# Words that are fingerprinted by MinHash or SimHash: 500 ns each.
+FINGERPRINTED_WORDS = 1 << 16
+# What comparing texts by their longest common subsequence may come to, in steps (of one word with another) of 0.08 ns.
+POOL_STEPS = 3 << 27
+
+# A line is cut off, looked at for blanks and measured.
+_LINE_COST = 4
+
+# Invisible, and put in or taken out by pipelines: soft hyphen, zero-width space, joiners and non-joiners, word joiner,
+# byte order mark, direction marks. All of them are outside ASCII. First and last code points.
+INVISIBLE = (
+    *((0xAD, 0xAD), (0x180E, 0x180E), (0x200B, 0x200F), (0x202A, 0x202E)),
+    *((0x2060, 0x2064), (0x2066, 0x2069), (0xFEFF, 0xFEFF)),
+)
+
+_IS_MARK, _IS_INVISIBLE, _COST = 64, 128, 63
+_TABLE_END = 0x20000
+# Neither marks nor compatibility characters nor case: Chinese, Korean, surrogates, private use, Tangut.
+_PLAIN = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xD800, 0xF8FF), (0x17000, 0x18AFF))
+
+
+def readable(texts: Sequence[str | None]) -> tuple[str | None, ...]:
+    """The texts that are read, None in place of the others. ``texts``: of a pool, in rank order.
+
+    The first text that the budget does not cover ends it: what is read of a ranking does not depend on what stands behind.
+    """
+    left = POOL_COST
+    found: list[str | None] = [None] * len(texts)
+    for place, text in enumerate(texts):
+        if text is None or len(text) > LONGEST:
+            continue
+        price = cost(text)
+        left -= len(text) if price is None else price
+        if left < 0:
+            break
+        if price is not None:
+            found[place] = text
+    return tuple(found)
+
+
+def cost(text: str) -> int | None:
+    """What it costs to read a text, in units of about one character of English; None for one that is not read."""
+    if len(text) > LONGEST:
+        return None
+    lines = _LINE_COST * (text.count("\n") + text.count("\r"))
+    if text.isascii():
+        return len(text) + lines
+    traits = _TRAITS.take(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4")), mode="clip")
+    price = int((traits & _COST).sum(dtype=np.int64)) + lines
+    return None if price > TEXT_COST or _longest_run(traits) > MOST_MARKS else price
+
+
+def _longest_run(traits: Traits) -> int:
+    """How many marks stand in a row at most. Invisible characters do not part them: they are taken out on the way."""
+    marks = (traits & _IS_MARK) != 0
+    if not marks.any():
+        return 0
+    marks = marks[traits < _IS_INVISIBLE]
+    others = np.flatnonzero(~marks)
+    return int(np.diff(others, prepend=-1, append=len(marks)).max()) - 1
+
+
+def _traits() -> Traits:
+    """Of each of the first 131,072 characters what it costs, whether it is a mark and whether it is invisible; behind
+    them, of any other.
+    """
+    codes = np.arange(_TABLE_END + 1)
+    found = (1 + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)).astype(np.uint8)  # bytes in UTF-8
+    found[_TABLE_END] = 8
+    is_plain = np.zeros(_TABLE_END, np.bool_)
+    is_plain[:0x80] = True
+    for first, last in _PLAIN:
+        is_plain[first : last + 1] = True
+    for code in np.flatnonzero(~is_plain).tolist():
+        found[code] = _trait(chr(code), int(found[code]))
+    for first, last in INVISIBLE:
+        found[first : last + 1] |= _IS_INVISIBLE
+    return found
+
+
+def _trait(character: str, price: int) -> int:
+    if not unicodedata.is_normalized("NFKC", character):
+        # Taken apart, put together, compared: about 80 ns for every character that comes of it.
+        price = max(price, 2 * len(unicodedata.normalize("NFKD", character)))
+    if not unicodedata.is_normalized("NFKC", folded := character.casefold()):
+        price = max(price, 4 * len(folded))  # composed anew until nothing changes
+    if unicodedata.combining(character):
+        return price | _IS_MARK
+    apart = unicodedata.decomposition(character)
+    if apart and unicodedata.combining(unicodedata.normalize("NFKD", character)[0]):
+        return price | _IS_MARK  # U+0F73 is none itself, but becomes two
+    return price
+
+
+_TRAITS = _traits()
