@@ -106,6 +106,7 @@ weaviate_grpc     Weaviate over gRPC: the adapter, composed of
 weaviate_rest     Weaviate over HTTP, where nothing is ours
 weaviate_dialect  Weaviate's errors
 first_step        the contract of what is asked of a collection before its searches
+quota             refusals for want of quota
 """
 
 from __future__ import annotations
@@ -127,12 +128,15 @@ from vecsieve.adapters.pinecone_grpc import UNARY as PINECONE_UNARY
 from vecsieve.adapters.pinecone_grpc import PineconeGrpc
 from vecsieve.adapters.pinecone_grpc_dialect import PineconeGrpcDialect
 from vecsieve.adapters.pinecone_grpc_writes import touched as touched_over_grpc
+from vecsieve.adapters.pinecone_paths import index_named
 from vecsieve.adapters.pinecone_rest import PineconeRest
 from vecsieve.adapters.pinecone_writes import touched
 from vecsieve.adapters.qdrant_dialect import QdrantDialect
 from vecsieve.adapters.qdrant_grpc import QdrantGrpc
 from vecsieve.adapters.qdrant_grpc_dialect import QdrantGrpcDialect
+from vecsieve.adapters.qdrant_grpc_methods import collection_named
 from vecsieve.adapters.qdrant_grpc_unary import UNARY as QDRANT_UNARY
+from vecsieve.adapters.qdrant_paths import collection_of
 from vecsieve.adapters.qdrant_rest import QdrantRest
 from vecsieve.adapters.weaviate_dialect import WeaviateDialect, WeaviateGrpcDialect
 from vecsieve.adapters.weaviate_grpc import WeaviateGrpc
@@ -181,7 +185,22 @@ GRPC_WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProx
 REQUEST_CODINGS: Mapping[str, frozenset[bytes]] = MappingProxyType({"qdrant": frozenset({b"gzip", b"deflate"})})
 # Where paths carry ids, what tells the names.
 NAMINGS: Mapping[str, Callable[[], Naming]] = MappingProxyType({"chroma": ChromaNames})
+
+# Where other requests than searches name their collection, how it is told: "" where one names none.
+COLLECTIONS: Mapping[str, Callable[[RequestHead], str]] = MappingProxyType(
+    {"pinecone": index_named, "qdrant": collection_of}
+)
+GRPC_COLLECTIONS: Mapping[str, Callable[[RequestHead], str]] = MappingProxyType(
+    {"pinecone": index_named, "qdrant": collection_named}
+)
+# Where a refusal may come with status 200.
+REFUSING_IN_SUCCESS = frozenset({"milvus"})
 # Where clients name the interface they speak, the field in which.
 VERSION_FIELDS: Mapping[str, str] = MappingProxyType({"pinecone": "X-Pinecone-Api-Version"})
 # Where clients may name a database beside their message over gRPC, the metadata in which.
 DATABASE_KEYS: Mapping[str, str] = MappingProxyType({"milvus": "dbname"})
+
+
+def unnamed(_: RequestHead) -> str:
+    """Where requests that are no searches do not tell which collection they are for."""
+    return ""

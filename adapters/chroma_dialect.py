@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from vecsieve.adapters.contract import NativeAnswer
+from vecsieve.adapters.quota import is_too_many
 
 # HTTP status -> the name of the error, by which clients choose the exception they raise.
 _NAMES: Mapping[int, str] = {
@@ -58,4 +59,12 @@ class ChromaDialect:
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """False: a record has one embedding, and it has no name."""
+        return False
+
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this says that too much was asked for in a while."""
+        return is_too_many(status)
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """False: a success is one."""
         return False

@@ -225,3 +225,14 @@ class Dialect(Protocol):
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """Whether this error says that a vector which was asked for by name does not exist."""
         ...
+
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this error says that too much was asked for in a while: a rate limit, or a quota that is used up.
+
+        ``body``: b"" where it is not at hand.
+        """
+        ...
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """The same of a reply that only the transport calls a success; False where a backend refuses in none."""
+        ...

@@ -5,10 +5,19 @@ from __future__ import annotations
 import json
 import re
 
-from vecsieve.adapters.contract import NativeAnswer
+from vecsieve.adapters.contract import Declined, NativeAnswer
+from vecsieve.adapters.milvus_status import check_status
+from vecsieve.adapters.proto_wire import LENGTH, fields, only
+from vecsieve.adapters.quota import is_exhausted, is_too_many
 
 # As 2.3.5 words it for a topk of 16,385: "top k should be in range [1, 16384], but got 16385".
 _RANGE = re.compile(rb"top ?k[^,]*, top ?k should be in range \[1, (\d{1,9})\]")
+# A refusal over REST begins with its code and its message.
+_REFUSAL = re.compile(rb'\s*\{\s*"code"\s*:\s*[1-9]\d{0,8}\s*,\s*"message"\s*:\s*"((?:[^"\\]|\\.){0,1000})')
+# The words of quotaAndLimits: "rate limit exceeded[rate=0.1]", "quota exceeded[reason=...]", "request is rejected by grpc
+# RateLimiter middleware". Numbers will not do: 8 and 9 mean other things in the status of old.
+_LIMITED = (b"rate limit exceeded", b"quota exceeded", b"ratelimiter")
+_STATUS = 1  # of SearchResults
 _UNEXPECTED = 65535  # what the server gives errors that have no code of their own
 
 
@@ -30,6 +39,15 @@ class MilvusDialect:
         """False: such a refusal is a success as well."""
         return False
 
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this says that too much was asked for in a while."""
+        return is_too_many(status)
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """Whether the code is none of success and the message says so."""
+        found = _REFUSAL.match(body)
+        return found is not None and is_limited(found[1])
+
 
 class MilvusGrpcDialect(MilvusDialect):
     """The same over gRPC."""
@@ -37,3 +55,24 @@ class MilvusGrpcDialect(MilvusDialect):
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """The code, and the sentence as its details."""
         return NativeAnswer(status=status, content_type="", body=message.encode(errors="replace"))
+
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this says that too much was asked for in a while."""
+        return is_exhausted(status, body)
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """Whether the status inside the message says so."""
+        try:
+            found = fields(body)
+            check_status(body, only(found, _STATUS, LENGTH))
+        except Declined as declined:
+            return is_limited(declined.words)
+        except ValueError:
+            return False
+        return False
+
+
+def is_limited(words: bytes) -> bool:
+    """Whether a refusal's words are those of a limit on how much is asked for in a while."""
+    lower = words.lower()
+    return any(each in lower for each in _LIMITED)

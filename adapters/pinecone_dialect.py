@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.adapters.pinecone_paths import is_of_the_control_plane
+from vecsieve.adapters.quota import is_too_many
 
 # HTTP status -> gRPC code, as the service's edge maps them, and its name.
 _CODES: Mapping[int, tuple[int, str]] = {
@@ -46,4 +47,12 @@ class PineconeDialect:
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """False: a record has one vector, and it has no name."""
+        return False
+
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this says that too much was asked for in a while."""
+        return is_too_many(status)
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """False: a success is one."""
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vecsieve.adapters.contract import NativeAnswer
+from vecsieve.adapters.quota import is_exhausted
 
 
 class PineconeGrpcDialect:
@@ -18,4 +19,12 @@ class PineconeGrpcDialect:
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """False: a record has one vector, and it has no name."""
+        return False
+
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this says that too much was asked for in a while."""
+        return is_exhausted(status, body)
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """False: a success is one."""
         return False

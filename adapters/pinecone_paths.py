@@ -60,6 +60,11 @@ def _namespace(path: str) -> str:
     return next((path[len(before) : -len(behind)] for before, behind in ROUTES if path.startswith(before)), "")
 
 
+def index_named(head: RequestHead) -> str:
+    """The index that a request goes to; "" for one of the control plane."""
+    return index_of(head.host) if head.host else ""
+
+
 def index_of(host: str) -> str:
     """What tells the indexes behind one service apart: the host's first label, or all of a host that has no labels."""
     label = host.partition(".")[0]

@@ -8,6 +8,7 @@ import msgspec
 
 from vecsieve.adapters import qdrant_refusals
 from vecsieve.adapters.contract import NativeAnswer
+from vecsieve.adapters.quota import is_too_many
 
 
 class _Status(msgspec.Struct):
@@ -36,6 +37,14 @@ class QdrantDialect:
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """Whether the server says that a named vector does not exist: dropped, or never there."""
         return qdrant_refusals.names_unknown_vector(_words(status, body))
+
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this says that too much was asked for in a while."""
+        return is_too_many(status)
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """False: a success is one."""
+        return False
 
 
 def _words(status: int, body: bytes) -> str:

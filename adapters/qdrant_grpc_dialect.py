@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vecsieve.adapters import qdrant_refusals
 from vecsieve.adapters.contract import NativeAnswer
+from vecsieve.adapters.quota import is_exhausted
 
 INVALID_ARGUMENT = 3
 
@@ -22,6 +23,14 @@ class QdrantGrpcDialect:
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """Whether the server says that a named vector does not exist: dropped, or never there."""
         return qdrant_refusals.names_unknown_vector(_words(status, body))
+
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this says that too much was asked for in a while."""
+        return is_exhausted(status, body)
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """False: a success is one."""
+        return False
 
 
 def _words(status: int, body: bytes) -> str:

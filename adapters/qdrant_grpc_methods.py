@@ -33,6 +33,11 @@ def classify(head: RequestHead) -> Operation | None:
     return Operation(backend=BACKEND, name=name, collection=_collection(head.message))
 
 
+def collection_named(head: RequestHead) -> str:
+    """The collection that a call of the service Points names; "" for none, and for every other service."""
+    return _collection(head.message) if head.path.startswith("/qdrant.Points/") else ""
+
+
 def _collection(message: bytes) -> str:
     """The collection a request names; "" where it cannot be told, and is then not searched by us either."""
     try:

@@ -42,6 +42,13 @@ def classify(head: RequestHead) -> Operation | None:
     return Operation(backend=BACKEND, name=name, collection=collection)
 
 
+def collection_of(head: RequestHead) -> str:
+    """The collection that any request names; "" for none."""
+    segments = [segment for segment in head.path.split("/") if segment]
+    named = _decoded(segments[1]) if len(segments) > 1 and segments[0] == "collections" else None
+    return named or ""
+
+
 def _decoded(segment: str) -> str | None:
     try:
         return unquote_to_bytes(segment).decode()

@@ -6,10 +6,12 @@ import json
 import re
 
 from vecsieve.adapters.contract import NativeAnswer
+from vecsieve.adapters.quota import is_exhausted, is_too_many
 
 _LIMIT = re.compile(rb"QUERY_MAXIMUM_RESULTS '([1-9][0-9]{0,8})'")
 _UNKNOWN_VECTOR = b"does not have named vector "
 _OK = 0
+_TOO_MANY = b"429 too many requests"
 
 
 class WeaviateDialect:
@@ -28,6 +30,14 @@ class WeaviateDialect:
         """False: no search over HTTP is widened."""
         return False
 
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this says that too much was asked for in a while."""
+        return is_too_many(status)
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """False: a success is one."""
+        return False
+
 
 class WeaviateGrpcDialect:
     """The same over gRPC. A status is the number of a code, a body the details."""
@@ -44,3 +54,11 @@ class WeaviateGrpcDialect:
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """Whether the server says that a named vector does not exist."""
         return status != _OK and _UNKNOWN_VECTOR in body
+
+    def is_quota(self, status: int, body: bytes) -> bool:
+        """Whether this says that too much was asked for in a while. MAXIMUM_CONCURRENT_GET_REQUESTS has no code of its own."""
+        return is_exhausted(status, body) or (status != _OK and _TOO_MANY in body.lower())
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        """False: a success is one."""
+        return False

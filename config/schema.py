@@ -161,6 +161,11 @@ class LimitSettings(Model):
     attempt_timeout_seconds: Seconds = Field(
         default=5.0, description="the widened request: the original must still fit into the client's own timeout"
     )
+    own_reads_share: Share = Field(
+        default=0.1,
+        description="reads of our own (grown pools, replays) a minute and collection, as a share of what clients read, plus one: who keeps a "
+        "tenth below a rate limit is never refused because of us. A widened search replaces the client's own and is not counted",
+    )
     drain_seconds: SecondsOrZero = Field(
         default=25.0, description="for requests in flight after SIGTERM, below Kubernetes' 30 s"
     )
@@ -173,7 +178,9 @@ class ShadowSettings(Model):
     """Mode shadow: the pipeline beside the untouched answer."""
 
     sample: Share = Field(
-        default=1.0, description="share of searches that are measured: each costs a second upstream request"
+        default=0.05,
+        description="share of searches that are measured, the first among them: each costs a second read, and a third where its pool has to "
+        "grow, so that the database gets at most a tenth more",
     )
     in_flight: Count = Field(default=16, description="more than this at once are not measured, and counted as such")
 

@@ -9,9 +9,10 @@ from typing import TypeVar
 from vecsieve.proxy.exchange import Exchange, Weighed
 from vecsieve.proxy.fence import first_standing
 from vecsieve.proxy.knowing import Knowing
-from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, FailOpen
+from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, FailOpen, OwnRead
 from vecsieve.proxy.ladder import Ladder
 from vecsieve.proxy.memory import MemoryGuard, Pressure
+from vecsieve.proxy.own_reads import OwnReads
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt
 from vecsieve.proxy.shadow import Shadow
@@ -39,6 +40,7 @@ class Conduct:
     shadow: Shadow
     memory: MemoryGuard
     turns: Turns
+    own: OwnReads
     lag_seconds: float
     most: int
     waiting: Callable[[], int] = nobody
@@ -53,6 +55,8 @@ class Conduct:
         """Answer it. ``sample``: the share of searches that mode shadow measures."""
 
         async def prepare() -> Attempt | BypassReason:
+            if self.own.is_quiet(exchange.operation):
+                return Bypass.QUOTA  # nothing of ours is sent, so nothing of ours is refused in the client's place
             return self.ladder.prepare(exchange, await self.knowing.of(exchange))
 
         with visit.searching():
@@ -60,8 +64,10 @@ class Conduct:
             if prepared is None:
                 return await exchange.original(AttemptKind.ORIGINAL)
             if not isinstance(prepared, Attempt):
+                self.own.asked(exchange.operation)
                 visit.bypassed(prepared)
                 return await exchange.original(AttemptKind.ORIGINAL)
+            self.own.asked(exchange.operation, len(prepared.call.searches))
             if exchange.policy.mode == "shadow":
                 return await self._shadowed(exchange, prepared, visit, sample)
             answer, report = await self.ladder.answer(exchange, prepared)
@@ -76,8 +82,21 @@ class Conduct:
             return report
 
         answer = await exchange.original(AttemptKind.ORIGINAL)
-        if self.shadow.follow(measure, attempt, sample=sample):
-            visit.shadowed()
-        else:
+        if not self.shadow.is_due(sample):
             visit.bypassed(Bypass.SHADOW_NOT_SAMPLED)
+        elif not self.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
+            visit.bypassed(Bypass.QUOTA)
+        else:
+            self.shadow.follow(measure, attempt)
+            visit.shadowed()
         return answer
+
+    def heard(self, collection: str, status: int, body: bytes = b"") -> None:
+        """The database refused a client's own request. ``collection``: "" where it cannot be told; ``body``: as Dialect.is_quota."""
+        if self.ladder.dialect.is_quota(status, body):
+            self.own.refused(collection)
+
+    def heard_success(self, collection: str, body: bytes) -> None:
+        """The whole of a reply that the transport calls a success."""
+        if self.ladder.dialect.is_quota_in_success(body):
+            self.own.refused(collection)

@@ -89,16 +89,15 @@ class Lost(Exception):  # noqa: N818 - named for what became of the answer
 class Refused(Exception):  # noqa: N818 - it is upstream's word, nobody's failure
     """Upstream answered a widened request, and not with success.
 
-    ``status``, ``words``: as the dialect reads them. ``is_server_error``: its own failure. ``is_quota``: asking again costs
-    the client more of what it has too little of. ``may_be_size``: of the kind that too many candidates can be refused with.
+    ``status``, ``words``: as the dialect reads them. ``is_server_error``: its own failure. ``may_be_size``: of the kind that
+    too many candidates can be refused with.
     """
 
-    def __init__(self, status: int, words: bytes, *, is_server_error: bool, is_quota: bool, may_be_size: bool) -> None:
+    def __init__(self, status: int, words: bytes, *, is_server_error: bool, may_be_size: bool) -> None:
         super().__init__(status)
         self.status = status
         self.words = words
         self.is_server_error = is_server_error
-        self.is_quota = is_quota
         self.may_be_size = may_be_size
 
 
@@ -116,12 +115,14 @@ class Seen:
 
     ``received_bytes``: body bytes of all answers to widened requests and lookups, refused ones as well. ``is_declined``:
     upstream refused a widened request as the client's mistake, without a reason that is known: it may have been too large.
+    ``refusal``: a reply for want of quota that the transport calls a success.
     ``room``: for what arrives; None where nothing is sent. ``deadline``: when, by the ladder's clock, the widened request last sent and its lookups must have been answered.
     """
 
     reason: FailOpen | None = None
     received_bytes: int = 0
     is_declined: bool = False
+    refusal: bytes | None = None
     deadline: float = 0.0
     room: Hold | None = None
 

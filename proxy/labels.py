@@ -80,6 +80,7 @@ class FailOpen(StrEnum):
     OVERLOAD = "overload"  # more searches in flight than selection takes on
     MEMORY = "memory"
     BREAKER = "breaker"
+    BUDGET = "budget"  # a further read of ours would pass the budget for them
     INTERNAL = "internal"
 
 
@@ -93,6 +94,7 @@ class Bypass(StrEnum):
     WINDOW_TOO_LARGE = "window_too_large"  # offset + top_k leaves no room to widen
     SHADOW_NOT_SAMPLED = "shadow_not_sampled"
     BUDGET = "budget"  # this month's egress budget is spent
+    QUOTA = "quota"  # the database refused for want of quota a moment ago
 
 
 BypassReason = Bypass | Reason
@@ -168,6 +170,23 @@ _RETRIES: Mapping[FailOpen, Retry] = {
 }
 
 
+class OwnRead(StrEnum):
+    """What VecSieve itself reads from a database, on top of what clients read."""
+
+    GROW = "grow"  # a larger pool, the first having too few distinct results
+    RECALL = "recall"  # the vectors of a pool that memory lacked
+    LOOKUP = "lookup"  # the vectors that a search cannot bring
+    REPLAY = "replay"  # the client's own search after a widened one that failed
+    SHADOW = "shadow"  # a measurement
+
+
+class Withheld(StrEnum):
+    """Why a read of ours was not sent."""
+
+    BUDGET = "budget"  # it would have passed the share of what clients read
+    REFUSED = "refused"  # the database refused for want of quota, and not long ago
+
+
 class UpstreamError(StrEnum):
     """How upstream failed."""
 
@@ -223,6 +242,7 @@ class Looked(StrEnum):
     TOO_LARGE = "too_large"  # the reply passed its byte cap
     MALFORMED = "malformed"
     BREAKER = "breaker"  # not sent: too many failed
+    WITHHELD = "withheld"  # not sent: the database refused for want of quota, and not long ago
 
 
 class Divergence(StrEnum):

@@ -30,10 +30,11 @@ from vecsieve.proxy.exchange import (
 )
 from vecsieve.proxy.fence import first_standing
 from vecsieve.proxy.held_bytes import HeldBytes, Hold
-from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, Retry, Stage, UpstreamError
+from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, OwnRead, Retry, Stage, UpstreamError
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.own_reads import OwnReads
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
 from vecsieve.proxy.replays import Replays
@@ -54,6 +55,7 @@ class Surroundings:
     egress: Egress
     patience: Patience
     looking: Looking
+    own: OwnReads
     metrics: Metrics
     recent: Recent
     held: HeldBytes
@@ -67,7 +69,7 @@ class Ladder:
 
     def __init__(self, searcher: Searcher, dialect: Dialect, around: Surroundings) -> None:
         self._searcher = searcher
-        self._dialect = dialect
+        self.dialect = dialect
         self._around = around
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
@@ -80,7 +82,8 @@ class Ladder:
         try:
             with watch.stage(Stage.PARSE):
                 call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
-                lean = self._searcher.lean(call, exchange.plain)
+                is_spare = self._around.own.has(operation, len(call.searches))  # for the vectors that memory may lack
+                lean = self._searcher.lean(call, exchange.plain) if is_spare else None
         except Unsupported as verdict:
             return verdict.reason
         factor = self._around.appetite.factor(operation, policy)
@@ -102,6 +105,8 @@ class Ladder:
             room.release()
         if answered is not None:
             return answered
+        if seen.has_asked:
+            self._around.own.spend(exchange.operation, OwnRead.REPLAY, len(attempt.call.searches))
         with self._around.replays.one():
             response, report = await self._original(exchange, attempt, seen)
         if seen.is_declined and response.is_success:
@@ -126,6 +131,8 @@ class Ladder:
         around = self._around
         if around.replays.is_spent:
             return FailOpen.BREAKER
+        if around.own.is_overdrawn(operation):
+            return FailOpen.BUDGET
         room = around.held.hold(operation, attempt.plan)
         if room is None:
             return FailOpen.OVERLOAD
@@ -165,21 +172,22 @@ class Ladder:
         self, exchange: Exchange[A], attempt: Attempt, seen: Seen, outcome: Outcome
     ) -> tuple[A, Report]:
         async def fetch(body: bytes) -> bytes:
+            self._granted(exchange.operation, attempt)
             return await self._fetch(exchange, attempt, seen, body)
 
         try:
             cap = self._around.learned.cap(exchange.operation)
-            look = self._around.looking.of(exchange, seen)
+            look = self._around.looking.of(exchange, seen, self.dialect)
             body = await self._searcher.improve(attempt, fetch, cap=cap, look=look)
             self._around.appetite.saw(attempt, cap=cap)
         except Declined as declined:
-            limit = self._dialect.refused_limit(0, declined.words)
+            limit = self.dialect.refused_limit(0, declined.words)
             if limit is not None:
                 self._around.learned.refused(exchange.operation, limit)
             raise Rejected(FailOpen.OVERFETCH_STATUS) from declined
         except Passed:
             report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
-            return exchange.refusal(), report
+            return exchange.refusal() if seen.refusal is None else exchange.answer(seen.refusal, report), report
         finally:
             self._learn(exchange.operation, attempt)
             if attempt.rounds == 1:
@@ -188,6 +196,14 @@ class Ladder:
         for record in records_of(attempt) if self._around.recent.keep else ():
             self._around.recent.add(record)
         return exchange.answer(body, report), report
+
+    def _granted(self, operation: Operation, attempt: Attempt) -> None:
+        """Every widened request but the first is a read of ours. Raises Rejected where the budget has no room for it."""
+        if attempt.reply is None:
+            return
+        kind = OwnRead.GROW if attempt.rounds else OwnRead.RECALL
+        if not self._around.own.take(operation, kind, len(attempt.call.searches)):
+            raise Rejected(FailOpen.BUDGET)
 
     def _learn(self, operation: Operation, attempt: Attempt) -> None:
         if attempt.reply is None:
@@ -218,6 +234,9 @@ class Ladder:
         around.patience.learn(around.clock() - started)
         self._received(seen, fetched)
         around.breaker.succeeded()
+        if self.dialect.is_quota_in_success(fetched):
+            seen.refusal = fetched
+            raise self._limited(exchange.operation, attempt, seen)
         return fetched
 
     def _received(self, seen: Seen, message: bytes) -> None:
@@ -237,13 +256,20 @@ class Ladder:
     def _verdict(self, operation: Operation, attempt: Attempt, seen: Seen, refused: Refused) -> Exception:
         """What an answer that is no success means for this attempt, and for later ones."""
         self._received(seen, refused.words)
-        if refused.is_quota and attempt.reply is None:
+        if self.dialect.is_quota(refused.status, refused.words):
             self._around.breaker.succeeded()  # it answered
-            seen.reason = FailOpen.OVERFETCH_STATUS
-            return Passed()  # asking again with the original would burn the client's quota twice
+            return self._limited(operation, attempt, seen)
         seen.is_declined = self._is_declined(operation, refused)
-        is_unknown = self._dialect.names_unknown_vector(refused.status, refused.words)
+        is_unknown = self.dialect.names_unknown_vector(refused.status, refused.words)
         return Rejected(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
+
+    def _limited(self, operation: Operation, attempt: Attempt, seen: Seen) -> Exception:
+        """What a refusal for want of quota means: it is the client's answer, unless there is a pool already."""
+        self._around.own.refused(operation.collection)
+        if attempt.reply is not None:
+            return Rejected(FailOpen.OVERFETCH_STATUS)
+        seen.reason = FailOpen.OVERFETCH_STATUS
+        return Passed()  # asking again with the original would burn the client's quota twice
 
     def _is_declined(self, operation: Operation, refused: Refused) -> bool:
         """Learn from a refusal; whether it was one as the client's mistake of which nothing is known."""
@@ -253,10 +279,10 @@ class Ladder:
             around.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
             return False
         around.breaker.succeeded()  # it answered: a refusal of what was asked is no failure of the database
-        limit = self._dialect.refused_limit(refused.status, refused.words)
+        limit = self.dialect.refused_limit(refused.status, refused.words)
         if limit is not None:
             around.learned.refused(operation, limit)
-        elif self._dialect.names_unknown_vector(refused.status, refused.words):
+        elif self.dialect.names_unknown_vector(refused.status, refused.words):
             around.learned.forget(operation)  # the vector may be one that earlier replies taught us
         else:
             return refused.may_be_size

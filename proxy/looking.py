@@ -9,11 +9,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from vecsieve.adapters.contract import Dialect, Operation
 from vecsieve.adapters.second_step import Lookup
 from vecsieve.proxy.breaker import Breaker
 from vecsieve.proxy.exchange import Lost, Refused, Seen
-from vecsieve.proxy.labels import AttemptKind, FailOpen, Looked
+from vecsieve.proxy.labels import AttemptKind, FailOpen, Looked, OwnRead
 from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.own_reads import OwnReads
 from vecsieve.proxy.second_step import Look, LookupFailed
 from vecsieve.proxy.stopwatch import Clock
 
@@ -28,6 +30,11 @@ _LOOKED_BY = {
 class LooksUp(Protocol):
     """A transport that can send lookups."""
 
+    @property
+    def operation(self) -> Operation:
+        """Which search they belong to."""
+        ...
+
     async def look_up(self, lookup: Lookup, *, seconds: float) -> bytes:
         """The body of upstream's success. Raises Lost or Refused."""
         ...
@@ -38,25 +45,29 @@ class Looking:
     """The lookups of a process. ``breaker``: theirs alone, so that searches are widened whatever becomes of them."""
 
     breaker: Breaker
+    own: OwnReads
     metrics: Metrics
     clock: Clock
 
-    def of(self, exchange: object, seen: Seen) -> Look | None:
+    def of(self, exchange: object, seen: Seen, dialect: Dialect) -> Look | None:
         """What sends an exchange's lookups; None where its transport cannot."""
         if not isinstance(exchange, LooksUp):
             return None
 
         async def look(lookup: Lookup) -> bytes:
-            return await self._look(exchange, seen, lookup)
+            return await self._look(exchange, seen, lookup, dialect)
 
         return look
 
-    async def _look(self, exchange: LooksUp, seen: Seen, lookup: Lookup) -> bytes:
+    async def _look(self, exchange: LooksUp, seen: Seen, lookup: Lookup, dialect: Dialect) -> bytes:
         started = self.clock()
         if started >= seen.deadline:
             raise LookupFailed(Looked.TIMEOUT)
         if not self.breaker.allow():
             raise LookupFailed(Looked.BREAKER)
+        if not self.own.take(exchange.operation, OwnRead.LOOKUP):
+            self.breaker.abandoned()
+            raise LookupFailed(Looked.WITHHELD)
         try:
             body = await exchange.look_up(lookup, seconds=seen.deadline - started)
         except Lost as lost:
@@ -64,6 +75,8 @@ class Looking:
             raise LookupFailed(_LOOKED_BY.get(lost.reason, Looked.RESET)) from lost
         except Refused as refused:
             self._failed(seen, len(refused.words))
+            if dialect.is_quota(refused.status, refused.words):
+                self.own.refused(exchange.operation.collection)
             raise LookupFailed(Looked.STATUS) from refused
         except asyncio.CancelledError:
             self.breaker.abandoned()

@@ -22,8 +22,10 @@ from vecsieve.proxy.labels import (
     OperationName,
     Origin,
     Outcome,
+    OwnRead,
     Retry,
     UpstreamError,
+    Withheld,
 )
 from vecsieve.proxy.metrics_catalogue import BACKEND, CATALOGUE
 from vecsieve.proxy.report import Figures, Report
@@ -68,6 +70,8 @@ class Metrics:
     vector_recalls_total: Counter
     lookups_total: Counter
     extra_read_units_total: Counter
+    own_reads_total: Counter
+    own_reads_withheld_total: Counter
     shadow_divergence_total: Counter
     profile_drift_total: Counter
     profile_reload_failures_total: Counter
@@ -147,6 +151,14 @@ class Metrics:
         """Count a search's second step, whatever the client got of it: it is billed."""
         self.lookups_total.labels(self.backend, looked.value).inc()
         self.extra_read_units_total.inc(read_units)
+
+    def own_read(self, kind: OwnRead, reads: int) -> None:
+        """Count reads of ours that are sent."""
+        self.own_reads_total.labels(kind.value).inc(reads)
+
+    def withheld(self, reason: Withheld) -> None:
+        """Count a read of ours that is not."""
+        self.own_reads_withheld_total.labels(reason.value).inc()
 
     def sent(self, body_bytes: int) -> None:
         """Count body bytes to clients."""

@@ -30,6 +30,7 @@ from vecsieve.proxy.labels import (
     Origin,
     Outcome,
     OverrideName,
+    OwnRead,
     Recall,
     Retry,
     Shed,
@@ -37,6 +38,7 @@ from vecsieve.proxy.labels import (
     Stage,
     UpstreamConnection,
     UpstreamError,
+    Withheld,
     operations_of,
 )
 
@@ -188,6 +190,12 @@ SEARCHES: tuple[Spec, ...] = (
         (BACKEND, _LOOKED),
     ),
     CounterSpec("extra_read_units_total", "Read units of second requests.", (BACKEND,)),
+    CounterSpec(
+        "own_reads_total",
+        "Reads sent on top of what clients read, a batch by its searches.",
+        (_label("kind", OwnRead),),
+    ),
+    CounterSpec("own_reads_withheld_total", "Reads of ours that were not sent.", (_label("reason", Withheld),)),
     CounterSpec("shadow_divergence_total", "Shadow answers unlike upstream's.", (BACKEND, _label("kind", Divergence))),
     CounterSpec(
         "profile_drift_total", "Times that pools ceased to look like their profile.", (_label("kind", Drifted),)

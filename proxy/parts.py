@@ -48,6 +48,7 @@ class Parts:
             shadow=self.shadow,
             memory=self.memory,
             turns=self.turns,
+            own=self.around.own,
             lag_seconds=self.limits.searches_lag_seconds,
             most=self.limits.searches_in_flight,
             waiting=waiting,

@@ -8,7 +8,17 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vecsieve.adapters import ADAPTERS, DIALECTS, NAMINGS, REQUEST_CODINGS, VERSION_FIELDS, WRITES
+from vecsieve.adapters import (
+    ADAPTERS,
+    COLLECTIONS,
+    DIALECTS,
+    NAMINGS,
+    REFUSING_IN_SUCCESS,
+    REQUEST_CODINGS,
+    VERSION_FIELDS,
+    WRITES,
+    unnamed,
+)
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.appetite import Appetite
@@ -37,6 +47,7 @@ from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.names import Names
+from vecsieve.proxy.own_reads import OwnReads
 from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
@@ -78,6 +89,7 @@ class Process:
         self._settings = settings
         self._rules = RulesInForce(Rules.of(settings))
         self._writes = Writes()
+        self._seed = seed
         routes = _routes(settings)
         self._upstream = Upstream(
             settings.upstream,
@@ -87,7 +99,7 @@ class Process:
         )
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
-        self._looking = Looking(Breaker(clock, jitter=spread(seed)), metrics, clock)
+        self.own_reads = OwnReads(limits.own_reads_share, metrics=metrics, clock=clock)
         self.tally = Tally(metrics, log=log, clock=clock)
         self.recent = Recent(settings.explain.keep, now=time.time)
         self._workers = workers
@@ -125,7 +137,10 @@ class Process:
             appetite=Appetite(),
             egress=self.egress,
             patience=Patience(longest_seconds=limits.attempt_timeout_seconds),
-            looking=self._looking,
+            looking=Looking(
+                Breaker(time.monotonic, jitter=spread(self._seed)), self.own_reads, metrics, time.monotonic
+            ),
+            own=self.own_reads,
             metrics=metrics,
             recent=self.recent,
             held=HeldBytes(limits.searches_bytes_in_flight, changed=metrics.selection_bytes_held, clock=time.monotonic),
@@ -145,6 +160,8 @@ class Process:
             dialect=dialect,
             version_field=VERSION_FIELDS.get(backend),
             codings=REQUEST_CODINGS.get(backend, frozenset()),
+            collection_of=COLLECTIONS.get(backend, unnamed),
+            refuses_in_success=backend in REFUSING_IN_SUCCESS,
             conduct=self._parts.conduct(adapter, dialect),
             overhearing=self._parts.overhearing(WRITES.get(backend)),
             relay=self._relay(answers, events),
@@ -217,6 +234,11 @@ class Process:
         """Requests being answered now; at the end also the clients to whom answers are still on their way."""
         sides = (self._listener, self._grpc) if self._is_leaving else ()
         return self.tally.requests_in_flight + sum(each.owed for each in sides if each is not None)
+
+    @property
+    def measuring(self) -> int:
+        """Measurements of mode shadow under way."""
+        return self._shadow.running
 
     @property
     def searches_in_flight(self) -> int:

@@ -13,6 +13,8 @@ from vecsieve.proxy.tally import Tally
 
 LOGGER = logging.getLogger("vecsieve.shadow")
 
+ROUNDING = 1e-9  # twenty times 0.05 is not one
+
 Measure = Callable[[], Awaitable[Report | None]]
 """Runs the pipeline of one search for its figures alone."""
 
@@ -27,22 +29,33 @@ class Shadow:
         self._tally = tally
         self._limit = limit
         self._running: set[asyncio.Task[None]] = set()
-        self._debt = 0.0
+        self._debt = 1.0
 
-    def follow(self, measure: Measure, attempt: Attempt, *, sample: float) -> bool:
-        """Measure this search of which ``attempt`` is the memory, unless it is not sampled or too many are being measured.
+    @property
+    def running(self) -> int:
+        """How many are under way."""
+        return len(self._running)
 
-        The sample is taken evenly, not at random: at 0.25 every fourth search is measured.
+    def is_due(self, sample: float) -> bool:
+        """Whether the next search is to be measured: one in so many, and no more at once than the limit.
+
+        The sample is taken evenly, not at random: at 0.25 the first search is measured, and every fourth after it.
         """
-        self._debt += sample
-        if self._debt < 1.0 or len(self._running) >= self._limit:
-            self._debt = min(self._debt, 1.0)
+        if sample <= 0.0:
             return False
-        self._debt -= 1.0
+        is_owed = self._debt > 1.0 - ROUNDING
+        is_due = is_owed and len(self._running) < self._limit
+        if is_owed and not is_due:
+            self._debt = 1.0  # of those that found no room one is made up for
+        else:
+            self._debt += sample - is_due
+        return is_due
+
+    def follow(self, measure: Measure, attempt: Attempt) -> None:
+        """Measure this search of which ``attempt`` is the memory."""
         task = asyncio.create_task(self._measure(measure, attempt), name="vecsieve-shadow")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return True
 
     async def close(self) -> None:
         """End what is under way."""

@@ -93,6 +93,15 @@ def _effect() -> tuple[Panel, ...]:
             "percentunit",
             {"exhausted": per_search("pool_exhausted_total"), "grown": per_search("refetch_total")},
         ),
+        lines(
+            "Reads of our own",
+            "On top of what clients read, by kind; withheld: beyond the budget, or soon after a refusal.",
+            "reqps",
+            {
+                "{{kind}}": rate("own_reads_total", by="kind"),
+                "withheld: {{reason}}": rate("own_reads_withheld_total", by="reason"),
+            },
+        ),
     )
 
 

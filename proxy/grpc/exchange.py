@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.first_step import Question
+from vecsieve.adapters.quota import is_oversized
 from vecsieve.proxy.exchange import Fits, Lost, Refused
 from vecsieve.proxy.failures import FailureKind
 from vecsieve.proxy.grpc.codes import Code
@@ -20,11 +21,7 @@ from vecsieve.proxy.search import Rejected
 # handlers just return an error, says of nearly all mistakes of clients: it is an answer, no failure of the database.
 TOO_LARGE = frozenset({Code.UNKNOWN, Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.OUT_OF_RANGE})
 SERVER_ERRORS = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNAVAILABLE, Code.DATA_LOSS})
-
-# What the libraries of gRPC call exhausted where a message is too long for one of its ends (grpc-go and the C core;
-# grpc-java): nobody's quota, and the client's own search may well fit.
-_OVERSIZED = ("larger than max", "exceeds maximum size")
-# Of these our own end's words: its bound is `limits.reply_body_bytes`, and the message was never held.
+# Of the words for a message that is too long our own end's words: its bound is `limits.reply_body_bytes`, and the message was never held.
 _TOO_LONG_FOR_US = "Received message larger than max"
 LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
@@ -72,14 +69,12 @@ class GrpcExchange:
         if failure.code == Code.RESOURCE_EXHAUSTED and _TOO_LONG_FOR_US in failure.details:
             return Lost(FailOpen.TOO_LARGE)
         self._refusal = failure
-        is_exhausted = failure.code == Code.RESOURCE_EXHAUSTED
-        is_oversized = is_exhausted and any(words in failure.details for words in _OVERSIZED)
+        words = failure.details.encode(errors="replace")
         return Refused(
             failure.code,
-            failure.details.encode(errors="replace"),
+            words,
             is_server_error=failure.code in SERVER_ERRORS,
-            is_quota=is_exhausted and not is_oversized,
-            may_be_size=is_oversized or failure.code in TOO_LARGE,
+            may_be_size=is_oversized(failure.code, words) or failure.code in TOO_LARGE,
         )
 
     def answer(self, body: bytes, report: Report) -> Outcome:

@@ -47,6 +47,7 @@ class Shared:
     """What the planes of all ports share.
 
     ``unary``: the methods known to take one message and give one. ``database_key``: the metadata in which clients name a database.
+    ``collection_of``: which collection a call that is no search names.
     """
 
     parts: Parts
@@ -54,6 +55,7 @@ class Shared:
     adapter: Adapter
     unary: frozenset[str]
     database_key: str | None
+    collection_of: Callable[[RequestHead], str]
     conduct: Conduct
     overhearing: Overhearing
     channels: Channels
@@ -113,6 +115,7 @@ class Plane(grpc.GenericRpcHandler):
                 )
                 leg.ended(code(passed.failure))
             if passed.failure is not None:
+                self._heard_of("", passed.failure)
                 met(self._parts.tally.metrics, passed.failure)
                 given(self._parts.tally.metrics, passed.failure)
             return passed
@@ -201,7 +204,9 @@ class Plane(grpc.GenericRpcHandler):
         operation = None if message is None else self._shared.adapter.classify(told)
         if message is None or operation is None:
             with self._shared.overhearing.passing(head):
-                return await self._original(call)
+                answered = await self._original(call)
+            self._heard_of(self._shared.collection_of(told), answered)
+            return answered
         visit.classified(operation)
         rules = self._parts.rules.now
         own = rules.policies.resolve(self._parts.backend, operation.collection)
@@ -237,7 +242,18 @@ class Plane(grpc.GenericRpcHandler):
 
     async def _counted(self, call: _Call, visit: Visit, kind: AttemptKind) -> Outcome:
         with visit.original(kind):
-            return await self._original(call, kind)
+            answered = await self._original(call, kind)
+        if visit.operation is not None:
+            self._heard_of(visit.operation.collection, answered)
+        return answered
+
+    def _heard_of(self, collection: str, answered: Outcome) -> None:
+        """Tell what a client's own call was answered with."""
+        conduct = self._shared.conduct
+        if not isinstance(answered, Failure):
+            conduct.heard_success(collection, answered.message)
+        elif answered.kind is None:
+            conduct.heard(collection, answered.code, answered.details.encode(errors="replace"))
 
     async def _original(self, call: _Call, kind: AttemptKind = AttemptKind.ORIGINAL) -> Outcome:
         """The client's own message, and upstream's own answer to it."""

@@ -10,7 +10,15 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from vecsieve.adapters import DATABASE_KEYS, GRPC_ADAPTERS, GRPC_DIALECTS, GRPC_UNARY, GRPC_WRITES
+from vecsieve.adapters import (
+    DATABASE_KEYS,
+    GRPC_ADAPTERS,
+    GRPC_COLLECTIONS,
+    GRPC_DIALECTS,
+    GRPC_UNARY,
+    GRPC_WRITES,
+    unnamed,
+)
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.grpc.calls import Calls
@@ -43,6 +51,7 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
         adapter=adapter,
         unary=GRPC_UNARY[backend],
         database_key=DATABASE_KEYS.get(backend),
+        collection_of=GRPC_COLLECTIONS.get(backend, unnamed),
         conduct=parts.conduct(adapter, dialect, waiting=lambda: calls.waiting),
         overhearing=parts.overhearing(GRPC_WRITES.get(backend)),
         channels=channels,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from aiohttp import web
@@ -39,6 +41,7 @@ from vecsieve.proxy.trace_parent import NAME as TRACE_PARENT
 from vecsieve.proxy.trace_parent import sampled_trace_id
 from vecsieve.proxy.trouble import ORIGIN, Trouble
 
+REFUSAL_BYTES = 2048  # longer successes are no refusals
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
 # RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without naming it.
@@ -49,6 +52,9 @@ NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=
 class DataPlane:
     """The handler. Built by the composition root. ``version_field``: in which clients name the interface they speak.
     ``codings``: of a request's body that the database undoes.
+
+    ``collection_of``: which collection a request that is no search names; ``refuses_in_success``: whether the database refuses
+    with status 200 as well.
     """
 
     parts: Parts
@@ -60,6 +66,8 @@ class DataPlane:
     conduct: Conduct
     overhearing: Overhearing
     names: Names
+    collection_of: Callable[[RequestHead], str]
+    refuses_in_success: bool
     relay: Relay
     upstream: Upstream
     answers: LocalAnswers
@@ -113,7 +121,9 @@ class DataPlane:
             leg = visit.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
             with self.overhearing.passing(head), self.names.passing(head) as learn, leg:
                 hearing = None if learn is None else Hearing(learn)
-                return await self.relay.relay(request, body, target=target, editing=editing, hearing=hearing, leg=leg)
+                answer = await self.relay.relay(request, body, target=target, editing=editing, hearing=hearing, leg=leg)
+            self.conduct.heard(self.collection_of(head), answer.status)
+            return answer
         operation, ruled_by = self.names.known(operation)
         visit.classified(operation)
         rules, headers = self.parts.rules.now, list(request.headers.items())
@@ -188,9 +198,17 @@ class DataPlane:
         self, search: _Search, visit: Visit, attempt: AttemptKind = AttemptKind.ORIGINAL
     ) -> RawResponse:
         """The client's own bytes, and upstream's own answer to them."""
-        leg = visit.trace.leg(attempt, search.request.method, search.target.origin)
+        request, target, collection = search.request, search.target, search.operation.collection
+        hearing = None
+        if self.refuses_in_success:
+            hearing = Hearing(partial(self.conduct.heard_success, collection), limit_bytes=REFUSAL_BYTES)
+        leg = visit.trace.leg(attempt, request.method, target.origin)
         with visit.original(attempt), leg:
-            return await self.relay.relay(search.request, search.body, is_search=True, target=search.target, leg=leg)
+            answer = await self.relay.relay(
+                request, search.body, is_search=True, target=target, hearing=hearing, leg=leg
+            )
+        self.conduct.heard(collection, answer.status)
+        return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,6 @@ from vecsieve.proxy.tracing import UNTRACED, Leg, Trace
 
 # Statuses of a refusal that may be about the size of what was asked for.
 TOO_LARGE = frozenset({400, 413, 422})
-TOO_MANY_REQUESTS = 429
 LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
 
@@ -134,7 +133,6 @@ class HttpExchange:
                 reply.status,
                 fetched,
                 is_server_error=reply.status >= 500,
-                is_quota=reply.status == TOO_MANY_REQUESTS,
                 may_be_size=reply.status in TOO_LARGE,
             )
         if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):

@@ -77,7 +77,7 @@ async def _success(sending: AbstractAsyncContextManager[UpstreamReply], limit_by
         leg.cut()
         raise Lost(FailOpen.TOO_LARGE, received_bytes=limit_bytes) from failure
     if not 200 <= reply.status < 300:
-        raise Refused(reply.status, body, is_server_error=reply.status >= 500, is_quota=False, may_be_size=False)
+        raise Refused(reply.status, body, is_server_error=reply.status >= 500, may_be_size=False)
     if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
         raise Lost(FailOpen.MALFORMED, received_bytes=len(body))
     return body

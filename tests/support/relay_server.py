@@ -34,6 +34,12 @@ class PlainDialect:
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         return False
 
+    def is_quota(self, status: int, body: bytes) -> bool:
+        return False
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        return False
+
 
 @dataclass
 class Heard:

@@ -22,6 +22,7 @@ from vecsieve.proxy.ladder import Ladder, Surroundings
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.own_reads import OwnReads
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.policies import Policies
 from vecsieve.proxy.recent import Recent
@@ -32,6 +33,7 @@ from vecsieve.proxy.search import Rejected, Searcher
 
 COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
 BAD_REQUEST, SERVER_ERROR, TOO_MANY = 400, 500, 429
+OUT_OF_QUOTA = b"out of quota"  # a success by name alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,12 @@ class ToyDialect:
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         return NativeAnswer(status=status, content_type="", body=message.encode())
 
+    def is_quota(self, status: int, body: bytes) -> bool:
+        return status == TOO_MANY
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        return body == OUT_OF_QUOTA
+
     def refused_limit(self, status: int, body: bytes) -> int | None:
         return int(body.removeprefix(b"limit ")) if body.startswith(b"limit ") else None
 
@@ -69,7 +77,6 @@ def refused(status: int = BAD_REQUEST, words: bytes = b"no") -> Refused:
         status,
         words,
         is_server_error=status >= SERVER_ERROR,
-        is_quota=status == TOO_MANY,
         may_be_size=status == BAD_REQUEST,
     )
 
@@ -138,17 +145,20 @@ def toys(
     keep: int = 0,
     held_bytes: int = 1 << 26,
     in_flight: Callable[[], int] = lambda: 100,
+    own_reads_share: float = 1.0,
 ) -> Toys:
     """Fresh ones."""
     clock, registry = ManualClock(100.0), CollectorRegistry()
     metrics = Metrics(registry)
+    own = OwnReads(own_reads_share, metrics=metrics, clock=clock)
     around = Surroundings(
         learned=Learned(clock),
         breaker=Breaker(clock, jitter=lambda _: 0.0),
         appetite=Appetite(),
         egress=Egress(budget_bytes, now=clock),
         patience=Patience(longest_seconds=5.0),
-        looking=Looking(Breaker(clock, jitter=lambda _: 0.0), metrics, clock),
+        looking=Looking(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
+        own=own,
         metrics=metrics,
         recent=Recent(keep, now=clock),
         held=HeldBytes(held_bytes, changed=metrics.selection_bytes_held, clock=clock),

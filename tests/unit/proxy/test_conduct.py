@@ -10,7 +10,7 @@ import pytest
 
 from support.manual_time import settle
 from support.toy_backend import ToyAdapter, families_of
-from support.toy_exchange import OWN, ToyDialect, ToyExchange, shadowed, toys
+from support.toy_exchange import OUT_OF_QUOTA, OWN, ToyDialect, ToyExchange, shadowed, toys
 from support.turning import Turning, calm
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.config.schema import LimitSettings, Settings
@@ -154,3 +154,37 @@ async def test_while_the_loop_lags_there_is_no_room_for_a_search() -> None:
     for _ in range(3):
         loop.turn(2 * LimitSettings().searches_lag_seconds)
     assert there.conduct.no_room(there.visit()) is FailOpen.OVERLOAD
+
+
+async def test_after_a_refusal_a_search_goes_as_the_client_wrote_it_and_nothing_is_asked() -> None:
+    there, exchange = made(), ToyExchange()
+    there.conduct.heard("c", 429)
+    visit = there.visit()
+    assert await there.conduct.answer(exchange, visit, sample=1.0) is OWN
+    assert (visit.outcome, visit.bypass) == (Outcome.BYPASS, Bypass.QUOTA)
+    assert (exchange.sent, exchange.originals) == ([], [AttemptKind.ORIGINAL])
+
+
+async def test_what_is_no_refusal_changes_nothing() -> None:
+    there, exchange = made(), ToyExchange()
+    there.conduct.heard("c", 500)
+    there.conduct.heard_success("c", b"fine")
+    await there.conduct.answer(exchange, there.visit(), sample=1.0)
+    assert len(exchange.sent) == 1
+
+
+async def test_a_refusal_inside_a_success_is_heard_too() -> None:
+    there, exchange = made(), ToyExchange()
+    there.conduct.heard_success("c", OUT_OF_QUOTA)
+    visit = there.visit()
+    await there.conduct.answer(exchange, visit, sample=1.0)
+    assert visit.bypass is Bypass.QUOTA
+
+
+async def test_a_measurement_is_withheld_while_the_share_comes_back() -> None:
+    there, exchange = made(), shadowed(ToyExchange())
+    there.conduct.heard("", 429)
+    visit = there.visit()
+    assert await there.conduct.answer(exchange, visit, sample=1.0) is OWN
+    await settle()
+    assert (visit.bypass, exchange.sent) == (Bypass.QUOTA, [])

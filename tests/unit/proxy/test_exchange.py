@@ -88,5 +88,5 @@ async def test_a_report_of_a_batch_says_how_many_searches_ask_for_how_many_resul
 def test_what_was_lost_or_refused_says_so_without_a_word_of_upstreams() -> None:
     lost = Lost(FailOpen.TOO_LARGE, received_bytes=7)
     assert (lost.reason, lost.received_bytes, str(lost)) == (FailOpen.TOO_LARGE, 7, "too_large")
-    refused = Refused(400, b"secret", is_server_error=False, is_quota=False, may_be_size=True)
+    refused = Refused(400, b"secret", is_server_error=False, may_be_size=True)
     assert "secret" not in f"{refused} {refused!r}"

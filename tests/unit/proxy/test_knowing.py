@@ -75,7 +75,7 @@ async def test_it_is_asked_once_and_again_after_a_minute() -> None:
     "failure",
     [
         Lost(FailOpen.OVERFETCH_TIMEOUT),
-        Refused(7, b"denied", is_server_error=False, is_quota=False, may_be_size=False),
+        Refused(7, b"denied", is_server_error=False, may_be_size=False),
         b"\xff",
     ],
     ids=["lost", "refused", "malformed"],

@@ -11,6 +11,7 @@ import pytest
 from support.manual_time import settle
 from support.toy_backend import OPERATION, ToyAdapter, families_of
 from support.toy_exchange import (
+    OUT_OF_QUOTA,
     OWN,
     SERVER_ERROR,
     TOO_MANY,
@@ -25,6 +26,7 @@ from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.proxy.breaker import CONSECUTIVE, OPEN_SECONDS
 from vecsieve.proxy.exchange import Fits, Lost
 from vecsieve.proxy.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome, Retry
+from vecsieve.proxy.own_reads import FREE, OVERDRAFT
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import Attempt
 
@@ -335,3 +337,57 @@ async def test_however_a_search_ends_it_holds_nothing(end: str) -> None:
     await asyncio.gather(task, return_exceptions=True)
     assert made.around.held.total == 0
     assert made.count("selection_bytes_in_flight") == 0
+
+
+HUNGRY = json.dumps([[[1.0, *[0.0] * 129, 1.0]] * 24]).encode()  # copies of one point: every page of it wants more
+
+
+async def test_a_pool_is_grown_within_the_budget_alone_and_the_first_answer_stands() -> None:
+    around = toys(own_reads_share=0.0)
+    sent = []
+    for _ in range(3):
+        exchange = ToyExchange(answering=lambda _: HUNGRY)
+        answer, report = await answered(around, exchange)
+        assert (len(json.loads(answer.body)[0]), report.outcome) == (4, Outcome.DEDUP)
+        sent.append(len(exchange.sent))
+    assert sent == [1 + FREE, 1, 1]
+    assert around.count("own_reads_total", kind="grow") == 1
+    assert around.count("own_reads_withheld_total", reason="budget") == 2
+
+
+async def test_a_batch_grows_at_the_price_of_all_its_searches() -> None:
+    around = toys(own_reads_share=0.0)
+    lists = json.loads(HUNGRY) * 2
+    exchange = ToyExchange(plain=b'[{"k": 4}, {"k": 4}]', answering=lambda _: json.dumps(lists).encode())
+    await answered(around, exchange)
+    assert len(exchange.sent) == 1
+
+
+async def test_a_refusal_for_want_of_quota_inside_a_success_is_answered_as_it_is() -> None:
+    around, exchange = toys(), ToyExchange(answering=lambda _: OUT_OF_QUOTA)
+    answer, report = await answered(around, exchange)
+    assert (answer.body, report.fail_open, report.figures) == (OUT_OF_QUOTA, FailOpen.OVERFETCH_STATUS, ())
+    assert exchange.originals == []
+    assert around.around.own.is_quiet(OPERATION)
+
+
+@pytest.mark.parametrize("refusal", [refused(TOO_MANY), OUT_OF_QUOTA])
+async def test_a_growing_pool_that_is_refused_is_the_last_read_of_ours_for_a_while(refusal: object) -> None:
+    around, exchange = toys(), ToyExchange()
+    exchange.answering = lambda _: HUNGRY if len(exchange.sent) == 1 else refusal
+    answer, report = await answered(around, exchange)
+    assert (len(json.loads(answer.body)[0]), report.outcome, len(exchange.sent)) == (4, Outcome.DEDUP, 2)
+    again = ToyExchange(answering=lambda _: HUNGRY)
+    await answered(around, again)
+    assert len(again.sent) == 1
+    assert around.count("own_reads_withheld_total", reason="refused") == 1
+
+
+async def test_searches_whose_widened_requests_keep_failing_go_as_the_client_wrote_them() -> None:
+    around = toys(own_reads_share=0.0)
+    exchanges = [ToyExchange(answering=lambda _: refused(words=b"no vector")) for _ in range(10)]
+    reports = [(await answered(around, exchange))[1] for exchange in exchanges]
+    widened = FREE + OVERDRAFT + 1
+    assert [len(exchange.sent) for exchange in exchanges] == [1] * widened + [0] * (10 - widened)
+    assert {report.fail_open for report in reports[widened:]} == {FailOpen.BUDGET}
+    assert around.count("own_reads_total", kind="replay") == widened

@@ -6,6 +6,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
+from support.toy_backend import OPERATION
+from support.toy_exchange import ToyDialect
 from vecsieve.adapters.second_step import Lookup
 from vecsieve.proxy.breaker import CONSECUTIVE, Breaker
 from vecsieve.proxy.exchange import Lost, Refused, Seen
@@ -13,14 +15,17 @@ from vecsieve.proxy.exposition import value
 from vecsieve.proxy.labels import BreakerState, FailOpen, Looked
 from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.own_reads import QUIET_SECONDS, OwnReads
 from vecsieve.proxy.second_step import LookupFailed
 
 LOOKUP = Lookup(method="GET", target="/vectors/fetch?ids=a", ids=("a",))
-REFUSED = Refused(429, b"quota", is_server_error=False, is_quota=True, may_be_size=False)
+REFUSED = Refused(403, b"quota", is_server_error=False, may_be_size=False)
 
 
 class Transport:
     """Looks up; each answer takes two seconds of the clock. ``seconds``: what each lookup was given."""
+
+    operation = OPERATION
 
     def __init__(self, clock: ManualClock, answer: bytes | BaseException = b"body") -> None:
         self.clock = clock
@@ -48,7 +53,9 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def looking(clock: ManualClock, registry: CollectorRegistry) -> Looking:
-    return Looking(Breaker(clock, jitter=lambda _: 0.0), Metrics(registry, backend="pinecone"), clock)
+    metrics = Metrics(registry, backend="pinecone")
+    own = OwnReads(0.1, metrics=metrics, clock=clock)
+    return Looking(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock)
 
 
 def timed(registry: CollectorRegistry) -> float:
@@ -56,7 +63,7 @@ def timed(registry: CollectorRegistry) -> float:
 
 
 async def failure(looking: Looking, transport: Transport, seen: Seen) -> Looked:
-    look = looking.of(transport, seen)
+    look = looking.of(transport, seen, ToyDialect())
     assert look is not None
     with pytest.raises(LookupFailed) as failed:
         await look(LOOKUP)
@@ -64,14 +71,14 @@ async def failure(looking: Looking, transport: Transport, seen: Seen) -> Looked:
 
 
 def test_a_transport_that_cannot_has_no_lookups(looking: Looking) -> None:
-    assert looking.of(object(), Seen()) is None
+    assert looking.of(object(), Seen(), ToyDialect()) is None
 
 
 async def test_a_lookup_gets_what_its_search_has_left_and_is_timed_and_counted(
     looking: Looking, clock: ManualClock, registry: CollectorRegistry
 ) -> None:
     transport, seen = Transport(clock), Seen(deadline=clock() + 5.0)
-    look = looking.of(transport, seen)
+    look = looking.of(transport, seen, ToyDialect())
     assert look is not None
     assert [await look(LOOKUP), await look(LOOKUP)] == [b"body", b"body"]
     assert transport.seconds == [5.0, 3.0]
@@ -120,7 +127,7 @@ async def test_after_five_failures_in_a_row_lookups_are_left_out_until_one_may_t
     assert len(transport.seconds) == CONSECUTIVE
     clock.advance(60.0)
     transport.answer = b"body"
-    look = looking.of(transport, Seen(deadline=clock() + 5.0))
+    look = looking.of(transport, Seen(deadline=clock() + 5.0), ToyDialect())
     assert look is not None
     assert await look(LOOKUP) == b"body"
     assert looking.breaker.state is BreakerState.CLOSED
@@ -128,8 +135,18 @@ async def test_after_five_failures_in_a_row_lookups_are_left_out_until_one_may_t
 
 async def test_a_client_that_leaves_says_nothing_about_lookups(looking: Looking, clock: ManualClock) -> None:
     for _ in range(CONSECUTIVE + 1):
-        look = looking.of(Transport(clock, asyncio.CancelledError()), Seen(deadline=clock() + 5.0))
+        look = looking.of(Transport(clock, asyncio.CancelledError()), Seen(deadline=clock() + 5.0), ToyDialect())
         assert look is not None
         with pytest.raises(asyncio.CancelledError):
             await look(LOOKUP)
     assert looking.breaker.state is BreakerState.CLOSED
+
+
+async def test_a_lookup_refused_for_want_of_quota_is_the_last_for_a_while(looking: Looking, clock: ManualClock) -> None:
+    transport = Transport(clock, Refused(429, b"quota", is_server_error=False, may_be_size=False))
+    assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.STATUS
+    assert looking.own.is_quiet(OPERATION)
+    assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.WITHHELD
+    assert len(transport.seconds) == 1
+    clock.advance(QUIET_SECONDS)
+    assert not looking.own.is_quiet(OPERATION)

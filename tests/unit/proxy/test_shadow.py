@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
@@ -44,37 +46,44 @@ def measured(registry: CollectorRegistry) -> float:
 
 
 @pytest.mark.parametrize(
-    ("sample", "followed"),
-    [(1.0, [True] * 8), (0.5, [False, True] * 4), (0.25, [False, False, False, True] * 2), (0.0, [False] * 8)],
+    ("sample", "due"),
+    [(1.0, [1] * 8), (0.5, [1, 0] * 4), (0.25, [1, 0, 0, 0] * 2), (0.05, [1, *[0] * 19] * 5), (0.0, [0] * 8)],
 )
-async def test_the_sample_is_taken_evenly(sample: float, followed: list[bool]) -> None:
+def test_the_first_search_is_measured_and_every_so_manieth_after_it(sample: float, due: list[int]) -> None:
     watched = shadow(CollectorRegistry())
-    found = []
-    for _ in followed:
-        found.append(watched.follow(measuring(None), attempt(), sample=sample))
-        await settle()
-    assert found == followed
+    assert [watched.is_due(sample) for _ in due] == [bool(each) for each in due]
 
 
-async def test_no_more_than_the_limit_are_measured_at_once_and_the_next_is_after_one_ends() -> None:
+@given(sample=st.floats(0.001, 1.0), searches=st.integers(1, 500))
+def test_the_share_that_is_measured_is_the_sample(sample: float, searches: int) -> None:
+    """Never more than one search off the share."""
+    watched = shadow(CollectorRegistry())
+    due = sum(watched.is_due(sample) for _ in range(searches))
+    assert abs(due - sample * searches) <= 1
+
+
+async def test_no_more_than_the_limit_are_measured_at_once_and_one_is_made_up_for() -> None:
     go_on = asyncio.Event()
 
     async def waits() -> None:
         await go_on.wait()
 
-    watched = shadow(CollectorRegistry(), limit=2)
-    assert [watched.follow(waits, attempt(), sample=1.0) for _ in range(4)] == [True, True, False, False]
+    watched, found = shadow(CollectorRegistry(), limit=2), []
+    for _ in range(4):
+        found.append(watched.is_due(1.0))
+        if found[-1]:
+            watched.follow(waits, attempt())
+    assert (found, watched.running) == ([True, True, False, False], 2)
     go_on.set()
     await settle()
-    owed = [watched.follow(waits, attempt(), sample=0.0) for _ in range(2)]
-    assert owed == [True, False], "of those that found no room one is made up for"
+    assert [watched.is_due(0.25) for _ in range(4)] == [True, False, False, False]
     await watched.close()
 
 
 async def test_a_measurement_starts_when_the_answer_is_on_its_way_and_counts_when_it_ends() -> None:
     registry = CollectorRegistry()
     watched = shadow(registry)
-    assert watched.follow(measuring(REPORT), attempt(), sample=1.0)
+    watched.follow(measuring(REPORT), attempt())
     assert measured(registry) == 0
     await settle()
     assert measured(registry) == 1
@@ -86,7 +95,7 @@ async def test_one_that_came_to_nothing_or_broke_is_not_counted(
 ) -> None:
     registry = CollectorRegistry()
     watched = shadow(registry)
-    watched.follow(measuring(outcome), attempt(), sample=1.0)
+    watched.follow(measuring(outcome), attempt())
     await settle()
     assert measured(registry) == 0
     assert "secret" not in caplog.text
@@ -103,7 +112,7 @@ async def test_closing_ends_what_is_under_way() -> None:
             ended.append(True)
 
     watched = shadow(CollectorRegistry())
-    watched.follow(endless, attempt(), sample=1.0)
+    watched.follow(endless, attempt())
     await settle()
     await watched.close()
     assert ended == [True]

@@ -1,0 +1,122 @@
+"""Reads of our own never make the database refuse a client who would not be refused directly."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+
+from support import scripted_grpc
+from support.faultup import FaultyUpstream, reply
+from support.grpc_asking import Pairs, ask
+from support.grpc_upstream import Arrived, Context, grpc_upstream
+from support.limited_qdrant import Limited, ended, limited, status, statuses
+from support.running import running
+from support.scripted_grpc import before, in_front, query, search, widened
+from support.scripted_qdrant import answering, scripted
+from vecsieve.proxy.own_reads import OVERDRAFT
+
+RETRY: Pairs = (("retry-after", "7"),)
+
+
+@pytest.mark.parametrize("copies", [1, 10])
+@pytest.mark.parametrize("mode", ["on", "shadow"])
+async def test_a_client_who_keeps_a_tenth_below_the_limit_is_never_refused(mode: str, copies: int) -> None:
+    searches = 90
+    database = Limited(reads=100, copies=copies)
+    async with limited(database, mode=mode) as (_, proxy):
+        assert set(await statuses(proxy.port, searches)) == {200}
+        await ended(proxy)
+        assert database.refused == 0
+        own = 0 if (mode, copies) == ("on", 1) else 1
+        assert searches + own <= database.served <= searches + own * (1 + searches // 10)
+
+
+async def test_a_refusal_of_a_clients_own_request_ends_reads_of_ours_and_searches_go_as_they_came() -> None:
+    database = Limited(reads=2)
+    async with limited(database, mode="on") as (_, proxy):
+        scroll = b"/collections/c/points/scroll"
+        assert [await status(proxy.port, target=scroll) for _ in range(3)] == [200, 200, 429]
+        database.reads = None
+        assert await statuses(proxy.port, 5) == [200] * 5
+        assert database.widened == 0
+        assert proxy.count("bypass_total", backend="qdrant", reason="quota") == 5
+        assert await status(proxy.port, target=b"/collections/other/points/query") == 200
+        assert database.widened == 1, "another collection has limits of its own"
+
+
+async def test_a_refused_search_is_the_clients_answer_and_the_next_ones_go_as_they_came() -> None:
+    database = Limited(reads=1)
+    async with limited(database, mode="on") as (_, proxy):
+        assert await statuses(proxy.port, 4) == [200, 429, 429, 429]
+        assert (database.served, database.refused, database.widened) == (1, 3, 2)
+
+
+@pytest.mark.parametrize("mode", ["on", "shadow"])
+async def test_after_a_refusal_of_ours_the_client_has_the_database_to_itself(mode: str) -> None:
+    """The read that is refused is a growing pool or a measurement: what the client gets is whole either way."""
+    database = Limited(reads=1, copies=10)
+    async with limited(database, mode=mode, shadow={"sample": 1.0}) as (_, proxy):
+        assert await status(proxy.port) == 200
+        await ended(proxy)
+        assert database.refused == 1
+        database.reads = None
+        assert await statuses(proxy.port, 5) == [200] * 5
+        await ended(proxy)
+        assert (database.served, database.refused) == (6, 1)
+        assert proxy.count("bypass_total", backend="qdrant", reason="quota") == 5
+
+
+async def test_a_widened_request_that_is_always_refused_is_soon_not_sent() -> None:
+    """Whatever the reason: the search itself follows each time, and that is a read more."""
+    refusal = reply(b'{"status":{"error":"no"},"time":0}', status=b"403 Forbidden")
+    async with FaultyUpstream(scripted(answering(refusal))) as upstream, running(upstream.url) as proxy:
+        assert await statuses(proxy.port, 40) == [200] * 40
+        assert len(upstream.requests) <= 40 + 40 // 10 + 1 + OVERDRAFT + 1
+        assert proxy.failed_open()["budget"] > 0
+
+
+async def test_growing_is_withheld_beyond_the_budget_and_counted() -> None:
+    database = Limited(reads=None, copies=10)
+    async with limited(database, mode="on") as (_, proxy):
+        await statuses(proxy.port, 20)
+        grown = proxy.count("own_reads_total", kind="grow")
+        assert database.served == 20 + grown
+        assert 1 <= grown <= 3
+        assert proxy.count("own_reads_withheld_total", reason="budget") > 0
+
+
+async def test_without_a_limit_the_operator_may_give_more() -> None:
+    database = Limited(reads=None, copies=10)
+    async with limited(database, mode="on", limits={"own_reads_share": 1.0}) as (_, proxy):
+        await statuses(proxy.port, 20)
+        assert database.served == 40
+        assert proxy.count("own_reads_withheld_total", reason="budget") == 0
+
+
+async def exhausted(_: Arrived, context: Context, __: bytes) -> None:
+    await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Rate limiting exceeded", RETRY)
+
+
+async def test_over_grpc_a_refusal_is_the_clients_answer_and_the_next_calls_go_as_they_came() -> None:
+    async with in_front(exhausted) as (database, proxy):
+        refused = await query(proxy.port)
+        assert (refused.code, refused.trailing) == (grpc.StatusCode.RESOURCE_EXHAUSTED, RETRY)
+        for _ in range(3):
+            assert (await query(proxy.port)).code is grpc.StatusCode.OK
+        assert len(widened(database)) == 1
+        assert proxy.count("bypass_total", backend="qdrant", reason="quota") == 3
+
+
+async def test_over_grpc_a_refusal_of_another_call_to_the_collection_counts_as_well() -> None:
+    async def refuse(call: Arrived, context: Context) -> None:
+        await call.read(context)
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Rate limiting exceeded")
+
+    async with (
+        grpc_upstream(Query=scripted_grpc.scripted(), Scroll=refuse) as database,
+        before(database.address) as proxy,
+    ):
+        scrolled = await ask(f"127.0.0.1:{proxy.port}", "unary_unary", (search(),), method="/qdrant.Points/Scroll")
+        assert scrolled.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert (await query(proxy.port)).code is grpc.StatusCode.OK
+        assert widened(database) == []
