@@ -194,13 +194,22 @@ async def test_whatever_a_lookup_ends_in_the_client_gets_what_texts_select(handl
 
 
 async def test_lookups_that_keep_failing_are_left_out_for_a_while_and_searches_go_on() -> None:
-    async with FaultyUpstream(pinecone(refused)) as upstream, behind(upstream) as proxy:
+    async with FaultyUpstream(pinecone(broken)) as upstream, behind(upstream) as proxy:
         for _ in range(CONSECUTIVE + 2):
             assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
         assert len(lookups(upstream)) == CONSECUTIVE
         assert (looked(proxy, "status"), looked(proxy, "breaker")) == (CONSECUTIVE, 2)
         assert proxy.failed_open() == {}
         assert proxy.process.breaker.state is BreakerState.CLOSED
+
+
+async def test_after_a_lookup_that_is_refused_for_want_of_quota_searches_go_as_they_came() -> None:
+    async with FaultyUpstream(pinecone(refused)) as upstream, behind(upstream) as proxy:
+        assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
+        for _ in range(3):
+            assert (await raw_exchange(proxy.port, search())).startswith(b"HTTP/1.1 200 ")
+        assert len(lookups(upstream)) == 1
+        assert proxy.count("bypass_total", backend="pinecone", reason="quota") == 3
 
 
 async def test_in_shadow_the_answer_is_upstreams_and_the_bill_is_shown() -> None:

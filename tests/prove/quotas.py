@@ -1,0 +1,118 @@
+"""Q: a database that limits reads refuses nobody because of us: the embedded engine with strict mode's read_rate_limit"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from qdrant_client import grpc as pb
+
+from prove.finding import Finding, Scale
+from support.embedded import embedded_server
+from support.faultup import raw_exchange
+from support.grpc_asking import ask
+from support.limited_qdrant import DIRECTIONS
+from support.running import Running, running
+from support.scripted_qdrant import request
+from vecsieve.proxy.embedded.server import EmbeddedServer
+
+LIMIT = 100  # reads a minute
+SEARCHES = (80, 90)
+COPIES = {"distinct": 1, "ten copies of each": 10}
+NEAREST = [1.0 - axis / (2 * DIRECTIONS) for axis in range(DIRECTIONS)]  # direction by direction, copies together
+OK, REFUSED = 200, 429
+GRPC_QUERY = "/qdrant.Points/Query"
+
+Ask = Callable[[str], Awaitable[bool]]
+"""Searches a collection; whether the search was refused for want of quota. Any other failure raises."""
+
+
+async def prove(scale: Scale) -> list[Finding]:
+    """A row for each way of asking, kind of data and number of searches."""
+    found: list[Finding] = []
+    async with embedded_server(with_grpc=True) as engine:
+        grpc_at = urlsplit(engine.grpc_url or "").netloc
+        for mode in ("direct", "off", "shadow", "on"):
+            if mode == "direct":
+                found += await asked(engine, mode, by_rest(urlsplit(engine.url).port or 0), by_grpc(grpc_at))
+                continue
+            async with running(engine.url, mode=mode, grpc={"upstream": grpc_at}) as proxy:
+                found += await asked(engine, mode, by_rest(proxy.port), by_grpc(f"127.0.0.1:{proxy.port}"), proxy)
+    return found
+
+
+async def asked(engine: EmbeddedServer, mode: str, rest: Ask, grpc: Ask, proxy: Running | None = None) -> list[Finding]:
+    """Every kind of data and number of searches, on a collection of its own each: a limit is a collection's."""
+    found = []
+    for transport, search in {"REST": rest, "gRPC": grpc}.items():
+        for data, copies in COPIES.items():
+            for searches in SEARCHES:
+                name = f"{mode}-{transport}-{copies}-{searches}"
+                await made(engine, name, copies)
+                before = own_reads(proxy)
+                seen = Counter([await search(name) for _ in range(searches)])
+                own = own_reads(proxy) - before
+                measured = f"{seen[True]} of {searches} refused, {own:.0f} reads of ours"
+                what = f"{searches} searches, {data}, {mode}, {transport}, {LIMIT} reads a minute"
+                found.append(Finding("H4", what, "0 refused", measured, met=not seen[True]))
+    return found
+
+
+def own_reads(proxy: Running | None) -> float:
+    """What was counted of all kinds."""
+    if proxy is None:
+        return 0.0
+    return sum(proxy.count("own_reads_total", kind=kind) for kind in ("grow", "recall", "lookup", "replay", "shadow"))
+
+
+async def made(engine: EmbeddedServer, name: str, copies: int) -> None:
+    """A collection with a limit; its points come in runs of so many equal ones."""
+    vectors = [
+        [float(axis == rank // copies) + 0.01 for axis in range(DIRECTIONS)] for rank in range(DIRECTIONS * copies)
+    ]
+    await told(engine, b"PUT", name, {"vectors": {"size": DIRECTIONS, "distance": "Cosine"}})
+    points = [{"id": rank, "vector": vector} for rank, vector in enumerate(vectors)]
+    await told(engine, b"PUT", f"{name}/points?wait=true", {"points": points})
+    await told(engine, b"PATCH", name, {"strict_mode_config": {"enabled": True, "read_rate_limit": LIMIT}})
+
+
+async def told(engine: EmbeddedServer, method: bytes, path: str, body: object) -> None:
+    """One request to the engine itself. Raises ValueError where it is refused."""
+    data = json.dumps(body).encode()
+    head = b"%s /collections/%s HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\nConnection: close\r\n" % (
+        method,
+        path.encode(),
+    )
+    answer = await raw_exchange(urlsplit(engine.url).port or 0, head + b"Content-Length: %d\r\n\r\n" % len(data) + data)
+    if not answer.startswith(b"HTTP/1.1 200 "):
+        raise ValueError(answer[:300])
+
+
+def by_rest(port: int) -> Ask:
+    """Over REST."""
+    body = json.dumps({"query": NEAREST, "limit": 10}).encode()
+
+    async def search(name: str) -> bool:
+        answer = await raw_exchange(port, request(body, target=b"/collections/%s/points/query" % name.encode()))
+        status = int(answer[9:12])
+        if status not in {OK, REFUSED}:
+            raise ValueError(answer[:300])
+        return status == REFUSED
+
+    return search
+
+
+def by_grpc(address: str) -> Ask:
+    """Over gRPC."""
+
+    async def search(name: str) -> bool:
+        query = pb.Query(nearest=pb.VectorInput(dense=pb.DenseVector(data=NEAREST)))
+        message = pb.QueryPoints(collection_name=name, limit=10, query=query).SerializeToString()
+        seen = await ask(address, "unary_unary", (message,), method=GRPC_QUERY)
+        if seen.code.name not in {"OK", "RESOURCE_EXHAUSTED"}:
+            raise ValueError(f"{seen.code.name}: {seen.details}")
+        return seen.code.name == "RESOURCE_EXHAUSTED"
+
+    return search
