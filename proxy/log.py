@@ -44,9 +44,17 @@ class Access:
     @property
     def is_remarkable(self) -> bool:
         """Whether it is logged whatever the share of successes."""
+        return self.is_trouble or (self.status is not None and self.status >= 400)
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether an operator should look: no answer, a 5xx, one of our own making, or a search that was not improved.
+
+        A 4xx of the database is its answer to a client's mistake, or to whether something exists: nobody here can mend it.
+        """
         return (
             self.status is None
-            or self.status >= 400
+            or self.status >= 500
             or self.outcome is Outcome.FAIL_OPEN
             or self.origin is Origin.PROXY
         )
@@ -77,7 +85,7 @@ class AccessLog:
 
 def _fields(access: Access) -> dict[str, Field]:
     fields: dict[str, Field] = {
-        "level": "warning" if access.is_remarkable else "info",
+        "level": "warning" if access.is_trouble else "info",
         "msg": "access",
         "request_id": access.request_id,
         "method": access.method if access.method in METHODS else "_OTHER",

@@ -85,15 +85,22 @@ def test_what_nobody_knows_is_null() -> None:
     "trouble",
     [
         replace(ACCESS, status=None),
-        replace(ACCESS, status=404),
         replace(ACCESS, status=500),
+        replace(ACCESS, status=503),
+        replace(ACCESS, status=404, origin=Origin.PROXY),
         replace(ACCESS, origin=Origin.PROXY),
         replace(ACCESS, outcome=Outcome.FAIL_OPEN, report=replace(REPORT, fail_open=FailOpen.MALFORMED)),
     ],
 )
-def test_every_error_and_fail_open_is_logged_though_no_success_is(trouble: Access) -> None:
+def test_every_trouble_is_logged_as_a_warning_though_no_success_is(trouble: Access) -> None:
     lines = logged(ACCESS, trouble, ACCESS, trouble, share=0.0)
     assert [line["level"] for line in lines] == ["warning", "warning"]
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 499])
+def test_what_the_database_refuses_is_logged_each_time_and_is_no_warning(status: int) -> None:
+    lines = logged(ACCESS, replace(ACCESS, status=status), ACCESS, share=0.0)
+    assert [(line["level"], line["status"]) for line in lines] == [("info", status)]
 
 
 def test_the_reason_of_a_fail_open_is_in_the_line() -> None:
