@@ -1,14 +1,16 @@
 """What differs between vector databases, and nothing else: bytes and arrays in, bytes and arrays out.
 
-contract          the five verbs, their values and their two exceptions
+contract          the six verbs, their values and their two exceptions
 content_types     which of them may hold JSON
 json_spans        where members and elements stand in a JSON text, exactly
 json_vectors      dense vectors set aside before the structure is read, with proof
 json_floats       arrays of numbers to numpy
 json_sparse       sparse vectors to numpy
+json_size         how much of a request there is to read
 json_members      a request's members, one by one
 json_kept         some of an array's elements, cut from their text
 proto_wire        where fields stand in a protobuf message
+proto_size        how many fields of a request there are to read
 proto_request     a request's fields by number
 proto_alone       a message of one field
 proto_maps        the entries of a map

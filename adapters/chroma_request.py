@@ -18,6 +18,7 @@ from vecsieve.adapters import chroma_sizes
 from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
 from vecsieve.adapters.json_floats import decode_matrix
 from vecsieve.adapters.json_kept import Edit
+from vecsieve.adapters.json_size import check_dimensions
 from vecsieve.adapters.json_spans import Members, RepeatedKey, Span, elements, members, splice, string, whole
 
 DEFAULT_RESULTS = 10  # the server's
@@ -57,7 +58,7 @@ def parse(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
         raise Unsupported(Reason.SINGLE_RESULT if top_k else Reason.NOTHING_TO_DO)
     include = found.get("include")
     asked = DEFAULT_INCLUDE if include is None else _columns(body, (include.value, include.end))
-    vectors = _embeddings(body, found)
+    vectors = _embeddings(body, found, needs.bounds.searches)
     most = _most(body, found, chroma_sizes.most(searches=len(vectors), numbers=vectors.shape[1]), top_k)
     searches = tuple(Search(top_k=top_k, offset=0, pages=False, query=_usable(vector), most=most) for vector in vectors)
     document = Document(
@@ -155,14 +156,18 @@ def _columns(body: bytes, span: Span) -> tuple[str, ...]:
     return names
 
 
-def _embeddings(body: bytes, found: Members) -> npt.NDArray[np.float32]:
-    """(searches, d) float32, a row of NaN for a vector that cannot be compared with."""
+def _embeddings(body: bytes, found: Members, searches: int) -> npt.NDArray[np.float32]:
+    """(n, d) float32, n being ``searches`` at most; a row of NaN for a vector that cannot be compared with."""
     span = _present(body, found, "query_embeddings")
     if span is None:
         raise Unsupported(Reason.AMBIGUOUS_FIELD)
     items = _items(body, span)
     if not items:
         raise Unsupported(Reason.NOTHING_TO_DO)
+    if len(items) > searches:
+        raise Unsupported(Reason.TOO_MANY_SEARCHES)
+    for start, end in items:
+        check_dimensions(body, start, end)
     rows, proven = decode_matrix([body[start:end] for start, end in items])
     if not all(proven):
         raise Unsupported(Reason.AMBIGUOUS_FIELD)

@@ -11,18 +11,22 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters import chroma_paths, chroma_reply, chroma_request, chroma_restore
+from vecsieve.adapters import chroma_paths, chroma_reply, chroma_request, chroma_restore, json_size
 from vecsieve.adapters.chroma_reply import ReplyDocument
 from vecsieve.adapters.chroma_request import Document
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
 
 
 class ChromaRest:
-    """The five verbs. Holds nothing: one instance serves any number of callers."""
+    """The six verbs. Holds nothing: one instance serves any number of callers."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total."""
         return chroma_paths.classify(head)
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count the parts of a body. Raises Unsupported where there are too many, nothing else."""
+        json_size.check_size(body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Read what the client wants, a search for each query embedding. Raises Unsupported, nothing else."""

@@ -1,10 +1,11 @@
-"""The adapter contract: five pure verbs, the values they exchange, the two exceptions they may raise.
+"""The adapter contract: six pure verbs, the values they exchange, the two exceptions they may raise.
 
 Rule of this file: contracts only, no behaviour. Nothing here awaits, logs, reads a clock or knows a setting.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,11 @@ class Reason(StrEnum):
     AMBIGUOUS_FIELD = "ambiguous_field"  # both spellings of a field, a duplicate key, a number that is no plain integer
     UNSUPPORTED_FIELD = "unsupported_field"  # a member whose meaning this adapter does not know exactly
     PAYLOAD_SELECTOR = "payload_selector"  # the payload selection could not be widened and restored exactly
+    TOO_MANY_SEARCHES = "too_many_searches"  # more searches in one request than `Bounds.searches`
+    TOO_MANY_PARTS = (
+        "too_many_parts"  # more names, list items and objects than `Bounds.parts`, or more numbers than are read
+    )
+    TOO_DEEP = "too_deep"  # searches nested in searches deeper than `Bounds.nesting`
     NOTHING_TO_DO = (
         "nothing_to_do"  # no item of a batch is ours; or nothing to compare, or no more than asked for, can be had
     )
@@ -84,6 +90,23 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much one request may hold. Whatever holds more goes through untouched, because reading it would take too long.
+
+    ``searches``: ranked lists in one request. ``parts``: names, list items and objects, over gRPC fields; the numbers of a vector
+    are none. ``nesting``: levels of searches that feed other searches.
+    """
+
+    searches: int
+    parts: int
+    nesting: int
+
+
+# Where nobody's loop is held, as in jobs. Qdrant itself refuses searches nested deeper than 64 levels.
+UNBOUNDED = Bounds(searches=sys.maxsize, parts=sys.maxsize, nesting=64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """What selection wants of each candidate beside its score.
 
@@ -96,6 +119,7 @@ class Needs:
     ``optional_fields``: further ones, wanted where they can be had and taken out again exactly; a client's payload selection
     that makes this impossible for one of them costs that field, not the search.
     ``known``: what the adapter's own first step found out about the collection; None where it was not taken or failed.
+    ``bounds``: how many searches a request may hold, and how deeply nested; its parts were counted by ``check_size``.
     ``absent_as_null``: upstream is known to write absent members as null (Qdrant up to 1.9); False where unknown,
     then the reply itself is the evidence.
     """
@@ -108,6 +132,7 @@ class Needs:
     payload_fields: tuple[str, ...] = ()
     optional_fields: tuple[str, ...] = ()
     known: object | None = None
+    bounds: Bounds = UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,10 +208,18 @@ class NativeAnswer:
 
 
 class Adapter(Protocol):
-    """One backend's dialect. All five verbs are pure."""
+    """One backend's dialect. All verbs are pure."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the operation, or None for everything that is not a ranked search. Total: never raises."""
+        ...
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count what makes the body costly to read, in linear time and before anything else reads it.
+
+        Raises Unsupported where that is more than ``bounds`` allow, nothing else. The other verbs may be slow on a body that
+        was not checked.
+        """
         ...
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.json_floats import decode_matrix
+from vecsieve.adapters.json_size import check_dimensions
 from vecsieve.adapters.json_spans import Members, RepeatedKey, Span, elements, members, string
 
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,8}")  # the service's are 32 bits wide
@@ -103,6 +104,7 @@ def vector_of(text: bytes, span: Span | None) -> npt.NDArray[np.float32]:
     """(d,) float32; d is 0 when absent. NaN where a number is beyond float32."""
     if span is None:
         return np.zeros(0, dtype=np.float32)
+    check_dimensions(text, *span)
     rows, proven = decode_matrix([text[span[0] : span[1]]])
     if not proven[0]:
         raise Unsupported(Reason.AMBIGUOUS_FIELD)

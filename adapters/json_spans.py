@@ -40,6 +40,8 @@ _SPACE = re.compile(rb"[ \t\n\r]*+")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+# Far above any name a database takes; what is longer would be copied into each widened search.
+LONGEST_NAME = 64 * 1024
 _DELIMITERS = b",}]"
 _CLOSE_OBJECT = ord("}")
 
@@ -147,10 +149,12 @@ def whole(text: bytes) -> Span:
 
 
 def string(text: bytes) -> str:
-    """The value of one JSON string. Raises ValueError for any other value and for a lone surrogate."""
-    value = json.loads(text)
-    if not isinstance(value, str):
-        raise ValueError("not a string")  # noqa: TRY004 - bytes of a wrong kind are a wrong value, not a caller's slip
+    """The value of one JSON string that names something. Raises ValueError for any other value, for one of more than 64 KiB,
+    and for a lone surrogate.
+    """
+    if text[:1] != b'"' or len(text) > LONGEST_NAME:  # before the text is parsed: it may be a list of megabytes
+        raise ValueError(f"{len(text)} bytes are no name")
+    value: str = json.loads(text)
     value.encode()
     return value
 

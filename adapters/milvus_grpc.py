@@ -11,8 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters import milvus_grpc_methods, milvus_grpc_pools, milvus_grpc_request, milvus_grpc_restore
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters import (
+    milvus_grpc_methods,
+    milvus_grpc_pools,
+    milvus_grpc_request,
+    milvus_grpc_restore,
+    proto_size,
+)
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.milvus_grpc_reply import ReplyDocument
 from vecsieve.adapters.milvus_grpc_request import Document
@@ -20,11 +26,15 @@ from vecsieve.adapters.milvus_schema import Schema, read_description
 
 
 class MilvusGrpc:
-    """The five verbs, over single messages, and the two of the first step. Holds nothing."""
+    """The six verbs, over single messages, and the two of the first step. Holds nothing."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total."""
         return milvus_grpc_methods.classify(head)
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count the fields of a message. Raises Unsupported where there are too many, nothing else."""
+        proto_size.check_size(body, operation.name, milvus_grpc_request.MESSAGES, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Read what the client wants. Raises Unsupported, nothing else."""

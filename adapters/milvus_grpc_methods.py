@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.adapters.first_step import Question
-from vecsieve.adapters.proto_wire import LENGTH, Field, fields, only, text
+from vecsieve.adapters.proto_wire import LENGTH, Field, head_fields, only, text
 
 BACKEND = "milvus"
 SEARCH, HYBRID_SEARCH = "search", "hybrid_search"
@@ -39,7 +39,7 @@ def question(message: bytes) -> Question | None:
 
 def named(data: bytes) -> tuple[Field | None, Field | None]:
     """Where a search names its database, and its collection. Raises ValueError."""
-    found = fields(data)
+    found = head_fields(data)
     return only(found, DATABASE, LENGTH), only(found, COLLECTION, LENGTH)
 
 

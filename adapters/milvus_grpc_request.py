@@ -16,7 +16,7 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
 from vecsieve.adapters.json_spans import Members, splice
 from vecsieve.adapters.milvus_fields import Chosen, choose
-from vecsieve.adapters.milvus_grpc_methods import HYBRID_SEARCH
+from vecsieve.adapters.milvus_grpc_methods import HYBRID_SEARCH, SEARCH
 from vecsieve.adapters.milvus_grpc_pairs import Pairs, changed, read_pairs
 from vecsieve.adapters.milvus_grpc_query import Queries, read_queries
 from vecsieve.adapters.milvus_params import (
@@ -31,6 +31,7 @@ from vecsieve.adapters.milvus_params import (
 )
 from vecsieve.adapters.milvus_schema import schema_of
 from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read, text_of
+from vecsieve.adapters.proto_size import Messages
 from vecsieve.adapters.proto_wire import Field, Span, length_field
 
 # SearchRequest. What is not here changes what a search is: ids, scoring functions, highlights, aggregations.
@@ -44,6 +45,18 @@ _PARAMETERS = frozenset(
 _PARTS, _RANKS, _HYBRID_OUTPUT = 5, 6, 10
 _HYBRID = Shape(frozenset({1, 2, 3, 7, 8, 9, 11, 12, 14}), frozenset({4, _PARTS, _RANKS, _HYBRID_OUTPUT}))
 _RANK_PARAMETERS = frozenset({"strategy", "params", "limit", "round_decimal", OFFSET})
+
+
+# What is entered of a request, for the count of its fields.
+MESSAGES: Messages = {
+    SEARCH: {_QUERIES: "group", _PARAMS: "pair"},
+    HYBRID_SEARCH: {_PARTS: SEARCH, _RANKS: "pair"},
+    "group": {1: "placeholder"},
+    "placeholder": {},
+    "pair": {},
+}
+# Of the JSON text that the index parameters are; those that are known take a hundred.
+_LONGEST_PARAMETERS = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +115,7 @@ def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     if not part.queries.is_comparable:
         raise Unsupported(Reason.NOTHING_TO_DO)
     ranked_by = part.pairs.values.get("anns_field") or None
+    _check_searches(len(part.queries.packed), needs)
     vector = _compared(ranked_by, needs)
     top_k, offset = part.page
     check_page(top_k, offset)
@@ -128,6 +142,7 @@ def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     if len(counts) != 1 or not fields or any(part.page[1] for part in parts):
         raise Unsupported(Reason.UNSUPPORTED_FIELD)
     (count,) = counts
+    _check_searches(count, needs)
     vector = needs.vector_name or fields[0] or _compared(None, needs)
     top_k, offset = number(pairs.values["limit"]), number(pairs.values.get(OFFSET, "0"))
     check_page(top_k, offset)
@@ -138,6 +153,11 @@ def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
         queries=count, vector=vector, chosen=choose(_names(body, found, _HYBRID_OUTPUT), vector, needs),
     )  # fmt: skip
     return (search,) * count, document
+
+
+def _check_searches(count: int, needs: Needs) -> None:
+    if count > needs.bounds.searches:
+        raise Unsupported(Reason.TOO_MANY_SEARCHES)
 
 
 def _read_part(body: bytes, span: Span) -> _Part:
@@ -155,6 +175,8 @@ def _read_part(body: bytes, span: Span) -> _Part:
         raise Unsupported(Reason.AMBIGUOUS_FIELD)
     offset = number(pairs.values.get(OFFSET, "0"))
     text = pairs.values.get("params", "").encode()
+    if len(text) > _LONGEST_PARAMETERS:
+        raise Unsupported(Reason.TOO_MANY_PARTS)
     inner = read_inner(text)
     return _Part(
         found=found,

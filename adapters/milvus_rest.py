@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters import milvus_rest_paths, milvus_rest_reply, milvus_rest_request, milvus_rest_schema
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters import json_size, milvus_rest_paths, milvus_rest_reply, milvus_rest_request, milvus_rest_schema
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.milvus_rest_reply import ReplyDocument
 from vecsieve.adapters.milvus_rest_request import Document
@@ -20,11 +20,15 @@ from vecsieve.adapters.milvus_schema import Schema
 
 
 class MilvusRest:
-    """The five verbs, and the two of the first step. Holds nothing: one instance serves any number of callers."""
+    """The six verbs, and the two of the first step. Holds nothing: one instance serves any number of callers."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total."""
         return milvus_rest_paths.classify(head)
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count the parts of a body. Raises Unsupported where there are too many, nothing else."""
+        json_size.check_size(body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Read what the client wants. Raises Unsupported, nothing else."""

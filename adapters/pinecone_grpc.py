@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters import pinecone_grpc_reply, pinecone_grpc_request
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters import pinecone_grpc_reply, pinecone_grpc_request, proto_size
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.pinecone_grpc_reply import ReplyDocument
 from vecsieve.adapters.pinecone_grpc_request import Document
 from vecsieve.adapters.pinecone_paths import BACKEND, QUERY, index_of
@@ -38,13 +38,17 @@ UNARY = frozenset(
 
 
 class PineconeGrpc:
-    """The five verbs. Holds nothing: one instance serves any number of callers."""
+    """The six verbs. Holds nothing: one instance serves any number of callers."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total. The index is told by the host, as over REST."""
         if head.method != "POST" or head.path != PATH:
             return None
         return Operation(backend=BACKEND, name=QUERY, collection=index_of(head.host))
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count the fields of a message. Raises Unsupported where there are too many, nothing else."""
+        proto_size.check_size(body, operation.name, pinecone_grpc_request.MESSAGES, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Read what the client wants. Raises Unsupported, nothing else."""

@@ -14,8 +14,10 @@ import orjson
 from vecsieve.adapters import pinecone_sizes
 from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
 from vecsieve.adapters.json_members import usable
+from vecsieve.adapters.pinecone_paths import QUERY
 from vecsieve.adapters.pinecone_query import only_one_ranking
 from vecsieve.adapters.proto_floats import packed_floats, row
+from vecsieve.adapters.proto_size import Messages
 from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, fields, number_field, only, text, unsigned
 
 _NAMESPACE, _TOP_K, _FILTER, _INCLUDE_VALUES, _INCLUDE_METADATA = 1, 2, 3, 4, 5
@@ -34,6 +36,8 @@ _SINGLE: Mapping[int, int] = {
     _MAX_CANDIDATES: VARINT,
 }
 _MOST = 2**32 - 1
+# What is entered of a request, for the count of its fields: nothing. The numbers of its vector need not be packed.
+MESSAGES: Messages = {QUERY: {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters import (
+    json_size,
     pinecone_documents,
     pinecone_lookups,
     pinecone_paths,
@@ -22,7 +23,7 @@ from vecsieve.adapters import (
     pinecone_request,
     pinecone_restore,
 )
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, Search, SearchCall
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, Search, SearchCall
 from vecsieve.adapters.json_spans import Span, whole
 from vecsieve.adapters.pinecone_reply import ReplyDocument
 from vecsieve.adapters.pinecone_request import Document
@@ -36,11 +37,15 @@ _PARSERS: Mapping[str, Callable[[bytes, Span, Needs], tuple[Search, Document]]] 
 
 
 class PineconeRest:
-    """The five verbs, and those of the second step. Holds nothing: one instance serves any number of callers."""
+    """The six verbs, and those of the second step. Holds nothing: one instance serves any number of callers."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total."""
         return pinecone_paths.classify(head)
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count the parts of a body. Raises Unsupported where there are too many, nothing else."""
+        json_size.check_size(body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Read what the client wants. Raises Unsupported, nothing else."""

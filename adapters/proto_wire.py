@@ -6,7 +6,9 @@ fields nobody here knows survive (https://protobuf.dev/programming-guides/encodi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 Span = tuple[int, int]
@@ -18,6 +20,10 @@ FIXED32 = 5
 
 # A Field without the function call that NamedTuple puts in between: a quarter of its cost.
 _made = tuple.__new__
+
+_ANY = sys.maxsize - 1
+# Read in 5 ms. A message with more is no search of ours, whatever it names.
+HEAD_FIELDS = 16_384
 
 _LONGEST_VARINT = 10  # bytes of 64 bits, seven each
 _FIXED = {FIXED64: 8, FIXED32: 4}
@@ -38,11 +44,20 @@ class Field(NamedTuple):
         return self.value, self.end
 
 
-def fields(data: bytes, span: Span | None = None) -> list[Field]:
-    """The fields of a message, in the order of the wire. Raises ValueError for bytes that are none."""
+class TooManyFields(ValueError):  # noqa: N818 - names what was met, as RepeatedKey does
+    """A message has more fields than its reader wants to look at."""
+
+
+def fields(data: bytes, span: Span | None = None, *, most: int = _ANY) -> list[Field]:
+    """The fields of a message, in the order of the wire. Raises ValueError for bytes that are none.
+
+    Raises TooManyFields where there are more than ``most``, and has then read one more than that.
+    """
     at, end = (0, len(data)) if span is None else span
     found: list[Field] = []
-    while at < end:
+    for _ in repeat(None, most + 1):  # costs no more than a loop without a bound
+        if at >= end:
+            return found
         start = at
         tag = data[at]
         at += 1
@@ -69,7 +84,12 @@ def fields(data: bytes, span: Span | None = None) -> list[Field]:
         if at > end or not number:
             raise ValueError(f"field {number} at byte {start} ends at {at}, its message at {end}")
         found.append(_made(Field, (number, wire, start, value, at)))
-    return found
+    raise TooManyFields(f"more than {most} fields before byte {at} of {end}")
+
+
+def head_fields(data: bytes) -> list[Field]:
+    """The fields of a request's outermost message, to tell where it goes: read of any message, before anybody has counted."""
+    return fields(data, most=HEAD_FIELDS)
 
 
 def skipped(data: bytes, at: int, end: int) -> tuple[int, int]:

@@ -12,17 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters import qdrant_grpc_methods, qdrant_grpc_reply, qdrant_grpc_request, qdrant_grpc_restore
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.qdrant_grpc_reply import ReplyDocument
 from vecsieve.adapters.qdrant_grpc_request import Document
 
 
 class QdrantGrpc:
-    """The five verbs, over single messages. Holds nothing: one instance serves any number of callers."""
+    """The six verbs, over single messages. Holds nothing: one instance serves any number of callers."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total."""
         return qdrant_grpc_methods.classify(head)
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count the fields of a message. Raises Unsupported where there are too many, nothing else."""
+        qdrant_grpc_request.check_size(operation, body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Read what the client wants. Raises Unsupported, nothing else."""

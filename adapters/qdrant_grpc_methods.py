@@ -6,7 +6,7 @@ Everything else goes through untouched, and that includes groups, matrix, scroll
 from __future__ import annotations
 
 from vecsieve.adapters.contract import Operation, RequestHead
-from vecsieve.adapters.proto_wire import LENGTH, fields, only, text
+from vecsieve.adapters.proto_wire import LENGTH, head_fields, only, text
 from vecsieve.adapters.qdrant_paths import BACKEND
 
 # The method's path -> the operation's name, which is the REST endpoint's: a metric label.
@@ -41,7 +41,7 @@ def collection_named(head: RequestHead) -> str:
 def _collection(message: bytes) -> str:
     """The collection a request names; "" where it cannot be told, and is then not searched by us either."""
     try:
-        named = only(fields(message), COLLECTION, LENGTH)
+        named = only(head_fields(message), COLLECTION, LENGTH)
         return "" if named is None else text(message, named)
     except ValueError:
         return ""

@@ -11,7 +11,7 @@ from itertools import chain
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.proto_request import Found, Shape, message, messages, read, text_of
 from vecsieve.adapters.proto_wire import Field, Span
-from vecsieve.adapters.qdrant_ranking import MAX_PREFETCH_DEPTH, Kind, Ranking, decided
+from vecsieve.adapters.qdrant_ranking import Kind, Ranking, decided
 
 # Query.variant. 9 is the nearest with MMR; 12, a text query, names a payload field where others name a vector.
 _NEAREST = 1
@@ -53,9 +53,9 @@ _RECOMMEND_USING = 11
 _DISCOVER_USING = 9
 
 
-def of_query(data: bytes, _span: Span, found: Found) -> Ranking:
-    """The ranking of QueryPoints. Raises Unsupported."""
-    leaves = list(_prefetched(data, messages(found, _ROOT_PREFETCH)))
+def of_query(data: bytes, _span: Span, found: Found, nesting: int) -> Ranking:
+    """The ranking of QueryPoints. ``nesting``: how deep its prefetches may be. Raises Unsupported."""
+    leaves = list(_prefetched(data, messages(found, _ROOT_PREFETCH), nesting))
     root = message(found, _ROOT_QUERY)
     if root is None:
         raise Unsupported(Reason.ORDERING_CHOSEN)
@@ -63,7 +63,7 @@ def of_query(data: bytes, _span: Span, found: Found) -> Ranking:
     return decided(Ranking(kind, text_of(data, message(found, _ROOT_USING)), dense), leaves)
 
 
-def of_search(data: bytes, span: Span, found: Found) -> Ranking:
+def of_search(data: bytes, span: Span, found: Found, _nesting: int) -> Ranking:
     """The ranking of SearchPoints: its vector is dense, or the values of a sparse one. Raises Unsupported."""
     if _SEARCH_VECTOR not in found:
         raise Unsupported(Reason.UNSUPPORTED_FIELD)
@@ -73,12 +73,12 @@ def of_search(data: bytes, span: Span, found: Found) -> Ranking:
     return Ranking(Kind.DENSE, name, span)
 
 
-def of_recommend(data: bytes, _span: Span, found: Found) -> Ranking:
+def of_recommend(data: bytes, _span: Span, found: Found, _nesting: int) -> Ranking:
     """The ranking of RecommendPoints. Raises Unsupported."""
     return Ranking(Kind.REFERENCE, text_of(data, message(found, _RECOMMEND_USING)))
 
 
-def of_discover(data: bytes, _span: Span, found: Found) -> Ranking:
+def of_discover(data: bytes, _span: Span, found: Found, _nesting: int) -> Ranking:
     """The ranking of DiscoverPoints. Raises Unsupported."""
     return Ranking(Kind.REFERENCE, text_of(data, message(found, _DISCOVER_USING)))
 
@@ -99,14 +99,14 @@ def _query(data: bytes, found: Found) -> tuple[Kind, Span | None]:
     return kind, inner.span if inner is not None and kind is Kind.DENSE else None
 
 
-def _prefetched(data: bytes, prefetches: list[Field], depth: int = 1) -> Iterator[Ranking]:
+def _prefetched(data: bytes, prefetches: list[Field], nesting: int) -> Iterator[Ranking]:
     """The rankings of all prefetches, depth first, each before what it prefetches itself. Raises Unsupported."""
-    if prefetches and depth > MAX_PREFETCH_DEPTH:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
-    return chain.from_iterable(_with_its_own(data, prefetch, depth) for prefetch in prefetches)
+    if prefetches and not nesting:
+        raise Unsupported(Reason.TOO_DEEP)
+    return chain.from_iterable(_with_its_own(data, prefetch, nesting) for prefetch in prefetches)
 
 
-def _with_its_own(data: bytes, prefetch: Field, depth: int) -> Iterator[Ranking]:
+def _with_its_own(data: bytes, prefetch: Field, nesting: int) -> Iterator[Ranking]:
     found = read(data, prefetch.span, PREFETCH)
     root = message(found, _PREFETCH_QUERY)
     if root is not None:
@@ -114,4 +114,4 @@ def _with_its_own(data: bytes, prefetch: Field, depth: int) -> Iterator[Ranking]
         kind, _ = _query(data, variant)
         if not variant.keys() & _PLAIN_ORDERS:
             yield Ranking(kind, text_of(data, message(found, _PREFETCH_USING)))
-    yield from _prefetched(data, messages(found, _PREFETCH), depth + 1)
+    yield from _prefetched(data, messages(found, _PREFETCH), nesting - 1)

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters import proto_size
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reason, Search, SearchCall, Unsupported
 from vecsieve.adapters.proto_floats import packed_floats, row
 from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read
+from vecsieve.adapters.proto_size import Messages
 from vecsieve.adapters.proto_wire import Field, Span, fields, length_field, number_field
 from vecsieve.adapters.qdrant_grpc_query import of_discover, of_query, of_recommend, of_search
 from vecsieve.adapters.qdrant_grpc_selectors import Payload, plan_payload, read_vectors, widen_payload, widen_vectors
@@ -34,7 +36,7 @@ class Layout:
     offset: int
     vectors: int
     payload: int
-    ranking: Callable[[bytes, Span, Found], Ranking]
+    ranking: Callable[[bytes, Span, Found, int], Ranking]
     default_limit: int | None = None
     dense: int = 1
 
@@ -61,6 +63,23 @@ LAYOUTS: Mapping[str, Layout] = {
         limit=5, offset=8, vectors=10, payload=6, ranking=of_discover,
     ),
 }  # fmt: skip
+
+# What is entered of a request, for the count of its fields.
+MESSAGES: Messages = {
+    "batch of query": {2: "query"},
+    "batch of search": {2: "search"},
+    "batch of recommend": {2: "recommend"},
+    "batch of discover": {2: "discover"},
+    "query": {2: "prefetch", 3: "variant", 10: "selector", 11: "selector"},
+    "search": {6: "selector", 11: "selector"},
+    "recommend": {7: "selector", 12: "selector"},
+    "discover": {6: "selector", 10: "selector"},
+    "prefetch": {1: "prefetch", 2: "variant"},
+    "variant": {1: "input"},
+    "input": {2: "names"},  # a dense vector, whose numbers need not be packed
+    "selector": {2: "names", 3: "names"},
+    "names": {},
+}
 
 # The batch of each: collection, searches, consistency, timeout.
 _SEARCHES = 2
@@ -94,6 +113,12 @@ class Document:
     items: tuple[Field, ...] | None
 
 
+def check_size(operation: Operation, body: bytes, bounds: Bounds) -> None:
+    """Raises Unsupported for a message with more fields than the bounds allow."""
+    name, _, is_batch = operation.name.partition("_")
+    proto_size.check_size(body, f"batch of {name}" if is_batch else name, MESSAGES, bounds)
+
+
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
     """Read what the client wants. Raises Unsupported, nothing else."""
     name, _, is_batch = operation.name.partition("_")
@@ -104,6 +129,8 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         document = Document(body=body, plans=(plan,), items=None)
         return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
     items = tuple(messages(read(body, whole, BATCH), _SEARCHES))
+    if len(items) > needs.bounds.searches:
+        raise Unsupported(Reason.TOO_MANY_SEARCHES)
     ours = [found for index, item in enumerate(items) if (found := _read_item(body, item, layout, needs, index))]
     if not ours:
         raise Unsupported(Reason.NOTHING_TO_DO)
@@ -154,7 +181,7 @@ def _read_item(body: bytes, item: Field, layout: Layout, needs: Needs, index: in
 
 def _read(body: bytes, span: Span, layout: Layout, needs: Needs, index: int) -> tuple[Search, Plan]:
     found = read(body, span, layout.shape)
-    ranking = layout.ranking(body, span, found)
+    ranking = layout.ranking(body, span, found, needs.bounds.nesting)
     limit, offset = number_of(body, found, layout.limit), number_of(body, found, layout.offset)
     top_k, skipped = layout.default_limit if limit is None else limit, offset or 0
     wanted = read_vectors(body, message(found, layout.vectors))

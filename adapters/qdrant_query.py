@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.json_spans import Members, Span, elements, members, string
-from vecsieve.adapters.qdrant_ranking import MAX_PREFETCH_DEPTH, Kind, Ranking, decided
+from vecsieve.adapters.qdrant_ranking import Kind, Ranking, decided
 
 # The tags of a query object, and the members that may stand beside each.
 _TAGS = {
@@ -30,9 +30,9 @@ _CHOSEN = {"order_by", "sample"}
 _INFERRED = {"text", "image", "object"}
 
 
-def of_query(text: bytes, found: Members) -> Ranking:
-    """The ranking of a ``query`` body. Raises Unsupported."""
-    leaves = list(_prefetched(text, found))
+def of_query(text: bytes, found: Members, nesting: int) -> Ranking:
+    """The ranking of a ``query`` body. ``nesting``: how deep its prefetches may be. Raises Unsupported."""
+    leaves = list(_prefetched(text, found, nesting))
     root = present(text, found, "query")
     if root is None:
         raise Unsupported(Reason.ORDERING_CHOSEN)
@@ -40,7 +40,7 @@ def of_query(text: bytes, found: Members) -> Ranking:
     return decided(Ranking(kind, name_of(text, found, "using"), dense), leaves)
 
 
-def of_search(text: bytes, found: Members) -> Ranking:
+def of_search(text: bytes, found: Members, _nesting: int) -> Ranking:
     """The ranking of a legacy ``search`` body: a bare list, or a named dense or sparse vector. Raises Unsupported."""
     span = present(text, found, "vector")
     if span is None:
@@ -54,7 +54,7 @@ def of_search(text: bytes, found: Members) -> Ranking:
     return _legacy(text, inner, name_of(text, named, "name"))
 
 
-def of_reference(text: bytes, found: Members) -> Ranking:
+def of_reference(text: bytes, found: Members, _nesting: int) -> Ranking:
     """The ranking of a legacy ``recommend`` or ``discover`` body. Raises Unsupported."""
     return Ranking(Kind.REFERENCE, name_of(text, found, "using"))
 
@@ -125,12 +125,14 @@ def _input(text: bytes, span: Span) -> Kind:
     raise Unsupported(Reason.UNSUPPORTED_FIELD)
 
 
-def _prefetched(text: bytes, root: Members) -> Iterator[Ranking]:
+def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
     """The rankings of all prefetches, depth first, each before what it prefetches itself. Raises Unsupported."""
     waiting = [(span, 1) for span in reversed(_listed(text, root))]
     while waiting:
         span, depth = waiting.pop()
-        if depth > MAX_PREFETCH_DEPTH or text[span[0] : span[0] + 1] != b"{":
+        if depth > nesting:  # each level is one more pass over the text in it
+            raise Unsupported(Reason.TOO_DEEP)
+        if text[span[0] : span[0] + 1] != b"{":
             raise Unsupported(Reason.UNSUPPORTED_FIELD)
         found = members(text, span)
         query = present(text, found, "query")

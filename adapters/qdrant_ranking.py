@@ -13,9 +13,6 @@ from vecsieve.adapters.contract import Needs, Reason, Unsupported
 
 Span = tuple[int, int]
 
-# The server refuses prefetches nested deeper; reading on would cost a pass over the text for each level.
-MAX_PREFETCH_DEPTH = 64
-
 
 class Kind(Enum):
     """What a query is."""

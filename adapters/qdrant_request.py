@@ -17,6 +17,7 @@ import numpy.typing as npt
 from vecsieve.adapters import qdrant_query
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
 from vecsieve.adapters.json_floats import decode_matrix
+from vecsieve.adapters.json_size import check_dimensions
 from vecsieve.adapters.json_spans import Members, RepeatedKey, Span, elements, members, splice, whole
 from vecsieve.adapters.qdrant_query import present
 from vecsieve.adapters.qdrant_ranking import Ranking, compared
@@ -43,7 +44,7 @@ class Endpoint:
     limits: tuple[str, ...]
     selectors: tuple[str, ...]
     default_limit: int | None
-    ranking: Callable[[bytes, Members], Ranking]
+    ranking: Callable[[bytes, Members, int], Ranking]
     is_old: bool = True
 
 
@@ -131,6 +132,8 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
     if found.keys() != {"searches"}:
         raise Unsupported(Reason.UNSUPPORTED_FIELD)
     spans = elements(body, items)
+    if len(spans) > needs.bounds.searches:
+        raise Unsupported(Reason.TOO_MANY_SEARCHES)
     ours = [read for index, item in enumerate(spans) if (read := _read_item(body, item, endpoint, needs, index))]
     if not ours:
         raise Unsupported(Reason.NOTHING_TO_DO)
@@ -180,7 +183,7 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
     if not found.keys() <= endpoint.members:
         raise Unsupported(Reason.UNSUPPORTED_FIELD)
     try:
-        ranking = endpoint.ranking(body, found)
+        ranking = endpoint.ranking(body, found, needs.bounds.nesting)
         limit = _one_of(found, endpoint.limits)
         top_k = _integer(body, limit, default=endpoint.default_limit)
         offset = present(body, found, "offset")
@@ -213,6 +216,7 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
 def _dense(body: bytes, ranking: Ranking) -> npt.NDArray[np.float32] | None:
     if ranking.dense is None:
         return None
+    check_dimensions(body, *ranking.dense)
     row = decode_matrix([body[ranking.dense[0] : ranking.dense[1]]])[0][0]
     return row if len(row) and bool(np.isfinite(row).all()) else None
 

@@ -11,18 +11,22 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters import qdrant_paths, qdrant_reply, qdrant_request, qdrant_restore
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters import json_size, qdrant_paths, qdrant_reply, qdrant_request, qdrant_restore
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.qdrant_reply import ReplyDocument
 from vecsieve.adapters.qdrant_request import Document
 
 
 class QdrantRest:
-    """The five verbs. Holds nothing: one instance serves any number of callers."""
+    """The six verbs. Holds nothing: one instance serves any number of callers."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total."""
         return qdrant_paths.classify(head)
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count the parts of a body. Raises Unsupported where there are too many, nothing else."""
+        json_size.check_size(body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Read what the client wants. Raises Unsupported, nothing else."""

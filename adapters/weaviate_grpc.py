@@ -13,24 +13,29 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters import (
+    proto_size,
     weaviate_grpc_default,
     weaviate_grpc_methods,
     weaviate_grpc_reply,
     weaviate_grpc_request,
     weaviate_grpc_restore,
 )
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.first_step import Question
 from vecsieve.adapters.weaviate_grpc_reply import ReplyDocument
 from vecsieve.adapters.weaviate_grpc_request import Document
 
 
 class WeaviateGrpc:
-    """The five verbs, over single messages, and the two of the first step. Holds nothing."""
+    """The six verbs, over single messages, and the two of the first step. Holds nothing."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """Name the ranked search, or None. Total."""
         return weaviate_grpc_methods.classify(head)
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count the fields of a message. Raises Unsupported where there are too many, nothing else."""
+        proto_size.check_size(body, operation.name, weaviate_grpc_request.MESSAGES, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Read what the client wants. Raises Unsupported, nothing else."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vecsieve.adapters.contract import Malformed, Needs
 from vecsieve.adapters.first_step import Question
-from vecsieve.adapters.proto_wire import LENGTH, VARINT, fields, length_field, number_field, only, unsigned
+from vecsieve.adapters.proto_wire import LENGTH, VARINT, fields, head_fields, length_field, number_field, only, unsigned
 from vecsieve.adapters.weaviate_grpc_methods import PATH, named
 
 SERVERS_OWN = 10
@@ -24,7 +24,7 @@ _LEAST = length_field(_PROPERTIES, b"") + length_field(_METADATA, number_field(_
 def question(message: bytes) -> Question | None:
     """The list that tells; None where the search names a limit, or no collection. Total."""
     try:
-        limit = only(fields(message), _LIMIT, VARINT)
+        limit = only(head_fields(message), _LIMIT, VARINT)
         collection, tenant = named(message)
     except ValueError:
         return None

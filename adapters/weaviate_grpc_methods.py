@@ -6,7 +6,7 @@ One method makes every search there is: lists of objects, keyword searches and v
 from __future__ import annotations
 
 from vecsieve.adapters.contract import Operation, RequestHead
-from vecsieve.adapters.proto_wire import LENGTH, Field, fields, only, text
+from vecsieve.adapters.proto_wire import LENGTH, Field, head_fields, only, text
 
 BACKEND = "weaviate"
 SEARCH = "search"
@@ -37,7 +37,7 @@ def classify(head: RequestHead) -> Operation | None:
 
 def named(message: bytes) -> tuple[Field | None, Field | None]:
     """Where a search names its collection, and its tenant. Raises ValueError."""
-    found = fields(message)
+    found = head_fields(message)
     return only(found, COLLECTION, LENGTH), only(found, TENANT, LENGTH)
 
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
 from vecsieve.adapters.proto_request import Found, Shape, message, messages, number_of, read
+from vecsieve.adapters.proto_size import Messages
 from vecsieve.adapters.proto_wire import number_field
 from vecsieve.adapters.weaviate_grpc_default import default_limit
-from vecsieve.adapters.weaviate_grpc_query import HYBRID, WAYS, Ranking, ranking_of
+from vecsieve.adapters.weaviate_grpc_methods import SEARCH
+from vecsieve.adapters.weaviate_grpc_query import HYBRID, KEYWORDS, NEAR_TEXT, NEAR_VECTOR, WAYS, Ranking, ranking_of
 from vecsieve.adapters.weaviate_grpc_shown import Shown, plan_shown, widen_shown
 
 # SearchRequest.
@@ -23,6 +25,27 @@ _TEXTS = frozenset({1, 10, 40, *WAYS, _PROPERTIES, _METADATA})
 _CHOSEN = frozenset({22, _AUTOCUT, 33, 34, 61, 62})
 _GENERATIVE = 60  # a language model would be asked about every candidate
 REQUEST = Shape(frozenset({*_TEXTS, 11, _LIMIT, _OFFSET, 100, 101, 102, _GENERATIVE, *_CHOSEN - {34}}), frozenset({34}))
+
+# What is entered of a request, for the count of its fields.
+MESSAGES: Messages = {
+    SEARCH: {
+        HYBRID: "hybrid", KEYWORDS: "keywords", NEAR_VECTOR: "near vector", NEAR_TEXT: "near text",
+        **{way: "near one" for way in WAYS if way not in {HYBRID, KEYWORDS, NEAR_VECTOR, NEAR_TEXT}},
+        _PROPERTIES: "properties", _METADATA: "metadata",
+    },
+    "hybrid": {8: "near text", 9: "near vector", 10: "targets"},
+    "keywords": {},
+    "near vector": {6: "targets", 7: "pair", 8: "for target", 9: "vectors"},
+    "near text": {7: "targets"},
+    "near one": {5: "targets"},
+    "for target": {3: "vectors"},
+    "properties": {2: "part", 3: "part"},
+    "metadata": {},
+    "part": {},
+    "targets": {},
+    "pair": {},
+    "vectors": {},
+}  # fmt: skip
 
 # The server's limit on offset and limit together, unless its operator chose another.
 LARGEST_WINDOW = 10_000

@@ -9,17 +9,21 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Operation, Reason, Reply, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reason, Reply, RequestHead, SearchCall, Unsupported
 
 _NOT_OURS = "Weaviate has no search over HTTP that is read here"
 
 
 class WeaviateRest:
-    """The five verbs, of which only the first is ever called."""
+    """The six verbs, of which only the first is ever called."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """None, whatever it is."""
         return None
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Raises Unsupported: no request is a search of ours."""
+        raise Unsupported(Reason.NOTHING_TO_DO)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Raises Unsupported: no request is a search of ours."""

@@ -155,8 +155,25 @@ class LimitSettings(Model):
     request_body_bytes: Count = Field(
         default=4 * 1024 * 1024, description="larger bodies pass through un-intercepted, never 413"
     )
+    searches_per_request: Count = Field(
+        default=128,
+        description="searches in one batch, or query vectors in one request; above it passes through. A hundred is a common batch; "
+        "selecting takes about 1 ms each",
+    )
+    request_parts: Count = Field(
+        default=16_384,
+        description="names, list items and objects of one search request, numbers of vectors aside, or over gRPC its fields; above it "
+        "passes through: reading a part takes 1 to 3 µs",
+    )
+    request_nesting: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=4,
+        description="levels of searches that feed other searches; deeper ones pass through: each level is one more pass over the "
+        "request, 8 ms for 4 MiB",
+    )
     reply_body_bytes: Count = Field(
-        default=16 * 1024 * 1024, description="a larger over-fetched reply is dropped and the original request sent"
+        default=16 * 1024 * 1024,
+        description="a larger over-fetched reply is dropped and the original request sent; where it is expected to be larger, "
+        "a search fetches fewer candidates, or it passes through, as a batch does",
     )
     attempt_timeout_seconds: Seconds = Field(
         default=5.0, description="the widened request: the original must still fit into the client's own timeout"

@@ -57,7 +57,8 @@ class Conduct:
         async def prepare() -> Attempt | BypassReason:
             if self.own.is_quiet(exchange.operation):
                 return Bypass.QUOTA  # nothing of ours is sent, so nothing of ours is refused in the client's place
-            return self.ladder.prepare(exchange, await self.knowing.of(exchange))
+            too_large = self.ladder.too_large(exchange)
+            return too_large or self.ladder.prepare(exchange, await self.knowing.of(exchange))
 
         with visit.searching():
             prepared = await first_standing([prepare], lambda _: visit.failed_open(FailOpen.INTERNAL))

@@ -13,8 +13,12 @@ from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.learned import ENTRIES, Expiring
 from vecsieve.proxy.stopwatch import Clock
 
-# Of a collection of which no reply was seen: the text of 1536 numbers and some payload.
+# Of a candidate whose vector's length is not known: the text of 1,200 numbers and a payload.
 CANDIDATE_BYTES = 16 * 1024
+# Of one whose vector's length is known, beside the vector: identifier, score, and a passage of text.
+PAYLOAD_BYTES = 2 * 1024
+# Bytes of one number of a vector: float32 as text, with its comma; float32 over gRPC.
+TEXT_NUMBER_BYTES, BINARY_NUMBER_BYTES = 12, 4
 LEARNED_SECONDS = 600.0  # payloads grow slowly
 
 Changed = Callable[[int], None]
@@ -58,12 +62,13 @@ class Hold:
 
 
 class HeldBytes:
-    """Of one process. ``clock``: monotonic seconds."""
+    """Of one process. ``reply_bytes``: how large one reply may be. ``clock``: monotonic seconds."""
 
-    __slots__ = ("_changed", "_limit", "_per_candidate", "_total")
+    __slots__ = ("_changed", "_limit", "_per_candidate", "_total", "reply_bytes")
 
-    def __init__(self, limit_bytes: int, *, changed: Changed, clock: Clock) -> None:
+    def __init__(self, limit_bytes: int, *, reply_bytes: int, changed: Changed, clock: Clock) -> None:
         self._limit = limit_bytes
+        self.reply_bytes = reply_bytes
         self._changed = changed
         self._total = 0
         self._per_candidate = Expiring[int](entries=ENTRIES, clock=clock)
@@ -73,11 +78,19 @@ class HeldBytes:
         """What all searches hold or expect."""
         return self._total
 
-    def hold(self, operation: Operation, sizes: Sequence[int | None]) -> Hold | None:
-        """Expect a reply with so many candidates per search; None when there is no room for it. Whoever holds must release."""
+    def candidate_bytes(self, operation: Operation, *, vector_bytes: int | None) -> int:
+        """What a candidate is expected to take: as many as in the collection's last reply, else what its vector tells.
+
+        ``vector_bytes``: of a vector like the one that is searched by; None where the request carries none.
+        """
         known = self._per_candidate.get(_key(operation))
-        candidates = sum(size for size in sizes if size is not None)
-        expected = candidates * (CANDIDATE_BYTES if known is None else known)
+        if known is not None:
+            return known
+        return CANDIDATE_BYTES if vector_bytes is None else vector_bytes + PAYLOAD_BYTES
+
+    def hold(self, sizes: Sequence[int | None], candidate_bytes: int) -> Hold | None:
+        """Expect a reply with so many candidates per search; None when there is no room for it. Whoever holds must release."""
+        expected = sum(size for size in sizes if size is not None) * candidate_bytes
         return Hold(self, expected) if self.has_room(expected, beside=0) else None
 
     def learn(self, operation: Operation, sizes: Sequence[int | None], reply_bytes: int) -> None:

@@ -91,6 +91,7 @@ class Bypass(StrEnum):
     ENCODING = "encoding"  # a content coding that we or the database do not read
     EXACT_BYTES = "exact_bytes"  # a condition, a range, a digest or a signature in the client's head
     TOO_LARGE = "too_large"  # the request body passed its cap
+    REPLY_TOO_LARGE = "reply_too_large"  # the widened reply is expected to pass its cap
     WINDOW_TOO_LARGE = "window_too_large"  # offset + top_k leaves no room to widen
     SHADOW_NOT_SAMPLED = "shadow_not_sampled"
     BUDGET = "budget"  # this month's egress budget is spent

@@ -12,7 +12,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from vecsieve.adapters.contract import Declined, Dialect, Operation, Reason, SearchCall, Unsupported
+from vecsieve.adapters.contract import Bounds, Declined, Dialect, Operation, Reason, SearchCall, Unsupported
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker
 from vecsieve.proxy.egress import Egress
@@ -39,7 +39,7 @@ from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
 from vecsieve.proxy.replays import Replays
 from vecsieve.proxy.report import Report
-from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
+from vecsieve.proxy.search import Attempt, Rejected, Searcher, fitted, needs_of, plan
 from vecsieve.proxy.stopwatch import Clock, Stopwatch
 
 A = TypeVar("A", bound=Weighed)
@@ -59,18 +59,31 @@ class Surroundings:
     metrics: Metrics
     recent: Recent
     held: HeldBytes
+    bounds: Bounds
     replays: Replays
     clock: Clock
     keeps_marks: bool = False
 
 
 class Ladder:
-    """Answers classified searches of one adapter. ``dialect``: reads what upstream says on the adapter's transport."""
+    """Answers classified searches of one adapter. ``dialect``: reads what upstream says on the adapter's transport.
 
-    def __init__(self, searcher: Searcher, dialect: Dialect, around: Surroundings) -> None:
+    ``number_bytes``: what one number of a vector takes there.
+    """
+
+    def __init__(self, searcher: Searcher, dialect: Dialect, around: Surroundings, *, number_bytes: int) -> None:
         self._searcher = searcher
         self.dialect = dialect
         self._around = around
+        self._number_bytes = number_bytes
+
+    def too_large(self, exchange: Exchange[A]) -> Reason | None:
+        """Why a request is too much to be read; None where it is not. To be asked before anything else reads it."""
+        try:
+            self._searcher.check_size(exchange.operation, exchange.plain, self._around.bounds)
+        except Unsupported as verdict:
+            return verdict.reason
+        return None
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
         """Read the request and plan the pool, or say why the search is left alone. ``known``: as ``Needs.known``."""
@@ -78,7 +91,7 @@ class Ladder:
             return Bypass.BUDGET
         watch = Stopwatch(self._around.clock, keeps_marks=self._around.keeps_marks)
         operation, policy, learned = exchange.operation, exchange.policy, self._around.learned
-        needs = replace(needs_of(policy, learned.hint(operation)), known=known)
+        needs = replace(needs_of(policy, learned.hint(operation)), known=known, bounds=self._around.bounds)
         try:
             with watch.stage(Stage.PARSE):
                 call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
@@ -90,8 +103,18 @@ class Ladder:
         planned = plan(call, policy, learned.cap(operation), factor=factor)
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
+        each = self._around.held.candidate_bytes(operation, vector_bytes=self._vector_bytes(call))
+        planned = fitted(call.searches, planned, self._around.held.reply_bytes // each)
+        if planned is None:
+            return Bypass.REPLY_TOO_LARGE
         asked, spare = (call, None) if lean is None else (lean, call)
-        return Attempt(call=asked, spare=spare, policy=policy, plan=planned, watch=watch, factor=factor)
+        return Attempt(
+            call=asked, spare=spare, policy=policy, plan=planned, watch=watch, factor=factor, candidate_bytes=each
+        )
+
+    def _vector_bytes(self, call: SearchCall) -> int | None:
+        lengths = [len(search.query) for search in call.searches if search.query is not None]
+        return max(lengths) * self._number_bytes if lengths else None
 
     async def answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
         """The best answer that stands, and what it came to."""
@@ -133,7 +156,7 @@ class Ladder:
             return FailOpen.BREAKER
         if around.own.is_overdrawn(operation):
             return FailOpen.BUDGET
-        room = around.held.hold(operation, attempt.plan)
+        room = around.held.hold(attempt.plan, attempt.candidate_bytes)
         if room is None:
             return FailOpen.OVERLOAD
         if not around.breaker.allow():  # last: a yes may make this search the probe, which must then be sent
@@ -178,7 +201,9 @@ class Ladder:
         try:
             cap = self._around.learned.cap(exchange.operation)
             look = self._around.looking.of(exchange, seen, self.dialect)
-            body = await self._searcher.improve(attempt, fetch, cap=cap, look=look)
+            body = await self._searcher.improve(
+                attempt, fetch, cap=cap, reply_bytes=self._around.held.reply_bytes, look=look
+            )
             self._around.appetite.saw(attempt, cap=cap)
         except Declined as declined:
             limit = self.dialect.refused_limit(0, declined.words)

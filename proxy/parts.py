@@ -40,10 +40,15 @@ class Parts:
     vectors: VectorMemory | None
     tracing: Tracing = NO_TRACING
 
-    def conduct(self, adapter: Adapter, dialect: Dialect, *, waiting: Callable[[], int] = nobody) -> Conduct:
-        """The way of one transport's searches. ``waiting``: how many of its calls nobody has looked at yet."""
+    def conduct(
+        self, adapter: Adapter, dialect: Dialect, *, number_bytes: int, waiting: Callable[[], int] = nobody
+    ) -> Conduct:
+        """The way of one transport's searches. ``number_bytes``: what one number of a vector takes on it. ``waiting``: how many of
+        its calls nobody has looked at yet.
+        """
+        searcher = Searcher(adapter, self.scaling, self.vectors)
         return Conduct(
-            ladder=Ladder(Searcher(adapter, self.scaling, self.vectors), dialect, self.around),
+            ladder=Ladder(searcher, dialect, self.around, number_bytes=number_bytes),
             knowing=Knowing(adapter, self.around.metrics, self.around.clock),
             shadow=self.shadow,
             memory=self.memory,

@@ -19,6 +19,7 @@ from vecsieve.adapters import (
     WRITES,
     unnamed,
 )
+from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.appetite import Appetite
@@ -28,7 +29,7 @@ from vecsieve.proxy.descriptors import Budget
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.egress import Egress
 from vecsieve.proxy.grpc.shared_port import SharedPort
-from vecsieve.proxy.held_bytes import HeldBytes
+from vecsieve.proxy.held_bytes import TEXT_NUMBER_BYTES, HeldBytes
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.counted import CountedEvents
 from vecsieve.proxy.http.dataplane import DataPlane
@@ -143,7 +144,13 @@ class Process:
             own=self.own_reads,
             metrics=metrics,
             recent=self.recent,
-            held=HeldBytes(limits.searches_bytes_in_flight, changed=metrics.selection_bytes_held, clock=time.monotonic),
+            held=HeldBytes(
+                limits.searches_bytes_in_flight,
+                reply_bytes=limits.reply_body_bytes,
+                changed=metrics.selection_bytes_held,
+                clock=time.monotonic,
+            ),
+            bounds=_bounds(limits),
             replays=Replays(lambda: self.tally.requests_in_flight),
             clock=time.monotonic,
             keeps_marks=self._settings.tracing.endpoint is not None,
@@ -162,7 +169,7 @@ class Process:
             codings=REQUEST_CODINGS.get(backend, frozenset()),
             collection_of=COLLECTIONS.get(backend, unnamed),
             refuses_in_success=backend in REFUSING_IN_SUCCESS,
-            conduct=self._parts.conduct(adapter, dialect),
+            conduct=self._parts.conduct(adapter, dialect, number_bytes=TEXT_NUMBER_BYTES),
             overhearing=self._parts.overhearing(WRITES.get(backend)),
             relay=self._relay(answers, events),
             upstream=self._upstream,
@@ -256,6 +263,10 @@ class Process:
         await self._writes.close(grace_seconds=grace_seconds)
         await self._upstream.close()
         await self._parts.tracing.close()
+
+
+def _bounds(limits: LimitSettings) -> Bounds:
+    return Bounds(searches=limits.searches_per_request, parts=limits.request_parts, nesting=limits.request_nesting)
 
 
 def _admission(limits: LimitSettings, turns: Turns) -> Admission:

@@ -6,13 +6,14 @@ of the failure ladder can still answer from it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Adapter, Malformed, Needs, Operation, Pool, Reply, Search, SearchCall
+from vecsieve.adapters.contract import Adapter, Bounds, Malformed, Needs, Operation, Pool, Reply, Search, SearchCall
 from vecsieve.adapters.second_step import SecondStep
 from vecsieve.proxy.candidates import asked_for, from_pool
 from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
@@ -22,7 +23,7 @@ from vecsieve.proxy.recalling import completed, is_promising
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.second_step import Look, LookupFailed, Lookups
-from vecsieve.proxy.selection.paged import page
+from vecsieve.proxy.selection.paged import BLOCK, page
 from vecsieve.proxy.selection.policy import Policy, Short
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Selection
@@ -56,7 +57,8 @@ class Attempt:
 
     ``factor``: what the plan was made with in place of the policy's own; None: with that. ``spare``: the same call with
     vectors, where ``call`` asks for none because memory probably has them. ``recall``: whether it had. ``lookups``: the
-    second requests that bring vectors, None where there will be none.
+    second requests that bring vectors, None where there will be none. ``candidate_bytes``: what each is expected to take.
+    ``reply_bytes``: the size of the last reply.
     """
 
     call: SearchCall
@@ -67,12 +69,14 @@ class Attempt:
     plan: Plan
     watch: Stopwatch
     factor: float | None = None
+    candidate_bytes: int = 0
     sizes: tuple[int, ...] = ()
     reply: Reply | None = None
     selections: tuple[Selection, ...] = ()
     exhausted: tuple[bool, ...] = ()
     rounds: int = 0
     fetched_bytes: int = 0
+    reply_bytes: int = 0
 
 
 def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
@@ -95,6 +99,19 @@ def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None, *, factor: f
     """
     sizes = tuple(size_of(search, policy, cap, factor) for search in call.searches)
     return None if all(size is None for size in sizes) else sizes
+
+
+def fitted(searches: Sequence[Search], planned: Plan, room: int) -> Plan | None:
+    """The plan that brings at most ``room`` candidates. A search alone is given fewer, as long as they are more than it shows;
+    None where that is not so, and for a batch: who of it should get fewer is nobody's to say.
+    """
+    if sum(size or 0 for size in planned) <= room:
+        return planned
+    if len(searches) > 1:
+        return None
+    (search,) = searches
+    size = room // BLOCK * BLOCK if search.pages else room
+    return (size,) if size > search.offset + search.top_k else None
 
 
 def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: float | None) -> int | None:
@@ -120,6 +137,10 @@ class Searcher:
         self._memory = memory
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Raises Unsupported for a request that is too much to be read."""
+        self._adapter.check_size(operation, body, bounds)
+
     def read(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Parse the client's request. Raises Unsupported."""
         return self._adapter.parse_request(operation, body, needs)
@@ -131,17 +152,26 @@ class Searcher:
         lean = self.read(call.operation, body, replace(call.needs, vectors=False))
         return None if lean.document == call.document else lean  # the client itself asks for them
 
-    async def improve(self, attempt: Attempt, fetch: Fetch, *, cap: int | None, look: Look | None = None) -> bytes:
+    async def improve(
+        self,
+        attempt: Attempt,
+        fetch: Fetch,
+        *,
+        cap: int | None,
+        reply_bytes: int | None = None,
+        look: Look | None = None,
+    ) -> bytes:
         """The distinct answer in the backend's own bytes. Raises Rejected or Malformed when there is none to be had.
 
-        ``look``: how to send a lookup; None where the transport cannot.
+        ``reply_bytes``: how large a reply may be, which bounds how far a pool grows; None: as large as it gets. ``look``: how to send a lookup; None where
+        the transport cannot.
         """
         if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, SecondStep):
             attempt.lookups = Lookups(self._adapter, look, attempt.watch)
         await self._round(attempt, fetch, _first_sizes(attempt))
         if _is_blind(attempt):
             raise Rejected(FailOpen.NO_VECTORS)
-        await self._grow(attempt, fetch, cap)
+        await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
         with attempt.watch.stage(Stage.ENCODE):
             return self._trim(attempt, [selection.keep for selection in attempt.selections])
@@ -173,7 +203,7 @@ class Searcher:
         attempt.rounds += 1
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
         attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
-        attempt.selections = self._select(attempt)
+        attempt.selections = await self._select(attempt)
 
     async def _fetched(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply | None:
         """One reply; None when it came without vectors and memory lacks some. A lower rung can still answer from it."""
@@ -183,6 +213,7 @@ class Searcher:
         with watch.stage(Stage.UPSTREAM):
             fetched = await fetch(body)
         attempt.fetched_bytes += len(fetched)
+        attempt.reply_bytes = len(fetched)
         with watch.stage(Stage.DECODE):
             reply = self._adapter.parse_reply(call, fetched)
         if len(reply.pools) != len(call.searches):
@@ -200,18 +231,18 @@ class Searcher:
             attempt.reply = reply
         return known
 
-    async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None) -> None:
+    async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None, reply_bytes: int | None) -> None:
         """Fetch more while a page is wanting; when that is impossible, settle with what there is."""
         limit = PAGE_ROUNDS if any(search.pages for search in attempt.call.searches) else SINGLE_ROUNDS
         for _ in range(limit):
-            sizes = self._grown(attempt, cap)
+            sizes = _within(attempt, self._grown(attempt, cap), reply_bytes)
             if sizes == attempt.sizes:
                 break
             try:
                 await self._round(attempt, fetch, sizes)
             except (Rejected, Malformed, LookupFailed):
                 break  # the smaller pool is whole and selected: growing was only an attempt to do better
-        self._settle(attempt)
+        await self._settle(attempt)
 
     def _grown(self, attempt: Attempt, cap: int | None) -> tuple[int, ...]:
         rows = zip(attempt.call.searches, attempt.selections, attempt.sizes, attempt.exhausted, strict=True)
@@ -222,26 +253,34 @@ class Searcher:
             for search, selection, size, exhausted in rows
         )
 
-    def _settle(self, attempt: Attempt) -> None:
+    async def _settle(self, attempt: Attempt) -> None:
         """Decide the pages that growing could not fill with what there is. Everything else is decided already:
         a single page is filled as it is selected, and an exhausted pool was read to its end.
         """
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.exhausted, strict=True)
-        attempt.selections = tuple(
-            self._select_one(attempt, search, pool, exhausted=True)
-            if search.pages and selection.wanting and not exhausted
-            else selection
-            for search, pool, selection, exhausted in rows
-        )
+        settled: list[Selection] = []
+        for search, pool, selection, exhausted in rows:
+            if search.pages and selection.wanting and not exhausted:
+                await asyncio.sleep(0)
+                settled.append(self._select_one(attempt, search, pool, exhausted=True))
+            else:
+                settled.append(selection)
+        attempt.selections = tuple(settled)
 
-    def _select(self, attempt: Attempt) -> tuple[Selection, ...]:
+    async def _select(self, attempt: Attempt) -> tuple[Selection, ...]:
+        """Select of each search's pool, a turn of the loop for each: a batch must not hold it as long as all of them take."""
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.exhausted, attempt.plan, strict=True)
-        return tuple(
-            untouched(pool) if planned is None else self._select_one(attempt, search, pool, exhausted=exhausted)
-            for search, pool, exhausted, planned in rows
-        )
+        selections: list[Selection] = []
+        for search, pool, exhausted, planned in rows:
+            if selections:
+                await asyncio.sleep(0)
+            if planned is None:
+                selections.append(untouched(pool))
+            else:
+                selections.append(self._select_one(attempt, search, pool, exhausted=exhausted))
+        return tuple(selections)
 
     def _select_one(self, attempt: Attempt, search: Search, pool: Pool, *, exhausted: bool) -> Selection:
         policy = attempt.policy
@@ -281,6 +320,20 @@ class Searcher:
                 dimension = pool.vectors.shape[1]
                 median, size = selection.median, pool.size
                 self._scaling.saw(collection, pool.compared_by, dimension=dimension, median=median, size=size)
+
+
+def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:
+    """The sizes to grow to, by what the last reply took for each candidate; those there are where that would be too much."""
+    assert attempt.reply is not None  # noqa: S101 - a round has set it
+    if reply_bytes is None:
+        return sizes
+    had = sum(pool.size for pool in attempt.reply.pools)
+    room = had * reply_bytes // max(attempt.reply_bytes, 1)
+    if sum(sizes) <= room:
+        return sizes
+    if len(sizes) == 1 and not attempt.call.searches[0].pages:
+        return (max(room, attempt.sizes[0]),)
+    return attempt.sizes
 
 
 def _least(one: int | None, other: int | None) -> int | None:

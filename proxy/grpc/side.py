@@ -27,6 +27,7 @@ from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.listener import GrpcListener, listen
 from vecsieve.proxy.grpc.plane import Plane, Shared
+from vecsieve.proxy.held_bytes import BINARY_NUMBER_BYTES
 from vecsieve.proxy.origin import Origin
 from vecsieve.proxy.parts import Parts
 
@@ -52,7 +53,7 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
         unary=GRPC_UNARY[backend],
         database_key=DATABASE_KEYS.get(backend),
         collection_of=GRPC_COLLECTIONS.get(backend, unnamed),
-        conduct=parts.conduct(adapter, dialect, waiting=lambda: calls.waiting),
+        conduct=parts.conduct(adapter, dialect, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting),
         overhearing=parts.overhearing(GRPC_WRITES.get(backend)),
         channels=channels,
     )

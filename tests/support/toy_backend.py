@@ -13,24 +13,31 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import (
+    Bounds,
     Malformed,
     Needs,
     Operation,
     Pool,
+    Reason,
     Reply,
     RequestHead,
     Search,
     SearchCall,
+    Unsupported,
 )
 
 OPERATION = Operation(backend="toy", name="query", collection="c")
 
 
 class ToyAdapter:
-    """The five verbs over lists of numbers; `document` is the parsed body."""
+    """The six verbs over lists of numbers; `document` is the parsed body."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         return OPERATION if head.path == "/search" else None
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        if body.count(b"{") > bounds.parts:
+            raise Unsupported(Reason.TOO_MANY_PARTS)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         asked = json.loads(body)

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
 from support.toy_backend import OPERATION, ToyAdapter, ToyUpstream, ranking
-from vecsieve.adapters.contract import NativeAnswer, Operation
+from vecsieve.adapters.contract import Bounds, NativeAnswer, Operation
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker
@@ -144,6 +144,8 @@ def toys(
     budget_bytes: int | None = None,
     keep: int = 0,
     held_bytes: int = 1 << 26,
+    reply_bytes: int = 1 << 24,
+    parts: int = 100,
     in_flight: Callable[[], int] = lambda: 100,
     own_reads_share: float = 1.0,
 ) -> Toys:
@@ -161,11 +163,12 @@ def toys(
         own=own,
         metrics=metrics,
         recent=Recent(keep, now=clock),
-        held=HeldBytes(held_bytes, changed=metrics.selection_bytes_held, clock=clock),
+        held=HeldBytes(held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_held, clock=clock),
+        bounds=Bounds(searches=128, parts=parts, nesting=4),
         replays=Replays(in_flight),
         clock=clock,
     )
-    return Toys(clock, registry, around, Ladder(Searcher(ToyAdapter()), ToyDialect(), around))
+    return Toys(clock, registry, around, Ladder(Searcher(ToyAdapter()), ToyDialect(), around, number_bytes=12))
 
 
 def shadowed(exchange: ToyExchange) -> ToyExchange:

@@ -9,8 +9,9 @@ from support.qdrant_grpc_model import field
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.proto_request import read
 from vecsieve.adapters.qdrant_grpc_request import LAYOUTS
-from vecsieve.adapters.qdrant_ranking import MAX_PREFETCH_DEPTH, Kind, Ranking
+from vecsieve.adapters.qdrant_ranking import Kind, Ranking
 
+NESTING = 4
 DENSE = grpc.VectorInput(dense=grpc.DenseVector(data=[1.0, 2.0]))
 SPARSE = grpc.VectorInput(sparse=grpc.SparseVector(values=[1.0], indices=[3]))
 MULTI = grpc.VectorInput(multi_dense=grpc.MultiDenseVector(vectors=[grpc.DenseVector(data=[1.0])]))
@@ -20,7 +21,7 @@ BY_ID = grpc.VectorInput(id=grpc.PointId(num=3))
 def ranked(name: str, message: Any) -> Ranking:
     data = message if isinstance(message, bytes) else message.SerializeToString()
     layout = LAYOUTS[name]
-    return layout.ranking(data, (0, len(data)), read(data, (0, len(data)), layout.shape))
+    return layout.ranking(data, (0, len(data)), read(data, (0, len(data)), layout.shape), NESTING)
 
 
 def refusal(name: str, message: Any) -> Reason:
@@ -123,9 +124,9 @@ def nested(levels: int) -> Any:
     return inner
 
 
-def test_prefetches_are_read_as_deep_as_the_server_takes_them() -> None:
-    assert ranked("query", query(FUSED[0], prefetch=[nested(MAX_PREFETCH_DEPTH)])).name == "deep"
-    assert refusal("query", query(FUSED[0], prefetch=[nested(MAX_PREFETCH_DEPTH + 1)])) is Reason.UNSUPPORTED_FIELD
+def test_prefetches_are_read_as_deep_as_they_may_be() -> None:
+    assert ranked("query", query(FUSED[0], prefetch=[nested(NESTING)])).name == "deep"
+    assert refusal("query", query(FUSED[0], prefetch=[nested(NESTING + 1)])) is Reason.TOO_DEEP
 
 
 def test_a_field_of_a_prefetch_that_nobody_knows_leaves_the_search_alone() -> None:

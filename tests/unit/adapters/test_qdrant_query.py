@@ -8,14 +8,15 @@ import pytest
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.adapters.json_spans import members, whole
 from vecsieve.adapters.qdrant_query import of_query, of_reference, of_search
-from vecsieve.adapters.qdrant_ranking import MAX_PREFETCH_DEPTH, Kind, Ranking
+from vecsieve.adapters.qdrant_ranking import Kind, Ranking
 
+NESTING = 4
 SPARSE = {"indices": [1], "values": [0.5]}
 
 
 def ranking(body: dict[str, Any], read: Any = of_query) -> Ranking:
     text = json.dumps(body).encode()
-    found: Ranking = read(text, members(text, whole(text)))
+    found: Ranking = read(text, members(text, whole(text)), NESTING)
     return found
 
 
@@ -143,20 +144,20 @@ def test_a_prefetch_of_another_shape_is_left_alone(prefetch: object) -> None:
     assert refusal({"query": [1], "prefetch": prefetch}) is Reason.UNSUPPORTED_FIELD
 
 
-def test_prefetches_are_followed_as_deep_as_the_server_does() -> None:
+def test_prefetches_are_followed_as_deep_as_they_may_be() -> None:
     def nested(depth: int) -> dict[str, Any]:
         body: dict[str, Any] = {"query": [1], "using": "d"}
         for _ in range(depth):
             body = {"query": {"fusion": "rrf"}, "prefetch": [body]}
         return body
 
-    assert ranking(nested(MAX_PREFETCH_DEPTH)).name == "d"
-    assert refusal(nested(MAX_PREFETCH_DEPTH + 1)) is Reason.UNSUPPORTED_FIELD
+    assert ranking(nested(NESTING)).name == "d"
+    assert refusal(nested(NESTING + 1)) is Reason.TOO_DEEP
 
 
 def test_the_span_of_a_dense_query_is_its_list() -> None:
     text = b'{"query": {"nearest": [1, 2] }}'
-    found = of_query(text, members(text, whole(text)))
+    found = of_query(text, members(text, whole(text)), NESTING)
     assert found.dense is not None
     assert text[found.dense[0] : found.dense[1]] == b"[1, 2]"
 

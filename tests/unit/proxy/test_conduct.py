@@ -55,7 +55,7 @@ def made(*, resident: Callable[[], int] = lambda: 0, most: int = 2, turns: Turns
         scaling=Scaling(None, None, lambda _profile, _event: None),
         vectors=None,
     )
-    return Made(parts, parts.conduct(ToyAdapter(), ToyDialect()))
+    return Made(parts, parts.conduct(ToyAdapter(), ToyDialect(), number_bytes=12))
 
 
 async def test_a_search_is_improved_and_reported() -> None:
@@ -141,7 +141,7 @@ async def test_a_cancelled_search_gives_its_place_back() -> None:
 
 async def test_those_whom_nobody_has_looked_at_take_up_room_too() -> None:
     there, waiting = made(most=3), 2
-    conduct = there.parts.conduct(ToyAdapter(), ToyDialect(), waiting=lambda: waiting)
+    conduct = there.parts.conduct(ToyAdapter(), ToyDialect(), number_bytes=12, waiting=lambda: waiting)
     assert conduct.no_room(there.visit()) is None
     waiting = 3
     assert conduct.no_room(there.visit()) is FailOpen.OVERLOAD

@@ -6,17 +6,26 @@ from hypothesis import strategies as st
 
 from support.clocks import ManualClock
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.held_bytes import CANDIDATE_BYTES, LEARNED_SECONDS, HeldBytes, Hold
+from vecsieve.proxy.held_bytes import (
+    CANDIDATE_BYTES,
+    LEARNED_SECONDS,
+    PAYLOAD_BYTES,
+    TEXT_NUMBER_BYTES,
+    HeldBytes,
+    Hold,
+)
 
 ONE, OTHER = (Operation(backend="toy", name="query", collection=name) for name in ("one", "other"))
 
 
 def held_bytes(limit: int, clock: ManualClock | None = None) -> HeldBytes:
-    return HeldBytes(limit, changed=lambda _: None, clock=ManualClock() if clock is None else clock)
+    return HeldBytes(
+        limit, reply_bytes=1 << 24, changed=lambda _: None, clock=ManualClock() if clock is None else clock
+    )
 
 
 def taken(held: HeldBytes, operation: Operation, *sizes: int | None) -> Hold:
-    hold = held.hold(operation, sizes)
+    hold = held.hold(sizes, held.candidate_bytes(operation, vector_bytes=None))
     assert hold is not None
     return hold
 
@@ -40,6 +49,13 @@ def test_what_a_collections_last_reply_came_to_is_expected_of_the_next_until_it_
     assert held.total == CANDIDATE_BYTES
 
 
+def test_of_an_unknown_collection_the_searched_vector_tells_how_large_a_candidate_is() -> None:
+    held = held_bytes(1 << 30)
+    assert held.candidate_bytes(ONE, vector_bytes=768 * TEXT_NUMBER_BYTES) == 768 * TEXT_NUMBER_BYTES + PAYLOAD_BYTES
+    held.learn(ONE, (10,), 1000)
+    assert held.candidate_bytes(ONE, vector_bytes=768 * TEXT_NUMBER_BYTES) == 100
+
+
 def test_a_reply_without_candidates_or_bytes_teaches_nothing() -> None:
     held = held_bytes(1 << 30)
     held.learn(ONE, (None,), 100)
@@ -51,7 +67,7 @@ def test_a_reply_without_candidates_or_bytes_teaches_nothing() -> None:
 def test_where_there_is_no_room_nothing_is_held() -> None:
     held = held_bytes(3 * CANDIDATE_BYTES)
     hold = taken(held, ONE, 2)
-    assert held.hold(ONE, (2,)) is None
+    assert held.hold((2,), CANDIDATE_BYTES) is None
     assert held.total == 2 * CANDIDATE_BYTES
     hold.release()
     assert taken(held, ONE, 2) is not None
@@ -63,7 +79,7 @@ def test_one_search_alone_is_never_without_room() -> None:
     assert hold.fits(1 << 24)
     hold.came(1 << 24)
     assert held.total == 1 << 24
-    assert held.hold(ONE, (1,)) is None
+    assert held.hold((1,), CANDIDATE_BYTES) is None
     hold.release()
     assert held.total == 0
 
@@ -92,7 +108,7 @@ def test_a_second_reply_is_held_beside_the_first_until_the_search_ends() -> None
 
 def test_whoever_listens_hears_every_change() -> None:
     heard = list[int]()
-    held = HeldBytes(1 << 30, changed=heard.append, clock=ManualClock())
+    held = HeldBytes(1 << 30, reply_bytes=1 << 24, changed=heard.append, clock=ManualClock())
     hold = taken(held, ONE, 1)
     hold.came(100)
     hold.release()
@@ -111,7 +127,7 @@ def test_never_more_than_the_limit_and_one_reply(limit: int, steps: list[tuple[s
     held.learn(ONE, (1,), 100)
     for step, who, size in steps:
         match step:
-            case "hold" if who not in holds and (hold := held.hold(ONE, (size // 100,))) is not None:
+            case "hold" if who not in holds and (hold := held.hold((1 + size // 100,), 100)) is not None:
                 holds[who] = hold
                 alone = max(alone, held.total if len(holds) == 1 else 0)
             case "arrive" if who in holds and holds[who].fits(size):

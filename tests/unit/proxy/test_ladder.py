@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from support.manual_time import settle
-from support.toy_backend import OPERATION, ToyAdapter, families_of
+from support.toy_backend import OPERATION, ToyAdapter, ToyUpstream, families_of, ranking
 from support.toy_exchange import (
+    COPIES,
     OUT_OF_QUOTA,
     OWN,
     SERVER_ERROR,
@@ -25,6 +26,7 @@ from support.toy_exchange import (
 from vecsieve.adapters.contract import Reason, Unsupported
 from vecsieve.proxy.breaker import CONSECUTIVE, OPEN_SECONDS
 from vecsieve.proxy.exchange import Fits, Lost
+from vecsieve.proxy.held_bytes import CANDIDATE_BYTES
 from vecsieve.proxy.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome, Retry
 from vecsieve.proxy.own_reads import FREE, OVERDRAFT
 from vecsieve.proxy.report import Report
@@ -307,7 +309,7 @@ async def test_where_the_replies_of_others_fill_the_room_a_search_passes_through
 async def test_a_reply_that_turns_out_not_to_fit_is_dropped_and_the_original_sent() -> None:
     made = toys(held_bytes=420_000)
     exchange = ToyExchange(answering=lambda _: bytes(500_000))
-    other = made.around.held.hold(OPERATION, (1,))
+    other = made.around.held.hold((1,), CANDIDATE_BYTES)
     assert other is not None
     answer, report = await made.ladder.answer(exchange, prepared(made, exchange))
     assert (answer, report.fail_open, exchange.originals) == (OWN, FailOpen.OVERLOAD, [AttemptKind.REPLAY])
@@ -391,3 +393,61 @@ async def test_searches_whose_widened_requests_keep_failing_go_as_the_client_wro
     assert [len(exchange.sent) for exchange in exchanges] == [1] * widened + [0] * (10 - widened)
     assert {report.fail_open for report in reports[widened:]} == {FailOpen.BUDGET}
     assert around.count("own_reads_total", kind="replay") == widened
+
+
+def test_a_request_that_is_too_much_to_be_read_is_told_before_it_is() -> None:
+    around = toys(parts=2)
+    assert around.ladder.too_large(ToyExchange(plain=b'[{"k": 4}, {"k": 4}]')) is None
+    assert around.ladder.too_large(ToyExchange(plain=b'[{"k": 4}, {"k": 4}, {"k": 4}]')) is Reason.TOO_MANY_PARTS
+
+
+def test_a_search_whose_reply_would_be_too_large_fetches_as_many_candidates_as_fit() -> None:
+    around = toys(reply_bytes=7 * CANDIDATE_BYTES)
+    attempt = prepared(around, ToyExchange())
+    assert attempt.plan == (7,)
+    assert attempt.candidate_bytes == CANDIDATE_BYTES
+
+
+@pytest.mark.parametrize("plain", [b'[{"k": 7}]', b'[{"k": 2}, {"k": 2}]', b'[{"k": 4, "offset": 2}]'])
+def test_what_would_not_be_improved_by_what_fits_is_left_alone(plain: bytes) -> None:
+    around = toys(reply_bytes=7 * CANDIDATE_BYTES)
+    assert around.ladder.prepare(ToyExchange(plain=plain)) is Bypass.REPLY_TOO_LARGE
+
+
+async def test_what_a_candidate_took_decides_how_many_fit_into_the_next_reply() -> None:
+    around = toys(reply_bytes=24 * CANDIDATE_BYTES)
+    await answered(around, ToyExchange())
+    assert prepared(around, ToyExchange()).plan == (24,)
+    around.around.held.learn(OPERATION, (1,), 2 * CANDIDATE_BYTES)
+    assert prepared(around, ToyExchange()).plan == (12,)
+
+
+async def test_a_pool_does_not_grow_beyond_what_a_reply_may_hold() -> None:
+    flooded = [0] * 24 + [1, 2, 3]
+    exchange = ToyExchange(upstream=ToyUpstream(ranking(flooded)))
+    size = len(await exchange.upstream.fetch(b"[24]"))
+    around = toys(reply_bytes=26 * size // 24 + 1)
+    around.around.held.learn(OPERATION, (24,), size)
+    attempt = prepared(around, exchange)
+    await around.ladder.answer(exchange, attempt)
+    assert attempt.sizes == (26,)
+
+
+async def test_a_batch_leaves_the_loop_to_others_between_its_searches() -> None:
+    around, turns = toys(), 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    exchange = ToyExchange(plain=b'[{"k": 4}, {"k": 4}, {"k": 4}]', upstream=ToyUpstream(*[ranking(COPIES)] * 3))
+    attempt = prepared(around, exchange)
+    beside = asyncio.ensure_future(others())
+    await asyncio.sleep(0)
+    before = turns
+    answer, _ = await around.ladder.answer(exchange, attempt)
+    beside.cancel()
+    assert families_of(answer.body) == [[0, 1, 2, 3]] * 3
+    assert turns - before >= 2

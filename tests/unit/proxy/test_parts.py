@@ -40,7 +40,7 @@ def parts(**other: Any) -> Parts:
 
 def test_two_transports_have_ladders_of_their_own_and_share_everything_else() -> None:
     shared = parts()
-    one, other = (shared.conduct(ToyAdapter(), ToyDialect()) for _ in range(2))
+    one, other = (shared.conduct(ToyAdapter(), ToyDialect(), number_bytes=12) for _ in range(2))
     assert one.ladder is not other.ladder
     assert (one.shadow, one.memory, one.most) == (other.shadow, other.memory, other.most)
     assert (one.shadow, one.memory, one.most) == (shared.shadow, shared.memory, 7)

@@ -1,0 +1,51 @@
+"""How much of a JSON request there is to read, counted in linear time before it is parsed.
+
+Bytes are counted, no structure is read: characters inside strings count as well, so a count may be too high and is never
+too low. What follows from too high a count is only that a request goes through untouched.
+
+Measured for 4 MiB: 1 to 2 ms for the counts, 10 to 25 ms where vectors have to be left out of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from vecsieve.adapters.contract import Bounds, Reason, Unsupported
+
+# Numbers of all vectors of a request. Decoding that many takes 25 to 45 ms without the optional pysimdjson; 4 MiB of
+# ordinary numbers, eight characters and more each, are fewer.
+NUMBERS = 512 * 1024
+# Numbers of one vector: no database here takes more dimensions (Qdrant 65,536, Weaviate 65,535, Milvus 32,768).
+DIMENSIONS = 65_536
+
+# A list of numbers. Possessive, so that each byte is passed over twice at most: by the list and in search of the next one.
+_VECTOR = re.compile(rb"\[[-+.0-9eE, \t\r\n]*+\]")
+_QUOTE, _COMMA, _LIST, _OBJECT = b'",[{'
+
+
+def check_size(body: bytes, bounds: Bounds) -> None:
+    """Raises Unsupported for a body with more parts than the bounds allow: strings, list items, lists and objects."""
+    if len(body) <= bounds.parts:  # each part has a byte of its own
+        return
+    counts = _counts(body, (_QUOTE, _LIST, _OBJECT, _COMMA))
+    parts, commas = counts[0] // 2 + counts[1] + counts[2], counts[3]
+    if parts > bounds.parts or commas > NUMBERS:
+        raise Unsupported(Reason.TOO_MANY_PARTS)
+    if parts + commas <= bounds.parts:
+        return
+    between = _VECTOR.sub(b"", body).count(b",")
+    if parts + between > bounds.parts:
+        raise Unsupported(Reason.TOO_MANY_PARTS)
+
+
+def check_dimensions(body: bytes, start: int, end: int) -> None:
+    """Raises Unsupported for a vector of more numbers than any database takes."""
+    if end - start > 2 * DIMENSIONS and body.count(b",", start, end) >= DIMENSIONS:
+        raise Unsupported(Reason.TOO_MANY_PARTS)
+
+
+def _counts(body: bytes, wanted: tuple[int, ...]) -> list[int]:
+    view = np.frombuffer(body, dtype=np.uint8)
+    return [int(np.count_nonzero(view == byte)) for byte in wanted]
