@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove fuzz quality clients grpc-clients go-client deep pictures format clean
+.PHONY: demo test check bench prove fuzz quality clients grpc-clients go-client congruence deep pictures format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -55,6 +55,11 @@ grpc-clients: .venv/.installed
 
 go-client: .venv/.installed
 	$(BIN)/python -m tests.foreign_clients go
+
+# The tests by which qdrant-client compares its in-memory mode with a server: directly, and through the proxy in every mode, over
+# REST and gRPC. Needs a checkout of qdrant-client. ARGS: "--rest URL --grpc URL" for a server of your own, "--mode on".
+congruence: .venv/.installed
+	QDRANT_CLIENT_CHECKOUT=$${QDRANT_CLIENT_CHECKOUT:?names a checkout of qdrant-client} $(BIN)/python -m tests.congruence $(ARGS)
 
 # The dashboards under mixed load, drawn from a real Prometheus into docs/dashboards: two minutes.
 pictures: .venv/.installed

@@ -88,6 +88,44 @@ def dense_settings(settings: Body) -> dict[str, Body]:
     return {name: mapping(value) for name, value in vectors.items()}
 
 
+def vector_settings(body: Body) -> tuple[str, dict[str, Json]]:
+    """Of a call that adds one vector: which settings it belongs to, `vectors` or `sparse_vectors`, and what is kept there."""
+    if "dense" in body:
+        return "vectors", _kept(mapping(body["dense"]), "size", "distance", "multivector_config", "datatype")
+    if "sparse" not in body:
+        raise bad_format("data did not match any variant of untagged enum VectorNameConfig")
+    given = mapping(body["sparse"])
+    index = _kept(given, "datatype")
+    return "sparse_vectors", _kept(given, "modifier") | ({"index": index} if index else {})
+
+
+def adding(name: str, kind: str, body: Body) -> Any:
+    """The engine's operation that adds a vector of these settings. Raises a Refusal for settings that are none."""
+    make = edge().UpdateOperation
+    if kind == "vectors":
+        dense = _dense(name, body)
+        return make.create_dense_vector(name, dense.size, dense.distance, dense.multivector_config, dense.datatype)
+    sparse = _sparse(body)
+    return make.create_sparse_vector(name, sparse.modifier, sparse.datatype)
+
+
+def removing(name: str) -> Any:
+    """The engine's operation that removes a vector, if there is one of that name."""
+    return edge().UpdateOperation.delete_vector_name(name)
+
+
+def placeholder_steps(before: Body, after: Body) -> tuple[list[Any], list[Any]]:
+    """What keeps the placeholder where there is no vector: the operations before and behind the one that changes them."""
+    had, has = bool(vector_names(before)), bool(vector_names(after))
+    made = [edge().UpdateOperation.create_sparse_vector(_PLACEHOLDER)] if had and not has else []
+    return made, [removing(_PLACEHOLDER)] if has and not had else []
+
+
+def vector_names(settings: Body) -> list[str]:
+    """All vectors of a collection, the dense ones first."""
+    return [*dense_settings(settings), *mapping(settings.get("sparse_vectors", {}))]
+
+
 def shown_config(settings: Body) -> dict[str, Json]:
     """The `config` member of a collection's info, in the server's field order."""
     params: dict[str, Json] = {"vectors": settings.get("vectors", {}), "shard_number": 1, "replication_factor": 1}
@@ -109,6 +147,10 @@ def shown_config(settings: Body) -> dict[str, Json]:
 
 def _given(value: Json) -> dict[str, Json]:
     return {} if value is None else {name: item for name, item in mapping(value).items() if item is not None}
+
+
+def _kept(given: Body, *names: str) -> dict[str, Json]:
+    return {name: given[name] for name in names if given.get(name) is not None}
 
 
 def _dense(name: str, body: Body) -> Any:

@@ -17,9 +17,11 @@ from vecsieve.proxy.embedded import (
     points,
     searches,
     updates,
+    vector_names,
 )
 from vecsieve.proxy.embedded.core import Call, Verb
 from vecsieve.proxy.embedded.grpc_replies import Writer
+from vecsieve.proxy.embedded.matrix import matrix_offsets, matrix_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ _POINTS = {
     "ClearPayload": _write("ClearPayloadPoints", grpc_writes.clear_payload, updates.clear_payload),
     "CreateFieldIndex": _write("CreateFieldIndexCollection", grpc_writes.create_index, indexes.create),
     "DeleteFieldIndex": _write("DeleteFieldIndexCollection", grpc_writes.delete_index, indexes.delete),
+    "CreateVectorName": _write("CreateVectorNameRequest", grpc_writes.create_vector, vector_names.create),
+    "DeleteVectorName": _write("DeleteVectorNameRequest", grpc_writes.delete_vector, vector_names.delete),
     "UpdateBatch": Method(
         "UpdateBatchPoints", grpc_writes.batch, updates.batch, "UpdateBatchResponse", grpc_replies.written_batch
     ),
@@ -111,6 +115,12 @@ _POINTS = {
         searches.discover_batch,
         "DiscoverBatchResponse",
         grpc_replies.ranked_batch,
+    ),
+    "SearchMatrixPairs": Method(
+        "SearchMatrixPoints", grpc_requests.plain, matrix_pairs, "SearchMatrixPairsResponse", grpc_replies.pairs
+    ),
+    "SearchMatrixOffsets": Method(
+        "SearchMatrixPoints", grpc_requests.plain, matrix_offsets, "SearchMatrixOffsetsResponse", grpc_replies.offsets
     ),
 }
 _COLLECTIONS = {

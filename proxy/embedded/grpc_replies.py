@@ -66,6 +66,24 @@ def facet(reply: Any, value: Json, _encoding: Encoding) -> None:
         setattr(target.value, kinds[type(hit["value"])], hit["value"])
 
 
+def pairs(reply: Any, value: Json, _encoding: Encoding) -> None:
+    """`result`: SearchMatrixPairs, there even without pairs."""
+    reply.result.SetInParent()
+    for pair in value["pairs"]:
+        target = reply.result.pairs.add(score=pair["score"])
+        write_id(target.a, pair["a"])
+        write_id(target.b, pair["b"])
+
+
+def offsets(reply: Any, value: Json, _encoding: Encoding) -> None:
+    """`result`: SearchMatrixOffsets, there even without points."""
+    reply.result.SetInParent()
+    for name in ("offsets_row", "offsets_col", "scores"):
+        getattr(reply.result, name).extend(value[name])
+    for identifier in value["ids"]:
+        write_id(reply.result.ids.add(), identifier)
+
+
 def written(reply: Any, value: Json, _encoding: Encoding) -> None:
     """`result`: UpdateResult."""
     _write_update(reply.result, value)

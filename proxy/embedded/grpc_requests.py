@@ -39,6 +39,7 @@ _FIELDS: dict[str, tuple[str, Reader]] = {
     "lookup_from": ("lookup_from", _converted("convert_lookup_location")),
     "offset": ("offset", lambda value: value if isinstance(value, int) else read_id(value)),
     "order_by": ("order_by", _converted("convert_order_by")),
+    "sample": ("sample", _itself),
     "params": ("params", _converted("convert_search_params")),
     "prefetch": ("prefetch", _each("convert_prefetch_query")),
     "query": ("query", _converted("convert_query")),

@@ -73,6 +73,31 @@ def delete_index(message: Any) -> Call:
     return call(message, None, field=message.field_name)
 
 
+def create_vector(message: Any) -> Call:
+    """CreateVectorNameRequest."""
+    convert = to_rest()
+    match message.WhichOneof("vector_config"):
+        case "dense_config":
+            given, kind = message.dense_config, "dense"
+            body = {"size": given.size, "distance": said(convert.convert_distance(given.distance))}
+            if given.HasField("multivector_config"):
+                body["multivector_config"] = said(convert.convert_multivector_config(given.multivector_config))
+        case "sparse_config":
+            given, kind, body = message.sparse_config, "sparse", {}
+            if given.HasField("modifier"):
+                body["modifier"] = said(convert.convert_modifier(given.modifier))
+        case _:
+            raise Refusal(400, "vector_config is required (dense_config or sparse_config)")
+    if given.HasField("datatype"):
+        body["datatype"] = said(convert.convert_datatype(given.datatype))
+    return call(message, {kind: body}, vector=message.vector_name)
+
+
+def delete_vector(message: Any) -> Call:
+    """DeleteVectorNameRequest."""
+    return call(message, None, vector=message.vector_name)
+
+
 def _upsert(message: Any) -> dict[str, Json]:
     return read_shared(message) | {"points": [_point(point) for point in message.points]}
 

@@ -18,6 +18,11 @@ from vecsieve.proxy.embedded.registry import Collection
 _INFERENCE = ("text", "image", "object")
 
 
+def is_document(value: Body) -> bool:
+    """Whether it is to be embedded: it names a model. Vectors may be called `text` and `model` too, but then those are vectors."""
+    return any(name in value for name in _INFERENCE) and isinstance(value.get("model"), str)
+
+
 def read_vector(value: Json) -> Any:
     """The engine's form of one vector."""
     if isinstance(value, list):
@@ -29,7 +34,7 @@ def read_vector(value: Json) -> Any:
         if len(set(indices)) != len(indices):
             raise bad_value("indices", "must be unique")
         return edge().SparseVector(indices, values)
-    if isinstance(value, dict) and any(name in value for name in _INFERENCE):
+    if isinstance(value, dict) and is_document(value):
         raise not_served("inference; send vectors")
     raise bad_format("data did not match any variant of untagged enum VectorInput")
 
@@ -38,7 +43,7 @@ def read_vectors(value: Json) -> Any:
     """The vectors of a point to be stored: one unnamed, or an object of named ones."""
     if value is None:
         return {}
-    if isinstance(value, dict) and not any(name in value for name in _INFERENCE):
+    if isinstance(value, dict) and not is_document(value):
         return {name: read_vector(vector) for name, vector in value.items()}
     return read_vector(value)
 

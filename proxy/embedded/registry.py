@@ -17,7 +17,7 @@ from pathlib import Path
 
 import orjson
 
-from vecsieve.proxy.embedded.configs import edge_config, read_settings, wants_index
+from vecsieve.proxy.embedded.configs import edge_config, placeholder_steps, read_settings, wants_index
 from vecsieve.proxy.embedded.engine import Shard
 from vecsieve.proxy.embedded.errors import bad_input, bad_value, conflict, no_collection, not_found
 from vecsieve.proxy.embedded.fields import Body, Json
@@ -56,16 +56,30 @@ class Collection:
         self._next_operation += 1
         return number
 
+    def change_vectors(self, operation: object, settings: dict[str, Json]) -> int:
+        """Apply a write that adds or removes a vector, as `write` does; `settings` are those behind it."""
+        before, behind = placeholder_steps(self.settings, settings)
+        for step in before:
+            self.shard.update(step)
+        number = self.write(operation)
+        for step in behind:
+            self.shard.update(step)
+        self._keep(settings)
+        return number
+
     def change(self, settings: dict[str, Json]) -> None:
         """Take new settings: written down, and the engine opened again with them."""
         config = edge_config(settings)
-        _write(self.directory / "collection.json", {"name": self.name, "settings": settings})
-        self.settings = settings
+        self._keep(settings)
         self._rates = Rates(settings)
         self.shard.close()
         self.shard = Shard.load(self.directory / "shard", config)
         if wants_index(settings):
             self.shard.optimize()
+
+    def _keep(self, settings: dict[str, Json]) -> None:
+        _write(self.directory / "collection.json", {"name": self.name, "settings": settings})
+        self.settings = settings
 
 
 class Registry:

@@ -15,8 +15,13 @@ from vecsieve.proxy.embedded.fields import Json
 
 def scored(point: Any, *, with_vector: bool = True) -> dict[str, Json]:
     """ScoredPoint: id, version, score, payload?, vector?, order_value?."""
-    shown: dict[str, Json] = {"id": shown_id(point.id), "version": point.version, "score": np.float32(point.score)}
+    shown: dict[str, Json] = {"id": shown_id(point.id), "version": point.version, "score": shown_score(point)}
     return shown | _body(point, with_vector=with_vector)
+
+
+def shown_score(point: Any) -> Json:
+    """A float32; JSON has no word for one that is not finite, and the server writes null."""
+    return np.float32(point.score)
 
 
 def record(point: Any) -> dict[str, Json]:

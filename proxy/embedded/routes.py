@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from vecsieve.proxy.embedded import catalog, groups, indexes, points, searches, updates
+from vecsieve.proxy.embedded import catalog, groups, indexes, points, searches, updates, vector_names
 from vecsieve.proxy.embedded.core import Verb
 from vecsieve.proxy.embedded.matrix import matrix_offsets, matrix_pairs
 
@@ -20,6 +20,8 @@ _TABLE: tuple[tuple[str, str, Verb], ...] = (
     ("DELETE", "/collections/{collection}", catalog.delete),
     ("GET", "/collections/{collection}/exists", catalog.exists),
     ("GET", "/collections/{collection}/aliases", catalog.aliases_of),
+    ("PUT", "/collections/{collection}/vectors/{vector}", vector_names.create),
+    ("DELETE", "/collections/{collection}/vectors/{vector}", vector_names.delete),
     ("PUT", "/collections/{collection}/index", indexes.create),
     ("DELETE", "/collections/{collection}/index/{field}", indexes.delete),
     ("POST", "/collections/{collection}/facet", points.facet),

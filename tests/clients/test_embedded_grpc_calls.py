@@ -19,6 +19,7 @@ VECTORS = {
     "": models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE),
     "rows": models.VectorParams(size=4, distance=models.Distance.DOT, multivector_config=ROWS),
 }
+DENSE = models.DenseVectorConfig(size=3, distance=models.Distance.DOT)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,10 @@ def matching(key: str, value: Any) -> models.FieldCondition:
 
 def stored(client: QdrantClient) -> dict[Any, models.Record]:
     return {record.id: record for record in client.scroll("w", limit=100, with_vectors=True)[0]}
+
+
+def vectors(client: QdrantClient, number: int) -> Any:
+    return stored(client)[number].vector
 
 
 def put(client: QdrantClient, *ids: int) -> None:
@@ -203,12 +208,52 @@ def test_what_the_server_refuses_has_its_code_and_its_words(client: QdrantClient
             grpc.StatusCode.INVALID_ARGUMENT,
             "Wrong input: Vector dimension error: expected dim: 12, got 3",
         ),
-        (lambda: client.search_matrix_pairs("w"), grpc.StatusCode.UNIMPLEMENTED, "Method not found!"),
+        (
+            lambda: client.search_matrix_pairs("w", sample=1),
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "Validation error in body: [sample: value 1 invalid, must be 2 or larger]",
+        ),
+        (
+            lambda: client.create_vector_name("w", "sparse", models.DenseVectorNameConfig(dense=DENSE)),
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "Wrong input: Vector `sparse` already exists as a sparse vector",
+        ),
     ]
     for ask, code, words in refused:
         with pytest.raises(grpc.RpcError) as caught:
             ask()
         assert (code_of(caught.value), details_of(caught.value)) == (code, words)
+
+
+def test_the_matrix_is_the_one_of_rest(client: QdrantClient, urls: tuple[str, str]) -> None:
+    put(client, *range(1, 9))
+    rest = QdrantClient(url=urls[0], check_compatibility=False)
+    asked: dict[str, Any] = {"sample": 100, "limit": 3, "query_filter": models.Filter(must_not=[matching("n", 5)])}
+    pairs = [[(p.a, p.b) for p in one.search_matrix_pairs("w", **asked).pairs] for one in (client, rest)]
+    found, said = (one.search_matrix_offsets("w", **asked) for one in (client, rest))
+    rest.close()
+    assert pairs[0] == pairs[1]
+    assert found.scores == pytest.approx(said.scores)
+    assert (found.ids, found.offsets_row, found.offsets_col) == (said.ids, said.offsets_row, said.offsets_col)
+    assert found.ids == [1, 2, 3, 4, 6, 7, 8]
+
+
+def test_a_vector_is_added_and_removed(client: QdrantClient) -> None:
+    put(client, 1)
+    wide = DENSE.model_copy(update={"multivector_config": ROWS, "datatype": models.VectorStorageDatatype.FLOAT16})
+    sparse = models.SparseVectorConfig(modifier=models.Modifier.IDF, datatype=models.VectorStorageDatatype.UINT8)
+    client.create_vector_name("w", "added", models.DenseVectorNameConfig(dense=wide))
+    client.create_vector_name("w", "words", models.SparseVectorNameConfig(sparse=sparse))
+    client.update_vectors("w", [models.PointVectors(id=1, vector={"added": [[1.0, 2, 3]]})])
+    assert vectors(client, 1)["added"] == [[1.0, 2.0, 3.0]]
+    params: Any = client.get_collection("w").config.params
+    assert params.vectors["added"] == models.VectorParams(**wide.model_dump())
+    assert params.sparse_vectors["words"].modifier == models.Modifier.IDF
+    client.delete_vector_name("w", "added")
+    client.delete_vector_name("w", "words")
+    params = client.get_collection("w").config.params
+    assert (set(params.vectors), set(params.sparse_vectors)) == ({"", "rows"}, {"sparse"})
+    assert "added" not in vectors(client, 1)
 
 
 async def test_the_asynchronous_client_works_too(urls: tuple[str, str]) -> None:

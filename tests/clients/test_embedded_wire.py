@@ -242,9 +242,23 @@ REFUSALS: list[tuple[str, str, object, int, str]] = [
     (
         "POST",
         "/collections/mixed/points/search/matrix/pairs",
-        {},
-        501,
-        "Not implemented by the embedded server: search/matrix/pairs",
+        {"sample": 1},
+        422,
+        "Validation error in JSON body: [sample: value 1 invalid, must be 2 or larger]",
+    ),
+    (
+        "POST",
+        "/collections/mixed/points/search/matrix/offsets",
+        {"using": "ghost"},
+        400,
+        "Wrong input: Not existing vector name error: ghost",
+    ),
+    (
+        "PUT",
+        "/collections/mixed/vectors/sp",
+        {"dense": {"size": 2, "distance": "Dot"}},
+        400,
+        "Wrong input: Vector `sp` already exists as a sparse vector",
     ),
 ]
 

@@ -151,7 +151,9 @@ async def test_what_is_no_message_or_lacks_what_it_must_have_is_told_so() -> Non
         assert (code, words) == (grpc.StatusCode.NOT_FOUND, "Not found: Collection `` doesn't exist!")
 
 
-@pytest.mark.parametrize("path", ["/qdrant.Points/SearchMatrixPairs", "/qdrant.Nothing/Else", "/grpc.health.v1.Health"])
+@pytest.mark.parametrize(
+    "path", ["/qdrant.Collections/CollectionClusterInfo", "/qdrant.Nothing/Else", "/grpc.health.v1.Health"]
+)
 async def test_what_is_not_served_is_unimplemented(path: str) -> None:
     async with caller() as asked:
         assert (await refused(asked, path))[0] is grpc.StatusCode.UNIMPLEMENTED

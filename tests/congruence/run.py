@@ -1,0 +1,187 @@
+"""The run: a server, the proxy in front of it in every mode, and the suite over REST and over gRPC at each of them.
+
+The suite compares the client's in-memory mode with a server. A test that passes directly must pass in every mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.table import Table
+
+from congruence.plugin import GRPC_PORT, REST, TRANSPORT
+from support import stack
+from support.embedded import start_embedded_grpc_process
+
+CHECKOUT = "QDRANT_CLIENT_CHECKOUT"
+SUITE = Path("tests") / "congruence_tests"
+DIRECT = "direct"
+MODES = (DIRECT, "off", "shadow", "on")
+TRANSPORTS = ("rest", "grpc")
+OURS = Path(__file__).resolve().parent.parent
+MEMORY = Path(
+    "/dev/shm"
+)  # the suite's persistent clients commit every point to a file; on a disk that is most of the run
+TEST_SECONDS = 300
+
+Outcomes = Mapping[str, str]
+"""Test -> passed, failed or skipped."""
+
+
+class SuiteError(Exception):
+    """The suite did not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where a server speaks REST and gRPC, both with their scheme."""
+
+    rest: str
+    grpc: str
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run; 1 when a test that passes directly does not pass in a mode, or when the suite did not run."""
+    asked = _parser().parse_args(arguments)
+    console, found = Console(width=200), {}
+    try:
+        checkout = _checked(asked.checkout)
+        for transport in asked.transport or TRANSPORTS:
+            for mode in (DIRECT, *(mode for mode in asked.mode or MODES if mode != DIRECT)):
+                with server(asked) as direct, through(direct, mode) as reached:
+                    found[transport, mode] = outcomes(checkout, reached, transport, asked.rest_of_command)
+                counts = Counter(found[transport, mode].values())
+                console.print(f"{transport} {mode}: {dict(counts)}", markup=False)
+    except SuiteError as error:
+        console.print(f"{error}", markup=False)
+        return 1
+    lost = {key: losses(found[key[0], DIRECT], outcome) for key, outcome in found.items()}
+    console.print(table(found, lost))
+    for (transport, mode), names in lost.items():
+        for name in names:
+            console.print(f"passes directly, not over {transport} in mode {mode}: {name}", markup=False)
+    return int(any(lost.values()))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--checkout", default=os.environ.get(CHECKOUT), help=f"a checkout of qdrant-client; ${CHECKOUT}"
+    )
+    parser.add_argument("--rest", help="the URL of a server to run against; without it the embedded one is started")
+    parser.add_argument("--grpc", help="that server's URL for gRPC")
+    parser.add_argument("--mode", action="append", choices=MODES, help="one of the modes; all of them without any")
+    parser.add_argument("--transport", action="append", choices=TRANSPORTS)
+    parser.add_argument("rest_of_command", nargs="*", metavar="-- pytest's", help="more for pytest, such as -k query")
+    return parser
+
+
+def _checked(path: str | None) -> Path:
+    if path is None:
+        raise SuiteError(f"{CHECKOUT} is not set; wanted: a checkout of https://github.com/qdrant/qdrant-client")
+    checkout = Path(path).resolve()
+    if not (checkout / SUITE).is_dir():
+        raise SuiteError(f"{path}: no {SUITE} there; wanted: a checkout of https://github.com/qdrant/qdrant-client")
+    return checkout
+
+
+@contextmanager
+def server(asked: argparse.Namespace) -> Iterator[Server]:
+    """The one asked for, or the embedded one, new for each run."""
+    if asked.rest is not None:
+        if asked.grpc is None:
+            raise SuiteError("--rest needs --grpc beside it: the suite compares both")
+        yield Server(asked.rest, asked.grpc)
+        return
+    with start_embedded_grpc_process() as (rest, grpc):
+        yield Server(rest, grpc)
+
+
+@contextmanager
+def through(direct: Server, mode: str) -> Iterator[Server]:
+    """The server itself, or a proxy before it, which speaks both on one port."""
+    if mode == DIRECT:
+        yield direct
+        return
+    with stack.serve(direct.rest, "--grpc-upstream", direct.grpc, "--mode", mode) as (url, _):
+        yield Server(url, url)
+
+
+def outcomes(checkout: Path, reached: Server, transport: str, more: Sequence[str] = ()) -> Outcomes:
+    """One run of the suite, in a process whose `qdrant_client` is the checkout's. Nothing is written to the checkout."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        report = Path(folder) / "report.xml"
+        environment = {
+            **os.environ,
+            REST: reached.rest,
+            GRPC_PORT: str(urlsplit(reached.grpc).port),
+            TRANSPORT: transport,
+            "PYTHONPATH": str(OURS),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": folder,
+        }
+        run = subprocess.run(
+            [
+                *(
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    str(SUITE),
+                    "-q",
+                    "-p",
+                    "congruence.plugin",
+                    "-p",
+                    "no:cacheprovider",
+                ),
+                *("--timeout", str(TEST_SECONDS), "--tb=short", "--junitxml", str(report), *more),
+            ],
+            cwd=checkout,
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if run.returncode not in {0, 1} or not report.exists():
+            raise SuiteError(f"the suite ended with {run.returncode}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+        return read_report(report)
+
+
+def read_report(report: Path) -> dict[str, str]:
+    """What pytest's JUnit report says of each test. An error of a fixture is a failure of its test."""
+    found = {}
+    for case in ET.parse(report).iter("testcase"):
+        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        tags = {part.tag for part in case}
+        found[name] = "failed" if tags & {"failure", "error"} else "skipped" if "skipped" in tags else "passed"
+    if not found:
+        raise SuiteError("the suite has no tests")
+    return found
+
+
+def losses(direct: Outcomes, outcome: Outcomes) -> list[str]:
+    """Tests that pass directly and not here; one that did not run here did not pass."""
+    return [name for name, said in direct.items() if said == "passed" and outcome.get(name) != "passed"]
+
+
+def table(found: Mapping[tuple[str, str], Outcomes], lost: Mapping[tuple[str, str], Sequence[str]]) -> Table:
+    """One line a transport and mode."""
+    shown = Table(title="qdrant-client's congruence tests")
+    for column in ("transport", "mode", "passed", "failed", "skipped", "passed directly, not here"):
+        shown.add_column(column)
+    for key, outcome in found.items():
+        counts = Counter(outcome.values())
+        numbers = [str(counts[said]) for said in ("passed", "failed", "skipped")]
+        shown.add_row(*key, *numbers, str(len(lost[key])))
+    return shown

@@ -1,0 +1,128 @@
+"""The run notices a test that passes directly alone, repeats the suite's random data, and leaves a checkout as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from congruence.plugin import GRPC_PORT, REST, TRANSPORT, redirected
+from congruence.run import CHECKOUT, SuiteError, losses, main, read_report
+
+# Two tests with the suite's own way to a server. The second one wants copies, which mode `on` leaves out.
+SUITE = """
+import random
+import uuid
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient, models
+
+DRAWN = []
+
+
+def remote(prefer_grpc=False):
+    return QdrantClient(host="localhost", port=6333, timeout=30, prefer_grpc=prefer_grpc)
+
+
+@pytest.fixture
+def drawn():
+    return (random.random(), np.random.random(), uuid.uuid4())
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_data_is_drawn_anew(again, drawn):
+    DRAWN.append((again, drawn, random.random()))
+    assert DRAWN[0][1:] != DRAWN[-1][1:] or again == 1
+
+
+def test_local_mode_stays_local():
+    client = QdrantClient(":memory:")
+    assert client.get_collections().collections == []
+
+
+def test_equal_points_are_found():
+    client = remote()
+    client.create_collection("c", models.VectorParams(size=2, distance=models.Distance.COSINE))
+    client.upsert("c", [models.PointStruct(id=n, vector=[1.0, 1.0 if n < 6 else 3.0 + n]) for n in range(30)])
+    found = client.query_points("c", [1.0, 1.0], limit=4).points
+    client.delete_collection("c")
+    assert {point.id for point in found} <= {0, 1, 2, 3, 4, 5}
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "tests" / "congruence_tests"
+    folder.mkdir(parents=True)
+    (folder / "test_two.py").write_text(SUITE, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_test_that_passes_directly_alone_is_told(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(checkout.rglob("*"))
+    assert main(["--checkout", str(checkout), "--mode", "on", "--transport", "grpc"]) == 1
+    said = capsys.readouterr().out
+    assert "grpc direct: {'passed': 4}" in said
+    assert "grpc on: {'passed': 3, 'failed': 1}" in said
+    told = [line for line in said.splitlines() if line.startswith("passes directly")]
+    assert told == ["passes directly, not over grpc in mode on: test_two::test_equal_points_are_found"]
+    assert sorted(checkout.rglob("*")) == before
+
+
+def test_a_run_without_losses_succeeds(checkout: Path) -> None:
+    asked = ["--checkout", str(checkout), "--mode", "direct", "--transport", "rest", "--", "-k", "local or drawn"]
+    assert main(asked) == 0
+
+
+def test_a_suite_that_does_not_run_is_a_failure(checkout: Path) -> None:
+    asked = ["--checkout", str(checkout), "--mode", "direct", "--transport", "rest", "--", "-k", "nothing_of_this_name"]
+    assert main(asked) == 1
+
+
+def test_a_checkout_that_is_none_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(CHECKOUT, raising=False)
+    assert main([]) == 1
+    assert f"{CHECKOUT} is not set" in capsys.readouterr().out
+    assert main(["--checkout", str(tmp_path)]) == 1
+    assert "no tests/congruence_tests there" in capsys.readouterr().out
+
+
+def test_a_server_of_ones_own_has_both_addresses(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--checkout", str(checkout), "--rest", "http://127.0.0.1:1"]) == 1
+    assert "--rest needs --grpc" in capsys.readouterr().out
+
+
+def test_a_remote_client_goes_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ((REST, "http://127.0.0.1:1"), (GRPC_PORT, "2"), (TRANSPORT, "rest")):
+        monkeypatch.setenv(name, value)
+    there = {"url": "http://127.0.0.1:1", "grpc_port": 2}
+    assert redirected({"host": "localhost", "port": 6333, "timeout": 3}) == {
+        **there,
+        "timeout": 3,
+        "prefer_grpc": False,
+    }
+    assert redirected({"prefer_grpc": True}) == {**there, "prefer_grpc": True}
+    monkeypatch.setenv(TRANSPORT, "grpc")
+    assert redirected({"prefer_grpc": False}) == {**there, "prefer_grpc": True}
+    assert redirected({"location": ":memory:"}) == {"location": ":memory:"}
+    assert redirected({"path": "/a"}) == {"path": "/a"}
+
+
+def test_a_report_is_read_and_an_error_is_a_failure(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    cases = ("", "<failure/>", "<error/>", "<skipped/>")
+    told = "".join(f'<testcase classname="a.test_b" name="t{n}">{part}</testcase>' for n, part in enumerate(cases))
+    report.write_text(f"<testsuites><testsuite>{told}</testsuite></testsuites>", encoding="utf-8")
+    found = read_report(report)
+    assert found == {"test_b::t0": "passed", "test_b::t1": "failed", "test_b::t2": "failed", "test_b::t3": "skipped"}
+    report.write_text("<testsuites/>", encoding="utf-8")
+    with pytest.raises(SuiteError, match="no tests"):
+        read_report(report)
+
+
+def test_a_test_that_did_not_run_did_not_pass() -> None:
+    assert losses({"a": "passed", "b": "passed", "c": "failed"}, {"a": "passed", "c": "failed"}) == ["b"]
+    assert losses({"a": "failed"}, {"a": "passed"}) == []
