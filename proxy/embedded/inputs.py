@@ -23,12 +23,14 @@ def is_document(value: Body) -> bool:
     return any(name in value for name in _INFERENCE) and isinstance(value.get("model"), str)
 
 
-def read_vector(value: Json) -> Any:
-    """The engine's form of one vector."""
-    if isinstance(value, list):
+def read_vector(value: Json, *, expected: str = "VectorInput") -> Any:
+    """The engine's form of one vector. `expected`: what the server calls it when it is none."""
+    if isinstance(value, list) and _is_of_numbers(value):
         return value
     if isinstance(value, dict) and "indices" in value:
         indices, values = items(value["indices"]), items(required(value, "values"))
+        if not _are_numbers(values):
+            raise bad_format(f"data did not match any variant of untagged enum {expected}")
         if len(indices) != len(values):
             raise bad_value("values", "must be the same length as indices")
         if len(set(indices)) != len(indices):
@@ -36,7 +38,19 @@ def read_vector(value: Json) -> Any:
         return edge().SparseVector(indices, values)
     if isinstance(value, dict) and is_document(value):
         raise not_served("inference; send vectors")
-    raise bad_format("data did not match any variant of untagged enum VectorInput")
+    raise bad_format(f"data did not match any variant of untagged enum {expected}")
+
+
+def _is_of_numbers(value: list[Json]) -> bool:
+    """Whether it is a row of numbers or several such rows. NaN and infinity, which gRPC can say and JSON cannot, are numbers."""
+    if value and isinstance(value[0], list):
+        return all(isinstance(row, list) and _are_numbers(row) for row in value)
+    return _are_numbers(value)
+
+
+def _are_numbers(row: list[Json]) -> bool:
+    """Nothing but numbers: to the server neither null nor true is one."""
+    return {*map(type, row)} <= {int, float}
 
 
 def read_vectors(value: Json) -> Any:
@@ -44,8 +58,8 @@ def read_vectors(value: Json) -> Any:
     if value is None:
         return {}
     if isinstance(value, dict) and not is_document(value):
-        return {name: read_vector(vector) for name, vector in value.items()}
-    return read_vector(value)
+        return {name: read_vector(vector, expected="VectorStruct") for name, vector in value.items()}
+    return read_vector(value, expected="VectorStruct")
 
 
 @dataclass(frozen=True, slots=True)

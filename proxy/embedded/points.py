@@ -5,7 +5,17 @@ from __future__ import annotations
 from vecsieve.proxy.embedded.core import Call
 from vecsieve.proxy.embedded.engine import Translated, edge
 from vecsieve.proxy.embedded.errors import bad_request, not_found
-from vecsieve.proxy.embedded.fields import Json, boolean, limit_of, point_id, point_ids, read, required, text
+from vecsieve.proxy.embedded.fields import (
+    Json,
+    boolean,
+    limit_of,
+    optional_boolean,
+    point_id,
+    point_ids,
+    read,
+    required,
+    text,
+)
 from vecsieve.proxy.embedded.filters import read_filter
 from vecsieve.proxy.embedded.queries import read_order
 from vecsieve.proxy.embedded.registry import Registry
@@ -80,12 +90,13 @@ def count(registry: Registry, call: Call) -> Json:
 def facet(registry: Registry, call: Call) -> Json:
     """`{"hits": [{"value", "count"}]}`, the most frequent first; the key needs an index."""
     body = call.object()
-    exact = read(body, "exact")
+    optional_boolean(body, "exact")
     with Translated():
         request = edge().FacetRequest(
             key=text(required(body, "key")),
             limit=limit_of(body, "limit", default=DEFAULT_LIMIT),
-            exact=False if exact is None else boolean(exact),
+            # Always exact: of equal counts qdrant-edge-py 0.9.0 shows others each time when it need not be.
+            exact=True,
             filter=read_filter(read(body, "filter")),
         )
     collection = call.collection(registry)

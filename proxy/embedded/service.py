@@ -7,7 +7,7 @@ from vecsieve.proxy.embedded.registry import Registry
 
 QDRANT_VERSION = "1.19.0"
 """The server whose wire format this is; clients compare it with their own."""
-ABOUT = {"title": "VecSieve embedded server over qdrant-edge", "version": QDRANT_VERSION}
+ABOUT = {"title": "qdrant - vector search engine", "version": QDRANT_VERSION}
 
 
 def answer(registry: Registry, method: str, path: str) -> Json:

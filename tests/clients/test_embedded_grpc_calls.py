@@ -256,6 +256,16 @@ def test_a_vector_is_added_and_removed(client: QdrantClient) -> None:
     assert "added" not in vectors(client, 1)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e38])
+def test_grpc_carries_numbers_that_json_has_not_and_the_search_is_answered(client: QdrantClient, number: float) -> None:
+    put(client, 1, 2, 3)
+    asked = [number, *vector(1)[1:]]
+    found = client.query_points("w", asked, limit=3).points
+    assert len(found) <= 3
+    examples = models.RecommendInput(positive=[asked, 1], negative=[2])
+    assert len(client.query_points("w", models.RecommendQuery(recommend=examples), limit=3).points) <= 3
+
+
 async def test_the_asynchronous_client_works_too(urls: tuple[str, str]) -> None:
     client = AsyncQdrantClient(
         url=urls[0], grpc_port=int(urls[1].rsplit(":", 1)[1]), prefer_grpc=True, check_compatibility=False

@@ -270,6 +270,48 @@ def test_a_refusal_has_the_servers_code_and_text(
     assert refusal(exchange(url, method, path, body)) == (status, message)
 
 
+NOT_A_NUMBER = ("null", "true", '"1"', "{}", "[1]")
+INPUTS = (
+    '{"query":[X,1]}',
+    '{"query":[1,X]}',
+    '{"query":{"nearest":[X,1]}}',
+    '{"query":[[1,X]]}',
+    '{"query":{"recommend":{"positive":[[X,1]]}}}',
+    '{"query":{"recommend":{"positive":[2],"negative":[[1,X]],"strategy":"best_score"}}}',
+    '{"query":{"discover":{"target":[1,X],"context":[]}}}',
+    '{"query":{"context":[{"positive":2,"negative":[1,X]}]}}',
+    '{"query":{"indices":[1],"values":[X]},"using":"sp"}',
+    '{"prefetch":{"query":[1,X]},"query":[1,0]}',
+)
+
+
+@pytest.mark.parametrize("what", NOT_A_NUMBER)
+@pytest.mark.parametrize("body", INPUTS)
+def test_a_vector_is_made_of_numbers_alone(url: str, body: str, what: str) -> None:
+    refused = exchange(url, "POST", QUERY, body.replace("X", what).encode())
+    assert refusal(refused) == (
+        400,
+        "Format error in JSON body: data did not match any variant of untagged enum VectorInput",
+    )
+
+
+@pytest.mark.parametrize("vector", ["[null,1]", "[1,true]", '{"":[null,1]}', '{"sp":{"indices":[1],"values":[null]}}'])
+def test_a_vector_to_be_stored_is_made_of_numbers_alone(url: str, vector: str) -> None:
+    put = exchange(url, "PUT", "/collections/mixed/points", b'{"points":[{"id":77,"vector":%s}]}' % vector.encode())
+    assert refusal(put)[0] == 400
+    assert exchange(url, "GET", "/collections/mixed/points/77").status == 404
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400"])
+def test_what_json_or_a_double_has_no_number_for_is_refused(url: str, number: str) -> None:
+    assert exchange(url, "POST", QUERY, b'{"query":[%s,1]}' % number.encode()).status == 400
+
+
+def test_a_number_beyond_float32_is_infinite_and_its_score_null_as_in_the_server(url: str) -> None:
+    answer = exchange(url, "POST", QUERY, b'{"query":[1e40,1],"limit":1}')
+    assert (answer.status, answer.json["result"]["points"][0]["score"]) == (200, None)
+
+
 def test_only_what_is_refused_before_the_work_starts_took_no_time(url: str) -> None:
     assert exchange(url, "POST", QUERY, {"limit": 0}).body.endswith(b'"time":0.0}')
     assert exchange(url, "POST", "/collections/no/points/query", {}).json["time"] > 0
@@ -329,7 +371,7 @@ def test_probes_answer_in_plain_text(url: str, path: str, text: bytes) -> None:
 def test_the_root_says_what_it_is_and_which_wire_format_it_speaks(url: str) -> None:
     about = exchange(url, "GET", "/").json
     assert about["version"] == "1.19.0"
-    assert "embedded" in about["title"]
+    assert about["title"] == "qdrant - vector search engine"
     assert exchange(url, "GET", "/telemetry").json["result"]["collections"] == {"number_of_collections": 1}
     assert b"collections_total 1" in exchange(url, "GET", "/metrics").body
 
