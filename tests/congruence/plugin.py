@@ -43,7 +43,7 @@ def pytest_configure() -> None:
     def make(self: QdrantClient, *given: Any, **arguments: Any) -> None:
         made(self, *given, **(arguments if given else redirected(arguments)))
 
-    QdrantClient.__init__ = make  # type: ignore[method-assign] - the suite makes its clients itself
+    QdrantClient.__init__ = make  # type: ignore[method-assign]  # - the suite makes its clients itself
     uuid.uuid4 = lambda: uuid.UUID(int=random.getrandbits(128), version=4)
 
 
