@@ -7,7 +7,7 @@ of the failure ladder can still answer from it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from vecsieve.proxy.recalling import completed, is_promising
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.second_step import Look, LookupFailed, Lookups
-from vecsieve.proxy.selection.paged import BLOCK, page
+from vecsieve.proxy.selection.paged import BLOCK, paging
 from vecsieve.proxy.selection.policy import Policy, Short
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Selection
@@ -263,7 +263,7 @@ class Searcher:
         for search, pool, selection, exhausted in rows:
             if search.pages and selection.wanting and not exhausted:
                 await asyncio.sleep(0)
-                settled.append(self._select_one(attempt, search, pool, exhausted=True))
+                settled.append(await self._select_one(attempt, search, pool, exhausted=True))
             else:
                 settled.append(selection)
         attempt.selections = tuple(settled)
@@ -279,24 +279,18 @@ class Searcher:
             if planned is None:
                 selections.append(untouched(pool))
             else:
-                selections.append(self._select_one(attempt, search, pool, exhausted=exhausted))
+                selections.append(await self._select_one(attempt, search, pool, exhausted=exhausted))
         return tuple(selections)
 
-    def _select_one(self, attempt: Attempt, search: Search, pool: Pool, *, exhausted: bool) -> Selection:
+    async def _select_one(self, attempt: Attempt, search: Search, pool: Pool, *, exhausted: bool) -> Selection:
         policy = attempt.policy
         with attempt.watch.stage(Stage.DECODE):
             candidates = from_pool(pool, search, tenant_keys=policy.tenant_keys, fields=policy.fields)
         chosen, scale = self._scaled(attempt, pool)
         if search.pages:
-            with attempt.watch.stage(Stage.CLUSTER):
-                return page(
-                    candidates,
-                    top_k=search.top_k,
-                    offset=search.offset,
-                    policy=chosen,
-                    exhausted=exhausted,
-                    scale=scale,
-                )
+            top_k, offset = search.top_k, search.offset
+            steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
+            return await _taken(steps, attempt.watch)
         with attempt.watch.laps() as lap:
             return select(candidates, top_k=search.top_k, policy=chosen, scale=scale, lap=lap)
 
@@ -320,6 +314,18 @@ class Searcher:
                 dimension = pool.vectors.shape[1]
                 median, size = selection.median, pool.size
                 self._scaling.saw(collection, pool.compared_by, dimension=dimension, median=median, size=size)
+
+
+async def _taken(steps: Generator[None, None, Selection], watch: Stopwatch) -> Selection:
+    """What a list read page by page comes to, a turn of the loop for each of its steps: it may be a thousand ranks long."""
+    while True:
+        try:
+            with watch.stage(Stage.CLUSTER):
+                next(steps)
+        except StopIteration as finished:
+            found: Selection = finished.value
+            return found
+        await asyncio.sleep(0)
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:

@@ -49,6 +49,11 @@ class Rows:
     exponents: npt.NDArray[np.int32]
     usable: Mask
 
+    @property
+    def parts(self) -> tuple[npt.NDArray[np.generic], ...]:
+        """Its arrays, a row of each for each of its rows."""
+        return self.values, self.squares, self.exponents, self.usable
+
     def at(self, which: slice) -> Rows:
         """The rows of a slice, not copied."""
         return Rows(self.values[which], self.squares[which], self.exponents[which], self.usable[which])

@@ -16,7 +16,7 @@ D ascends in rank, and the first 50 ranks without duplicates are emitted as they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,12 +94,38 @@ def page(
     that the page did not need are clusters of one. ``scale``: the typical distance that a relative or growing threshold
     is read at; None: the first block's own median. Raises ValueError for a negative ``top_k`` or ``offset``.
     """
+    steps = paging(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=exhausted, scale=scale)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as finished:
+            found: Selection = finished.value
+            return found
+
+
+def paging(
+    candidates: Candidates,
+    *,
+    top_k: int,
+    offset: int,
+    policy: Policy,
+    exhausted: bool,
+    scale: float | None = None,
+) -> Generator[None, None, Selection]:
+    """As ``page``, in steps of a few milliseconds: one block's texts are read, or one block is decided."""
     if top_k < 0 or offset < 0:
         raise ValueError(f"top_k, offset: saw {top_k}, {offset}, wanted 0 or more")
     end = offset + top_k
     usable = candidates.size if exhausted else candidates.size - candidates.size % BLOCK
-    reading = _read(candidates, policy, scale)
-    walk = _walk(candidates, reading, ranks=usable, enough=end)
+    texts = _texts(candidates, policy)
+    for start in range(0, 0 if texts is None else candidates.size, BLOCK):
+        assert texts is not None  # noqa: S101 - or there would be no block to read
+        texts.hashes(range(start, min(start + BLOCK, candidates.size)))
+        yield
+    reading = _read(candidates, policy, scale, texts)
+    walk = _begun(candidates)
+    for _ in _walked(candidates, reading, walk, ranks=usable, enough=end):
+        yield
     sequence = walk.emitted
     if exhausted and policy.short is not Short.ALLOW and len(sequence) < end:
         collapsed = np.ones(candidates.size, np.bool_)
@@ -123,15 +149,18 @@ def page(
     )
 
 
-def _read(candidates: Candidates, policy: Policy, scale: float | None) -> _Reading:
+def _texts(candidates: Candidates, policy: Policy) -> Texts | None:
+    known = candidates.metadata
+    if policy.text is None or known.texts is None:
+        return None
+    return read(known, policy.text, learn_from=slice(BLOCK))
+
+
+def _read(candidates: Candidates, policy: Policy, scale: float | None, texts: Texts | None) -> _Reading:
     magnitude = counts_length(candidates, policy)
     first = measure(candidates.vectors[:BLOCK], magnitude=magnitude)
     median = median_distance(first)
     typical = median if scale is None else scale
-    known = candidates.metadata
-    texts = None
-    if policy.text is not None and known.texts is not None:
-        texts = read(known, policy.text, learn_from=slice(BLOCK))
     return _Reading(
         policy=policy,
         magnitude=magnitude,
@@ -142,32 +171,51 @@ def _read(candidates: Candidates, policy: Policy, scale: float | None) -> _Readi
     )
 
 
-def _walk(candidates: Candidates, reading: _Reading, *, ranks: int, enough: int) -> _Walk:
-    """Consume the blocks of the first ``ranks`` candidates until ``enough`` are emitted."""
+def _begun(candidates: Candidates) -> _Walk:
+    """Nothing is consumed yet."""
     n = candidates.size
-    walk = _Walk(
+    return _Walk(
         emitted=np.empty(0, np.intp),
         representative=np.arange(n, dtype=np.intp),
         links=np.zeros(n, np.int8),
         similarities=np.full(n, np.nan, np.float32),
         held=np.zeros(n, np.int8),
     )
+
+
+def _walked(candidates: Candidates, reading: _Reading, walk: _Walk, *, ranks: int, enough: int) -> Iterator[None]:
+    """Consume the blocks of the first ``ranks`` candidates until ``enough`` are emitted, one a step."""
     rows = rows_of(candidates.vectors)
+    heads = Rows(
+        np.empty_like(rows.values),
+        np.empty_like(rows.squares),
+        np.empty_like(rows.exponents),
+        np.empty_like(rows.usable),
+    )
     for start in range(0, ranks, BLOCK):
-        if len(walk.emitted) >= enough:
+        had = len(walk.emitted)
+        if had >= enough:
             break
-        block = _block(candidates, reading, rows, walk.emitted, start, min(start + BLOCK, ranks))
+        block = _block(
+            candidates, reading, (rows, heads.at(slice(had))), walk.emitted, start, min(start + BLOCK, ranks)
+        )
         _consume(reading, block, walk)
-    return walk
+        fresh = walk.emitted[had:]
+        for into, part in zip(heads.parts, rows.parts, strict=True):
+            into[had : len(walk.emitted)] = part[fresh]
+        yield
 
 
-def _block(candidates: Candidates, reading: _Reading, rows: Rows, emitted: Indices, start: int, stop: int) -> _Block:
-    """Measure one block."""
+def _block(
+    candidates: Candidates, reading: _Reading, rows: tuple[Rows, Rows], emitted: Indices, start: int, stop: int
+) -> _Block:
+    """Measure one block. ``rows``: everybody's, and those of the emitted."""
     # The shapes of both products depend on what came before alone: BLAS rounds by shape, and a distance that
     # changed in its last digit with the number of fetched candidates could move a page.
     inside = measure(candidates.vectors[start:stop], magnitude=reading.magnitude).distance
-    # Against all earlier rows, not the emitted ones alone: a slice is no copy, and the copies took most of the time.
-    back = across(rows.at(slice(start, stop)), rows.at(slice(start)), magnitude=reading.magnitude)[:, emitted]
+    # Against the emitted alone: of a list full of copies they are few, and against all earlier rows a list of a thousand
+    # took 90 ms, nearly all of it for rows whose distance nobody looked at.
+    back = across(rows[0].at(slice(start, stop)), rows[1], magnitude=reading.magnitude)
     raw = (inside, back)
     each = np.arange(start, stop, dtype=np.intp)
     if reading.texts is not None:

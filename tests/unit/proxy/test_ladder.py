@@ -451,3 +451,23 @@ async def test_a_batch_leaves_the_loop_to_others_between_its_searches() -> None:
     beside.cancel()
     assert families_of(answer.body) == [[0, 1, 2, 3]] * 3
     assert turns - before >= 2
+
+
+async def test_a_list_read_page_by_page_leaves_the_loop_to_others_between_its_blocks() -> None:
+    around, turns = toys(), 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    rows = ranking([rank // 20 for rank in range(400)])
+    exchange = ToyExchange(plain=b'[{"k": 8, "offset": 0}]', upstream=ToyUpstream(rows))
+    attempt = prepared(around, exchange)
+    beside = asyncio.ensure_future(others())
+    await asyncio.sleep(0)
+    answer, _ = await around.ladder.answer(exchange, attempt)
+    beside.cancel()
+    assert families_of(answer.body) == [list(range(8))]
+    assert turns > 200 // 50

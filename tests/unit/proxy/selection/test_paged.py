@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 from support.oracles import page_list
 from support.policies import DEFAULT
 from support.pools import angles, damaged, planted, pool
-from vecsieve.proxy.selection.geometry import NOISE, measure
-from vecsieve.proxy.selection.paged import BLOCK, page
+from vecsieve.proxy.selection import paged
+from vecsieve.proxy.selection.geometry import NOISE, Rows, across, measure
+from vecsieve.proxy.selection.paged import BLOCK, page, paging
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Short, Strategy, When
-from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix
+from vecsieve.proxy.selection.text.reading import Texts
+from vecsieve.proxy.selection.text.word_hashes import Hashes
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Metadata, Selection
 
 ALLOW = replace(DEFAULT, short=Short.ALLOW)
 LONG = planted(smallest=0, largest=180)
@@ -194,3 +198,51 @@ def test_the_representative_is_the_best_rank_whatever_the_policy_says() -> None:
 def test_a_negative_page_is_refused(top_k: int, offset: int) -> None:
     with pytest.raises(ValueError, match="wanted 0 or more"):
         page(pool(angles(0)), top_k=top_k, offset=offset, policy=DEFAULT, exhausted=True)
+
+
+def copies(n: int, each: int) -> FloatMatrix:
+    """(n, 512): unrelated rows, each of them so often."""
+    rng = np.random.default_rng(7)
+    return np.repeat(rng.normal(size=(-(-n // each), 512)).astype(np.float32), each, axis=0)[:n]
+
+
+def test_a_list_is_decided_block_by_block_and_comes_to_the_same_as_at_once() -> None:
+    candidates, steps = pool(copies(1000, 100)), 0
+    walk = paging(candidates, top_k=10, offset=20, policy=DEFAULT, exhausted=True)
+    while True:
+        try:
+            next(walk)
+        except StopIteration as finished:
+            found: Selection = finished.value
+            break
+        steps += 1
+    assert steps == 1000 // BLOCK
+    assert found.keep.tolist() == page(candidates, top_k=10, offset=20, policy=DEFAULT, exhausted=True).keep.tolist()
+
+
+def test_texts_are_read_a_block_at_a_time_before_they_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    hashes = Texts.hashes
+
+    def counted(self: Texts, which: Sequence[int]) -> list[Hashes]:
+        asked.append(sum(self._hashes[i] is None for i in which))
+        return hashes(self, which)
+
+    monkeypatch.setattr(Texts, "hashes", counted)
+    texts = tuple(f"passage {number} of the book" for number in range(220))
+    candidates = replace(pool(copies(220, 20)), metadata=Metadata(texts=texts))
+    page(candidates, top_k=10, offset=0, policy=DEFAULT, exhausted=True)
+    assert asked[:5] == [BLOCK, BLOCK, BLOCK, BLOCK, 20]
+    assert not any(asked[5:])
+
+
+def test_a_block_is_measured_against_what_was_emitted_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+
+    def counted(left: Rows, right: Rows, *, magnitude: bool) -> FloatMatrix:
+        measured.append(len(right.values))
+        return across(left, right, magnitude=magnitude)
+
+    monkeypatch.setattr(paged, "across", counted)
+    page(pool(copies(1000, 100)), top_k=10, offset=20, policy=DEFAULT, exhausted=True)
+    assert measured == [-(-rank // 100) for rank in range(0, 1000, BLOCK)]
