@@ -16,7 +16,7 @@ from vecsieve.adapters.chroma_request import DISTANCES, DOCUMENT_KEY, DOCUMENTS,
 from vecsieve.adapters.chroma_space import is_cosine
 from vecsieve.adapters.contract import Malformed, Needs, Pool, Search
 from vecsieve.adapters.json_floats import decode_matrix
-from vecsieve.adapters.json_spans import Span, members, whole, without_surrogates
+from vecsieve.adapters.json_spans import Span, check_members, last_values, members, part, whole, without_surrogates
 from vecsieve.adapters.json_vectors import Shortened, guess_rows, set_aside
 from vecsieve.adapters.vector_lengths import measured
 
@@ -71,6 +71,8 @@ def _read(
     echo = read_echo(text, found, (*request.asked, *request.added))
     document = ReplyDocument(source=source, text=text, columns=columns, echo=echo)
     _all_in_place(document)
+    if needs.payload_fields:
+        check_members(text)
     return tuple(_pool(document, place, search, needs) for place, search in enumerate(searches)), document
 
 
@@ -95,7 +97,7 @@ def _pool(document: ReplyDocument, place: int, search: Search, needs: Needs) -> 
         scores=scores,
         vectors=vectors,
         magnitude=magnitude and not is_cosine(search.query, vectors, scores),
-        fields=_fields(document, place, (*needs.payload_fields, *needs.optional_fields)),
+        fields=_fields(document, place, needs),
         ids=tuple(document.source.cut(*span) for span in document.columns[IDS].cells[place].spans),
         compared_by="" if unusable < len(vectors) else None,
         unusable=unusable,
@@ -110,20 +112,32 @@ def _vectors(document: ReplyDocument, spans: Sequence[Span | None]) -> npt.NDArr
     return matrix
 
 
-def _fields(document: ReplyDocument, place: int, names: Sequence[str]) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per candidate the raw JSON of each wanted key, None where absent. Raises ValueError for a key that is there twice."""
+def _fields(document: ReplyDocument, place: int, needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
+    """Per candidate the raw JSON of each wanted key, None where absent. Raises ValueError for a key that decides about tenants
+    and is there twice.
+    """
+    names = (*needs.payload_fields, *needs.optional_fields)
+    keys = tuple(name for name in names if name != DOCUMENT_KEY)
     texts = document.cells(DOCUMENTS, place)
-    if not any(name != DOCUMENT_KEY for name in names):
+    if not keys:
         return tuple(tuple(_cut(document, text) for _ in names) for text in texts)
+    is_proven = bool(needs.payload_fields) or document.text is not document.source.text
+    read = _proven if is_proven else _last
     rows = []
     for text, metadata in zip(texts, document.cells(METADATAS, place), strict=True):
-        found = {} if metadata is None else members(document.text, metadata)
-        spans = [
-            text if name == DOCUMENT_KEY else (found[name].value, found[name].end) if name in found else None
-            for name in names
-        ]
-        rows.append(tuple(_cut(document, span) for span in spans))
+        values = iter((None,) * len(keys) if metadata is None else read(document, metadata, keys))
+        rows.append(tuple(_cut(document, text) if name == DOCUMENT_KEY else next(values) for name in names))
     return tuple(rows)
+
+
+def _last(document: ReplyDocument, metadata: Span, keys: tuple[str, ...]) -> tuple[bytes | None, ...]:
+    """Of a repeated key the last value, in a fraction of the time. Only for a text in which no escape was changed."""
+    return last_values(part(document.text, metadata), keys)
+
+
+def _proven(document: ReplyDocument, metadata: Span, keys: tuple[str, ...]) -> tuple[bytes | None, ...]:
+    found = members(document.text, metadata)
+    return tuple(_cut(document, (found[key].value, found[key].end) if key in found else None) for key in keys)
 
 
 def _cut(document: ReplyDocument, span: Span | None) -> bytes | None:

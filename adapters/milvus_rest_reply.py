@@ -15,7 +15,16 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Declined, Malformed, Needs, Pool
 from vecsieve.adapters.json_floats import decode_matrix
 from vecsieve.adapters.json_kept import Edit, edited, kept_inside
-from vecsieve.adapters.json_spans import Members, Span, cuts, elements, members, whole, without_surrogates
+from vecsieve.adapters.json_spans import (
+    Members,
+    Span,
+    check_members,
+    cuts,
+    elements,
+    members,
+    whole,
+    without_surrogates,
+)
 from vecsieve.adapters.json_vectors import Shortened, guess_arrays, set_aside
 from vecsieve.adapters.milvus_rest_paths import VERSION_1, VERSION_2
 from vecsieve.adapters.milvus_rest_request import Document
@@ -73,6 +82,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.
 
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
     text = without_surrogates(source.text)
+    check_members(text)
     root = members(text, whole(text))
     _check_code(request, text, root)
     if "data" not in root or text[root["data"].value : root["data"].value + 1] != b"[":

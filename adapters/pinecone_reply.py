@@ -14,7 +14,7 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.json_floats import decode_matrix
 from vecsieve.adapters.json_kept import Edit
-from vecsieve.adapters.json_spans import Span, without_surrogates
+from vecsieve.adapters.json_spans import Span, check_members, without_surrogates
 from vecsieve.adapters.json_sparse import sparse_matrix
 from vecsieve.adapters.json_vectors import Shortened, guess_arrays, set_aside
 from vecsieve.adapters.pinecone_matches import Match, array_of, has_id, read_matches, score_of
@@ -55,6 +55,7 @@ def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, Rep
 
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
     text = without_surrogates(source.text)
+    check_members(text)
     layout = request.layout
     array = array_of(text, layout.path)
     document = ReplyDocument(source=source, text=text, array=array, matches=read_matches(text, array, layout))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from vecsieve.adapters.json_spans import Members, Span, elements, members
+from vecsieve.adapters.json_spans import Members, Span, elements, members, part
 
 # A value whose grammar was checked is known by its first byte.
 _ID_STARTS = b'"0123456789'
@@ -19,6 +19,7 @@ _SCORE_STARTS = b"-0123456789n"
 _PAYLOAD_STARTS = b"{n"
 _NULL = ord("n")
 _SPACE = b" \t\n\r"
+_COPIED = 1 << 20  # bytes of a list that are put together anew sooner than its pieces are compared one by one
 
 # What servers write between values; an id is preceded by the end of the point before.
 _ID = b'},{"id":'
@@ -108,18 +109,30 @@ def has_null(text: bytes, point: Point) -> bool:
 
 def _read_compact(text: bytes, array: Span) -> list[Point] | None:
     """All points of the list if it is exactly as servers write it, else None."""
-    wanted = text[array[0] : array[1]]
+    start, end = array
     try:
-        raws = _COMPACT.decode(wanted)
+        raws = _COMPACT.decode(part(text, array))
     except (msgspec.DecodeError, RecursionError):
         return None
     if not raws:
-        return [] if wanted == b"[]" else None
-    points, built = _rebuilt(raws, array[0] + 1)
+        return [] if text[start:end] == b"[]" else None
+    points, built = _rebuilt(raws, start + 1)
     built[0] = b"[" + _ID[2:]
-    if b"".join(built) + b"}]" != wanted:
+    built.append(b"}]")
+    if not _is_made_of(built, text, start, end):
         return None
     return points if all(text[point.span[0] + len(_ID) - 2] in _ID_STARTS for point in points) else None
+
+
+def _is_made_of(pieces: list[bytes | msgspec.Raw], text: bytes, start: int, end: int) -> bool:
+    """Whether the pieces together are ``text[start:end]``. Megabytes are compared where they stand, without a copy."""
+    if end - start <= _COPIED:
+        return b"".join(pieces) == text[start:end]
+    for piece in pieces:
+        if not text.startswith(piece, start):
+            return False
+        start += len(piece)
+    return start == end
 
 
 def _rebuilt(raws: list[_Compact], start: int) -> tuple[list[Point], list[bytes | msgspec.Raw]]:

@@ -9,17 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import msgspec
 import numpy as np
 
 from vecsieve.adapters.contract import Malformed, Needs, Pool
-from vecsieve.adapters.json_spans import Span, elements, members, whole, without_surrogates
+from vecsieve.adapters.json_spans import (
+    Span,
+    check_members,
+    elements,
+    last_values,
+    members,
+    part,
+    whole,
+    without_surrogates,
+)
 from vecsieve.adapters.json_vectors import Shortened, guess_vectors, set_aside
 from vecsieve.adapters.qdrant_points import Point, has_null, read_points, score_of
 from vecsieve.adapters.qdrant_request import Document, Plan
 from vecsieve.adapters.qdrant_vectors import compare, find_best, named
-
-_PAYLOAD = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +172,8 @@ def _all_fields(document: ReplyDocument, points: Sequence[Point], needs: Needs) 
     """Per point the raw JSON of each wanted top-level payload key, None where absent. Raises ValueError."""
     if not (needs.payload_fields or needs.optional_fields):
         return ((),) * len(points)
+    if needs.payload_fields or document.is_escaped:
+        check_members(document.text)
     optional = _fields if document.is_escaped else _fields_unproven
     return tuple(
         _fields(document, point, needs.payload_fields) + optional(document, point, needs.optional_fields)
@@ -189,9 +197,4 @@ def _fields_unproven(document: ReplyDocument, point: Point, fields: Sequence[str
     """
     if not fields or point.payload is None or document.text[point.payload[0]] != ord("{"):
         return (None,) * len(fields)
-    try:
-        found = _PAYLOAD.decode(document.text[point.payload[0] : point.payload[1]])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # A key that is no text: the client gets it as it is, selection reads nothing of this payload.
-        return (None,) * len(fields)
-    return tuple(bytes(found[field]) if field in found else None for field in fields)
+    return last_values(part(document.text, point.payload), tuple(fields))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vecsieve.adapters import json_spans
 from vecsieve.adapters.json_spans import (
+    MOST_MEMBERS,
     RepeatedKey,
+    check_members,
     cuts,
     elements,
+    last_values,
     members,
     splice,
     string,
@@ -168,6 +173,49 @@ def test_a_lone_surrogate_is_masked_without_moving_a_byte() -> None:
     ]
     with pytest.raises(ValueError, match=r"hex escape|truncated"):
         members(text, whole(text))
+
+
+@given(
+    st.lists(
+        st.sampled_from([r"\ud800", r"\uDFFF", r"\ud7ff", r"\u0041", "\\\\", "ud800", "d", "x", r"\uD9", "\\"]),
+        max_size=12,
+    )
+)
+def test_surrogates_are_masked_as_a_pattern_would(pieces: list[str]) -> None:
+    """Invariant: exactly the escapes of surrogates are replaced, wherever a block ends."""
+    text = "".join(pieces).encode()
+    expected = re.sub(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", rb"\\u0041", text)
+    for block in (1, 3, 1 << 20):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(json_spans, "_BLOCK", block)
+            assert without_surrogates(text) == expected
+
+
+def test_an_object_of_many_members_is_not_walked() -> None:
+    text = b"{" + b",".join(b'"%d":1' % number for number in range(MOST_MEMBERS + 1)) + b"}"
+    with pytest.raises(ValueError, match="members"):
+        members(text, whole(text))
+    check_members(text)
+    with pytest.raises(ValueError, match="members in all"):
+        check_members(text * 2)
+
+
+@given(
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=5),
+    st.lists(st.text(max_size=3), min_size=1, max_size=5),
+)
+def test_the_values_of_keys_are_those_that_python_reads(known: dict[str, int], keys: list[str]) -> None:
+    """Invariant: each key's own value, None where it has none, whatever keys are called and however often one is asked."""
+    text = json.dumps(known).encode()
+    expected = tuple(None if key not in known else str(known[key]).encode() for key in keys)
+    assert last_values(text, tuple(keys)) == expected
+    assert last_values(memoryview(text), tuple(keys)) == expected
+
+
+def test_of_a_key_that_is_there_twice_the_last_value_counts() -> None:
+    assert last_values(b'{"a":1,"a":2,"\\u0061":3}', ("a", "b")) == (b"3", None)
+    assert last_values(b'{"a":1', ("a",)) == (None,)
+    assert last_values(b'{"a":%s}' % (b"[" * 100_000), ("b",)) == (None,)
 
 
 def test_a_text_without_escapes_is_not_copied() -> None:

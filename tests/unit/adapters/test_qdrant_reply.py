@@ -204,11 +204,18 @@ def test_a_repeated_key_is_malformed_where_it_decides_about_tenants_only() -> No
         fields_of('{"t":1,"t":2}', must=("t",))
 
 
-def test_a_payload_with_a_key_that_is_no_text_has_no_optional_fields() -> None:
+def test_beside_a_key_that_is_no_text_others_are_read() -> None:
     asked = call(b'{"query":[1,2],"with_payload":true}', needs=Needs(optional_fields=("a",)))
     body = enveloped((POINT % '{"a":1,"?":2}').encode().replace(b"?", b"\xff"))
     (pool,) = ADAPTER.parse_reply(asked, body).pools
-    assert pool.fields == ((None,),)
+    assert pool.fields == ((b"1",),)
+
+
+def test_a_payload_of_a_hundred_thousand_keys_is_read_where_it_does_not_decide_about_tenants() -> None:
+    many = "".join(f'"k{number}":1,' for number in range(100_000))
+    assert fields_of(f'{{{many}"a":2}}', "a") == (b"2",)
+    with pytest.raises(Malformed):
+        fields_of(f'{{{many}"a":2}}', must=("a",))
 
 
 def test_identifiers_are_upstreams_own_bytes() -> None:
