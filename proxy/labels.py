@@ -224,6 +224,7 @@ class ConnectionRejected(StrEnum):
     CROWDED = "crowded"  # it idled, and room was needed
     HEAD_TIMEOUT = "head_timeout"
     SILENT = "silent"  # nothing ever came
+    FLOOD = "flood"  # it sent frames or chunks without content, more than any client has a use for
 
 
 class Recall(StrEnum):

@@ -170,7 +170,7 @@ def _safety() -> tuple[Panel, ...]:
         ),
         lines(
             "Client connections ended",
-            "limit and crowded: too many. head_timeout and silent: clients that did not speak.",
+            "limit and crowded: too many. head_timeout and silent: clients that did not speak. flood: frames or chunks without content, without end.",
             "cps",
             {"{{reason}}": rate("connections_rejected_total", by="reason")},
         ),

@@ -84,6 +84,10 @@ class Guests:
         if not self._open:
             self._is_empty.set()
 
+    def cut_flood(self) -> None:
+        """One of them is cut because it sends more than it may."""
+        self._ledger.cut_flood()
+
     def start(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
         """Run what a guest has to wait for."""
         task = asyncio.create_task(work, name=name)

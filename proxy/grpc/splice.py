@@ -15,11 +15,12 @@ import logging
 import socket
 import struct
 import termios
+import time
 from typing import cast
 
 from vecsieve.proxy.grpc.calls import OpenStreams
-from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Frames
-from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS, GOAWAY
+from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Buffer, Frames
+from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS, GOAWAY, calm_down
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 
@@ -35,6 +36,10 @@ STALLED_SECONDS = 60.0
 # What the gRPC server has sent may still be in the socket between us: given to the client in one of our next turns.
 PAUSE_SECONDS = 0.5
 READ_BYTES = 65536
+# Of one client, at one turn of the loop: half a millisecond's. What is left waits for the next turn, and others have theirs.
+FRAMES_A_TURN = 1000
+# For a client that floods us to read why it is cut. Nothing of it is read meanwhile.
+CUT_SECONDS = 1.0
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
@@ -47,12 +52,13 @@ class Splice:
         "_from_client",
         "_from_server",
         "_goodbye_at",
+        "_goodbye_due",
         "_guests",
         "_inner",
-        "_is_goodbye_due",
         "_last_words",
         "_socket",
         "_streams",
+        "is_cut",
     )
 
     def __init__(self, client: asyncio.Transport, guests: Guests, inner: InnerSocket) -> None:
@@ -63,11 +69,12 @@ class Splice:
         self._client.transport = client
         self._connecting: asyncio.Task[None] | None = None
         self._last_words: asyncio.TimerHandle | None = None
-        self._streams = OpenStreams(inner.calls)
+        self._streams = OpenStreams(inner.calls, time.monotonic)
         self._from_client = Frames(self._streams.client_said, skip=PREFACE_BYTES)
         self._from_server = Frames(self._streams.server_said)
         self._goodbye_at: float | None = None
-        self._is_goodbye_due = False
+        self._goodbye_due = b""
+        self.is_cut = False
 
     @property
     def is_idle(self) -> bool:
@@ -101,21 +108,68 @@ class Splice:
         if self._goodbye_at is not None:
             return
         self._goodbye_at = asyncio.get_running_loop().time()
-        if self._from_server.is_between:
-            self._client.take(GOAWAY)
-        else:
-            self._is_goodbye_due = True
+        self._say(GOAWAY)
 
-    def carry(self, end: _End, data: bytes) -> None:
+    def _say(self, goodbye: bytes) -> None:
+        """Say it to the client between two frames of the server's, now or when one has ended."""
+        if self._from_server.is_between or (self.is_cut and not self._from_server.has_begun):
+            self._client.take(goodbye)
+        else:
+            self._goodbye_due = goodbye
+
+    def carry(self, end: _End, data: Buffer) -> None:
         """One side has said something."""
         if end is self._client:
-            self._from_client.follow(data)
+            self._carry_up(data)
         else:
-            place = self._from_server.follow(data)
-            if self._is_goodbye_due and place is not None:
-                self._is_goodbye_due = False
-                data = data[:place] + GOAWAY + data[place:]
-        end.other.take(data)
+            self._carry_down(data)
+
+    def _carry_up(self, data: Buffer) -> None:
+        """Carry as many frames as the client has at a turn; cut it when it has spent what it may."""
+        if self.is_cut:
+            return
+        self._streams.client_speaks()
+        carried = self._from_client.follow(data, most=FRAMES_A_TURN)
+        if self._streams.allowance.is_spent:
+            self._cut_flood()
+            return
+        if carried == len(data):
+            self._inner.take(data)
+            return
+        rest = memoryview(data)
+        self._inner.take(rest[:carried])
+        self._client.hold()
+        self._client.rest = rest[carried:]
+        self._client.go_on()
+
+    def _carry_down(self, data: Buffer) -> None:
+        self._from_server.follow(data)
+        place = self._from_server.place
+        if self._goodbye_due and place is not None:
+            goodbye, self._goodbye_due = self._goodbye_due, b""
+            data = b"".join((data[:place], goodbye, b"" if self.is_cut else data[place:]))
+            if self.is_cut:
+                self._client.take(data)
+                self._part()
+                return
+        self._client.take(data)
+
+    def _cut_flood(self) -> None:
+        """Say why, and let go: of the gRPC server at once, of the client when it has had the time to read it."""
+        self.is_cut = True
+        self._guests.cut_flood()
+        self._client.hold()
+        self._client.rest = None
+        self._say(calm_down(self._streams.last, is_first=not self._from_server.has_begun))
+        if not self._goodbye_due:
+            self._part()
+        if self._last_words is not None:
+            self._last_words.cancel()
+        self._last_words = asyncio.get_running_loop().call_later(CUT_SECONDS, self.cut)
+
+    def _part(self) -> None:
+        self._inner.reset()
+        self._client.finish()
 
     def begin(self, read: bytes) -> None:
         """Take the client's transport over. ``read``: what it has sent so far."""
@@ -153,6 +207,8 @@ class Splice:
         """One side is gone."""
         if end.other.is_gone:
             self._finish()
+        elif self.is_cut:
+            self._inner.reset()  # the client's end is its own doing; the server's leaves it its last words
         elif end is self._inner:
             self._let_last_words_pass()
             if error and not end.has_ended:
@@ -187,7 +243,19 @@ class Splice:
 class _End(asyncio.Protocol):
     """One of the two connections. Before it is made and after it is lost, whatever is asked of it is nothing."""
 
-    __slots__ = ("_given_at", "_splice", "_stalled", "has_ended", "is_full", "is_lost", "other", "transport")
+    __slots__ = (
+        "_given_at",
+        "_has_finished",
+        "_is_next",
+        "_splice",
+        "_stalled",
+        "has_ended",
+        "is_full",
+        "is_lost",
+        "other",
+        "rest",
+        "transport",
+    )
     other: _End
 
     def __init__(self, splice: Splice) -> None:
@@ -195,8 +263,11 @@ class _End(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._given_at = 0.0
+        self.rest: memoryview | None = None  # of what was read, what has not been carried yet
+        self._is_next = False  # to be carried at the next turn
         self.is_full = False
         self.has_ended = False
+        self._has_finished = False  # it is given nothing more
         self.is_lost = False
 
     @property
@@ -244,8 +315,8 @@ class _End(asyncio.Protocol):
             self._stalled.cancel()
             self._stalled = None
 
-    def take(self, data: bytes) -> None:
-        if (open_ := self._open) is not None:
+    def take(self, data: Buffer) -> None:
+        if (open_ := self._open) is not None and not self._has_finished:
             self._given_at = asyncio.get_running_loop().time()
             open_.write(data)
 
@@ -263,10 +334,29 @@ class _End(asyncio.Protocol):
             open_.pause_reading()
 
     def go_on(self) -> None:
-        if (open_ := self._open) is not None:
+        """Read again, or carry what is left of the last read at the next turn; not while nobody takes it, who says when that is over."""
+        if (open_ := self._open) is None or not self._may_go_on:
+            return
+        if self.rest is None:
             open_.resume_reading()
+        elif not self._is_next:
+            self._is_next = True
+            asyncio.get_running_loop().call_soon(self._at_next_turn)
+
+    def _at_next_turn(self) -> None:
+        self._is_next = False
+        if self.rest is not None and self._may_go_on:
+            rest, self.rest = self.rest, None
+            self._splice.carry(self, rest)
+        if self.rest is None:
+            self.go_on()
+
+    @property
+    def _may_go_on(self) -> bool:
+        return not self._splice.is_cut and (self.other.is_gone or not self.other.is_full)
 
     def finish(self) -> None:
+        self._has_finished = True
         if (open_ := self._open) is None:
             return
         if not open_.can_write_eof():

@@ -80,6 +80,10 @@ class Connections:
             self._new.pop(connection, None)
             self._events.connections_changed(len(self._open))
 
+    def cut_flood(self) -> None:
+        """A connection is cut because it sends more than it may."""
+        self._events.connection_rejected("flood")
+
     def drain(self) -> None:
         """From now on every answer ends its connection.
 

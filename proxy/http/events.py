@@ -13,7 +13,9 @@ class Events(Protocol):
         ...
 
     def connection_rejected(self, reason: str) -> None:
-        """A client connection ended by us: `limit` (turned away), `crowded` (idle or new, its place was needed), `head_timeout`, `silent`."""
+        """A client connection ended by us: `limit` (turned away), `crowded` (idle or new, its place was needed), `head_timeout`,
+        `silent`, `flood`.
+        """
         ...
 
     def answered_locally(self, trouble: str) -> None:

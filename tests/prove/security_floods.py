@@ -53,7 +53,9 @@ class Target:
 
 def answer(received: Received) -> bytes:
     """Large for the slow readers, a ranking for searches."""
-    return LARGE if received.line.startswith(b"GET /large ") else honest(received)
+    if received.line.startswith(b"GET "):
+        return LARGE if received.line.startswith(b"GET /large ") else reply()
+    return honest(received)
 
 
 @asynccontextmanager

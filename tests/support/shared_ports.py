@@ -88,7 +88,7 @@ async def both_servers(
         return web.Response(body=body or b"http")
 
     http = DataServer(handler, limits, answers, heard)
-    inner, server = InnerSocket(Calls()), grpc.aio.server(options=LARGE)
+    inner, server = InnerSocket(Calls()), grpc.aio.server(options=(*LARGE, ("grpc.http2.max_ping_strikes", 0)))
     server.add_generic_rpc_handlers((EchoService(echo),))
     server.add_insecure_port(inner.grpc)
     direct_port = server.add_insecure_port("127.0.0.1:0")

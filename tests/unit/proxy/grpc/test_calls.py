@@ -20,46 +20,46 @@ ASKED = END_HEADERS
 
 def asked(streams: OpenStreams, *numbers: int) -> None:
     for number in numbers:
-        streams.client_said(HEADERS, ASKED, number)
+        streams.client_said(HEADERS, ASKED, number, 0)
 
 
 def test_a_call_is_open_from_its_fields_to_the_servers_last_frame() -> None:
     calls = Calls()
-    streams = OpenStreams(calls)
+    streams = OpenStreams(calls, float)
     asked(streams, 1, 3)
-    streams.client_said(DATA, END_STREAM, 1)
-    streams.server_said(HEADERS, END_HEADERS, 1)
-    streams.server_said(DATA, 0, 1)
+    streams.client_said(DATA, END_STREAM, 1, 0)
+    streams.server_said(HEADERS, END_HEADERS, 1, 0)
+    streams.server_said(DATA, 0, 1, 0)
     assert calls.open == 2, "the client has said all, the server has not"
-    streams.server_said(HEADERS, END_HEADERS | END_STREAM, 1)
+    streams.server_said(HEADERS, END_HEADERS | END_STREAM, 1, 0)
     assert calls.open == 1
-    streams.server_said(DATA, END_STREAM, 3)
+    streams.server_said(DATA, END_STREAM, 3, 0)
     assert calls.open == 0
 
 
 def test_either_side_may_break_a_call_off_and_then_it_is_over_once() -> None:
     calls = Calls()
-    streams = OpenStreams(calls)
+    streams = OpenStreams(calls, float)
     asked(streams, 1, 3)
-    streams.client_said(RST_STREAM, 0, 1)
-    streams.server_said(RST_STREAM, 0, 1)
-    streams.server_said(RST_STREAM, 0, 3)
-    streams.client_said(RST_STREAM, 0, 3)
+    streams.client_said(RST_STREAM, 0, 1, 0)
+    streams.server_said(RST_STREAM, 0, 1, 0)
+    streams.server_said(RST_STREAM, 0, 3, 0)
+    streams.client_said(RST_STREAM, 0, 3, 0)
     assert calls.open == 0
 
 
 def test_trailers_of_a_client_are_no_second_call() -> None:
     calls = Calls()
-    streams = OpenStreams(calls)
+    streams = OpenStreams(calls, float)
     asked(streams, 1, 1)
-    streams.server_said(HEADERS, END_STREAM, 1)
+    streams.server_said(HEADERS, END_STREAM, 1, 0)
     asked(streams, 1)
     assert calls.open == 0
 
 
 def test_with_a_connection_its_calls_are_gone_and_others_stay() -> None:
     calls = Calls()
-    one, other = OpenStreams(calls), OpenStreams(calls)
+    one, other = OpenStreams(calls, float), OpenStreams(calls, float)
     asked(one, 1, 3, 5)
     asked(other, 1)
     one.end()
@@ -69,7 +69,7 @@ def test_with_a_connection_its_calls_are_gone_and_others_stay() -> None:
 
 def test_what_is_taken_does_not_wait_and_nobody_waits_less_than_not_at_all() -> None:
     calls = Calls()
-    asked(OpenStreams(calls), 1, 3, 5)
+    asked(OpenStreams(calls, float), 1, 3, 5)
     calls.taken = 1
     assert calls.waiting == 2
     calls.taken = 4  # the server has answered before its frames passed here
@@ -117,10 +117,10 @@ def test_whatever_is_said_the_count_is_of_calls_that_were_asked_and_ends_with_th
 ) -> None:
     """Invariant: between none and as many as have asked, and none at the end."""
     calls, new = Calls(), 0
-    streams = OpenStreams(calls)
+    streams = OpenStreams(calls, float)
     for by_client, kind, flags, stream in said:
         new += by_client and kind == HEADERS
-        (streams.client_said if by_client else streams.server_said)(kind, flags, stream)
+        (streams.client_said if by_client else streams.server_said)(kind, flags, stream, 0)
         assert 0 <= calls.open <= new
     streams.end()
     assert calls.open == 0

@@ -25,7 +25,8 @@ def test_a_goodbye_is_one_more_frame_between_whole_ones_and_never_first(wire: by
     for number, piece in enumerate(pieces(wire, cuts)):
         if number >= due and not is_said and ends.is_between:
             sent, is_said = sent + GOAWAY, True
-        place = ends.follow(piece)
+        ends.follow(piece)
+        place = ends.place
         if number >= due and not is_said and place is not None:
             sent, is_said = sent + piece[:place] + GOAWAY + piece[place:], True
         else:

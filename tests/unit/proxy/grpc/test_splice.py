@@ -16,13 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.http2_frames import GOAWAY_TYPE, frame, frames_of
 from support.loops import LoopFactory, both_loops, run
 from support.relay_server import Heard
 from vecsieve.proxy.grpc import splice
+from vecsieve.proxy.grpc.allowance import FRAMES
 from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.goaway import GOAWAY
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
+from vecsieve.proxy.grpc.preface import PREFACE
 from vecsieve.proxy.grpc.splice import Splice
 from vecsieve.proxy.http.connections import Connections
 
@@ -50,7 +53,7 @@ class Door(asyncio.Protocol):
 
 @dataclass
 class Spliced:
-    """A client and a server with a splice between; the first byte, which opened it, is already read."""
+    """A client and a server with a splice between; the client's preface, which opened it, is already read."""
 
     client: Pipe
     server: Pipe
@@ -78,9 +81,9 @@ async def spliced() -> AsyncIterator[Spliced]:
     behind = await asyncio.start_unix_server(serve, inner.path)
     before = await loop.create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
     client = await asyncio.open_connection(*before.sockets[0].getsockname())
-    client[1].write(b"!")
+    client[1].write(PREFACE)
     server = await asyncio.wait_for(accepted, PATIENCE)
-    assert await server[0].readexactly(1) == b"!"
+    assert await server[0].readexactly(len(PREFACE)) == PREFACE
     try:
         yield Spliced(client, server, guests)
     finally:
@@ -103,7 +106,10 @@ def on(loop: LoopFactory, case: Case) -> None:
     run(loop, story())
 
 
-@given(st.lists(st.tuples(st.booleans(), st.binary(min_size=1, max_size=3000)), max_size=20))
+CONTENT = st.binary(min_size=1, max_size=3000).map(lambda data: frame(0, 0, data))
+
+
+@given(st.lists(st.tuples(st.booleans(), CONTENT), max_size=20))
 def test_both_directions_carry_every_byte_once_and_in_order(sent: list[tuple[bool, bytes]]) -> None:
     """What one side writes is what the other reads, whatever the other direction does meanwhile."""
 
@@ -169,7 +175,7 @@ def test_what_a_splice_holds_back_is_bounded(loop: LoopFactory) -> None:
 
 
 # As large as data comes: a gRPC server sends no empty frames in thousands.
-FRAME = (65536 - 9).to_bytes(3) + bytes(65536 - 3)
+FRAME = b"\xff" * 65536
 
 
 async def _flood(writer: asyncio.StreamWriter) -> None:
@@ -453,7 +459,7 @@ async def _owed(guests: Guests, wanted: int) -> None:
 @both_loops
 def test_a_client_is_owed_what_the_kernel_still_keeps_for_it(loop: LoopFactory) -> None:
     async def case(both: Spliced) -> None:
-        both.client[1].transport.pause_reading()  # type: ignore[attr-defined]  # - of a transport that reads as well
+        cast(asyncio.Transport, both.client[1].transport).pause_reading()  # type: ignore[attr-defined]  # - of a transport that reads as well
         both.server[1].write(bytes(16 * MIB))
         await asyncio.sleep(2 * splice.PAUSE_SECONDS)
         assert both.guests.owed == 1, "nothing has come for a while, and it has not got all"
@@ -509,5 +515,67 @@ def test_what_a_client_still_sends_to_a_server_that_has_closed_goes_nowhere(loop
         async with asyncio.timeout(splice.LAST_WORDS_SECONDS / 2):
             await both.is_over()
         assert not faults
+
+    on(loop, case)
+
+
+PINGS = frame(6, 0, bytes(8), 0) * (2 * FRAMES)
+
+
+@both_loops
+def test_who_is_cut_in_the_middle_of_a_frame_of_the_servers_gets_its_end_and_then_the_reason(loop: LoopFactory) -> None:
+    half = frame(0, 0, bytes(100))
+
+    async def case(both: Spliced) -> None:
+        (reader, writer), (_, server) = both.client, both.server
+        server.write(SETTINGS + half[:50])
+        heard = await asyncio.wait_for(reader.readexactly(9 + 50), PATIENCE)
+        (only,) = both.guests._open
+        assert isinstance(only, Splice)
+        writer.write(PINGS)
+        while not only.is_cut:
+            await asyncio.sleep(0.01)
+        server.write(half[50:] + frame(0, 0, b"dropped"))
+        heard += await asyncio.wait_for(reader.read(), PATIENCE)
+        assert [kind for kind, _, _ in frames_of(heard)] == [4, 0, GOAWAY_TYPE]
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_who_is_cut_before_the_server_said_anything_hears_settings_first(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        both.client[1].write(PINGS)
+        heard = await asyncio.wait_for(both.client[0].read(), PATIENCE)
+        (settings, *_), (goaway, _, said) = frames_of(heard)
+        assert (settings, goaway) == (4, GOAWAY_TYPE)
+        assert int.from_bytes(said[4:8]) == 11, "ENHANCE_YOUR_CALM"
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_a_client_that_does_not_read_why_it_is_cut_is_gone_soon_all_the_same(loop: LoopFactory) -> None:
+    async def case(both: Spliced) -> None:
+        cast(asyncio.Transport, both.client[1].transport).pause_reading()
+        both.client[1].write(PINGS * 3)
+        await asyncio.wait_for(both.is_over(), splice.CUT_SECONDS + 2)
+
+    on(loop, case)
+
+
+@both_loops
+def test_what_comes_in_one_read_is_carried_over_many_turns_whole_and_in_order(loop: LoopFactory) -> None:
+    """Slowly taken, as well: who takes too slowly holds up what is left of a read too."""
+    said = b"".join(frame(0, 0, bytes((number % 251,)) * 5) for number in range(40_000))
+
+    async def case(both: Spliced) -> None:
+        both.client[1].write(said)
+        got = b""
+        while len(got) < len(said):
+            got += await asyncio.wait_for(both.server[0].read(20_000), PATIENCE)
+        assert got == said
 
     on(loop, case)

@@ -1,0 +1,108 @@
+"""What a peer may send without end on one connection: small frames, chunks and requests, each cheap to send and dear to follow."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hpack import Encoder
+
+from vecsieve.proxy.grpc.preface import PREFACE
+
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
+END_STREAM, END_HEADERS = 0x1, 0x4
+BLOCK_BYTES = 1 << 16
+
+HEAD = b"POST /collections/c/points/query HTTP/1.1\r\nHost: db\r\n"
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """One HTTP/2 frame."""
+    return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
+
+
+def fields(path: str = "/qdrant.Points/Count") -> bytes:
+    """The header block of a gRPC call, which may stand in any number of frames of one connection."""
+    said = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "db")]
+    encoded: bytes = Encoder().encode([*said, ("te", "trailers"), ("content-type", "application/grpc")])
+    return encoded
+
+
+FIELDS = fields()
+BEGUN = PREFACE + frame(SETTINGS, 0, 0)
+ASKED = BEGUN + frame(HEADERS, END_HEADERS, 1, FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """``beginning`` is sent once a connection, then ``more`` without end. ``is_slow``: every byte is a segment of its own.
+
+    ``is_cut``: whether the peer is to be cut; False where it only waits its turn.
+    """
+
+    name: str
+    beginning: bytes
+    more: Callable[[], Iterator[bytes]]
+    is_http2: bool = True
+    is_slow: bool = False
+    is_cut: bool = True
+
+
+def repeated(piece: bytes) -> Callable[[], Iterator[bytes]]:
+    """The same again, in blocks of 64 KiB."""
+    return lambda: itertools.repeat(piece * max(1, BLOCK_BYTES // len(piece)))
+
+
+def numbered(piece: Callable[[int], bytes]) -> Callable[[], Iterator[bytes]]:
+    """A piece a stream, in rising order of streams."""
+
+    def more() -> Iterator[bytes]:
+        streams = itertools.count(1, 2)
+        while True:
+            yield b"".join(piece(next(streams)) for _ in range(500))
+
+    return more
+
+
+def _asked(stream: int) -> bytes:
+    return frame(HEADERS, END_HEADERS, stream, FIELDS)
+
+
+FLOODS = (
+    Flood("empty DATA frames", ASKED, repeated(frame(DATA, 0, 1))),
+    Flood("SETTINGS", BEGUN, repeated(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 65535)))),
+    Flood("PING", BEGUN, repeated(frame(PING, 0, 0, bytes(8)))),
+    Flood("WINDOW_UPDATE", BEGUN, repeated(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)))),
+    Flood("PRIORITY", BEGUN, repeated(frame(PRIORITY, 0, 1, bytes(5)))),
+    Flood("CONTINUATION", BEGUN + frame(HEADERS, 0, 1, FIELDS), repeated(frame(CONTINUATION, 0, 1))),
+    Flood("streams opened and reset", BEGUN, numbered(lambda stream: _asked(stream) + frame(RST_STREAM, 0, stream, bytes(4)))),
+    Flood("streams of a head alone", BEGUN, numbered(_asked)),
+    Flood(
+        "DATA frames of one byte",
+        ASKED + frame(DATA, 0, 1, b"\0\x10\0\0\0"),
+        repeated(frame(DATA, 0, 1, b"x")),
+    ),
+    Flood(
+        "HTTP/1.1 chunks of one byte",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n",
+        repeated(b"1\r\nx\r\n"),
+        is_http2=False,
+    ),
+    Flood(
+        "HTTP/1.1 requests in one go",
+        b"",
+        repeated(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+        is_http2=False,
+        is_cut=False,
+    ),
+    Flood(
+        "an HTTP/1.1 body in segments of one byte",
+        HEAD + b"Content-Length: 1000000000\r\n\r\n",
+        repeated(b" "),
+        is_http2=False,
+        is_slow=True,
+        is_cut=False,
+    ),
+)  # fmt: skip

@@ -1,0 +1,146 @@
+"""Floods on one HTTP/2 connection, to a port with a real gRPC server behind it; and the clients that must never be taken for one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from support.floods import FLOODS, Flood
+from support.http2_frames import GOAWAY_TYPE, frames_of
+from support.shared_ports import ALONE, METHOD, both_servers
+from vecsieve.proxy.grpc import splice
+from vecsieve.proxy.grpc.allowance import EMPTY_FRAMES, FRAMES, Allowance
+from vecsieve.proxy.grpc.frames import Buffer, Frames
+
+PATIENCE = 20.0
+CALM = 11  # ENHANCE_YOUR_CALM
+HTTP2 = [flood for flood in FLOODS if flood.is_http2]
+
+
+async def flooded(port: int, flood: Flood) -> tuple[bytes, int]:
+    """What a peer hears until it is cut, and how much it could send."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    heard, sent = b"", 0
+
+    async def hear() -> None:
+        nonlocal heard
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                heard += data
+
+    hearing = asyncio.create_task(hear())
+    with contextlib.suppress(ConnectionError):
+        writer.write(flood.beginning)
+        for block in flood.more():
+            writer.write(block)
+            await writer.drain()
+            sent += len(block)
+            await asyncio.sleep(0)
+            if hearing.done():
+                break
+    await asyncio.wait_for(hearing, PATIENCE)
+    writer.transport.abort()
+    return heard, sent
+
+
+@pytest.mark.parametrize("flood", HTTP2, ids=lambda flood: flood.name)
+async def test_a_flood_is_cut_with_http2s_goodbye_and_counted(flood: Flood) -> None:
+    async with asyncio.timeout(PATIENCE), both_servers() as both:
+        heard, sent = await flooded(both.port, flood)
+        goodbyes = [payload for kind, _, payload in frames_of(heard) if kind == GOAWAY_TYPE]
+        assert goodbyes, "cut without a word"
+        assert int.from_bytes(goodbyes[-1][4:8]) == CALM
+        assert sent < 8 * 2**20
+        assert both.heard.rejected == ["flood"]
+        await asyncio.sleep(splice.CUT_SECONDS + 0.1)
+        assert both.connections == 0
+
+
+@pytest.mark.parametrize("flood", HTTP2, ids=lambda flood: flood.name)
+async def test_no_turn_of_the_loop_follows_more_frames_of_a_client_than_its_share(
+    flood: Flood, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, follow = [0], Frames.follow
+
+    def counted(self: Frames, data: Buffer, **bounds: int) -> int:
+        told = self._told
+
+        def tell(*said: int) -> None:
+            begun[-1] += bool(bounds)  # without a bound it is the server who speaks
+            told(*said)
+
+        self._told = tell
+        try:
+            return follow(self, data, **bounds)
+        finally:
+            self._told = told
+
+    async def turns() -> None:
+        while True:
+            await asyncio.sleep(0)
+            begun.append(0)
+
+    monkeypatch.setattr(Frames, "follow", counted)
+    async with asyncio.timeout(PATIENCE), both_servers() as both:
+        turning = asyncio.create_task(turns())
+        await flooded(both.port, flood)
+        turning.cancel()
+    assert sum(begun) > FRAMES / EMPTY_FRAMES
+    assert max(begun) <= splice.FRAMES_A_TURN
+
+
+@contextlib.asynccontextmanager
+async def watched(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[int, list[float]]]:
+    """A port, and the least that was left of any connection's allowance."""
+    least = [float(FRAMES)]
+    refill = Allowance.refill
+
+    def seen(self: Allowance, now: float) -> None:
+        least[0] = min(least[0], self.frames)
+        refill(self, now)
+
+    monkeypatch.setattr(Allowance, "refill", seen)
+    async with both_servers() as both:
+        yield both.port, least
+        assert both.heard.rejected == []
+
+
+async def test_thousands_of_small_calls_on_one_connection_are_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch) as (port, least):
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=ALONE) as channel:
+            asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+            for _ in range(20):
+                answers = await asyncio.gather(*(asking(b"x", timeout=PATIENCE) for _ in range(250)))
+                assert answers == [b"x"] * 250
+        assert least[0] > 0.8 * FRAMES
+
+
+async def test_a_client_that_pings_as_often_as_it_can_is_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    pinging = [
+        ("grpc.keepalive_time_ms", 10),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        *ALONE,
+    ]
+    async with watched(monkeypatch) as (port, least):
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=pinging) as channel:
+            asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+            for _ in range(20):
+                assert await asking(b"x" * 100_000, timeout=PATIENCE) == b"x" * 100_000
+                await asyncio.sleep(0.03)
+        assert least[0] > 0.9 * FRAMES
+
+
+async def test_calls_that_are_cancelled_now_and_then_are_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch) as (port, least):
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=ALONE) as channel:
+            asking: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+            for _ in range(500):
+                loser, winner = asking(b"x", timeout=PATIENCE), asking(b"y", timeout=PATIENCE)
+                assert await winner == b"y"
+                loser.cancel()
+        assert least[0] > 0.8 * FRAMES
