@@ -459,7 +459,7 @@ async def _owed(guests: Guests, wanted: int) -> None:
 @both_loops
 def test_a_client_is_owed_what_the_kernel_still_keeps_for_it(loop: LoopFactory) -> None:
     async def case(both: Spliced) -> None:
-        cast(asyncio.Transport, both.client[1].transport).pause_reading()  # type: ignore[attr-defined]  # - of a transport that reads as well
+        cast(asyncio.Transport, both.client[1].transport).pause_reading()
         both.server[1].write(bytes(16 * MIB))
         await asyncio.sleep(2 * splice.PAUSE_SECONDS)
         assert both.guests.owed == 1, "nothing has come for a while, and it has not got all"
