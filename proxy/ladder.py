@@ -104,12 +104,21 @@ class Ladder:
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
         each = self._around.held.candidate_bytes(operation, vector_bytes=self._vector_bytes(call))
-        planned = fitted(call.searches, planned, self._around.held.reply_bytes // each)
+        most = self._around.held.reply_bytes // each
+        planned = fitted(call.searches, planned, most)
         if planned is None:
             return Bypass.REPLY_TOO_LARGE
+        ahead = self._around.appetite.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
         asked, spare = (call, None) if lean is None else (lean, call)
         return Attempt(
-            call=asked, spare=spare, policy=policy, plan=planned, watch=watch, factor=factor, candidate_bytes=each
+            call=asked,
+            spare=spare,
+            policy=policy,
+            plan=planned,
+            watch=watch,
+            factor=factor,
+            candidate_bytes=each,
+            ahead=ahead if sum(ahead) <= most else (),
         )
 
     def _vector_bytes(self, call: SearchCall) -> int | None:
@@ -156,7 +165,7 @@ class Ladder:
             return FailOpen.BREAKER
         if around.own.is_overdrawn(operation):
             return FailOpen.BUDGET
-        room = around.held.hold(attempt.plan, attempt.candidate_bytes)
+        room = around.held.hold(attempt.ahead or attempt.plan, attempt.candidate_bytes)
         if room is None:
             return FailOpen.OVERLOAD
         if not around.breaker.allow():  # last: a yes may make this search the probe, which must then be sent
@@ -205,6 +214,7 @@ class Ladder:
                 attempt, fetch, cap=cap, reply_bytes=self._around.held.reply_bytes, look=look
             )
             self._around.appetite.saw(attempt, cap=cap)
+            self._around.appetite.wanted(attempt)
         except Declined as declined:
             limit = self.dialect.refused_limit(0, declined.words)
             if limit is not None:
@@ -216,19 +226,27 @@ class Ladder:
         finally:
             self._learn(exchange.operation, attempt)
             if attempt.rounds == 1:
-                self._around.held.learn(exchange.operation, attempt.plan, seen.received_bytes)
+                self._around.held.learn(exchange.operation, attempt.ahead or attempt.plan, seen.received_bytes)
         report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt))
         for record in records_of(attempt) if self._around.recent.keep else ():
             self._around.recent.add(record)
         return exchange.answer(body, report), report
 
     def _granted(self, operation: Operation, attempt: Attempt) -> None:
-        """Every widened request but the first is a read of ours. Raises Rejected where the budget has no room for it."""
+        """Every widened request but the first is a read of ours. Raises Rejected where the budget has no room for it.
+
+        A page that is read by its offset would repeat or skip results in a pool that is too small: it goes over the budget. The next
+        one fetches as much at once, so that there are no more of them than steps of growing.
+        """
         if attempt.reply is None:
             return
-        kind = OwnRead.GROW if attempt.rounds else OwnRead.RECALL
-        if not self._around.own.take(operation, kind, len(attempt.call.searches)):
+        own, kind = self._around.own, OwnRead.GROW if attempt.rounds else OwnRead.RECALL
+        reads = len(attempt.call.searches)
+        if own.take(operation, kind, reads):
+            return
+        if not any(search.pages for search in attempt.call.searches) or own.is_recovering(operation):
             raise Rejected(FailOpen.BUDGET)
+        own.spend(operation, kind, reads)
 
     def _learn(self, operation: Operation, attempt: Attempt) -> None:
         if attempt.reply is None:

@@ -103,6 +103,10 @@ class OwnReads:
         refused_at = self._of(operation).refused_at
         return refused_at is not None and self._clock() < refused_at + QUIET_SECONDS
 
+    def is_recovering(self, operation: Operation) -> bool:
+        """Whether a refusal is so recent that the share is not whole yet."""
+        return self._risen(self._of(operation)) < 1.0
+
     def is_overdrawn(self, operation: Operation) -> bool:
         """Whether so many were sent beyond the budget that no search may be sent that would cost a further one if it failed."""
         held = self._of(operation)

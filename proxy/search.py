@@ -58,7 +58,9 @@ class Attempt:
     ``factor``: what the plan was made with in place of the policy's own; None: with that. ``spare``: the same call with
     vectors, where ``call`` asks for none because memory probably has them. ``recall``: whether it had. ``lookups``: the
     second requests that bring vectors, None where there will be none. ``candidate_bytes``: what each is expected to take.
-    ``reply_bytes``: the size of the last reply.
+    ``reply_bytes``: the size of the last reply. ``ahead``: how many candidates are fetched at once per search, where growing is
+    foreseen; () for the plan alone. ``stock``: that reply, which growing takes from, and ``stocked`` its sizes. ``wanted``:
+    how often pages wanted a larger pool.
     """
 
     call: SearchCall
@@ -70,6 +72,10 @@ class Attempt:
     watch: Stopwatch
     factor: float | None = None
     candidate_bytes: int = 0
+    ahead: tuple[int, ...] = ()
+    stock: Reply | None = None
+    stocked: tuple[int, ...] = ()
+    wanted: int = 0
     sizes: tuple[int, ...] = ()
     reply: Reply | None = None
     selections: tuple[Selection, ...] = ()
@@ -197,6 +203,7 @@ class Searcher:
             attempt.recall = Recall.HIT if reply is not None else Recall.MISS
         if reply is None:
             assert attempt.spare is not None  # noqa: S101 - only a call that has one asks for no vectors
+            attempt.stock = None  # it has no vectors
             reply = await self._fetched(attempt, attempt.spare, fetch, sizes)
             attempt.call, attempt.spare = attempt.spare, None
         assert reply is not None  # noqa: S101 - a call that asks for vectors has no use for memory
@@ -207,18 +214,7 @@ class Searcher:
 
     async def _fetched(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply | None:
         """One reply; None when it came without vectors and memory lacks some. A lower rung can still answer from it."""
-        watch = attempt.watch
-        with watch.stage(Stage.REWRITE):
-            body = self._adapter.widen(call, sizes)
-        with watch.stage(Stage.UPSTREAM):
-            fetched = await fetch(body)
-        attempt.fetched_bytes += len(fetched)
-        attempt.reply_bytes = len(fetched)
-        with watch.stage(Stage.DECODE):
-            reply = self._adapter.parse_reply(call, fetched)
-        if len(reply.pools) != len(call.searches):
-            raise Malformed(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
-        reply = as_asked(reply, sizes)
+        reply = as_asked(await self._stocked(attempt, call, fetch, sizes), sizes)
         if attempt.lookups is not None:
             attempt.reply = (
                 reply if attempt.reply is None else attempt.reply
@@ -231,6 +227,26 @@ class Searcher:
             attempt.reply = reply
         return known
 
+    async def _stocked(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
+        """A reply with at least as many candidates: the one that is there, or the next from upstream."""
+        if attempt.stock is not None and all(has >= size for has, size in zip(attempt.stocked, sizes, strict=True)):
+            return attempt.stock
+        watch, asked = attempt.watch, sizes
+        if attempt.ahead:
+            asked = tuple(max(pair) for pair in zip(sizes, attempt.ahead, strict=True))
+        with watch.stage(Stage.REWRITE):
+            body = self._adapter.widen(call, asked)
+        with watch.stage(Stage.UPSTREAM):
+            fetched = await fetch(body)
+        attempt.fetched_bytes += len(fetched)
+        attempt.reply_bytes = len(fetched)
+        with watch.stage(Stage.DECODE):
+            reply = self._adapter.parse_reply(call, fetched)
+        if len(reply.pools) != len(call.searches):
+            raise Malformed(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
+        attempt.stock, attempt.stocked = reply, asked
+        return reply
+
     async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None, reply_bytes: int | None) -> None:
         """Fetch more while a page is wanting; when that is impossible, settle with what there is."""
         limit = PAGE_ROUNDS if any(search.pages for search in attempt.call.searches) else SINGLE_ROUNDS
@@ -238,6 +254,7 @@ class Searcher:
             sizes = _within(attempt, self._grown(attempt, cap), reply_bytes)
             if sizes == attempt.sizes:
                 break
+            attempt.wanted += 1
             try:
                 await self._round(attempt, fetch, sizes)
             except (Rejected, Malformed, LookupFailed):
@@ -247,8 +264,8 @@ class Searcher:
     def _grown(self, attempt: Attempt, cap: int | None) -> tuple[int, ...]:
         rows = zip(attempt.call.searches, attempt.selections, attempt.sizes, attempt.exhausted, strict=True)
         return tuple(
-            _next_size(search, size, attempt.policy, cap)
-            if selection.wanting and not exhausted and _may_grow(search, attempt.policy)
+            next_size(search, size, attempt.policy, cap)
+            if selection.wanting and not exhausted and may_grow(search, attempt.policy)
             else size
             for search, selection, size, exhausted in rows
         )
@@ -333,7 +350,7 @@ def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -
     assert attempt.reply is not None  # noqa: S101 - a round has set it
     if reply_bytes is None:
         return sizes
-    had = sum(pool.size for pool in attempt.reply.pools)
+    had = sum(pool.size for pool in (attempt.stock or attempt.reply).pools)
     room = had * reply_bytes // max(attempt.reply_bytes, 1)
     if sum(sizes) <= room:
         return sizes
@@ -370,12 +387,14 @@ def _first_sizes(attempt: Attempt) -> tuple[int, ...]:
     return tuple(0 if planned is None else planned for planned in attempt.plan)
 
 
-def _may_grow(search: Search, policy: ResolvedPolicy) -> bool:
+def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
+    """Whether a page that wants more gets a larger pool."""
     # A page beyond the first needs every representative before it: without growing, pages would repeat.
     return search.pages or policy.selection.short is Short.GROW_THEN_FILL
 
 
-def _next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None) -> int:
+def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None) -> int:
+    """The pool after one of ``size``; ``size`` itself where it may not grow."""
     cap = _least(cap, search.most)
     if search.pages:
         return grown_page_fetch_k(size, policy=policy, cap=cap)

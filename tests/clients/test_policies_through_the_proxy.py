@@ -15,6 +15,8 @@ from support import planted, stack
 from support.stack import exchange
 
 RULES = """
+# One collection has not the vector that its rule names: each of its searches is asked again.
+limits: {own_reads_share: 1.0}
 rules:
   - collection: tenants
     policy: {tenant_keys: [tenant]}

@@ -59,7 +59,10 @@ async def told(names: list[str], *, refused_above: int | None = None, times: int
         return reply(server.answer(received.body), headers=JSON)
 
     body = json.dumps({"query_embeddings": [[1.0] * 128] * len(names), "n_results": TOP_K, "include": []}).encode()
-    async with FaultyUpstream(answering(answer)) as upstream, running(upstream.url, backend="chroma") as proxy:
+    async with (
+        FaultyUpstream(answering(answer)) as upstream,
+        running(upstream.url, backend="chroma", limits={"own_reads_share": 1.0}) as proxy,
+    ):
         client = await RawClient.connect(proxy.port)
         for _ in range(times):
             await client.send(

@@ -14,7 +14,7 @@ from support.selections import selection
 from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
 from vecsieve.adapters.contract import Operation, SearchCall
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.appetite import CALM, START, Appetite, factor_at
+from vecsieve.proxy.appetite import CALM, OFTEN, RECENT, START, Appetite, factor_at
 from vecsieve.proxy.fetching import fetch_k
 from vecsieve.proxy.policies import Policies
 from vecsieve.proxy.resolved import ResolvedPolicy
@@ -265,3 +265,65 @@ def test_the_same_history_teaches_the_same(pages: list[tuple[int, int]]) -> None
     for appetite in (Appetite(), Appetite()):
         runs.append([fed(appetite, chosen, top_k, top_k + copies) for top_k, copies in pages])
     assert runs[0] == runs[1]
+
+
+def foreseen(
+    appetite: Appetite, families: Sequence[int], asked: SearchCall, *, is_spare: bool = False
+) -> tuple[list[int], list[int]]:
+    """One search of a policy that is not adaptive, with what is foreseen of it: sizes asked for, families that came back."""
+
+    async def run() -> tuple[list[int], list[int]]:
+        chosen = policy(fetch={"adaptive": False})
+        sizes = plan(asked, chosen, None)
+        assert sizes is not None
+        ahead = appetite.ahead(asked, sizes, chosen, cap=None, is_spare=is_spare)
+        attempt = Attempt(call=asked, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0), ahead=ahead)
+        upstream = ToyUpstream(ranking(families))
+        answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
+        appetite.wanted(attempt)
+        return [sizes[0] for sizes in upstream.asked], families_of(answer)[0]
+
+    return asyncio.run(run())
+
+
+def test_the_grown_pool_is_fetched_at_once_where_one_page_in_four_wanted_it_and_there_is_no_second_read() -> None:
+    appetite, asked = Appetite(), call((10, None))
+    for _ in range(OFTEN):
+        assert foreseen(appetite, FLOODED, asked)[0] == [50, 200]
+    assert foreseen(appetite, FLOODED, asked)[0] == [200]
+    assert foreseen(appetite, FLOODED, asked, is_spare=True)[0] == [50, 200], (
+        "where there is one it waits until it is wanted"
+    )
+    for _ in range(RECENT):
+        foreseen(appetite, CLEAN, asked)
+    assert foreseen(appetite, CLEAN, asked)[0] == [50]
+
+
+def test_pages_are_fetched_as_deep_as_they_last_had_to_grow_and_less_deep_after_a_calm_while() -> None:
+    appetite, deep, asked = Appetite(), [family for family in range(40) for _ in range(16)], call((4, 8))
+    grown, pages = foreseen(appetite, deep, asked)
+    assert len(grown) > 1
+    for _ in range(2):
+        assert foreseen(appetite, deep, asked) == (grown[-1:], pages)
+    steps = len(grown) - 1
+    for _ in range(CALM * steps):
+        foreseen(appetite, CLEAN, asked)
+    assert foreseen(appetite, CLEAN, asked)[0] == grown[:1]
+
+
+@given(
+    families=st.lists(st.integers(0, 20), min_size=130, max_size=400),
+    top_k=st.integers(2, 12),
+    offset=st.none() | st.integers(0, 12),
+)
+@settings(max_examples=30, deadline=None)
+def test_what_is_foreseen_changes_no_answer(families: list[int], top_k: int, offset: int | None) -> None:
+    """The answer of a pool fetched at once is the answer of the pool that grew to it."""
+    appetite, asked = Appetite(), call((top_k, offset))
+    grown, answer = foreseen(appetite, families, asked)
+    for _ in range(OFTEN):
+        foreseen(appetite, families, asked)
+    at_once, same = foreseen(appetite, families, asked)
+    assert same == answer
+    assert at_once[-1] == grown[-1]
+    assert len(at_once) == 1

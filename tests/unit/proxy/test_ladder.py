@@ -24,13 +24,14 @@ from support.toy_exchange import (
     toys,
 )
 from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.proxy.appetite import OFTEN
 from vecsieve.proxy.breaker import CONSECUTIVE, OPEN_SECONDS
 from vecsieve.proxy.exchange import Fits, Lost
 from vecsieve.proxy.held_bytes import CANDIDATE_BYTES
 from vecsieve.proxy.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome, Retry
 from vecsieve.proxy.own_reads import FREE, OVERDRAFT
 from vecsieve.proxy.report import Report
-from vecsieve.proxy.search import Attempt
+from vecsieve.proxy.search import PAGE_ROUNDS, Attempt
 
 
 def prepared(around: Toys, exchange: ToyExchange) -> Attempt:
@@ -471,3 +472,43 @@ async def test_a_list_read_page_by_page_leaves_the_loop_to_others_between_its_bl
     beside.cancel()
     assert families_of(answer.body) == [list(range(8))]
     assert turns > 200 // 50
+
+
+async def test_a_collection_whose_pages_keep_wanting_more_is_asked_for_the_grown_pool_at_once() -> None:
+    around = toys(own_reads_share=0.0)
+    grown = ToyUpstream(ranking([family for family in range(12) for _ in range(8)]))
+    sent, found = [], []
+    for _ in range(8):
+        exchange = ToyExchange(upstream=grown)
+        answer, _report = await answered(around, exchange)
+        sent.append([json.loads(body) for body, _ in exchange.sent])
+        found.append(families_of(answer.body)[0])
+    assert sent[0] == [[24], [100]], "the first is grown within the budget"
+    assert sent[1:OFTEN] == [[[24]]] * (OFTEN - 1), "then growing is withheld"
+    assert sent[OFTEN:] == [[[100]]] * (8 - OFTEN), "then it is foreseen: one read"
+    assert found[0] == found[OFTEN] == [0, 1, 2, 3], "with the answer of a pool that was grown"
+    assert around.count("own_reads_total", kind="grow") == 1
+
+
+async def test_a_page_read_by_its_offset_is_always_whole_and_the_next_one_costs_no_second_read() -> None:
+    around = toys(own_reads_share=0.0)
+    ranked = [family for family in range(60) for _ in range(16)]
+    sent, pages = [], []
+    for offset in range(0, 24, 4):
+        exchange = ToyExchange(
+            plain=json.dumps([{"k": 4, "offset": offset}]).encode(), upstream=ToyUpstream(ranking(ranked))
+        )
+        answer, _ = await answered(around, exchange)
+        sent.append(len(exchange.sent))
+        pages += families_of(answer.body)[0]
+    assert pages == list(range(24))
+    assert sum(sent) - len(sent) <= PAGE_ROUNDS
+    assert sent[-1] == 1
+
+
+async def test_after_a_refusal_not_even_a_page_read_by_its_offset_goes_over_the_budget() -> None:
+    around = toys(own_reads_share=0.0)
+    around.around.own.refused("")
+    exchange = ToyExchange(plain=b'[{"k": 4, "offset": 0}]', answering=lambda _: HUNGRY)
+    await answered(around, exchange)
+    assert len(exchange.sent) == 1
