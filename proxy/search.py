@@ -216,9 +216,8 @@ class Searcher:
         """One reply; None when it came without vectors and memory lacks some. A lower rung can still answer from it."""
         reply = as_asked(await self._stocked(attempt, call, fetch, sizes), sizes)
         if attempt.lookups is not None:
-            attempt.reply = (
-                reply if attempt.reply is None else attempt.reply
-            )  # for a lower rung, should this step break
+            if attempt.reply is None:
+                attempt.reply = reply  # for a lower rung, should this step break
             reply = await attempt.lookups.completed(call, reply)
         if self._memory is None:
             return reply
