@@ -39,6 +39,7 @@ qdrant_grpc       Qdrant over gRPC: the adapter, composed of
   qdrant_grpc_restore    the client's answer, cut from the reply
 qdrant_grpc_dialect  Qdrant's errors over gRPC
   of both:
+  qdrant_reshapes        which requests change what a collection is like
   qdrant_ranking         what is decided from what a request ranks by
   qdrant_payload_keys    what can be added to a payload selection
   qdrant_refusals        what the words of a refusal say
@@ -70,6 +71,7 @@ chroma_rest       Chroma over REST: the adapter, composed of
   chroma_restore    the client's answer, cut from the reply
 chroma_dialect    Chroma's errors and refusals
 chroma_names      what its collections are called
+chroma_reshapes   which requests change what they are like
 naming            the contract of names, where paths carry ids
 milvus_grpc       Milvus over gRPC: the adapter, composed of
   milvus_grpc_methods  which methods are ranked searches
@@ -89,6 +91,7 @@ milvus_rest       Milvus over REST: the adapter, composed of
   milvus_rest_reply    the rows of a reply, the pool in them, and the client's answer
   milvus_rest_schema   the description of a collection
   of both:
+  milvus_reshapes      which requests change what a collection is like
   milvus_schema        what a collection is like
   milvus_fields        which fields are added to those a client asked for
   milvus_params        the parameters of a search
@@ -116,6 +119,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from vecsieve.adapters import chroma_reshapes, milvus_reshapes, pinecone_writes, qdrant_reshapes, weaviate_rest
 from vecsieve.adapters.chroma_dialect import ChromaDialect
 from vecsieve.adapters.chroma_names import ChromaNames
 from vecsieve.adapters.chroma_rest import ChromaRest
@@ -132,7 +136,6 @@ from vecsieve.adapters.pinecone_grpc_dialect import PineconeGrpcDialect
 from vecsieve.adapters.pinecone_grpc_writes import touched as touched_over_grpc
 from vecsieve.adapters.pinecone_paths import index_named
 from vecsieve.adapters.pinecone_rest import PineconeRest
-from vecsieve.adapters.pinecone_writes import touched
 from vecsieve.adapters.qdrant_dialect import QdrantDialect
 from vecsieve.adapters.qdrant_grpc import QdrantGrpc
 from vecsieve.adapters.qdrant_grpc_dialect import QdrantGrpcDialect
@@ -143,7 +146,6 @@ from vecsieve.adapters.qdrant_rest import QdrantRest
 from vecsieve.adapters.weaviate_dialect import WeaviateDialect, WeaviateGrpcDialect
 from vecsieve.adapters.weaviate_grpc import WeaviateGrpc
 from vecsieve.adapters.weaviate_grpc_methods import UNARY as WEAVIATE_UNARY
-from vecsieve.adapters.weaviate_rest import WeaviateRest
 
 ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
     {
@@ -151,7 +153,7 @@ ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
         "milvus": MilvusRest,
         "pinecone": PineconeRest,
         "qdrant": QdrantRest,
-        "weaviate": WeaviateRest,
+        "weaviate": weaviate_rest.WeaviateRest,
     }
 )
 DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
@@ -180,11 +182,24 @@ GRPC_UNARY: Mapping[str, frozenset[str]] = MappingProxyType(
     {"milvus": MILVUS_UNARY, "pinecone": PINECONE_UNARY, "qdrant": QDRANT_UNARY, "weaviate": WEAVIATE_UNARY}
 )
 # Where vectors are worth remembering, what makes them forgotten.
-WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched})
+WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": pinecone_writes.touched})
 GRPC_WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched_over_grpc})
 # Which content codings of a request's body a database undoes itself, of those that are read here (gzip and deflate). Qdrant: those
 # that actix-web knows, by their exact names. Chroma's and Milvus's servers look at none, Pinecone documents none.
 REQUEST_CODINGS: Mapping[str, frozenset[bytes]] = MappingProxyType({"qdrant": frozenset({b"gzip", b"deflate"})})
+# What tells which requests may make, change, delete or rename a collection: after them its vectors and fields may be others.
+RESHAPES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType(
+    {
+        "chroma": chroma_reshapes.reshaped,
+        "milvus": milvus_reshapes.reshaped,
+        "pinecone": pinecone_writes.reshaped,
+        "qdrant": qdrant_reshapes.reshaped,
+        "weaviate": weaviate_rest.reshaped,
+    }
+)
+GRPC_RESHAPES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType(
+    {"milvus": milvus_reshapes.reshaped_over_grpc, "qdrant": qdrant_reshapes.reshaped_over_grpc}
+)
 # Where paths carry ids, what tells the names.
 NAMINGS: Mapping[str, Callable[[], Naming]] = MappingProxyType({"chroma": ChromaNames})
 

@@ -8,11 +8,11 @@ from vecsieve.adapters.proto_wire import LENGTH, Field, head_fields, only, text
 
 BACKEND = "milvus"
 SEARCH, HYBRID_SEARCH = "search", "hybrid_search"
-_SERVICE = "/milvus.proto.milvus.MilvusService/"
-DESCRIBE = _SERVICE + "DescribeCollection"
-METHODS = {_SERVICE + "Search": SEARCH, _SERVICE + "HybridSearch": HYBRID_SEARCH}
+SERVICE = "/milvus.proto.milvus.MilvusService/"
+DESCRIBE = SERVICE + "DescribeCollection"
+METHODS = {SERVICE + "Search": SEARCH, SERVICE + "HybridSearch": HYBRID_SEARCH}
 
-# In both requests.
+# In both requests, and in those that make, change and drop a collection.
 DATABASE, COLLECTION = 2, 3
 DEFAULT_DATABASE = "default"
 
@@ -22,7 +22,7 @@ def classify(head: RequestHead) -> Operation | None:
     name = METHODS.get(head.path) if head.method == "POST" else None
     if name is None:
         return None
-    return Operation(backend=BACKEND, name=name, collection=_collection(head))
+    return Operation(backend=BACKEND, name=name, collection=collection_of(head))
 
 
 def question(message: bytes) -> Question | None:
@@ -48,8 +48,8 @@ def place(database: str, collection: str) -> str:
     return f"{database or DEFAULT_DATABASE}/{collection}" if collection else ""
 
 
-def _collection(head: RequestHead) -> str:
-    """As far as it can be told: what cannot be read is not searched by us either."""
+def collection_of(head: RequestHead) -> str:
+    """The collection that a message names, as far as it can be told: what cannot be read is not searched by us either."""
     try:
         database, collection = named(head.message)
         said = "" if database is None else text(head.message, database)

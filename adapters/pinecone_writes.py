@@ -12,6 +12,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _READS = frozenset({"/query", "/describe_index_stats", "/vectors/fetch_by_metadata"})
 _READS_BEHIND_A_NAMESPACE = ("/search", "/documents/fetch", "/documents/list")
 # The control plane's own: they compute and change no record.
+_SHAPING = frozenset({"indexes", "backups", "restore-jobs", "collections"})
 _COMPUTING = frozenset({"/embed", "/rerank"})
 
 
@@ -24,6 +25,14 @@ def touched(head: RequestHead) -> Touched | None:
         return None
     # A change to the control plane, such as deleting an index and making it anew, names no host: it may be any.
     return Touched(collection=index_of(head.host) if head.host else None)
+
+
+def reshaped(head: RequestHead) -> Touched | None:
+    """Which index the request may make, change or delete: the control plane calls it by a name that no search says. Total."""
+    if head.method in _SAFE_METHODS or head.host:
+        return None
+    first = head.path.lstrip("/").partition("/")[0]
+    return Touched(collection=None) if first in _SHAPING else None
 
 
 def _is_read(path: str) -> bool:

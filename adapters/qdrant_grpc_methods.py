@@ -21,7 +21,7 @@ METHODS = {
     "/qdrant.Points/DiscoverBatch": "discover_batch",
 }
 
-# collection_name, in each of their requests.
+# collection_name, in each of their requests, and in those that make, change and delete a collection.
 COLLECTION = 1
 
 
@@ -30,15 +30,15 @@ def classify(head: RequestHead) -> Operation | None:
     name = METHODS.get(head.path) if head.method == "POST" else None
     if name is None:
         return None
-    return Operation(backend=BACKEND, name=name, collection=_collection(head.message))
+    return Operation(backend=BACKEND, name=name, collection=collection_in(head.message))
 
 
 def collection_named(head: RequestHead) -> str:
     """The collection that a call of the service Points names; "" for none, and for every other service."""
-    return _collection(head.message) if head.path.startswith("/qdrant.Points/") else ""
+    return collection_in(head.message) if head.path.startswith("/qdrant.Points/") else ""
 
 
-def _collection(message: bytes) -> str:
+def collection_in(message: bytes) -> str:
     """The collection a request names; "" where it cannot be told, and is then not searched by us either."""
     try:
         named = only(head_fields(message), COLLECTION, LENGTH)

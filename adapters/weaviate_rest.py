@@ -4,14 +4,37 @@ which older ones search, are passed through.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Bounds, Needs, Operation, Reason, Reply, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import (
+    Bounds,
+    Needs,
+    Operation,
+    Reason,
+    Reply,
+    RequestHead,
+    SearchCall,
+    Touched,
+    Unsupported,
+)
 
 _NOT_OURS = "Weaviate has no search over HTTP that is read here"
+
+
+# A class is changed by its name in a path or in a body, and a search may write its first letter small: it may be any of them.
+_SHAPING = re.compile(r"/v1/(?:schema|aliases)(?:/.*)?|/v1/backups/.+/restore")
+_KEEPING = re.compile(r"/v1/schema/[^/]+/(?:tenants|shards)(?:/.*)?")
+
+
+def reshaped(head: RequestHead) -> Touched | None:
+    """What the request may give other vectors or properties; None for one that gives none. Total."""
+    if head.method in {"GET", "HEAD", "OPTIONS"} or _KEEPING.fullmatch(head.path) is not None:
+        return None
+    return None if _SHAPING.fullmatch(head.path) is None else Touched(collection=None)
 
 
 class WeaviateRest:

@@ -7,14 +7,13 @@ again for as long; a wrong or missing entry costs improvement, never a wrong ans
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from vecsieve.adapters.contract import Adapter, Malformed, Operation
 from vecsieve.adapters.first_step import FirstStep, Question
 from vecsieve.proxy.exchange import Lost, Refused
 from vecsieve.proxy.labels import AttemptKind
-from vecsieve.proxy.learned import ENTRIES, Expiring
+from vecsieve.proxy.learned import Expiring, Told
 from vecsieve.proxy.metrics import Metrics
 
 KNOWN_SECONDS = 60.0  # a collection may be dropped and made anew, and fields added, while we run
@@ -46,23 +45,16 @@ class Asks(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """An answer; None where there was none that could be read."""
-
-    known: object | None
-
-
 class Knowing:
-    """What one transport's adapter has been told. ``clock``: monotonic seconds."""
+    """What one transport's adapter has been told. ``held``: where it is kept. ``clock``: monotonic seconds."""
 
     __slots__ = ("_clock", "_held", "_metrics", "_step")
 
-    def __init__(self, adapter: Adapter, metrics: Metrics, clock: Callable[[], float]) -> None:
+    def __init__(self, adapter: Adapter, metrics: Metrics, clock: Callable[[], float], held: Expiring[Told]) -> None:
         self._step = adapter if isinstance(adapter, FirstStep) else None
         self._metrics = metrics
         self._clock = clock
-        self._held = Expiring[_Told](entries=ENTRIES, clock=clock)
+        self._held = held
 
     async def of(self, exchange: object) -> object | None:
         """What is known of the collection that an exchange searches; None where nothing is, or nobody wants to know."""
@@ -74,7 +66,7 @@ class Knowing:
         key = (exchange.operation.collection, question.target + question.body.decode("latin-1"))
         told = self._held.get(key)
         if told is None:
-            told = _Told(await self._ask(self._step, exchange, question))
+            told = Told(await self._ask(self._step, exchange, question))
             self._held.put(key, told, seconds=KNOWN_SECONDS)
         return told.known
 

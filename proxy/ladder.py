@@ -135,6 +135,8 @@ class Ladder:
             answered = await self._climb(exchange, attempt, seen, Outcome.DEDUP)
         finally:
             room.release()
+        if seen.reason is FailOpen.NO_VECTORS:
+            self._around.learned.contradicted(exchange.operation)
         if answered is not None:
             return answered
         if seen.has_asked:
@@ -219,6 +221,8 @@ class Ladder:
             limit = self.dialect.refused_limit(0, declined.words)
             if limit is not None:
                 self._around.learned.refused(exchange.operation, limit)
+            else:
+                self._around.learned.contradicted(exchange.operation)
             raise Rejected(FailOpen.OVERFETCH_STATUS) from declined
         except Passed:
             report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
@@ -325,11 +329,14 @@ class Ladder:
         limit = self.dialect.refused_limit(refused.status, refused.words)
         if limit is not None:
             around.learned.refused(operation, limit)
-        elif self.dialect.names_unknown_vector(refused.status, refused.words):
-            around.learned.forget(operation)  # the vector may be one that earlier replies taught us
-        else:
-            return refused.may_be_size
-        return False
+            return False
+        if self.dialect.names_unknown_vector(refused.status, refused.words):
+            around.learned.forget(
+                operation.collection
+            )  # one that earlier replies taught us: the collection is another now
+            return False
+        around.learned.contradicted(operation)  # a field may be one that the collection had when it was described
+        return refused.may_be_size
 
     async def _original(self, exchange: Exchange[A], attempt: Attempt, seen: Seen) -> tuple[A, Report]:
         reason, kind = seen.reason or FailOpen.INTERNAL, AttemptKind.ORIGINAL

@@ -1,13 +1,15 @@
-"""What replies teach about a collection: the largest limit upstream takes, and which vector it is compared by.
+"""What replies teach about a collection: the largest limit upstream takes, which vector it is compared by, what it is like.
 
 Bounded and short-lived, keyed by backend and collection, and about shapes only: nothing in here belongs to a client, so
-requests with different credentials may share it. A wrong entry costs improvement, never a wrong answer.
+requests with different credentials may share it. A wrong entry costs improvement, never a wrong answer. A call that may
+change a collection makes everything about it forgotten (overhearing.py), and so does a reply that contradicts it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from vecsieve.adapters.contract import Operation
@@ -18,7 +20,16 @@ ENTRIES = 1024  # collections remembered per kind of knowledge: about 200 kB
 REFUSED_SECONDS = 60.0  # a refusal that named no limit: try again after a minute, it may have been the moment
 LIMIT_SECONDS = 600.0  # a limit that upstream named: configuration, which changes rarely
 HINT_SECONDS = 3600.0  # a collection's vectors are fixed when it is created; an hour covers one created anew
+# What contradicts something that was learned this short a time ago contradicts the database, not us: asking again would not help.
+FRESH_SECONDS = 5.0
 NOTHING = 0  # the cap of a collection whose widened requests are refused without saying how many it would take
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an adapter's question was answered with; None where there was no answer that could be read."""
+
+    known: object | None
 
 
 class Expiring(Generic[V]):
@@ -29,14 +40,16 @@ class Expiring(Generic[V]):
     def __init__(self, *, entries: int, clock: Callable[[], float]) -> None:
         self._entries = entries
         self._clock = clock
-        self._held: OrderedDict[tuple[str, str], tuple[V, float]] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], tuple[V, float, float]] = (
+            OrderedDict()
+        )  # the value, its end, its beginning
 
     def get(self, key: tuple[str, str]) -> V | None:
         """The value, when there is one that has not expired."""
         held = self._held.get(key)
         if held is None:
             return None
-        value, expires = held
+        value, expires, _ = held
         if self._clock() >= expires:
             del self._held[key]
             return None
@@ -45,14 +58,17 @@ class Expiring(Generic[V]):
 
     def put(self, key: tuple[str, str], value: V, *, seconds: float) -> None:
         """Hold the value for that long, in place of what was there."""
-        self._held[key] = (value, self._clock() + seconds)
+        now = self._clock()
+        self._held[key] = (value, now + seconds, now)
         self._held.move_to_end(key)
         while len(self._held) > self._entries:
             self._held.popitem(last=False)
 
-    def pop(self, key: tuple[str, str]) -> None:
-        """Hold nothing under this key."""
-        self._held.pop(key, None)
+    def drop(self, is_wrong: Callable[[tuple[str, str]], bool], *, older_seconds: float = 0.0) -> None:
+        """Hold nothing under these keys, unless it was put there more recently than that."""
+        until = self._clock() - older_seconds
+        for key in [key for key, (_, _, since) in self._held.items() if since <= until and is_wrong(key)]:
+            del self._held[key]
 
     def __len__(self) -> int:
         return len(self._held)
@@ -61,11 +77,13 @@ class Expiring(Generic[V]):
 class Learned:
     """Everything learned by one process. ``clock``: monotonic seconds."""
 
-    __slots__ = ("_caps", "_hints")
+    __slots__ = ("_caps", "_hints", "told")
 
     def __init__(self, clock: Callable[[], float], *, entries: int = ENTRIES) -> None:
         self._caps = Expiring[int](entries=entries, clock=clock)
         self._hints = Expiring[str](entries=entries, clock=clock)
+        # What collections are like, under their name and the question that was asked; see knowing.py.
+        self.told = Expiring[Told](entries=entries, clock=clock)
 
     def cap(self, operation: Operation) -> int | None:
         """The largest limit upstream is known to take here; 0 when no larger one than asked for; None when unknown."""
@@ -86,15 +104,26 @@ class Learned:
         """Remember the vector that a reply was compared by."""
         self._hints.put(_key(operation), vector_name, seconds=HINT_SECONDS)
 
-    def forget(self, operation: Operation) -> None:
-        """Unlearn everything about this collection."""
-        self._caps.pop(_key(operation))
-        self._hints.pop(_key(operation))
+    def forget(self, collection: str | None) -> None:
+        """Unlearn everything about this collection, or about all."""
+        self._caps.drop(lambda key: is_of(collection, key[1]))
+        self._hints.drop(lambda key: is_of(collection, key[1]))
+        self.told.drop(lambda key: is_of(collection, key[0]))
+
+    def contradicted(self, operation: Operation) -> None:
+        """A reply shows that what was learned of this collection's vectors and fields is not so, or no longer."""
+        self._hints.drop(lambda key: key == _key(operation))
+        self.told.drop(lambda key: key[0] == operation.collection, older_seconds=FRESH_SECONDS)
 
     @property
     def capped_collections(self) -> int:
         """How many collections have a limit remembered, expired ones included until they are next asked for."""
         return len(self._caps)
+
+
+def is_of(collection: str | None, name: str) -> bool:
+    """Whether what is kept under a name is about this collection, or a part of it such as a tenant; None: about any."""
+    return collection is None or name == collection or name.startswith(f"{collection}/")
 
 
 def _key(operation: Operation) -> tuple[str, str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
+from vecsieve.adapters.contract import Adapter, Dialect
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.conduct import Conduct, nobody
 from vecsieve.proxy.knowing import Knowing
 from vecsieve.proxy.ladder import Ladder, Surroundings
 from vecsieve.proxy.memory import MemoryGuard
-from vecsieve.proxy.overhearing import Overhearing
+from vecsieve.proxy.overhearing import Heard, Overhearing, Touches
 from vecsieve.proxy.rules import RulesInForce
 from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.search import Searcher
@@ -49,7 +49,7 @@ class Parts:
         searcher = Searcher(adapter, self.scaling, self.vectors)
         return Conduct(
             ladder=Ladder(searcher, dialect, self.around, number_bytes=number_bytes),
-            knowing=Knowing(adapter, self.around.metrics, self.around.clock),
+            knowing=Knowing(adapter, self.around.metrics, self.around.clock, self.around.learned.told),
             shadow=self.shadow,
             memory=self.memory,
             turns=self.turns,
@@ -59,6 +59,14 @@ class Parts:
             waiting=waiting,
         )
 
-    def overhearing(self, touched: Callable[[RequestHead], Touched | None] | None) -> Overhearing:
-        """What forgets vectors when one transport's writes pass."""
-        return Overhearing(self.vectors, touched)
+    def overhearing(self, *, written: Touches | None, reshaped: Touches | None) -> Overhearing:
+        """What forgets when one transport's requests pass: vectors when records are written, everything when a collection is made,
+        changed, deleted or called otherwise. None: nobody can tell.
+        """
+        heard = []
+        vectors = () if self.vectors is None else (self.vectors,)
+        if written is not None and vectors:
+            heard.append(Heard(written, vectors))
+        if reshaped is not None:
+            heard.append(Heard(reshaped, (self.around.learned, self.scaling, *vectors)))
+        return Overhearing(*heard)

@@ -11,6 +11,8 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from vecsieve.proxy.learned import is_of
+
 Key = tuple[str, str]  # collection, vector name
 
 ENTRIES = 1024  # collections remembered: about 300 kB
@@ -45,6 +47,11 @@ class Scales:
         self._held.move_to_end(key)
         while len(self._held) > self._entries:
             self._held.popitem(last=False)
+
+    def forget(self, collection: str | None) -> None:
+        """Unlearn this collection, or all."""
+        for key in [key for key in self._held if is_of(collection, key[0])]:
+            del self._held[key]
 
     def scale(self, key: Key) -> float | None:
         """The learned scale; None before it is worth more than the pool's own."""

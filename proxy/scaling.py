@@ -63,6 +63,11 @@ class Scaling:
         learned = None if self._scales is None else self._scales.scale((collection, vector_name))
         return Scaled(policy, learned, Origin.POOL if learned is None else Origin.LEARNED)
 
+    def forget(self, collection: str | None) -> None:
+        """What traffic taught of this collection, or of any, may be over. A profile is somebody's word, and drift watches it."""
+        if self._scales is not None:
+            self._scales.forget(collection)
+
     def saw(self, collection: str, vector_name: str | None, *, dimension: int, median: float, size: int) -> None:
         """Learn from a pool of ``size`` candidates, ``median`` apart."""
         if vector_name is None:

@@ -203,7 +203,7 @@ class Plane(grpc.GenericRpcHandler):
         told = replace(head, message=message or b"", database=call.said(self._shared.database_key))
         operation = None if message is None else self._shared.adapter.classify(told)
         if message is None or operation is None:
-            with self._shared.overhearing.passing(head):
+            with self._shared.overhearing.passing(told):
                 answered = await self._original(call)
             self._heard_of(self._shared.collection_of(told), answered)
             return answered

@@ -15,6 +15,7 @@ from vecsieve.adapters import (
     GRPC_ADAPTERS,
     GRPC_COLLECTIONS,
     GRPC_DIALECTS,
+    GRPC_RESHAPES,
     GRPC_UNARY,
     GRPC_WRITES,
     unnamed,
@@ -54,7 +55,7 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
         database_key=DATABASE_KEYS.get(backend),
         collection_of=GRPC_COLLECTIONS.get(backend, unnamed),
         conduct=parts.conduct(adapter, dialect, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting),
-        overhearing=parts.overhearing(GRPC_WRITES.get(backend)),
+        overhearing=parts.overhearing(written=GRPC_WRITES.get(backend), reshaped=GRPC_RESHAPES.get(backend)),
         channels=channels,
     )
 

@@ -17,6 +17,7 @@ from vecsieve.adapters.qdrant_grpc import QdrantGrpc
 from vecsieve.proxy.exchange import Lost, Refused
 from vecsieve.proxy.knowing import ASK_SECONDS, KNOWN_SECONDS, Knowing
 from vecsieve.proxy.labels import FailOpen
+from vecsieve.proxy.learned import ENTRIES, Expiring, Told
 from vecsieve.proxy.metrics import Metrics
 
 
@@ -57,7 +58,9 @@ class Time:
 
 def knowing(clock: Time, adapter: Adapter | None = None) -> Knowing:
     metrics = Metrics(CollectorRegistry(), backend="milvus")
-    return Knowing(MilvusGrpc() if adapter is None else adapter, metrics, clock)
+    return Knowing(
+        MilvusGrpc() if adapter is None else adapter, metrics, clock, Expiring[Told](entries=ENTRIES, clock=clock)
+    )
 
 
 async def test_it_is_asked_once_and_again_after_a_minute() -> None:

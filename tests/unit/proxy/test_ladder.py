@@ -160,7 +160,7 @@ async def test_a_database_that_answers_keeps_the_breaker_closed(fault: object) -
     around = toys()
     for _ in range(2 * CONSECUTIVE):
         await answered(around, ToyExchange(answering=lambda _: fault, plain=b'[{"k": 4}]'))
-        around.around.learned.forget(OPERATION)
+        around.around.learned.forget(OPERATION.collection)
     assert around.around.breaker.state is BreakerState.CLOSED
 
 

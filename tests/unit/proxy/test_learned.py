@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from support.clocks import ManualClock
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.learned import HINT_SECONDS, LIMIT_SECONDS, REFUSED_SECONDS, Expiring, Learned
+from vecsieve.proxy.learned import (
+    FRESH_SECONDS,
+    HINT_SECONDS,
+    LIMIT_SECONDS,
+    REFUSED_SECONDS,
+    Expiring,
+    Learned,
+    Told,
+)
 
 
 def on(collection: str, *, backend: str = "qdrant", name: str = "query") -> Operation:
@@ -80,10 +88,44 @@ def test_forgetting_unlearns_both_kinds_for_one_collection(learned: Learned) -> 
     for collection in ("a", "b"):
         learned.refused(on(collection), 100)
         learned.compared(on(collection), "text")
-    learned.forget(on("a"))
-    learned.forget(on("never seen"))
+    learned.forget("a")
+    learned.forget("never seen")
     assert (learned.cap(on("a")), learned.hint(on("a"))) == (None, None)
     assert (learned.cap(on("b")), learned.hint(on("b"))) == (100, "text")
+
+
+def test_what_may_change_any_collection_unlearns_all(learned: Learned) -> None:
+    learned.refused(on("a"), 100)
+    learned.compared(on("b"), "text")
+    learned.told.put(("c", "question"), Told("schema"), seconds=60)
+    learned.forget(None)
+    assert (learned.cap(on("a")), learned.hint(on("b")), learned.told.get(("c", "question"))) == (None, None, None)
+
+
+def test_the_parts_of_a_collection_are_forgotten_with_it(learned: Learned) -> None:
+    for collection in ("Articles", "Articles/tenant", "Articles2"):
+        learned.compared(on(collection), "text")
+    learned.forget("Articles")
+    assert [learned.hint(on(each)) for each in ("Articles", "Articles/tenant", "Articles2")] == [None, None, "text"]
+
+
+def test_a_contradiction_unlearns_what_the_collection_is_like_and_keeps_its_limit(
+    learned: Learned, clock: ManualClock
+) -> None:
+    learned.refused(on("a"), 100)
+    learned.compared(on("a"), "text")
+    learned.told.put(("a", "question"), Told("schema"), seconds=60)
+    clock.advance(FRESH_SECONDS)
+    learned.contradicted(on("a"))
+    assert (learned.cap(on("a")), learned.hint(on("a")), learned.told.get(("a", "question"))) == (100, None, None)
+
+
+def test_what_was_just_told_is_not_asked_again_because_of_a_contradiction(learned: Learned, clock: ManualClock) -> None:
+    """Else a database that refuses every widened search would be asked a question for each of them."""
+    learned.told.put(("a", "question"), Told("schema"), seconds=60)
+    clock.advance(FRESH_SECONDS / 2)
+    learned.contradicted(on("a"))
+    assert learned.told.get(("a", "question")) == Told("schema")
 
 
 def test_the_least_recently_used_collection_leaves_first(learned: Learned) -> None:

@@ -6,15 +6,21 @@ import numpy as np
 import pytest
 
 from support.clocks import ManualClock
-from vecsieve.adapters.contract import RequestHead, Touched
-from vecsieve.proxy.overhearing import Overhearing
+from vecsieve.adapters.contract import Operation, RequestHead, Touched
+from vecsieve.proxy.learned import Learned
+from vecsieve.proxy.overhearing import Heard, Overhearing
 from vecsieve.proxy.vector_memory import QUIET_SECONDS, VectorMemory
 
 ROW = np.ones((1, 2), np.float32)
+QUERY = Operation(backend="qdrant", name="query", collection="c")
 
 
 def touched(head: RequestHead) -> Touched | None:
     return Touched(collection="c") if head.path == "/write" else None
+
+
+def remade(head: RequestHead) -> Touched | None:
+    return Touched(collection=None) if head.path == "/anew" else None
 
 
 def head(path: str) -> RequestHead:
@@ -34,13 +40,13 @@ def memory(clock: ManualClock) -> VectorMemory:
 
 
 def test_a_read_forgets_nothing(memory: VectorMemory) -> None:
-    with Overhearing(memory, touched).passing(head("/read")):
+    with Overhearing(Heard(touched, (memory,))).passing(head("/read")):
         pass
     assert memory.recall("c", b"", (b"1",)) is not None
 
 
 def test_a_write_is_forgotten_before_it_goes_out(memory: VectorMemory) -> None:
-    with Overhearing(memory, touched).passing(head("/write")):
+    with Overhearing(Heard(touched, (memory,))).passing(head("/write")):
         assert memory.recall("c", b"", (b"1",)) is None
 
 
@@ -50,7 +56,7 @@ def test_a_long_write_keeps_its_collection_quiet_from_its_end(memory: VectorMemo
         memory.remember("c", b"", (b"1",), ROW)
         raise TimeoutError
 
-    with pytest.raises(TimeoutError), Overhearing(memory, touched).passing(head("/write")):
+    with pytest.raises(TimeoutError), Overhearing(Heard(touched, (memory,))).passing(head("/write")):
         lasts()
     assert memory.recall("c", b"", (b"1",)) is None
     memory.remember("c", b"", (b"1",), ROW)
@@ -60,8 +66,19 @@ def test_a_long_write_keeps_its_collection_quiet_from_its_end(memory: VectorMemo
     assert memory.recall("c", b"", (b"1",)) is not None
 
 
-def test_without_a_memory_or_a_way_to_tell_writes_nothing_happens(memory: VectorMemory) -> None:
-    for deaf in (Overhearing(None, touched), Overhearing(memory, None)):
-        with deaf.passing(head("/write")):
-            pass
+def test_without_a_way_to_tell_nothing_happens(memory: VectorMemory) -> None:
+    with Overhearing().passing(head("/write")):
+        pass
     assert memory.recall("c", b"", (b"1",)) is not None
+
+
+def test_each_kind_of_change_is_heard_by_those_whom_it_concerns(memory: VectorMemory, clock: ManualClock) -> None:
+    learned = Learned(clock)
+    learned.compared(QUERY, "text")
+    both = Overhearing(Heard(touched, (memory,)), Heard(remade, (learned, memory)))
+    with both.passing(head("/write")):
+        pass
+    assert learned.hint(QUERY) == "text"
+    with both.passing(head("/anew")):
+        pass
+    assert learned.hint(QUERY) is None

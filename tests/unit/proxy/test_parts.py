@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from support.clocks import ManualClock
 from support.toy_backend import ToyAdapter
 from support.toy_exchange import ToyDialect, toys
 from support.turning import calm
-from vecsieve.adapters.contract import RequestHead, Touched
+from vecsieve.adapters.contract import Operation, RequestHead, Touched
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.memory import MemoryGuard
 from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.rules import Rules, RulesInForce
+from vecsieve.proxy.scales import Scales
 from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.tally import Tally
@@ -62,7 +65,7 @@ def touched(head: RequestHead) -> Touched | None:
 
 def test_writes_that_pass_are_forgotten_before_and_after_and_reads_are_not() -> None:
     memory = Forgetful()
-    overhearing = parts(vectors=memory).overhearing(touched)
+    overhearing = parts(vectors=memory).overhearing(written=touched, reshaped=None)
     with overhearing.passing(RequestHead(method="POST", path="/write")):
         assert memory.forgotten == ["c"]
     assert memory.forgotten == ["c", "c"]
@@ -72,8 +75,31 @@ def test_writes_that_pass_are_forgotten_before_and_after_and_reads_are_not() -> 
 
 
 def test_without_a_memory_there_is_nothing_to_forget() -> None:
-    with parts().overhearing(touched).passing(RequestHead(method="POST", path="/write")):
+    with parts().overhearing(written=touched, reshaped=None).passing(RequestHead(method="POST", path="/write")):
         pass
     memory = Forgetful()
-    with parts(vectors=memory).overhearing(None).passing(RequestHead(method="POST", path="/write")):
+    with (
+        parts(vectors=memory)
+        .overhearing(written=None, reshaped=None)
+        .passing(RequestHead(method="POST", path="/write"))
+    ):
         assert memory.forgotten == []
+
+
+@pytest.mark.parametrize("vectors", [None, Forgetful()])
+def test_when_a_collection_is_made_anew_everything_that_was_learned_of_it_is_forgotten(
+    vectors: Forgetful | None,
+) -> None:
+    scales = Scales()
+    shared = parts(vectors=vectors, scaling=Scaling(None, scales, lambda _profile, _event: None))
+    learned = shared.around.learned
+    for collection in ("c", "other"):
+        learned.compared(Operation(backend="toy", name="query", collection=collection), "old")
+        scales.observe((collection, ""), 0.5)
+    with shared.overhearing(written=None, reshaped=touched).passing(RequestHead(method="POST", path="/write")):
+        assert learned.hint(Operation(backend="toy", name="query", collection="c")) is None
+        learned.compared(Operation(backend="toy", name="query", collection="c"), "old")  # a reply that was under way
+    assert learned.hint(Operation(backend="toy", name="query", collection="c")) is None
+    assert learned.hint(Operation(backend="toy", name="query", collection="other")) == "old"
+    assert len(scales) == 1
+    assert vectors is None or vectors.forgotten == ["c", "c"]

@@ -60,3 +60,13 @@ def test_the_collection_unseen_for_longest_leaves_first() -> None:
             scales.observe((name, ""), 0.3)
     assert len(scales) == 2
     assert [scales.scale((name, "")) is not None for name in "abc"] == [True, False, True]
+
+
+def test_one_collection_is_forgotten_with_all_its_vectors_or_all_are() -> None:
+    scales = Scales()
+    for key in (("a", ""), ("a", "image"), ("b", "")):
+        scales.observe(key, 0.3)
+    scales.forget("a")
+    assert len(scales) == 1
+    scales.forget(None)
+    assert len(scales) == 0

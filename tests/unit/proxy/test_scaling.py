@@ -98,3 +98,10 @@ def test_a_profile_that_the_pools_have_left_is_told_once_and_does_not_count(tmp_
         scaling.saw("docs", "", dimension=384, median=0.4, size=40)
     assert told == [("docs", Event.MEDIANS), ("docs", Event.RECOVERED)]
     assert scaling.of("docs", "", DEFAULT, dimension=384).origin is Origin.PROFILE
+
+
+def test_what_traffic_taught_is_forgotten_and_a_profile_is_not(tmp_path: Path) -> None:
+    scaling = Scaling(loaded(tmp_path, profile()), taught(Scales(), 0.3), nobody)
+    scaling.forget("docs")
+    assert scaling.of("docs", "", DEFAULT, dimension=384).origin is Origin.PROFILE
+    assert scaling.of("docs", "", DEFAULT, dimension=4).origin is Origin.POOL
