@@ -14,12 +14,16 @@ RELIED_ON: tuple[tuple[type, tuple[str, ...]], ...] = (
     (
         RequestHandler,
         (
+            "_buffer_paused",
             "_current_request",
             "_keepalive_timeout",
             "_lingering_time",
             "_messages",
+            "_pause_transport_reading",
+            "_reading_paused",
             "_request_count",
             "_request_in_progress",
+            "_resume_transport_reading",
             "_upgraded",
             "_waiter",
             "close",
@@ -31,6 +35,7 @@ RELIED_ON: tuple[tuple[type, tuple[str, ...]], ...] = (
             "max_field_size",
             "max_headers",
             "max_line_size",
+            "resume_reading",
         ),
     ),
     (

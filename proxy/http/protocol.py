@@ -20,6 +20,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from vecsieve.proxy.ages import NEVER, Ages
 from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.proxy.http.chunk_watch import ChunkWatch
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.events import Events
 from vecsieve.proxy.http.trailers import TrailerWatch
@@ -29,6 +30,8 @@ from vecsieve.proxy.trouble import Trouble
 LOGGER = logging.getLogger("vecsieve.http")
 # aiohttp's own wording; its class is the same as for everything else that is malformed.
 TOO_MANY_FIELDS = "Too many headers received"
+# For a handler to answer a client that floods us, and for the client to have it.
+CUT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,16 @@ class ClientConnection(RequestHandler):
     """
 
     __slots__ = (
+        "_chunks",
         "_end",
         "_head_timer",
+        "_is_cut",
         "_is_in_head",
         "_is_last",
+        "_is_next",
         "_is_turned_away",
         "_request_id",
+        "_rest",
         "_rules",
         "_trailers",
         "index",
@@ -73,6 +80,10 @@ class ClientConnection(RequestHandler):
         self._is_last = False
         self._end = NEVER if rules.ages is None else rules.ages.end()
         self._trailers = TrailerWatch()
+        self._chunks = ChunkWatch()
+        self._rest = b""  # of what was read, what waits for the next turn
+        self._is_next = False
+        self._is_cut = False
         self._request_id: str | None = None
 
     def begin(self, request_id: str) -> bool:
@@ -119,9 +130,57 @@ class ClientConnection(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser and keep the head's deadline."""
-        if self._is_turned_away:
+        """Feed the parser, in pieces where many small chunks may come: each costs far more than its bytes."""
+        if self._is_turned_away or self._is_cut:
             return
+        if data and self._rest:
+            self._rest += data
+        elif len(data) <= self._chunks.piece_bytes or (self._is_receiving_body and self._chunks.body is None):
+            self._feed(data)
+        else:
+            self._feed_pieces(data)
+
+    def _feed_pieces(self, data: bytes) -> None:
+        """Feed as much as a turn may take; what is left waits for the next one, or until somebody reads the body."""
+        at = 0
+        while at < len(data) and not self._is_cut:
+            piece = data[at : at + self._chunks.piece_bytes]
+            is_framing = self._feed(piece)
+            at += len(piece)
+            if at < len(data) and (is_framing or self._reading_paused or self._buffer_paused):
+                self._rest = data[at:]
+                self._pause_transport_reading()
+                if is_framing and not self._reading_paused:
+                    self._resume_transport_reading()
+                return
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on where reading was paused.
+
+        aiohttp (3.14.5) asks for it at every piece of a body that is read, and then feeds its parser nothing: 20 microseconds a chunk.
+        """
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
+    def _resume_transport_reading(self) -> None:
+        """Read on, but first what has been read."""
+        if not self._rest:
+            super()._resume_transport_reading()
+        elif not self._is_next:
+            self._is_next = True
+            self._loop.call_soon(self._at_next_turn)
+
+    def _at_next_turn(self) -> None:
+        self._is_next = False
+        if self._is_cut or self.transport is None or self._reading_paused or self._buffer_paused:
+            return
+        rest, self._rest = self._rest, b""
+        self._feed_pieces(rest)
+        if not self._rest and not self._reading_paused and not self._buffer_paused and not self._is_cut:
+            self._resume_transport_reading()
+
+    def _feed(self, data: bytes) -> bool:
+        """Feed the parser and keep the head's deadline; whether it was mostly the framing of chunks."""
         before = self._request_count
         was_in_body = self._is_receiving_body
         super().data_received(data)
@@ -135,6 +194,22 @@ class ClientConnection(RequestHandler):
             # An empty line after a body is no head: RFC 9112 2.2, and old clients send one.
             self._is_in_head = True
             self._start_head_timer()
+        is_framing = self._chunks.fed(len(data), self._trailers.chunked)
+        if is_framing and self._chunks.is_flood:
+            self._cut_flood()
+        return is_framing
+
+    def _cut_flood(self) -> None:
+        """Read nothing more; whoever handles the request learns that its body is no body, and answers 400."""
+        self._is_cut = self._is_last = True
+        self._rest = b""
+        self._rules.connections.cut_flood()
+        self._pause_transport_reading()
+        self._lingering_time = 0.0  # nothing is waited for
+        if self._chunks.body is not None:
+            self._chunks.body.set_exception(RequestPayloadError("chunks without content"))
+        self.close()
+        self._loop.call_later(CUT_SECONDS, self.force_close)
 
     def _end_behind_trailers(self, data: bytes, made: int) -> None:
         """Take no request that could carry a trailer of the one before: answer that one, then close."""

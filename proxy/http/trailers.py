@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiohttp.http import RawRequestMessage
+from aiohttp.streams import StreamReader
 
 # The end of a chunk or of the head, the last chunk, no trailer. A trailer that ends so would be a line without a colon.
 NO_TRAILERS = b"\r\n0\r\n\r\n"
@@ -24,6 +25,11 @@ class TrailerWatch:
     def __init__(self) -> None:
         self._open: list[tuple[Any, Any]] = []
         self._tail = b""
+
+    @property
+    def chunked(self) -> StreamReader | None:
+        """The chunked body that is arriving, if one is."""
+        return next((payload for message, payload in self._open if message.chunked), None)
 
     def behind(self, data: bytes, made: Sequence[tuple[Any, Any]]) -> int | None:
         """How many of the messages that ``data`` made stand behind a chunked body that may have had trailers; None when no
