@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove fuzz quality clients grpc-clients go-client congruence deep pictures format clean
+.PHONY: demo test check bench prove fuzz quality clients grpc-clients go-client congruence real-servers deep pictures format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -60,6 +60,10 @@ go-client: .venv/.installed
 # REST and gRPC. Needs a checkout of qdrant-client. ARGS: "--rest URL --grpc URL" for a server of your own, "--mode on".
 congruence: .venv/.installed
 	QDRANT_CLIENT_CHECKOUT=$${QDRANT_CLIENT_CHECKOUT:?names a checkout of qdrant-client} $(BIN)/python -m tests.congruence $(ARGS)
+
+# The vendors' own servers, directly and in every mode: WEAVIATE_SERVER=path. Nothing is downloaded or built (tests/real_servers).
+real-servers: .venv/.installed
+	$(BIN)/python -m tests.real_servers
 
 # The dashboards under mixed load, drawn from a real Prometheus into docs/dashboards: two minutes.
 pictures: .venv/.installed

@@ -1,5 +1,5 @@
-"""Weaviate's own client against an emulator of its server, directly and through the proxy. No real server was at hand: what is
-shown here is that the messages of a real client are widened, cut and passed on as they should be.
+"""Weaviate's own client, directly and through the proxy: against an emulator of its server, or against the real one where
+WEAVIATE_SERVER names its program (`make real-servers`).
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from support import real_servers
 from support.grpc_asking import Seen
 from support.stack import exchange
 from support.weaviate_client import NEEDS_CLIENT, told
-from support.weaviate_front import Place, answered, direct, fronted, plain
+from support.weaviate_front import Place, Server, answered, direct, fronted, plain
 from support.weaviate_messages import message_type, single
-from support.weaviate_model import Stored
-from support.weaviate_server import Weaviate, weaviate
+from support.weaviate_replies import settled
+from support.weaviate_server import weaviate
 from support.weaviate_talks import search
 
 # Calls that are nobody's search, or that the client has already chosen among; and what the server refuses.
@@ -24,34 +25,32 @@ pytestmark = NEEDS_CLIENT
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Weaviate]:
-    with weaviate() as running:
+def server() -> Iterator[Server]:
+    program = real_servers.program(real_servers.WEAVIATE)
+    with weaviate() if program is None else real_servers.weaviate(program) as running:
         told(direct(running), "fill")
         yield running
 
 
 @pytest.fixture(scope="module")
-def asked(server: Weaviate) -> tuple[dict[str, Any], list[bytes]]:
-    seen: dict[str, Any] = told(direct(server), "ask")
-    return seen, list(server.searches)
-
-
-@pytest.fixture(scope="module")
-def honest(asked: tuple[dict[str, Any], list[bytes]]) -> dict[str, Any]:
+def honest(server: Server) -> dict[str, Any]:
     """What the client sees directly."""
-    return asked[0]
+    seen: dict[str, Any] = told(direct(server), "ask")
+    return seen
 
 
 @pytest.fixture(scope="module")
-def sent(asked: tuple[dict[str, Any], list[bytes]]) -> list[bytes]:
-    """The client's own searches, as they came over the wire."""
-    seen, messages = asked
-    assert len(messages) == len(seen) - 1  # all but the one over REST
-    return messages
+def sent() -> list[bytes]:
+    """The client's own searches, as they came over the wire; the emulator writes them down."""
+    with weaviate() as emulator:
+        told(direct(emulator), "fill")
+        seen = told(direct(emulator), "ask")
+    assert len(emulator.searches) == len(seen) - 1  # all but the one over REST
+    return emulator.searches
 
 
 @pytest.fixture(scope="module")
-def on(server: Weaviate) -> Iterator[Place]:
+def on(server: Server) -> Iterator[Place]:
     with fronted(server, "on") as place:
         yield place
 
@@ -75,19 +74,19 @@ def family(identifier: str) -> int:
 
 @pytest.mark.parametrize("mode", ["off", "shadow"])
 def test_in_modes_off_and_shadow_the_client_sees_what_it_sees_directly_byte_for_byte(
-    server: Weaviate, honest: dict[str, Any], sent: list[bytes], mode: str
+    server: Server, honest: dict[str, Any], sent: list[bytes], mode: str
 ) -> None:
     with fronted(server, mode) as place:
         assert told(place, "ask") == honest
-        assert answered(place, sent) == answered(direct(server), sent)
+        assert list(map(settled, answered(place, sent))) == list(map(settled, answered(direct(server), sent)))
 
 
 def test_in_mode_on_a_collection_without_copies_is_answered_byte_for_byte(
-    server: Weaviate, on: Place, sent: list[bytes]
+    server: Server, on: Place, sent: list[bytes]
 ) -> None:
     clean = of("Clean", sent)
     assert len(clean) >= 15
-    assert plain(answered(on, clean)) == plain(answered(direct(server), clean))
+    assert plain(map(settled, answered(on, clean))) == plain(map(settled, answered(direct(server), clean)))
 
 
 def test_in_mode_on_what_is_not_ours_and_what_is_refused_is_as_directly(
@@ -123,26 +122,25 @@ def test_in_mode_on_keyword_searches_are_distinct_too(honest: dict[str, Any], im
 
 
 def test_in_mode_on_each_result_is_as_upstream_has_it_and_shows_only_what_was_asked_for(
-    server: Weaviate, honest: dict[str, Any], improved: dict[str, Any]
+    honest: dict[str, Any], improved: dict[str, Any]
 ) -> None:
-    stored = {(name, each.id): each for name, collection in server.collections.items() for each in collection.objects}
+    stored = {
+        (each["collection"], each["id"]): each
+        for name, page in honest.items()
+        if name.endswith(".list of all")
+        for each in page
+    }
     for name in ours(honest):
-        collection = name.partition(".")[0]
         first = honest[name][0]
         for each in improved[name]:
-            one = stored[collection, each["id"]]
-            assert each["properties"].items() <= one.properties.items(), name
-            assert each["properties"].keys() == first["properties"].keys(), name
-            assert each["metadata"].keys() == first["metadata"].keys(), name
-            assert each["vector"].keys() == first["vector"].keys(), name
-            assert all(vector == list(held(one, which)) for which, vector in each["vector"].items()), name
+            one = stored[each["collection"], each["id"]]
+            assert each["properties"].items() <= one["properties"].items(), name
+            assert each["vector"].items() <= one["vector"].items(), name
+            for member in ("properties", "metadata", "vector"):
+                assert each[member].keys() == first[member].keys(), name
 
 
-def held(stored: Stored, name: str) -> Any:
-    return stored.vectors[name] if stored.vectors else stored.vector
-
-
-def test_in_mode_on_results_stand_in_the_order_of_the_server(server: Weaviate, improved: dict[str, Any]) -> None:
+def test_in_mode_on_results_stand_in_the_order_of_the_server(server: Server, improved: dict[str, Any]) -> None:
     for name in ("Copied.vector", "Legacy.vector", "Named.a", "Shared.left"):
         near = {"targets": {"target_vectors": ["a"]}} if name == "Named.a" else {}
         query = [0.9**place for place in range(16)]

@@ -52,7 +52,7 @@ def recorded(client: Client, engine: str, plan: dict[str, Any]) -> dict[str, Any
     with (
         tempfile.TemporaryDirectory() as folder,
         grpc.insecure_channel(engine) as upstream,
-        _serving(recorder := Recorder(upstream)) as address,
+        serving(recorder := Recorder(upstream)) as address,
     ):
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")
@@ -64,7 +64,8 @@ def recorded(client: Client, engine: str, plan: dict[str, Any]) -> dict[str, Any
 
 
 @contextmanager
-def _serving(recorder: Recorder) -> Iterator[str]:
+def serving(recorder: Recorder) -> Iterator[str]:
+    """Where it listens, for the block."""
     server = grpc.server(ThreadPoolExecutor(4), handlers=[recorder], options=(("grpc.so_reuseport", 0),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 from support.weaviate_front import Place
 
 VERSION = "4.23.1"
-HOME = Path(__file__).resolve().parents[2] / ".clients" / f"weaviate-{VERSION}"
+TESTS = Path(__file__).resolve().parents[1]
+HOME = TESTS.parent / ".clients" / f"weaviate-{VERSION}"
 INTERPRETER = HOME / "bin" / "python"
 SCENARIO = Path(__file__).with_name("weaviate_scenario.py")
-SECONDS = 120.0
+SECONDS = 300.0
 
 NEEDS_CLIENT = pytest.mark.skipif(
     not INTERPRETER.exists(),
@@ -24,11 +26,12 @@ NEEDS_CLIENT = pytest.mark.skipif(
 )
 
 
-def told(place: Place, what: str) -> Any:
+def told(place: Place, what: str, program: Path = SCENARIO) -> Any:
     """What the client saw. ``what``: fill or ask."""
-    ports = (str(urlsplit(place.rest).port), place.grpc.rpartition(":")[2])
+    command = [str(INTERPRETER), str(program), str(urlsplit(place.rest).port), place.grpc.rpartition(":")[2], what]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     done = subprocess.run(
-        [str(INTERPRETER), str(SCENARIO), *ports, what], capture_output=True, text=True, timeout=SECONDS, check=False
+        command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

@@ -67,7 +67,11 @@ MESSAGES: Mapping[str, str] = {
     ),
     "BM25": "1 query string | 2 properties string*",
     "SearchReply": (
-        "1 took float | 2 results SearchResult* | 3 generative_grouped_result string? | 4 group_by_results Filters*"
+        "1 took float | 2 results SearchResult* | 3 generative_grouped_result string? | 4 group_by_results GroupByResult*"
+        " | 6 query_profile Texts"
+    ),
+    "GroupByResult": (
+        "1 name string | 2 min_distance float | 3 max_distance float | 4 number_of_objects int64 | 5 objects SearchResult*"
     ),
     "SearchResult": "1 properties PropertiesResult | 2 metadata MetadataResult | 3 generative Filters",
     "MetadataResult": (
@@ -77,9 +81,10 @@ MESSAGES: Mapping[str, str] = {
         " | 20 id_as_bytes bytes | 23 vectors Vectors*"
     ),
     "PropertiesResult": (
-        "1 old_properties .google.protobuf.Struct | 3 target_collection string | 11 non_ref_props Properties"
-        " | 12 ref_props_requested bool"
+        "1 old_properties .google.protobuf.Struct | 2 ref_props RefPropertiesResult* | 3 target_collection string"
+        " | 4 metadata MetadataResult | 11 non_ref_props Properties | 12 ref_props_requested bool"
     ),
+    "RefPropertiesResult": "1 properties PropertiesResult* | 2 prop_name string",
     "Properties": "1 fields Value%",
     "Value": (
         "1 number_value double? | 2 string_value string? | 3 bool_value bool? | 4 object_value Properties"

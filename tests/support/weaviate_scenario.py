@@ -28,8 +28,8 @@ EVERYTHING = MetadataQuery(distance=True, certainty=True, score=True, explain_sc
 
 
 def vector(family: int, copy: int) -> list[float]:
-    """Families at right angles to each other, copies almost alike."""
-    made = [0.001 * ((family * 7 + copy * 3 + place) % 5) * copy for place in range(DIMENSION)]
+    """Families nearly at right angles to each other, no two of them equally far from a third; copies almost alike."""
+    made = [0.001 * ((family * 7 + copy * 3 + place) % 5) * copy + 0.002 * family for place in range(DIMENSION)]
     made[family] += 1.0
     return made
 
@@ -44,9 +44,14 @@ def identifier(family: int, copy: int) -> uuid.UUID:
 
 
 def properties(family: int, copy: int) -> dict[str, Any]:
-    """Each family in words of its own."""
-    words = " ".join(f"word{family}x{place}é" for place in range(12))
-    return {"text": f"common {words}", "owner": f"o{copy % 2}", "number": family, "tags": [f"t{family % 3}", "all"]}
+    """Each family in words of its own, no two texts of one length: a server gives equal scores in any order."""
+    words = " ".join(f"word{family}x{place}é" for place in range(12 + COPIES * family))
+    return {
+        "text": f"common {words}" + " again" * copy,
+        "owner": f"o{copy % 2}",
+        "number": family,
+        "tags": [f"t{family % 3}", "all"],
+    }
 
 
 def fill(client: Any) -> None:
@@ -119,6 +124,7 @@ def asked(client: Any) -> dict[str, Any]:
             ),
             f"{name}.words": lambda at=at: at.bm25("common", limit=TOP_K),
             f"{name}.list": lambda at=at: at.fetch_objects(limit=5),
+            f"{name}.list of all": lambda at=at: at.fetch_objects(limit=100, include_vector=True),
             f"{name}.autocut": lambda at=at: at.near_vector(query(0), limit=TOP_K, auto_limit=1),
             f"{name}.filter": lambda at=at: at.near_vector(
                 query(0), limit=TOP_K, filters=Filter.by_property("owner").equal("o0")
@@ -139,10 +145,14 @@ def asked(client: Any) -> dict[str, Any]:
         "Named.both": lambda: named.near_vector(query(0), limit=TOP_K, target_vector=["a", "b"]),
         "Named.unknown": lambda: named.near_vector(query(0), limit=TOP_K, target_vector="no"),
         "Named.none": lambda: named.near_vector(query(0), limit=TOP_K),
+        "Named.list of all": lambda: named.fetch_objects(limit=100, include_vector=True),
     }
     for tenant in ("left", "right"):
         shared = client.collections.get("Shared").with_tenant(tenant).query
         calls[f"Shared.{tenant}"] = lambda shared=shared: shared.near_vector(query(0), limit=TOP_K)
+        calls[f"Shared.{tenant}.list of all"] = lambda shared=shared: shared.fetch_objects(
+            limit=100, include_vector=True
+        )
     group = GroupBy(prop="owner", objects_per_group=2, number_of_groups=2)
     copied = client.collections.get("Copied").query
     calls["Copied.group"] = lambda: copied.near_vector(query(0), limit=TOP_K, group_by=group)

@@ -1,4 +1,4 @@
-"""Weaviate's messages through the proxy, byte by byte, against an emulator: no real server was at hand."""
+"""Weaviate's messages through the proxy, byte by byte, against an emulator. The real server: tests/real_servers."""
 
 from __future__ import annotations
 

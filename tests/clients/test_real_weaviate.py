@@ -1,0 +1,99 @@
+"""What Weaviate's own server says where its operator chose other limits, or wants a key: its words, not an emulator's.
+
+Needs the program that WEAVIATE_SERVER names (`make real-servers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import grpc
+import pytest
+
+from support import real_servers
+from support.grpc_asking import Pairs, Seen
+from support.stack import exchange
+from support.weaviate_front import Place, answered, direct, fronted
+from support.weaviate_messages import message_type, packed, single
+from support.weaviate_talks import search
+
+PROGRAM = real_servers.program(real_servers.WEAVIATE)
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="WEAVIATE_SERVER names no program of Weaviate's server")
+
+FAMILIES = DIMENSION = 16
+COPIES = 3
+KEY = "Bearer sesame"
+WITH_KEYS = {
+    "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "false",
+    "AUTHENTICATION_APIKEY_ENABLED": "true",
+    "AUTHENTICATION_APIKEY_ALLOWED_KEYS": "sesame",
+    "AUTHENTICATION_APIKEY_USERS": "somebody",
+}
+
+
+@contextmanager
+def both(settings: Mapping[str, str], key: str = "") -> Iterator[tuple[Place, Place]]:
+    """The server, filled, and the proxy before it in mode on."""
+    assert PROGRAM is not None
+    with real_servers.weaviate(PROGRAM, settings) as server, fronted(server, "on") as on:
+        headers = {"Authorization": key} if key else {}
+        made = exchange(server.url, "POST", "/v1/schema", b'{"class":"Copied","vectorizer":"none"}', headers)
+        assert made.status == 200, made.body
+        batch = message_type("BatchObjectsRequest")()
+        for family in range(FAMILIES):
+            for copy in range(COPIES):
+                vector = [0.001 * copy * ((family * 7 + place) % 5) for place in range(DIMENSION)]
+                vector[family] += 1.0
+                identifier = f"00000000-0000-0000-0000-{family:08}{copy:04}"
+                batch.objects.add(uuid=identifier, collection="Copied", vector_bytes=packed(vector))
+        filling, path = [batch.SerializeToString()], "/weaviate.v1.Weaviate/BatchObjects"
+        (stored,) = answered(direct(server), filling, bearing(key), path=path)
+        assert stored.code is grpc.StatusCode.OK, stored.details
+        yield direct(server), on
+
+
+def bearing(key: str) -> Pairs:
+    return (("authorization", key),) if key else ()
+
+
+def asked(place: Place, key: str = "", **fields: object) -> Seen:
+    near = {"vectors": [single([0.9**place for place in range(DIMENSION)])]}
+    message = search(collection="Copied", near_vector=near, metadata={"uuid": True}, **fields)
+    (seen,) = answered(place, [message], bearing(key))
+    return seen
+
+
+def families(seen: Seen) -> list[str]:
+    assert seen.code is grpc.StatusCode.OK, seen.details
+    return [each.metadata.id[:-4] for each in message_type("SearchReply").FromString(seen.messages[0]).results]
+
+
+def test_a_search_without_a_limit_is_as_long_as_the_operator_chose() -> None:
+    with both({"QUERY_DEFAULTS_LIMIT": "12"}) as (server, on):
+        assert len(families(asked(server))) == 12
+        assert len(set(families(asked(on)))) == 12
+
+
+def test_a_search_without_a_limit_is_left_alone_where_the_operator_chose_less_than_the_servers_own() -> None:
+    with both({"QUERY_DEFAULTS_LIMIT": "5"}) as (server, on):
+        assert families(asked(on)) == families(asked(server))
+
+
+def test_the_largest_window_is_learned_from_the_servers_refusal() -> None:
+    with both({"QUERY_MAXIMUM_RESULTS": "20"}) as (server, on):
+        refused = asked(server, limit=15, offset=10)
+        assert "QUERY_MAXIMUM_RESULTS '20'" in refused.details
+        assert asked(on, limit=15, offset=10) == refused
+        asked(on, limit=6)
+        assert len(set(families(asked(on, limit=6)))) == 6
+
+
+def test_a_search_without_a_key_is_refused_in_the_servers_words_and_one_with_a_key_is_made_distinct() -> None:
+    with both(WITH_KEYS, KEY) as (server, on):
+        for key in ("", "Bearer wrong"):
+            refused = asked(server, key, limit=6)
+            assert refused.code is not grpc.StatusCode.OK
+            assert asked(on, key, limit=6) == refused
+        assert len(set(families(asked(server, KEY, limit=6)))) < 6
+        assert len(set(families(asked(on, KEY, limit=6)))) == 6
