@@ -65,7 +65,7 @@ class RequestHead:
     method: str
     path: str  # raw, percent-encoding kept, without the query string
     content_type: str = ""
-    host: str = ""  # the upstream host this request goes to, where a backend has one a collection; "" elsewhere
+    host: str = ""  # the host this request goes to, and the path it is behind there, where a backend has one a collection; "" elsewhere
     version: str = ""  # of the backend's interface, as the client names it; "" where it names none
     message: bytes = b""
     database: str = ""  # that the client's metadata names beside the message (Milvus); "" where it names none

@@ -66,6 +66,14 @@ def index_named(head: RequestHead) -> str:
 
 
 def index_of(host: str) -> str:
-    """What tells the indexes behind one service apart: the host's first label, or all of a host that has no labels."""
+    """What tells the indexes behind one service apart: the host's first label, or all of a host that has no labels.
+
+    Behind another VecSieve it is called as there; behind another gateway by host and path, because both are needed to tell.
+    """
+    _, is_ours, inner = host.rpartition("/_i/")
+    if is_ours and inner:
+        return index_of(inner)
+    if "/" in host:
+        return host
     label = host.partition(".")[0]
     return host if label == host or label.isdecimal() or host.startswith("[") else label

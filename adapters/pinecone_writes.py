@@ -9,6 +9,7 @@ from vecsieve.adapters.contract import RequestHead, Touched
 from vecsieve.adapters.pinecone_paths import classify, index_of
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_OF_AN_INDEX = frozenset({"vectors", "records", "namespaces", "bulk", "query", "describe_index_stats"})
 _READS = frozenset({"/query", "/describe_index_stats", "/vectors/fetch_by_metadata"})
 _READS_BEHIND_A_NAMESPACE = ("/search", "/documents/fetch", "/documents/list")
 # The control plane's own: they compute and change no record.
@@ -23,8 +24,10 @@ def touched(head: RequestHead) -> Touched | None:
     path = "/" + head.path.lstrip("/")
     if head.method == "POST" and _is_read(path):
         return None
-    # A change to the control plane, such as deleting an index and making it anew, names no host: it may be any.
-    return Touched(collection=index_of(head.host) if head.host else None)
+    # A change to the control plane, such as deleting an index and making it anew, names no host: it may be any. So may what is no
+    # path of an index: at a gateway's host it cannot be told behind which path it is.
+    is_told = path.split("/")[1] in _OF_AN_INDEX
+    return Touched(collection=index_of(head.host) if head.host and is_told else None)
 
 
 def reshaped(head: RequestHead) -> Touched | None:

@@ -237,7 +237,7 @@ def _head(request: web.BaseRequest, target: Target, path: str, *, version_field:
         method=request.method,
         path=path,
         content_type=request.headers.get("Content-Type", ""),
-        host="" if target.origin is None else target.origin.authority,
+        host="" if target.origin is None else target.origin.authority + target.prefix,
         version="" if version_field is None else request.headers.get(version_field, ""),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aiohttp import web
 
@@ -103,7 +103,7 @@ class HttpExchange:
         """Send a lookup; the body of upstream's success. Raises Lost or Refused."""
         with self.trace.leg(AttemptKind.LOOKUP, lookup.method, self.target.origin) as leg:
             return await looked_up(
-                lookup,
+                replace(lookup, target=self.target.beside(lookup.target)),
                 upstream=self.upstream,
                 origin=self.target.origin,
                 headers=self.request.raw_headers,
@@ -116,7 +116,7 @@ class HttpExchange:
         """Send a question; the body of upstream's success. Raises Lost or Refused."""
         with self.trace.leg(AttemptKind.LOOKUP, question.method, self.target.origin) as leg:
             return await asked(
-                question,
+                replace(question, target=self.target.beside(question.target)),
                 upstream=self.upstream,
                 origin=self.target.origin,
                 headers=self.request.raw_headers,

@@ -15,7 +15,8 @@ from vecsieve.config.schema import PineconeSettings
 from vecsieve.proxy.origin import Origin
 
 MOST_NAMED = 1024
-_PATH = re.compile(r"[A-Za-z0-9._~%/-]*")
+# With the colon of a port: behind another VecSieve an index is at `/_i/<host>:<port>`.
+_PATH = re.compile(r"[A-Za-z0-9._~%/:-]*")
 
 
 class IndexHosts:

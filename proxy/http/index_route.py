@@ -1,6 +1,7 @@
 """Few listeners, many hosts: which Pinecone host a path leads to. Pure: a target in, a target with its origin or a refusal out.
 
     /_i/<host>/query      that host, when it may be named
+    /_i/<host>/a/b/query  that host too, and what is found there is behind /a/b: another gateway's path, or /_i/<host> of another VecSieve
     /query, /vectors/…    the index behind the port, or the one that the settings fix
     everything else       the control plane, which no path of an index overlaps
 
@@ -49,4 +50,21 @@ def _named(target: Target, origin_of: OriginOf) -> Target | Trouble:
         return Trouble.HOST_REFUSED
     rest: str = match[2]
     raw = rest if rest.startswith("/") else f"/{rest}"
-    return Target(raw, raw.split("?", 1)[0], origin)
+    path = raw.split("?", 1)[0]
+    return Target(raw, path, origin, prefix_of(path))
+
+
+def prefix_of(path: str) -> str:
+    """What stands before an index's own part of a path, without a closing slash; "" where nothing does, or no such part is known.
+
+    Told by the path alone, so that every worker tells it alike, and after a restart. A path with dots may become another one.
+    """
+    at, segments = 0, path.split("/")
+    if any(segment.lower().replace("%2e", ".") in {".", ".."} for segment in segments):
+        return ""
+    for number, segment in enumerate(segments):
+        # A host behind `_i` may be called like one of these.
+        if segment in OF_AN_INDEX and segments[number - 1] != NAMED:
+            return path[:at].rstrip("/")
+        at += len(segment) + 1
+    return ""

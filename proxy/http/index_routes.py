@@ -41,8 +41,8 @@ class IndexRoutes:
         return route(target, index, self._hosts.origin)
 
     def matching(self, target: Target) -> str | None:
-        """The path with its leading slashes as one: a host that ends in a slash doubles them, other doubles are names."""
-        return "/" + target.path.lstrip("/")
+        """The path of the index itself, its leading slashes as one: a host that ends in a slash doubles them, other doubles are names."""
+        return "/" + target.path[len(target.prefix) :].lstrip("/")
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
         """Index descriptions from the control plane get hosts that lead here; a client would go past us otherwise."""

@@ -20,12 +20,18 @@ FORWARDABLE = re.compile(r"/[\x21-\x7e]*")
 class Target:
     """An origin-form request target. ``raw`` is forwarded; ``path`` is everything before the first `?`.
 
-    ``origin``: where it goes; None is the configured upstream.
+    ``origin``: where it goes; None is the configured upstream. ``prefix``: how ``path`` begins where what is found there is behind
+    a path: another gateway's, or another VecSieve's.
     """
 
     raw: str
     path: str
     origin: Origin | None = None
+    prefix: str = ""
+
+    def beside(self, raw: str) -> str:
+        """Another target of the same place."""
+        return self.prefix + raw
 
 
 def read_target(raw: str) -> Target | None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Operation, RequestHead
-from vecsieve.adapters.pinecone_paths import classify
+from vecsieve.adapters.pinecone_paths import classify, index_of
 
 HOST = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
 
@@ -135,3 +135,20 @@ def test_an_index_is_called_by_what_tells_its_host_apart(host: str, index: str) 
 def test_classify_is_total(path: str, host: str) -> None:
     """Invariant: any text is either named or None; nothing is raised."""
     assert named(path, host=host) in {None, "query", "records_search", "documents_search"}
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("docs-abc.svc.x.pinecone.io", "docs-abc"),
+        ("127.0.0.1:5081", "127.0.0.1:5081"),
+        ("vs.example:6343/_i/docs-abc.svc.x.pinecone.io", "docs-abc"),
+        ("vs.example/_i/vs2.example/_i/docs-abc.svc.x.pinecone.io", "docs-abc"),
+        ("vs.example/_i/127.0.0.1:5081", "127.0.0.1:5081"),
+        ("vs.example/_i/gateway.corp/pinecone/docs", "gateway.corp/pinecone/docs"),
+        ("gateway.corp/pinecone/docs", "gateway.corp/pinecone/docs"),
+        ("gateway.corp/_i/", "gateway.corp/_i/"),
+    ],
+)
+def test_an_index_is_called_by_what_tells_it_from_others_behind_the_same_host(host: str, name: str) -> None:
+    assert index_of(host) == name

@@ -55,7 +55,6 @@ def test_a_safe_method_touches_nothing(method: str) -> None:
         ("DELETE", "/namespaces/a"),
         ("DELETE", "/query"),
         ("POST", "/bulk/imports"),
-        ("POST", "/a/call/of/tomorrow"),
         ("BREW", "/vectors/list"),
         ("POST", "/namespaces/../vectors/upsert/documents/fetch"),
     ],
@@ -84,3 +83,8 @@ def test_any_request_is_told(method: str, path: str, host: str) -> None:
     assert found is None or isinstance(found, Touched)
     if method not in {"GET", "HEAD", "OPTIONS", "POST"}:
         assert found is not None
+
+
+@pytest.mark.parametrize("path", ["/a/call/of/tomorrow", "/", "//", "/pinecone/docs/of/tomorrow"])
+def test_what_is_no_path_of_an_index_may_touch_any_of_those_behind_its_host(path: str) -> None:
+    assert touched(head("POST", path)) == Touched(collection=None)

@@ -106,6 +106,7 @@ def test_a_host_that_would_be_refused_keeps_its_name_and_teaches_nothing(written
         ("http://idx.localhost:5080", "idx.localhost:5080", Origin("http", "idx.localhost:5080")),
         ("https://idx.test:8443", "idx.test:8443", Origin("https", "idx.test:8443")),
         ("http://127.0.0.1:5081/i/docs", "127.0.0.1:5081/i/docs", Origin("http", "127.0.0.1:5081")),
+        ("http://vs.test:1/_i/127.0.0.1:5081", "vs.test:1/_i/127.0.0.1:5081", Origin("http", "vs.test:1")),
         (INDEX, INDEX, Origin("https", INDEX)),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.pinecone_paths import OF_THE_CONTROL_PLANE
-from vecsieve.proxy.http.index_route import OF_AN_INDEX, route
+from vecsieve.proxy.http.index_route import OF_AN_INDEX, prefix_of, route
 from vecsieve.proxy.http.target import Target, read_target
 from vecsieve.proxy.origin import Origin
 from vecsieve.proxy.trouble import Trouble
@@ -37,8 +37,45 @@ def routed(raw: str, index: Origin | None = None) -> Target | Trouble:
 )
 @pytest.mark.parametrize("slashes", ["/", "//"])
 def test_a_named_host_gets_the_rest_of_the_path_byte_for_byte(rest: str, slashes: str) -> None:
-    expected = Target(rest, rest.split("?", 1)[0], NAMED)
+    prefix = "/_i/docs-1.svc.x.pinecone.io" if rest.startswith("/_i/") else ""
+    expected = Target(rest, rest.split("?", 1)[0], NAMED, prefix)
     assert routed(f"{slashes}_i/docs-1.svc.x.pinecone.io{rest}") == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix"),
+    [
+        ("/query", ""),
+        ("//query", ""),
+        ("/a/b/query", "/a/b"),
+        ("/a//b//query", "/a//b"),
+        ("/a/vectors/upsert", "/a"),
+        ("/a/records/namespaces/query/search", "/a"),
+        ("/a/namespaces/n/documents/search", "/a"),
+        ("/_i/docs.example/query", "/_i/docs.example"),
+        ("/_i/127.0.0.1:80/_i/docs/query", "/_i/127.0.0.1:80/_i/docs"),
+        ("/_i/query/query", "/_i/query"),
+        ("/_i/query", ""),
+        ("/records/namespaces/a/b/query", ""),
+        ("/a/b", ""),
+        ("/indexes", ""),
+        ("/", ""),
+        ("/a/../query", ""),
+        ("/a/%2E./query", ""),
+        ("/query/..", ""),
+    ],
+)
+def test_what_stands_before_an_indexs_own_path_is_told_by_the_path_alone(path: str, prefix: str) -> None:
+    assert prefix_of(path) == prefix
+
+
+@given(st.text(alphabet="/_ia.%2equry", max_size=40))
+def test_a_prefix_is_where_the_path_begins_and_nothing_of_an_index_is_in_it(rest: str) -> None:
+    """For any path: the prefix begins it, and what follows begins with a part of an index whenever there is a prefix."""
+    path = f"/{rest}"
+    prefix = prefix_of(path)
+    assert path.startswith(prefix)
+    assert not prefix or path[len(prefix) :].lstrip("/").partition("/")[0] in OF_AN_INDEX
 
 
 @pytest.mark.parametrize(("rest", "raw"), [("", "/"), ("?a=b", "/?a=b"), ("?", "/?")])

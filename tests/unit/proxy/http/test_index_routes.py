@@ -48,6 +48,15 @@ def test_only_leading_slashes_are_merged_for_matching(path: str, matched: str) -
     assert routes().matching(Target(path, path)) == matched
 
 
+def test_what_stands_before_an_indexs_own_path_is_not_matched_and_goes_on() -> None:
+    raw = f"/_i/{INDEX}/gateway/docs//query?a"
+    found = routes().find(Target(raw, raw.partition("?")[0]), None)
+    assert found == Target("/gateway/docs//query?a", "/gateway/docs//query", Origin("https", INDEX), "/gateway/docs")
+    assert isinstance(found, Target)
+    assert routes().matching(found) == "/query"
+    assert found.beside("/vectors/fetch?ids=a") == "/gateway/docs/vectors/fetch?ids=a"
+
+
 def test_a_target_is_found_at_its_index_behind_its_port_and_at_the_control_plane() -> None:
     own, behind = routes(), Origin("https", "fixed.svc.x.pinecone.io")
     assert own.find(Target("/query", "/query"), behind) == Target("/query", "/query", behind)
