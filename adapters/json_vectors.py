@@ -15,11 +15,14 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from vecsieve.adapters.json_size import check_reply
 from vecsieve.adapters.json_spans import Span
 
 _MEMBER = b'"vector":'
 _PLACEHOLDER = b"[]"
 _NULL = b"null"
+# No pool is so large. What a payload adds to the guesses is then left in the text, which is too much to be read.
+_MOST_GUESSES = 32_768
 _OPENINGS = {b"[-", *(b"[%d" % digit for digit in range(10))}
 
 
@@ -57,7 +60,7 @@ class Shortened:
 
 
 def set_aside(body: bytes, spans: Sequence[Span]) -> Shortened:
-    """Replace ``spans``, which are disjoint and ascending."""
+    """Replace ``spans``, which are disjoint and ascending. Raises ValueError where what remains is too much to be read."""
     pieces: list[bytes] = []
     starts: list[int] = []
     shifts = [0]
@@ -72,6 +75,7 @@ def set_aside(body: bytes, spans: Sequence[Span]) -> Shortened:
     ends = [start + len(_PLACEHOLDER) for start in starts]
     replaced = dict(zip(zip(starts, ends, strict=True), spans, strict=True))
     text = _PLACEHOLDER.join(pieces)
+    check_reply(text)
     return Shortened(body, text, tuple(spans), tuple(starts), tuple(ends), tuple(shifts), replaced)
 
 
@@ -86,7 +90,9 @@ def guess_vectors(body: bytes, names: Collection[str]) -> list[Span]:
     is_named = True
     found: list[Span] = []
     position = body.find(_MEMBER)
-    while position >= 0:
+    for _ in range(_MOST_GUESSES):
+        if position < 0:
+            break
         start = position + len(_MEMBER)
         if is_named and body[start : start + 1] == b"{":
             inside = body.find(needle, start)
@@ -110,7 +116,9 @@ def guess_arrays(body: bytes, name: str) -> list[Span]:
     needle = json.dumps(name, ensure_ascii=False).encode(errors="replace") + b":["
     found: list[Span] = []
     position = body.find(needle)
-    while position >= 0:
+    for _ in range(_MOST_GUESSES):
+        if position < 0:
+            break
         start = end = position + len(needle) - 1
         if body[start : start + 2] in _OPENINGS and body[max(position - 2, 0) : position] != b"],":
             end = body.find(b"]", start) + 1
@@ -141,7 +149,7 @@ def guess_rows(body: bytes, name: str) -> list[Span]:
 
 def _rows_in(body: bytes, position: int, found: list[Span]) -> int:
     """Note the rows of one list from ``position`` on; where the walk came to."""
-    while True:
+    while len(found) < _MOST_GUESSES:
         if body[position : position + 2] in _OPENINGS:
             end = body.find(b"]", position) + 1
             if not end:
@@ -155,3 +163,4 @@ def _rows_in(body: bytes, position: int, found: list[Span]) -> int:
         if body[position : position + 1] != b",":
             return position
         position += 1
+    return position

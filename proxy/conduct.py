@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,7 +15,7 @@ from vecsieve.proxy.ladder import Ladder
 from vecsieve.proxy.memory import MemoryGuard, Pressure
 from vecsieve.proxy.own_reads import OwnReads
 from vecsieve.proxy.report import Report
-from vecsieve.proxy.search import Attempt
+from vecsieve.proxy.search import TURN_BYTES, Attempt
 from vecsieve.proxy.shadow import Shadow
 from vecsieve.proxy.tally import Visit
 from vecsieve.proxy.turns import Turns
@@ -58,6 +59,8 @@ class Conduct:
             if self.own.is_quiet(exchange.operation):
                 return Bypass.QUOTA  # nothing of ours is sent, so nothing of ours is refused in the client's place
             too_large = self.ladder.too_large(exchange)
+            if len(exchange.plain) > TURN_BYTES:
+                await asyncio.sleep(0)
             return too_large or self.ladder.prepare(exchange, await self.knowing.of(exchange))
 
         with visit.searching():

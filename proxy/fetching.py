@@ -7,7 +7,9 @@ that a client repeats with a slightly different top_k, or reads page by page, se
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from vecsieve.adapters.contract import Search
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
 
@@ -54,6 +56,19 @@ def page_fetch_k(top_k: int, offset: int, *, policy: ResolvedPolicy, cap: int | 
 def grown_page_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
     """The next paged pool after one of ``size``; ``size`` itself when it may not grow."""
     return max(min(_blocks(_GROWTH * size), _block_ceiling(policy, cap)), size)
+
+
+def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: int) -> tuple[int | None, ...] | None:
+    """The plan that brings at most ``room`` candidates. A search alone is given fewer, as long as they are more than it shows;
+    None where that is not so, and for a batch: who of it should get fewer is nobody's to say.
+    """
+    if sum(size or 0 for size in planned) <= room:
+        return planned
+    if len(searches) > 1:
+        return None
+    (search,) = searches
+    size = room // BLOCK * BLOCK if search.pages else room
+    return (size,) if size > search.offset + search.top_k else None
 
 
 def bucket(wanted: int) -> int:

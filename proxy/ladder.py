@@ -29,6 +29,7 @@ from vecsieve.proxy.exchange import (
     rows_of,
 )
 from vecsieve.proxy.fence import first_standing
+from vecsieve.proxy.fetching import fitted
 from vecsieve.proxy.held_bytes import HeldBytes, Hold
 from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, OwnRead, Retry, Stage, UpstreamError
 from vecsieve.proxy.learned import Learned
@@ -39,7 +40,7 @@ from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.recent import Recent
 from vecsieve.proxy.replays import Replays
 from vecsieve.proxy.report import Report
-from vecsieve.proxy.search import Attempt, Rejected, Searcher, fitted, needs_of, plan
+from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
 from vecsieve.proxy.stopwatch import Clock, Stopwatch
 
 A = TypeVar("A", bound=Weighed)

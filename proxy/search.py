@@ -23,7 +23,7 @@ from vecsieve.proxy.recalling import completed, is_promising
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.second_step import Look, LookupFailed, Lookups
-from vecsieve.proxy.selection.paged import BLOCK, paging
+from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy, Short
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Selection
@@ -33,6 +33,8 @@ from vecsieve.proxy.vector_memory import VectorMemory
 
 PAGE_ROUNDS = 4  # 50 -> 200 -> 800 -> 1000: the steps from the smallest paged pool to the default page_cap
 SINGLE_ROUNDS = 1  # one page grows once: a second wait would cost more than the fill it replaces
+# A reply of this size takes 5 to 10 ms to read: what follows waits for the loop's next turn.
+TURN_BYTES = 1 << 20
 
 
 class Rejected(Exception):  # noqa: N818 - it is the verdict on an attempt; whose fault it was is the reason's business
@@ -107,19 +109,6 @@ def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None, *, factor: f
     return None if all(size is None for size in sizes) else sizes
 
 
-def fitted(searches: Sequence[Search], planned: Plan, room: int) -> Plan | None:
-    """The plan that brings at most ``room`` candidates. A search alone is given fewer, as long as they are more than it shows;
-    None where that is not so, and for a batch: who of it should get fewer is nobody's to say.
-    """
-    if sum(size or 0 for size in planned) <= room:
-        return planned
-    if len(searches) > 1:
-        return None
-    (search,) = searches
-    size = room // BLOCK * BLOCK if search.pages else room
-    return (size,) if size > search.offset + search.top_k else None
-
-
 def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: float | None) -> int | None:
     """The first pool of one search, as ``plan`` takes it; None when there is no room to widen it."""
     window = search.offset + search.top_k
@@ -179,6 +168,8 @@ class Searcher:
             raise Rejected(FailOpen.NO_VECTORS)
         await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
+        if attempt.reply_bytes > TURN_BYTES:
+            await asyncio.sleep(0)
         with attempt.watch.stage(Stage.ENCODE):
             return self._trim(attempt, [selection.keep for selection in attempt.selections])
 
@@ -241,6 +232,8 @@ class Searcher:
         attempt.reply_bytes = len(fetched)
         with watch.stage(Stage.DECODE):
             reply = self._adapter.parse_reply(call, fetched)
+        if len(fetched) > TURN_BYTES:
+            await asyncio.sleep(0)
         if len(reply.pools) != len(call.searches):
             raise Malformed(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
         attempt.stock, attempt.stocked = reply, asked

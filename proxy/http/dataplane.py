@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from vecsieve.proxy.overrides import BadOverride, parse
 from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.rules import Rules
+from vecsieve.proxy.search import TURN_BYTES
 from vecsieve.proxy.tally import Ended, Visit
 from vecsieve.proxy.trace_parent import NAME as TRACE_PARENT
 from vecsieve.proxy.trace_parent import sampled_trace_id
@@ -165,6 +167,8 @@ class DataPlane:
         plain = decoded(raw, coding, limit_bytes=limit)
         if plain is None:
             return Bypass.ENCODING
+        if plain is not raw and len(plain) > TURN_BYTES:
+            await asyncio.sleep(0)  # undoing the coding was this turn's work
 
         async def relay(kind: AttemptKind) -> RawResponse:
             return await self._original(search, visit, kind)

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from support.hostile_bodies import MOST, VALUES
 from vecsieve.adapters.contract import Bounds, Reason, Unsupported
-from vecsieve.adapters.json_size import DIMENSIONS, NUMBERS, check_dimensions, check_size
+from vecsieve.adapters.json_size import (
+    DIMENSIONS,
+    NUMBERS,
+    REPLY_BYTES,
+    REPLY_PARTS,
+    REPLY_SURROGATES,
+    check_dimensions,
+    check_reply,
+    check_size,
+)
 
 BOUNDS = Bounds(searches=128, parts=16_384, nesting=4)
 
@@ -103,3 +112,23 @@ def test_the_count_is_total(body: bytes, bound: int) -> None:
 
 def test_every_hostile_body_is_as_large_as_bodies_are_read() -> None:
     assert all(MOST // 2 < len(made()) <= MOST for what, made in VALUES.items() if what != "a sparse vector")
+
+
+@pytest.mark.parametrize(
+    ("most", "more"),
+    [
+        (b"x" * REPLY_BYTES, b"x" * (REPLY_BYTES + 1)),
+        (b"{}" * REPLY_PARTS, b"{}" * (REPLY_PARTS + 1)),
+        (b"[]" * REPLY_PARTS, b"[]" * (REPLY_PARTS + 1)),
+        (b'"a"' * REPLY_PARTS, b'"a"' * (REPLY_PARTS + 1)),
+        (b"\\ud83d" * REPLY_SURROGATES, b"\\uD83d" * (REPLY_SURROGATES + 1)),
+    ],
+)
+def test_a_reply_is_read_up_to_a_bound(most: bytes, more: bytes) -> None:
+    check_reply(most)
+    with pytest.raises(ValueError, match=str(len(more)) if len(more) > REPLY_BYTES else "more than|wanted"):
+        check_reply(more)
+
+
+def test_escapes_that_are_no_surrogates_may_be_many() -> None:
+    check_reply(b"\\n" * (2 * REPLY_SURROGATES))

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vecsieve.adapters.json_size import REPLY_BYTES
 from vecsieve.adapters.json_vectors import guess_arrays, guess_rows, guess_vectors, set_aside
 
 
@@ -140,3 +142,33 @@ def test_guessed_rows_never_overlap_and_ascend(body: bytes) -> None:
     spans = guess_rows(body, "e")
     assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
     assert all(body[start:end].startswith(b"[") and body[start:end].endswith(b"]") for start, end in spans)
+
+
+MANY = 40_000
+
+
+@pytest.mark.parametrize(
+    ("item", "guess"),
+    [
+        (b'"vector":[1],', lambda body: guess_vectors(body, {""})),
+        (b'"vector":1,', lambda body: guess_vectors(body, {""})),
+        (b'"vector":{"a":[1]},', lambda body: guess_vectors(body, {"a"})),
+        (b'"v":[1],"x":1,', lambda body: guess_arrays(body, "v")),
+        (b'"v":[],"x":1,', lambda body: guess_arrays(body, "v")),
+    ],
+)
+def test_what_a_payload_pretends_to_be_is_guessed_up_to_a_bound(
+    item: bytes, guess: Callable[[bytes], list[tuple[int, int]]]
+) -> None:
+    assert len(guess(item * MANY)) == min(len(guess(item)) * MANY, 32_768)
+
+
+def test_rows_are_guessed_up_to_a_bound() -> None:
+    assert len(guess_rows(b'"e":[[' + b",".join([b"[1]"] * MANY) + b"]]", "e")) == 32_768
+
+
+def test_what_is_too_much_to_be_read_beside_the_vectors_is_said() -> None:
+    vector = b"[" + b"1," * REPLY_BYTES + b"1]"
+    assert set_aside(b"[" + vector + b"]", [(1, 1 + len(vector))]).text == b"[[]]"
+    with pytest.raises(ValueError, match="beside vectors"):
+        set_aside(vector, [])
