@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.allowance import FIELD_BYTES, Allowance
 from vecsieve.adapters.chroma_columns import IDS, Column, Echo, read_columns, read_echo
 from vecsieve.adapters.chroma_request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
 from vecsieve.adapters.chroma_space import is_cosine
@@ -113,31 +114,54 @@ def _vectors(document: ReplyDocument, spans: Sequence[Span | None]) -> npt.NDArr
 
 
 def _fields(document: ReplyDocument, place: int, needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per candidate the raw JSON of each wanted key, None where absent. Raises ValueError for a key that decides about tenants
-    and is there twice.
+    """Per candidate the raw JSON of each wanted key, None where absent; of the optional ones as far as the allowance goes.
+    Raises ValueError for a key that decides about tenants and is there twice.
     """
-    names = (*needs.payload_fields, *needs.optional_fields)
-    keys = tuple(name for name in names if name != DOCUMENT_KEY)
+    must, may, allowance = needs.payload_fields, needs.optional_fields, Allowance(FIELD_BYTES)
     texts = document.cells(DOCUMENTS, place)
-    if not keys:
-        return tuple(tuple(_cut(document, text) for _ in names) for text in texts)
-    is_proven = bool(needs.payload_fields) or document.text is not document.source.text
-    read = _proven if is_proven else _last
+    metadatas = document.cells(METADATAS, place) if any(name != DOCUMENT_KEY for name in (*must, *may)) else texts
+    is_proven = document.text is not document.source.text
     rows = []
-    for text, metadata in zip(texts, document.cells(METADATAS, place), strict=True):
-        values = iter((None,) * len(keys) if metadata is None else read(document, metadata, keys))
-        rows.append(tuple(_cut(document, text) if name == DOCUMENT_KEY else next(values) for name in names))
+    for text, metadata in zip(texts, metadatas, strict=True):
+        first = _spans(document, text, metadata, must) if must else ()
+        values = tuple(_cut(document, span) for span in first)
+        if is_proven:
+            values += tuple(_within(document, span, allowance) for span in _spans(document, text, metadata, may))
+        else:
+            values += _last(document, text, metadata, may, allowance)
+        rows.append(values)
     return tuple(rows)
 
 
-def _last(document: ReplyDocument, metadata: Span, keys: tuple[str, ...]) -> tuple[bytes | None, ...]:
+def _spans(
+    document: ReplyDocument, text: Span | None, metadata: Span | None, names: Sequence[str]
+) -> tuple[Span | None, ...]:
+    """Where the value of each key stands. Raises ValueError for a key that is there twice."""
+    is_looked_into = metadata is not None and any(name != DOCUMENT_KEY for name in names)
+    found = members(document.text, metadata) if is_looked_into and metadata is not None else {}
+    return tuple(
+        text if name == DOCUMENT_KEY else (found[name].value, found[name].end) if name in found else None
+        for name in names
+    )
+
+
+def _last(
+    document: ReplyDocument,
+    text: Span | None,
+    metadata: Span | None,
+    names: tuple[str, ...],
+    allowance: Allowance,
+) -> tuple[bytes | None, ...]:
     """Of a repeated key the last value, in a fraction of the time. Only for a text in which no escape was changed."""
-    return last_values(part(document.text, metadata), keys)
+    keys = tuple(name for name in names if name != DOCUMENT_KEY)
+    empty: tuple[bytes | None, ...] = (None,) * len(keys)
+    whole = empty if metadata is None or not keys else last_values(part(document.text, metadata), keys, allowance)
+    found = iter(whole)
+    return tuple(_within(document, text, allowance) if name == DOCUMENT_KEY else next(found) for name in names)
 
 
-def _proven(document: ReplyDocument, metadata: Span, keys: tuple[str, ...]) -> tuple[bytes | None, ...]:
-    found = members(document.text, metadata)
-    return tuple(_cut(document, (found[key].value, found[key].end) if key in found else None) for key in keys)
+def _within(document: ReplyDocument, span: Span | None, allowance: Allowance) -> bytes | None:
+    return None if span is None or not allowance.covers(span[1] - span[0]) else _cut(document, span)
 
 
 def _cut(document: ReplyDocument, span: Span | None) -> bytes | None:

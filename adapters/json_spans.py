@@ -17,6 +17,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.allowance import Allowance
+
 Span = tuple[int, int]
 
 
@@ -141,9 +143,11 @@ def check_members(text: bytes) -> None:
         raise ValueError(f"{count} members in all")
 
 
-def last_values(text: bytes | memoryview, keys: tuple[str, ...]) -> tuple[bytes | None, ...]:
-    """The value of each key in an object, None where absent; all None for what cannot be read. Of a repeated key the last
-    counts.
+def last_values(
+    text: bytes | memoryview, keys: tuple[str, ...], allowance: Allowance | None = None
+) -> tuple[bytes | None, ...]:
+    """The value of each key in an object, None where absent or beyond the ``allowance``; all None for what cannot be read.
+    Of a repeated key the last counts.
 
     Other members are skipped without being made: an object may have 100,000 of them.
     """
@@ -153,7 +157,14 @@ def last_values(text: bytes | memoryview, keys: tuple[str, ...]) -> tuple[bytes 
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return (None,) * len(keys)
     values = map(found.get, keys) if isinstance(found, dict) else msgspec.structs.astuple(found)
-    return tuple([None if value is None or value is _ABSENT else bytes(value) for value in values])
+    return tuple(
+        [
+            None
+            if value is None or value is _ABSENT or not (allowance is None or allowance.covers(len(value)))
+            else bytes(value)
+            for value in values
+        ]
+    )
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from vecsieve.adapters.allowance import FIELD_BYTES, Allowance
 from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.milvus_grpc_aligned import Box, Strip
 from vecsieve.adapters.milvus_grpc_reply import IDS, NUMBERS, SCORES, ReplyDocument, read_reply
@@ -30,9 +31,11 @@ def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Poo
 def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool, ...]:
     rows = sum(reply.counts)
     scores, vectors, ids = _scores(reply, rows), _vectors(request, reply, rows), _spelled_ids(reply)
-    names = (*needs.payload_fields, *needs.optional_fields)
-    values = [_values(reply, name, rows) for name in names]
-    fielded = tuple(zip(*values, strict=True)) if names else ((),) * rows
+    values = [
+        *[_values(reply, name, rows, None) for name in needs.payload_fields],
+        *[_values(reply, name, rows, Allowance(FIELD_BYTES)) for name in needs.optional_fields],
+    ]
+    fielded = tuple(zip(*values, strict=True)) if values else ((),) * rows
     pools: list[Pool] = []
     for start, count in zip(reply.starts, reply.counts, strict=True):
         part = slice(start, start + count)
@@ -82,10 +85,10 @@ def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
     return tuple(orjson.dumps(text_bytes(element).decode()) for element in elements)
 
 
-def _values(reply: ReplyDocument, name: str, rows: int) -> Values:
-    """The JSON of a field in each row; None where it has none."""
+def _values(reply: ReplyDocument, name: str, rows: int, allowance: Allowance | None) -> Values:
+    """The JSON of a field in each row; None where it has none. ``allowance``: for a field that is optional."""
     for column in reply.columns.values():
         if column.name == name and not column.is_dynamic:
-            return column_values(reply.body, column)
+            return column_values(reply.body, column, allowance)
     dynamic = next((column for column in reply.columns.values() if column.is_dynamic), None)
-    return [None] * rows if dynamic is None else key_values(column_values(reply.body, dynamic), name)
+    return [None] * rows if dynamic is None else key_values(column_values(reply.body, dynamic, allowance), name)

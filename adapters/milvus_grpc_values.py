@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import orjson
 
-from vecsieve.adapters.json_spans import members, whole
+from vecsieve.adapters.allowance import Allowance
+from vecsieve.adapters.json_spans import last_values
 from vecsieve.adapters.milvus_grpc_columns import (
     BOOL,
     DATE,
@@ -21,6 +22,7 @@ from vecsieve.adapters.milvus_grpc_columns import (
     TIMESTAMP,
     Column,
 )
+from vecsieve.adapters.proto_values import spelled_text
 from vecsieve.adapters.proto_wire import fields, varint
 
 Values = Sequence[bytes | None]
@@ -28,32 +30,29 @@ Values = Sequence[bytes | None]
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
-def column_values(data: bytes, column: Column) -> Values:
-    """(rows,) the JSON of each value; None for null, and for what has no JSON of its own."""
+def column_values(data: bytes, column: Column, allowance: Allowance | None = None) -> Values:
+    """(rows,) the JSON of each value; None for null, for what has no JSON of its own, and beyond the ``allowance``."""
     spell = None if column.kind is None else _SPELLED.get(column.kind)
     if column.values is None or spell is None:
         return [None] * column.rows
     edges = column.values.edges.tolist()
-    return [None if at < 0 else spell(data[edges[at] : edges[at + 1]]) for at in column.elements().tolist()]
+    return [
+        None
+        if at < 0 or not (allowance is None or allowance.covers(edges[at + 1] - edges[at]))
+        else spell(data[edges[at] : edges[at + 1]])
+        for at in column.elements().tolist()
+    ]
 
 
 def key_values(documents: Values, key: str) -> Values:
     """The member of this name in each JSON object; None where it has none, or is none."""
-    return [None if document is None else _member(document, key) for document in documents]
+    return [None if document is None else last_values(document, (key,))[0] for document in documents]
 
 
 def integer(element: bytes) -> bytes:
     """A varint of 64 bits, signed."""
     value = varint(element, 0, len(element))[0]
     return b"%d" % (value - 2**64 if value >= 2**63 else value)
-
-
-def _member(document: bytes, key: str) -> bytes | None:
-    try:
-        member = members(document, whole(document)).get(key)
-    except (ValueError, IndexError):
-        return None
-    return None if member is None else document[member.value : member.end]
 
 
 def text_bytes(element: bytes) -> bytes:
@@ -63,7 +62,7 @@ def text_bytes(element: bytes) -> bytes:
 
 
 def _text(element: bytes) -> bytes:
-    return orjson.dumps(text_bytes(element).decode())
+    return spelled_text(text_bytes(element).decode())
 
 
 def _bool(element: bytes) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.allowance import FIELD_BYTES, Allowance
 from vecsieve.adapters.contract import Declined, Malformed, Needs, Pool
 from vecsieve.adapters.json_floats import decode_matrix
 from vecsieve.adapters.json_kept import Edit, edited, kept_inside
@@ -95,12 +96,12 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     )
     vectors = _vectors(request, document, text)
     unusable, magnitude = measured(vectors)
-    names = (*needs.payload_fields, *needs.optional_fields)
+    allowance = Allowance(FIELD_BYTES)
     pool = Pool(
         scores=np.array([_score(text, row) for row in rows], dtype=np.float64),
         vectors=vectors,
         magnitude=magnitude,
-        fields=tuple(_fields(source, row, names) for row in rows),
+        fields=tuple(_fields(source, row, needs, allowance) for row in rows),
         compared_by=request.vector if unusable < len(rows) else None,
         unusable=unusable,
     )
@@ -152,7 +153,9 @@ def _vectors(request: Document, document: ReplyDocument, text: bytes) -> npt.NDA
     return matrix
 
 
-def _fields(source: Shortened, row: Members, names: Sequence[str]) -> tuple[bytes | None, ...]:
-    """The raw JSON of each wanted field, None where absent."""
-    found = (row.get(name) for name in names)
-    return tuple(None if member is None else source.cut(member.value, member.end) for member in found)
+def _fields(source: Shortened, row: Members, needs: Needs, allowance: Allowance) -> tuple[bytes | None, ...]:
+    """The raw JSON of each wanted field, None where absent; of the optional ones as far as the allowance goes."""
+    must = [row.get(name) for name in needs.payload_fields]
+    may = [row.get(name) for name in needs.optional_fields]
+    read = [*must, *(each if each is None or allowance.covers(each.end - each.value) else None for each in may)]
+    return tuple(None if each is None else source.cut(each.value, each.end) for each in read)

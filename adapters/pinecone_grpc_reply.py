@@ -78,7 +78,7 @@ def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocu
     matches = tuple(_match(body, field) for field in found if field.number == _MATCHES)
     vectors = _vectors(body, matches)
     unusable = without_vector(vectors)
-    wanted = Wanted((*needs.payload_fields, *needs.optional_fields))
+    wanted = Wanted(needs.payload_fields, needs.optional_fields)
     pool = Pool(
         scores=np.array([match.score for match in matches], dtype=np.float64),
         vectors=vectors,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.allowance import FIELD_BYTES, Allowance
 from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.json_floats import decode_matrix
 from vecsieve.adapters.json_kept import Edit
@@ -60,12 +61,12 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     array = array_of(text, layout.path)
     document = ReplyDocument(source=source, text=text, array=array, matches=read_matches(text, array, layout))
     vectors = _vectors(request, document)
-    unusable = without_vector(vectors)
+    unusable, allowance = without_vector(vectors), Allowance(FIELD_BYTES)
     pool = Pool(
         scores=np.array([score_of(text, match, layout) for match in document.matches], dtype=np.float64),
         vectors=vectors,
         magnitude=False,
-        fields=tuple(_fields(document, match, needs) for match in document.matches),
+        fields=tuple(_fields(document, match, needs, allowance) for match in document.matches),
         ids=tuple(
             source.cut(match.members[layout.id].value, match.members[layout.id].end) for match in document.matches
         ),
@@ -104,10 +105,12 @@ def _span(match: Match, name: str | None) -> Span | None:
     return None if member is None else (member.value, member.end)
 
 
-def _fields(document: ReplyDocument, match: Match, needs: Needs) -> tuple[bytes | None, ...]:
-    """The raw JSON of each wanted field, None where absent."""
-    found = (match.payload.get(name) for name in (*needs.payload_fields, *needs.optional_fields))
-    return tuple(None if member is None else document.source.cut(member.value, member.end) for member in found)
+def _fields(document: ReplyDocument, match: Match, needs: Needs, allowance: Allowance) -> tuple[bytes | None, ...]:
+    """The raw JSON of each wanted field, None where absent; of the optional ones as far as the allowance goes."""
+    must = [match.payload.get(name) for name in needs.payload_fields]
+    may = [match.payload.get(name) for name in needs.optional_fields]
+    read = [*must, *(each if each is None or allowance.covers(each.end - each.value) else None for each in may)]
+    return tuple(None if each is None else document.source.cut(each.value, each.end) for each in read)
 
 
 def _alone(request: Document, document: ReplyDocument) -> tuple[int, ...]:

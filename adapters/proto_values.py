@@ -12,6 +12,7 @@ from enum import Enum, auto
 
 import orjson
 
+from vecsieve.adapters.allowance import FIELD_BYTES, NESTED_BYTES, Allowance
 from vecsieve.adapters.proto_alone import held
 from vecsieve.adapters.proto_maps import entries, messages_in
 from vecsieve.adapters.proto_wire import FIXED64, LENGTH, VARINT, Span, varint
@@ -44,6 +45,7 @@ def _schema(*kinds: Kind) -> Schema:
 QDRANT = _schema(Kind.NULL, Kind.DOUBLE, Kind.INTEGER, Kind.STRING, Kind.BOOL, Kind.STRUCT, Kind.LIST)
 GOOGLE = _schema(Kind.NULL, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.STRUCT, Kind.LIST)
 
+_NESTED = frozenset({Kind.STRUCT, Kind.LIST})
 _STRING, _INTEGER, _NUMBER = Kind.STRING, Kind.INTEGER, Kind.NUMBER  # a member of an enum is slow to look up
 
 # Struct.fields and ListValue.values.
@@ -52,18 +54,30 @@ _MEMBERS = _ELEMENTS = 1
 # Every integer up to here is a double of its own.
 _EXACT = 2.0**53
 _DOUBLE = struct.Struct("<d")
+_LONG = 1 << 14
 # Protobuf's own readers refuse messages nested deeper than 100.
 _MAX_DEPTH = 100
 
 
 class Wanted:
-    """The keys of a map whose values are wanted, in this order."""
+    """The keys of a map whose values are wanted, in this order. ``optional``: further ones, as far as the allowances of a
+    reply go, for each of which there is one ``Wanted``; None beyond them, as where the key is absent.
+    """
 
-    __slots__ = ("keys", "known")
+    __slots__ = ("_nested", "_optional", "_plain", "keys", "known")
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self.keys = tuple([name.encode(errors="surrogatepass") for name in names])
+    def __init__(self, names: Iterable[str], optional: Iterable[str] = ()) -> None:
+        more = [name.encode(errors="surrogatepass") for name in optional]
+        self.keys = (*[name.encode(errors="surrogatepass") for name in names], *more)
         self.known = frozenset(self.keys)
+        self._optional = frozenset(more)
+        self._plain, self._nested = Allowance(FIELD_BYTES), Allowance(NESTED_BYTES)
+
+    def covers(self, key: bytes, size: int, *, is_nested: bool) -> bool:
+        """Whether a value of so many bytes is read."""
+        if key not in self._optional:
+            return True
+        return (self._nested if is_nested else self._plain).covers(size)
 
 
 def chosen(data: bytes, within: Iterable[Span], wanted: Wanted, schema: Schema) -> tuple[bytes | None, ...]:
@@ -73,7 +87,11 @@ def chosen(data: bytes, within: Iterable[Span], wanted: Wanted, schema: Schema) 
     """
     known = wanted.known
     found = {key: span for key, span in entries(data, within) if key in known}
-    spelled = {key: as_json(data, span, schema) for key, span in found.items()}
+    spelled = {
+        key: as_json(data, (start, end), schema)
+        for key, (start, end) in found.items()
+        if wanted.covers(key, end - start, is_nested=start < end and schema.get(data[start]) in _NESTED)
+    }
     return tuple(map(spelled.get, wanted.keys))
 
 
@@ -85,7 +103,7 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
     if kind is _STRING:
         size, at = varint(data, start + 1, end)
         if at + size == end:
-            return orjson.dumps(data[at:end].decode())
+            return spelled_text(data[at:end].decode())
     elif kind is _INTEGER:
         number, at = varint(data, start + 1, end)
         if at == end:
@@ -96,6 +114,12 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
         return orjson.dumps(_value(data, span, schema, _MAX_DEPTH), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
         raise ValueError(str(error)) from None
+
+
+def spelled_text(text: str) -> bytes:
+    """A text as JSON. What orjson returns holds eight times the memory of what it wrote, which for a long text is much."""
+    spelled = orjson.dumps(text)
+    return spelled if len(spelled) < _LONG else bytes(memoryview(spelled))
 
 
 def _value(data: bytes, span: Span, schema: Schema, depth: int) -> object:

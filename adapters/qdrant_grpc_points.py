@@ -78,7 +78,7 @@ def fields_of(data: bytes, points: Sequence[Point], needs: Needs) -> tuple[tuple
     must, may = needs.payload_fields, needs.optional_fields
     if not (must or may):
         return ((),) * len(points)
-    whole, least = Wanted((*must, *may)), Wanted(must)
+    whole, least = Wanted(must, may), Wanted(must)
     return tuple([_fields(data, point.entries, whole, least) for point in points])
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
+from vecsieve.adapters.allowance import FIELD_BYTES, NESTED_BYTES, Allowance
 from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.proto_maps import entries, messages
 from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, Span, fields, only, text, unsigned
@@ -19,7 +20,7 @@ from vecsieve.adapters.vector_lengths import measured
 from vecsieve.adapters.weaviate_grpc_query import Ranking
 from vecsieve.adapters.weaviate_grpc_request import Document
 from vecsieve.adapters.weaviate_grpc_shown import spelled
-from vecsieve.adapters.weaviate_grpc_values import as_json
+from vecsieve.adapters.weaviate_grpc_values import as_json, is_nested
 from vecsieve.adapters.weaviate_grpc_vectors import compare
 
 # SearchReply, SearchResult, PropertiesResult, Properties.
@@ -142,12 +143,13 @@ def _fields(data: bytes, results: Sequence[Result], needs: Needs) -> tuple[tuple
     if not (must or may):
         return ((),) * len(results)
     rows: list[tuple[bytes | None, ...]] = []
+    plain, nested = Allowance(FIELD_BYTES), Allowance(NESTED_BYTES)
     for result in results:
         if must and result.is_old:
             raise ValueError(f"result at byte {result.field.start} has properties in a form of servers before 1.23")
         found = dict(entries(data, [field.span for field in result.entries]))
         values = [as_json(data, found[key]) if key in found else None for key in must]
-        rows.append((*values, *[_readable(data, found.get(key)) for key in may]))
+        rows.append((*values, *[_readable(data, found.get(key), plain, nested) for key in may]))
     return tuple(rows)
 
 
@@ -155,8 +157,11 @@ def _keys(names: Iterable[str]) -> list[bytes]:
     return [spelled(name).encode(errors="surrogatepass") for name in names]
 
 
-def _readable(data: bytes, span: Span | None) -> bytes | None:
+def _readable(data: bytes, span: Span | None, plain: Allowance, nested: Allowance) -> bytes | None:
+    """A value as JSON; None where it cannot be spelled, and beyond the allowance."""
+    if span is None or not (nested if is_nested(data, span) else plain).covers(span[1] - span[0]):
+        return None
     try:
-        return None if span is None else as_json(data, span)
+        return as_json(data, span)
     except ValueError:
         return None

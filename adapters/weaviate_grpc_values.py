@@ -13,6 +13,7 @@ import orjson
 
 from vecsieve.adapters.proto_alone import held
 from vecsieve.adapters.proto_maps import entries, messages
+from vecsieve.adapters.proto_values import spelled_text
 from vecsieve.adapters.proto_wire import FIXED64, LENGTH, VARINT, Span, fields, only, text, varint
 
 # Value.
@@ -33,9 +34,16 @@ _EXACT = 2.0**53
 _MAX_DEPTH = 100
 
 
+def is_nested(data: bytes, span: Span) -> bool:
+    """Whether a Value is made of parts, which are spelled one after another."""
+    return span[0] < span[1] and data[span[0]] in {_OBJECT_TAG, _LIST_TAG}
+
+
 def as_json(data: bytes, span: Span) -> bytes | None:
     """The JSON of the Value that fills ``span``; None for null, which is how the server shows what is absent. Raises ValueError."""
     value = _value(data, span, _MAX_DEPTH)
+    if isinstance(value, str):
+        return spelled_text(value)
     try:
         return None if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:

@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.allowance import Allowance
 from vecsieve.adapters.contract import Pool, Search
 from vecsieve.proxy.fields import Fields
 from vecsieve.proxy.payload_columns import Columns
@@ -31,27 +32,13 @@ POOL_BYTES = 2 * POOL_COST
 CALL_BYTES = 4 * POOL_BYTES
 
 
-class Allowance:
-    """How many bytes of texts are still decoded. Spent in rank order, search by search: what does not fit ends it."""
-
-    __slots__ = ("left_bytes",)
-
-    def __init__(self, left_bytes: int = CALL_BYTES) -> None:
-        self.left_bytes = left_bytes
-
-    def covers(self, size: int) -> bool:
-        """Whether so many bytes may still be read; they are spent then, otherwise all is."""
-        self.left_bytes = max(-1, self.left_bytes - size)
-        return self.left_bytes >= 0
-
-
 def from_pool(
     pool: Pool, search: Search, *, tenant_keys: tuple[str, ...], fields: Fields, allowance: Allowance | None = None
 ) -> Candidates:
     """The pool's candidates. Its fields are those that ``asked_for`` names. ``allowance``: what other searches of the call
-    left; None for a search that is alone.
+    left of CALL_BYTES; None for a search that is alone.
     """
-    known = _metadata(pool, tenant_keys, fields, Allowance() if allowance is None else allowance)
+    known = _metadata(pool, tenant_keys, fields, Allowance(CALL_BYTES) if allowance is None else allowance)
     return Candidates(
         scores=pool.scores,
         vectors=pool.vectors,

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.allowance import Allowance
 from vecsieve.adapters.contract import Adapter, Bounds, Malformed, Needs, Operation, Pool, Reply, Search, SearchCall
 from vecsieve.adapters.second_step import SecondStep
-from vecsieve.proxy.candidates import asked_for, from_pool
+from vecsieve.proxy.candidates import CALL_BYTES, asked_for, from_pool
 from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
 from vecsieve.proxy.labels import FailOpen, Recall, Stage
 from vecsieve.proxy.own_page import untouched, whole, window
@@ -32,6 +33,7 @@ from vecsieve.proxy.stopwatch import Stopwatch
 from vecsieve.proxy.vector_memory import VectorMemory
 
 PAGE_ROUNDS = 4  # 50 -> 200 -> 800 -> 1000: the steps from the smallest paged pool to the default page_cap
+LARGE_REPLY_BYTES = 1 << 20  # received, read and compared in turns of their own: reading takes 3 ms for each MiB
 SINGLE_ROUNDS = 1  # one page grows once: a second wait would cost more than the fill it replaces
 # A reply of this size takes 5 to 10 ms to read: what follows waits for the loop's next turn.
 TURN_BYTES = 1 << 20
@@ -201,6 +203,7 @@ class Searcher:
         attempt.rounds += 1
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
         attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
+        await _turn(attempt)
         attempt.selections = await self._select(attempt)
 
     async def _fetched(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply | None:
@@ -230,6 +233,7 @@ class Searcher:
             fetched = await fetch(body)
         attempt.fetched_bytes += len(fetched)
         attempt.reply_bytes = len(fetched)
+        await _turn(attempt)
         with watch.stage(Stage.DECODE):
             reply = self._adapter.parse_reply(call, fetched)
         if len(fetched) > TURN_BYTES:
@@ -269,10 +273,11 @@ class Searcher:
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.exhausted, strict=True)
         settled: list[Selection] = []
+        allowance = Allowance(CALL_BYTES)
         for search, pool, selection, exhausted in rows:
             if search.pages and selection.wanting and not exhausted:
                 await asyncio.sleep(0)
-                settled.append(await self._select_one(attempt, search, pool, exhausted=True))
+                settled.append(await self._select_one(attempt, search, pool, allowance, exhausted=True))
             else:
                 settled.append(selection)
         attempt.selections = tuple(settled)
@@ -282,19 +287,24 @@ class Searcher:
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.exhausted, attempt.plan, strict=True)
         selections: list[Selection] = []
+        allowance = Allowance(CALL_BYTES)
         for search, pool, exhausted, planned in rows:
             if selections:
                 await asyncio.sleep(0)
             if planned is None:
                 selections.append(untouched(pool))
             else:
-                selections.append(await self._select_one(attempt, search, pool, exhausted=exhausted))
+                selections.append(await self._select_one(attempt, search, pool, allowance, exhausted=exhausted))
         return tuple(selections)
 
-    async def _select_one(self, attempt: Attempt, search: Search, pool: Pool, *, exhausted: bool) -> Selection:
+    async def _select_one(
+        self, attempt: Attempt, search: Search, pool: Pool, allowance: Allowance, *, exhausted: bool
+    ) -> Selection:
         policy = attempt.policy
         with attempt.watch.stage(Stage.DECODE):
-            candidates = from_pool(pool, search, tenant_keys=policy.tenant_keys, fields=policy.fields)
+            candidates = from_pool(
+                pool, search, tenant_keys=policy.tenant_keys, fields=policy.fields, allowance=allowance
+            )
         chosen, scale = self._scaled(attempt, pool)
         if search.pages:
             top_k, offset = search.top_k, search.offset
@@ -323,6 +333,12 @@ class Searcher:
                 dimension = pool.vectors.shape[1]
                 median, size = selection.median, pool.size
                 self._scaling.saw(collection, pool.compared_by, dimension=dimension, median=median, size=size)
+
+
+async def _turn(attempt: Attempt) -> None:
+    """Let the loop turn between receiving, reading and comparing a large reply, each of which takes milliseconds."""
+    if attempt.reply_bytes > LARGE_REPLY_BYTES:
+        await asyncio.sleep(0)
 
 
 async def _taken(steps: Generator[None, None, Selection], watch: Stopwatch) -> Selection:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from support.payloads import PATHS, SEARCH, candidates, fields, raw_pool
 from support.texts import hostile_text
+from vecsieve.adapters.allowance import Allowance
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Allowance, asked_for, from_pool
+from vecsieve.proxy.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, asked_for, from_pool
 from vecsieve.proxy.fields import Fields
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
@@ -272,7 +273,7 @@ def test_the_best_ranked_texts_of_a_pool_are_decoded() -> None:
 
 def test_the_searches_of_a_call_share_what_is_decoded() -> None:
     pool = raw_pool(((b'"%s"' % (b"a" * (CALL_BYTES // 8)),),))
-    allowance = Allowance()
+    allowance = Allowance(CALL_BYTES)
     read = [
         from_pool(pool, SEARCH, tenant_keys=(), fields=fields(text=("text",)), allowance=allowance).metadata.texts
         for _ in range(9)

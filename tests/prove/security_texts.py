@@ -1,0 +1,229 @@
+"""S7: stored texts that are cheap to store and dear to read: the loop turns, the memory stays, in every mode and transport."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+import numpy as np
+from bench.processes import environment as importable
+from qdrant_client import grpc as pb
+
+from prove.finding import Finding, Scale
+from prove.held import MIB, forget_peak, held
+from prove.turns import longest
+from support.faultup import FaultyUpstream, Received, answering, reply
+from support.grpc_upstream import Arrived, Context, grpc_upstream
+from support.scripted_qdrant import JSON
+from support.stack import Command, exchange
+
+POINTS, DIMENSIONS, TOP_K = 50, 64, 10
+ROUNDS = 3
+TURN_SECONDS, RISE_BYTES = 0.05, 64 * MIB
+QUERY = "/qdrant.Points/Query"
+
+# One text of each of the fifty points. The first ones are those that froze the process before texts had bounds.
+TEXTS: Mapping[str, Callable[[int], str]] = {
+    "ordinary texts": lambda number: f"chunk {number}: " + "a sentence of usual words, as there are many. " * 20,
+    "one text of 50,000 combining marks": lambda number: "a" + "\u0301\u0323" * 25_000 if not number else "short",
+    "one text of 99,000 combining marks": lambda number: "a" + "\u0301\u0323" * 49_500 if not number else "short",
+    "marks parted by invisible characters": lambda number: ("\u0301\u0323" * 14 + "\u200b") * 1_000 + str(number),
+    "95,000 times U+FDFA": lambda _: "\ufdfa" * 95_000,
+    "99,000 Chinese characters": lambda number: "".join(
+        chr(0x4E00 + at * (number + 1) % 20_000) for at in range(99_000)
+    ),
+    "49,900 lines of a dash": lambda number: "-\n" * 49_900 + str(number),
+    "2,000 lines, broken words": lambda number: "a-\nb c\n" * 2_000 + str(number),
+    "99,000 letters in one word": lambda number: "w" * 99_000 + str(number),
+    "one-letter words": lambda number: "a b " * 24_000 + str(number),
+    "20,000 letters that fold apart": lambda number: "\u0390" * 20_000 + str(number),
+    "emoji joined by the thousand": lambda number: "👩\u200d👩\u200d👧" * 8_000 + str(number),
+    "short texts of numbers": lambda number: "1," * 60 + str(number),
+    "texts as large as a reply may be": lambda number: "x" * 320_000 + str(number),
+}
+
+
+@lru_cache(maxsize=1)
+def vectors() -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Fifty, of which every two are near enough for their texts to be read."""
+    drawn = np.random.default_rng(7).normal(size=(POINTS, DIMENSIONS)).astype(np.float32)
+    drawn[POINTS // 2 :] = drawn[: POINTS // 2] + 0.01
+    return drawn
+
+
+@lru_cache(maxsize=len(TEXTS))
+def texts(name: str) -> tuple[str, ...]:
+    """The texts of a pool."""
+    return tuple(TEXTS[name](number) for number in range(POINTS))
+
+
+@lru_cache(maxsize=2)
+def http_reply(name: str) -> bytes:
+    """What the database answers to a widened search."""
+    points = [
+        {
+            "id": number,
+            "version": 1,
+            "score": round(0.99 - number / 200, 3),
+            "payload": {"text": text},
+            "vector": vectors()[number].round(6).tolist(),
+        }
+        for number, text in enumerate(texts(name))
+    ]
+    said = {"result": {"points": points}, "status": "ok", "time": 0.001}
+    return reply(json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode(), headers=[JSON])
+
+
+@lru_cache(maxsize=2)
+def grpc_reply(name: str) -> bytes:
+    """The same over gRPC."""
+    made: Any = pb.QueryResponse(time=0.001)
+    for number, text in enumerate(texts(name)):
+        point = made.result.add(version=1, score=0.99 - number / 200)
+        point.id.num = number
+        point.payload["text"].string_value = text
+        point.vectors.vector.dense.data.extend(vectors()[number].tolist())
+    serialized: bytes = made.SerializeToString()
+    return serialized
+
+
+def plain_reply() -> bytes:
+    """What the database answers to the client's own search."""
+    points = [{"id": number, "version": 1, "score": 0.9} for number in range(TOP_K)]
+    return reply(json.dumps({"result": {"points": points}, "status": "ok", "time": 0.001}).encode(), headers=[JSON])
+
+
+@dataclass
+class Hostile:
+    """A database with the texts of ``name`` in its points."""
+
+    name: str = "ordinary texts"
+
+    def answer(self, received: Received) -> bytes:
+        """Over HTTP."""
+        asked = json.loads(received.content) if received.content else {}
+        return http_reply(self.name) if asked.get("with_vector") else plain_reply()
+
+    async def play(self, call: Arrived, context: Context) -> None:
+        """Over gRPC."""
+        message = await call.read(context)
+        asked: Any = pb.QueryPoints.FromString(message or b"")
+        if asked.HasField("with_vectors"):
+            await context.write(grpc_reply(self.name))
+        else:
+            found: Any = pb.QueryResponse(time=0.001)
+            for number in range(TOP_K):
+                found.result.add(version=1, score=0.9).id.num = number
+            await context.write(found.SerializeToString())
+
+
+@dataclass
+class Watch:
+    """Asks the admin listener whether it lives, again and again, in a thread of its own."""
+
+    admin: str
+    slowest: float = 0.0
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Until it is told to end."""
+        while not self._over.wait(0.003):
+            begun = time.monotonic()
+            exchange(self.admin, "GET", "/livez")
+            self.slowest = max(self.slowest, time.monotonic() - begun)
+
+    def end(self) -> None:
+        """No more questions."""
+        self._over.set()
+
+
+@asynccontextmanager
+async def target(mode: str, database: Hostile, turns: Path) -> AsyncIterator[tuple[Command, int, str]]:
+    """The proxy's own command in front of the database, over both protocols: the port and the admin listener's URL."""
+    async with FaultyUpstream(answering(database.answer)) as upstream, grpc_upstream(Query=database.play) as calls:
+        where = ("--upstream", upstream.url, "--grpc-upstream", calls.address, "--mode", mode)
+        settings = {**importable(), "VECSIEVE_SHADOW_SAMPLE": "1.0", "PROVE_TURNS": str(turns)}
+        ports = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+        command = Command(("serve", *where, *ports), settings, module="prove.turns")
+        try:
+            urls = await asyncio.to_thread(command.addresses, 2)
+            yield command, urlsplit(urls["serve"]).port or 0, urls["admin"]
+        finally:
+            await asyncio.to_thread(command.close)
+
+
+async def asked_over_http(port: int) -> bool:
+    """One search without payload, as clients send it; whether it was answered."""
+    body = json.dumps({"query": [1.0] * DIMENSIONS, "limit": TOP_K, "with_payload": False}).encode()
+    answer = await asyncio.to_thread(exchange, f"http://127.0.0.1:{port}", "POST", "/collections/c/points/query", body)
+    return answer.status == 200 and len(json.loads(answer.body)["result"]["points"]) == TOP_K
+
+
+async def asked_over_grpc(port: int) -> bool:
+    """The same over gRPC."""
+    nearest = pb.VectorInput(dense=pb.DenseVector(data=[1.0] * DIMENSIONS))
+    message: Any = pb.QueryPoints(collection_name="c", limit=TOP_K, query=pb.Query(nearest=nearest))
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        found: Any = pb.QueryResponse.FromString(
+            await channel.unary_unary(QUERY)(message.SerializeToString(), timeout=30)
+        )
+    return len(found.result) == TOP_K
+
+
+ASKED = {"REST": asked_over_http, "gRPC": asked_over_grpc}
+
+
+async def measured(name: str, mode: str, transport: str) -> list[Finding]:
+    """A pool of its own process: nothing of it is remembered."""
+    database = Hostile()
+    ask = ASKED[transport]
+    async with AsyncExitStack() as ends:
+        turns = Path(ends.enter_context(tempfile.TemporaryDirectory())) / "turns"
+        command, port, admin = await ends.enter_async_context(target(mode, database, turns))
+        for _ in range(ROUNDS):
+            await ask(port)
+        database.name = name
+        http_reply(name), grpc_reply(name)  # made before the clock runs
+        pid = command.process.pid
+        forget_peak(pid)
+        before, (_, earlier) = held([pid]), longest(turns)
+        watch = Watch(admin)
+        watching = asyncio.create_task(asyncio.to_thread(watch.run))
+        is_answered = all([await ask(port) for _ in range(ROUNDS)])
+        await asyncio.sleep(0.5)  # what shadow does beside the answer
+        watch.end()
+        await watching
+        after, (turn, _) = held([pid]), longest(turns, earlier)
+    what = f"50 × {name}, {mode}, {transport}"
+    rise = after.peak - before.resident
+    words = (
+        f"{before.resident / MIB:.0f} MiB before, {after.peak / MIB:.0f} at the peak, {after.resident / MIB:.0f} after"
+    )
+    slowest = f"longest turn {1000 * turn:.0f} ms{'' if is_answered else ', not all answered'}"
+    return [
+        Finding("S7", what, "loop held ≤ 50 ms of CPU, answered", slowest, is_answered and turn <= TURN_SECONDS),
+        Finding("S7", what, "/livez beside it", f"slowest {1000 * watch.slowest:.0f} ms", None),
+        Finding("S7", what, "memory ≤ 64 MiB more", words, rise <= RISE_BYTES),
+    ]
+
+
+async def prove(_: Scale) -> list[Finding]:
+    """Each pool in each mode over each transport."""
+    return [
+        finding
+        for name in TEXTS
+        for mode in ("on", "shadow")
+        for transport in ASKED
+        for finding in await measured(name, mode, transport)
+    ]
