@@ -14,8 +14,9 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
 from vecsieve.adapters.contract import Operation, Search, SearchCall
+from vecsieve.proxy.fetching import may_grow, next_size
 from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.search import Attempt, Plan, may_grow, next_size, size_of
+from vecsieve.proxy.search import Attempt, Plan, size_of
 from vecsieve.proxy.selection.values import Selection
 
 START = 2.0  # candidates per result: pages without copies need 1, and half a pool of copies is rare

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from vecsieve.adapters.contract import Search
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
+from vecsieve.proxy.selection.policy import Short
 
 # Ten to the decade, powers of two where they fit: 24 and 50 are the sizes that the measurements are about.
 _SMALL = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80)
@@ -69,6 +70,26 @@ def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: in
     (search,) = searches
     size = room // BLOCK * BLOCK if search.pages else room
     return (size,) if size > search.offset + search.top_k else None
+
+
+def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
+    """Whether a page that wants more gets a larger pool."""
+    # A page beyond the first needs every representative before it: without growing, pages would repeat.
+    return search.pages or policy.selection.short is Short.GROW_THEN_FILL
+
+
+def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None) -> int:
+    """The pool after one of ``size``; ``size`` itself where it may not grow."""
+    cap = least(cap, search.most)
+    if search.pages:
+        return grown_page_fetch_k(size, policy=policy, cap=cap)
+    return grown_fetch_k(size, policy=policy, cap=cap)
+
+
+def least(one: int | None, other: int | None) -> int | None:
+    """The smaller of two caps, of which none may be known."""
+    known = [cap for cap in (one, other) if cap is not None]
+    return min(known, default=None)
 
 
 def bucket(wanted: int) -> int:

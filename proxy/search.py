@@ -17,7 +17,7 @@ from vecsieve.adapters.allowance import Allowance
 from vecsieve.adapters.contract import Adapter, Bounds, Malformed, Needs, Operation, Pool, Reply, Search, SearchCall
 from vecsieve.adapters.second_step import SecondStep
 from vecsieve.proxy.candidates import CALL_BYTES, asked_for, from_pool
-from vecsieve.proxy.fetching import fetch_k, grown_fetch_k, grown_page_fetch_k, page_fetch_k
+from vecsieve.proxy.fetching import fetch_k, least, may_grow, next_size, page_fetch_k
 from vecsieve.proxy.labels import FailOpen, Recall, Stage
 from vecsieve.proxy.own_page import untouched, whole, window
 from vecsieve.proxy.recalling import completed, is_promising
@@ -25,7 +25,7 @@ from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.second_step import Look, LookupFailed, Lookups
 from vecsieve.proxy.selection.paged import paging
-from vecsieve.proxy.selection.policy import Policy, Short
+from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Selection
 from vecsieve.proxy.shared_limit import as_asked
@@ -114,7 +114,7 @@ def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None, *, factor: f
 def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: float | None) -> int | None:
     """The first pool of one search, as ``plan`` takes it; None when there is no room to widen it."""
     window = search.offset + search.top_k
-    cap = _least(cap, search.most)
+    cap = least(cap, search.most)
     if search.pages:
         size = page_fetch_k(search.top_k, search.offset, policy=policy, cap=cap)
         return None if size is None or size < window else size
@@ -367,12 +367,6 @@ def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -
     return attempt.sizes
 
 
-def _least(one: int | None, other: int | None) -> int | None:
-    """The smaller of two caps, of which none may be known."""
-    known = [cap for cap in (one, other) if cap is not None]
-    return min(known, default=None)
-
-
 def _judged(reply: Reply, planned: Plan) -> Reply:
     """The reply without a complaint about vectors that were never asked for: those of searches sent as they came."""
     pools = zip(reply.pools, planned, strict=True)
@@ -393,17 +387,3 @@ def _is_blind(attempt: Attempt) -> bool:
 def _first_sizes(attempt: Attempt) -> tuple[int, ...]:
     # 0, not the page's end: a page at rank 100,000 would come with all that lies before it, and with its vectors.
     return tuple(0 if planned is None else planned for planned in attempt.plan)
-
-
-def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
-    """Whether a page that wants more gets a larger pool."""
-    # A page beyond the first needs every representative before it: without growing, pages would repeat.
-    return search.pages or policy.selection.short is Short.GROW_THEN_FILL
-
-
-def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None) -> int:
-    """The pool after one of ``size``; ``size`` itself where it may not grow."""
-    cap = _least(cap, search.most)
-    if search.pages:
-        return grown_page_fetch_k(size, policy=policy, cap=cap)
-    return grown_fetch_k(size, policy=policy, cap=cap)
