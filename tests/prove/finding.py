@@ -46,6 +46,7 @@ class Scale:
     slow_connections: int
     idle_connections: int
     transparent_messages: int
+    engine_requests: int
 
 
 QUICK = Scale(
@@ -64,6 +65,7 @@ QUICK = Scale(
     slow_connections=400,
     idle_connections=6_000,
     transparent_messages=500,
+    engine_requests=1_000,
 )
 WHOLE = Scale(
     fault_rounds=200,
@@ -81,4 +83,5 @@ WHOLE = Scale(
     slow_connections=2_000,
     idle_connections=10_000,
     transparent_messages=5_000,
+    engine_requests=20_000,
 )

@@ -16,6 +16,7 @@ from bench.machine import machine
 
 from prove import (
     answer_faults,
+    engine_searches,
     faults,
     few_descriptors,
     grace,
@@ -57,6 +58,7 @@ Prove = Callable[[Scale], Awaitable[list[Finding]]]
 SECTIONS: dict[str, Prove] = {
     "soak": soak.prove,
     "T": transparency.prove,
+    "T-engine": engine_searches.prove,
     "F": faults.prove,
     "F-answers": answer_faults.prove,
     "F-inside": inner_faults.prove,
@@ -94,6 +96,7 @@ BESIDE = frozenset({"soak"})  # in a thread with a loop of its own
 UNTIMED = frozenset(
     {
         "T",
+        "T-engine",
         "F",
         "F-answers",
         "F-inside",

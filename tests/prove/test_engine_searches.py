@@ -1,0 +1,197 @@
+"""The fuzz against the real engine notices what it is for, draws every kind of request, and finds nothing in a few hundred."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prove.engine_requests import CLOUDS, MEANS, METRICS, PLAIN, RANKED, Cloud, cloud, request
+from prove.engine_searches import (
+    APART,
+    CHANCE,
+    LEFT_OUT,
+    SHUFFLED,
+    TIES,
+    TIES_EACH_TIME,
+    TWO_MINDS,
+    Point,
+    Tally,
+    Told,
+    compared,
+    findings,
+    fuzzed,
+    improbable,
+    in_grpc,
+    judge,
+    runs_of,
+    share,
+)
+from support.any_request import Request
+
+ITEM = {"query": [1.0], "limit": 3}
+ASKED = Request("query", (ITEM,), is_batch=False, indent=None)
+CLEAN = next(made for made in map(cloud, range(CLOUDS)) if not made.is_copied)
+COPIED = next(made for made in map(cloud, range(12, CLOUDS)) if next(iter(made.sizes.values())) >= APART)
+
+
+def ranking(*scored: tuple[int | str, float]) -> tuple[Point, ...]:
+    return tuple(
+        Point(name, score, json.dumps([name, score]).encode(), {"id": name, "score": score}) for name, score in scored
+    )
+
+
+def told(points: Sequence[Point], **changed: Any) -> Told:
+    return replace(Told(200, b"".join(point.raw for point in points), (tuple(points),), {}), **changed)
+
+
+OWN = ranking((1, 0.9), (2, 0.8), (3, 0.8))
+ALL = (*OWN, *ranking((4, 0.7), (5, 0.6)))
+
+
+def judged(mode: str, answer: Told, *direct: Sequence[Point], made: Cloud = CLEAN) -> Tally:
+    """What is said of an answer beside a database that says these lists one after another, and then the last one again."""
+    said = [told(points) for points in direct]
+    tally = Tally()
+    judge(
+        made,
+        ASKED,
+        lambda asked: told(ALL) if asked is not ASKED else said.pop(0) if len(said) > 1 else said[0],
+        {mode: answer},
+        tally,
+    )
+    return tally
+
+
+@pytest.mark.parametrize("mode", ["off", "shadow", "on"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        told(OWN, kind=503),
+        told(OWN[:2]),
+        told(OWN[::-1]),
+        told(()),
+        told((*OWN[:2], OWN[0])),
+        told((OWN[0], OWN[1], replace(OWN[2], value={"id": 3, "score": 0.8, "payload": {}}))),
+        told((OWN[0], OWN[1], ranking((9, 0.8))[0])),
+        told(OWN, lists=None),
+        told((OWN[0], OWN[1], ALL[3])),
+    ],
+    ids=["status", "shorter", "reversed", "empty", "twice", "payload", "stranger", "no lists", "left out"],
+)
+def test_an_answer_that_is_not_the_databases_is_noticed_in_every_mode(mode: str, answer: Told) -> None:
+    tally = judged(mode, replace(answer, whole=b"other"), OWN)
+    assert len(tally.stray) == 1
+    assert not findings({"REST": tally})[0].met
+
+
+def test_the_same_bytes_are_no_difference_and_members_in_another_order_have_a_reason() -> None:
+    tally = judged("off", told(OWN), OWN)
+    assert (tally.made, tally.stray, tally.reasons) == (1, [], {})
+    tally = judged("off", replace(told([replace(point, raw=b"{}") for point in OWN]), whole=b"other"), OWN)
+    assert (tally.stray, dict(tally.reasons)) == ([], {f"off: {SHUFFLED}": 1})
+
+
+def test_an_answer_that_the_database_gives_the_next_time_has_a_reason() -> None:
+    tied = (OWN[0], OWN[2], OWN[1])
+    assert dict(judged("shadow", told(tied), OWN, OWN, tied).reasons) == {f"shadow: {TWO_MINDS}": 1}
+    other = ranking((1, 0.9), (3, 0.8), (7, 0.8))
+    assert dict(judged("shadow", told(tied), OWN, other).reasons) == {f"shadow: {TIES_EACH_TIME}": 1}
+
+
+def test_mode_on_may_order_equal_scores_as_the_longer_page_has_them() -> None:
+    assert compared(CLEAN, ITEM, OWN, (OWN[0], OWN[2], OWN[1]), ALL) == ("", TIES)
+
+
+def test_only_copies_may_be_left_out_and_only_behind_what_they_are_copies_of() -> None:
+    families = list(COPIED.families.items())
+    first, again = next(
+        (one, two) for one, family in families for two, other in families if one != two and family == other
+    )
+    others = [name for name, family in families if family != COPIED.families[first]]
+    everyone = ranking((first, 0.9), (again, 0.8), (others[0], 0.7), (others[1], 0.6))
+    own, found = everyone[:3], (everyone[0], everyone[2], everyone[3])
+    assert compared(COPIED, ITEM, own, found, everyone) == ("", LEFT_OUT)
+    wrong, _ = compared(COPIED, ITEM, own, (everyone[0], everyone[1], everyone[3]), everyone)
+    assert wrong.startswith("left out and no copy")
+    wrong, _ = compared(COPIED, ITEM, own, (everyone[2], everyone[0], everyone[3]), everyone)
+    assert wrong == "another order than its"
+
+
+def test_what_lies_nearer_than_chance_explains_is_found_by_distance_and_by_direction() -> None:
+    rows = np.random.default_rng(1).normal(size=(20, 16))
+    assert improbable(rows) == set()
+    assert improbable(np.vstack([rows, rows[3] + 1e-3])) == {3, 20}
+    assert improbable(np.vstack([rows, rows[5] * 3])) == {5, 20}
+    assert improbable(rows[:1]) == set()
+
+
+@pytest.mark.parametrize("dimensions", [2, 8, 30])
+def test_a_normal_cloud_has_as_many_near_pairs_as_reckoned(dimensions: int) -> None:
+    rows = np.random.default_rng(dimensions).normal(size=(400, dimensions))
+    distances = np.linalg.norm(rows[:, None] - rows[None], axis=2)[np.triu_indices(400, 1)]
+    for ratio in (0.4, 0.7, 0.9):
+        counted = float((distances < ratio * np.median(distances)).mean())
+        assert share(ratio, dimensions) == pytest.approx(counted, rel=0.25, abs=1e-4)
+
+
+def test_a_point_left_out_of_a_clean_cloud_has_a_reason_only_if_it_lies_near_by_chance() -> None:
+    made = next(each for each in map(cloud, range(12)) if dict(each.sizes).get("") == 256)
+    everyone = ranking(*((identifier, 1.0 - place / 200) for place, identifier in enumerate(made.families)))
+    own, found = everyone[:4], (everyone[0], *everyone[2:5])
+    assert compared(made, ITEM, own, found, everyone)[0] == "1 of 4 results left out of a cloud without copies"
+    near = list(made.points)
+    near[1] = {**near[1], "vector": {"": [number + 1e-5 for number in near[0]["vector"][""]]}}
+    assert compared(replace(made, points=tuple(near)), ITEM, own, found, everyone) == ("", CHANCE)
+
+
+def test_runs_are_of_equal_scores() -> None:
+    assert runs_of(ALL) == {1: 0, 2: 1, 3: 1, 4: 2, 5: 3}
+    assert runs_of(()) == {}
+
+
+def test_clouds_are_of_every_metric_and_mean_with_and_without_copies_and_always_the_same() -> None:
+    made = [cloud(number) for number in range(CLOUDS)]
+    assert len({(each.metric, each.mean, each.is_copied) for each in made}) == CLOUDS == len(METRICS) * len(MEANS) * 2
+    assert made[17] == cloud(17)
+    assert {len(set(each.families.values())) < len(each.points) for each in made if each.is_copied} == {True}
+    assert {len(set(each.families.values())) == len(each.points) for each in made if not each.is_copied} == {True}
+
+
+def test_every_kind_of_request_is_drawn_and_always_the_same() -> None:
+    made = [cloud(number % CLOUDS) for number in range(CLOUDS)]
+    drawn = [request(number, made[number % CLOUDS]) for number in range(1_500)]
+    assert drawn[5] == request(5, made[5])
+    assert {asked.operation for asked in drawn} == {*RANKED, *PLAIN}
+    said = json.dumps([asked.items for asked in drawn])
+    words = (
+        "recommend",
+        "discover",
+        "context",
+        "fusion",
+        "rrf",
+        "formula",
+        "sample",
+        "mmr",
+        "order_by",
+        "prefetch",
+        "lookup_from",
+    )
+    assert [
+        word for word in (*words, "score_threshold", "offset", "exact", "nested", "indices") if f'"{word}"' not in said
+    ] == []
+    assert any(asked.is_batch for asked in drawn)
+    assert sum(in_grpc(made[number % CLOUDS], asked) is not None for number, asked in enumerate(drawn)) > 1_000
+
+
+@pytest.mark.timeout(300)
+def test_some_requests_of_every_kind_show_no_difference_without_a_reason() -> None:
+    tallies = fuzzed(CLOUDS * 6)
+    strays = [stray for tally in tallies.values() for stray in tally.stray]
+    assert [stray for stray in strays if not stray.startswith("on ") or "left out" not in stray] == []
+    assert sum(tally.made for tally in tallies.values()) == CLOUDS * 6
+    assert all(tally.distinct for tally in tallies.values())
