@@ -17,7 +17,7 @@ proto_maps        the entries of a map
 proto_values      its JSON-like values as JSON
 proto_floats      its repeated numbers to numpy
 sparse_rows       sparse vectors as rows of one matrix
-vector_lengths    what the lengths of vectors say
+usable            which vectors of a reply can be used
 qdrant_rest       Qdrant over REST: the adapter, composed of
   qdrant_paths      which requests are ranked searches
   qdrant_request    what a search asks for, and its bytes asking for more
@@ -67,7 +67,6 @@ chroma_rest       Chroma over REST: the adapter, composed of
   chroma_sizes      how many candidates a reply can hold
   chroma_columns    where a reply's columns and their cells stand
   chroma_reply      the pools in them
-  chroma_space      in which space they were measured
   chroma_restore    the client's answer, cut from the reply
 chroma_dialect    Chroma's errors and refusals
 chroma_names      what its collections are called

@@ -14,12 +14,11 @@ import numpy.typing as npt
 from vecsieve.adapters.allowance import FIELD_BYTES, Allowance
 from vecsieve.adapters.chroma_columns import IDS, Column, Echo, read_columns, read_echo
 from vecsieve.adapters.chroma_request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
-from vecsieve.adapters.chroma_space import is_cosine
 from vecsieve.adapters.contract import Malformed, Needs, Pool, Search
 from vecsieve.adapters.json_floats import decode_matrix
 from vecsieve.adapters.json_spans import Span, check_members, last_values, members, part, whole, without_surrogates
 from vecsieve.adapters.json_vectors import Shortened, guess_rows, set_aside
-from vecsieve.adapters.vector_lengths import measured
+from vecsieve.adapters.usable import without_vector
 
 _NULL = b"null"
 
@@ -88,7 +87,7 @@ def _all_in_place(document: ReplyDocument) -> None:
 
 def _pool(document: ReplyDocument, place: int, search: Search, needs: Needs) -> Pool:
     vectors = _vectors(document, document.cells(EMBEDDINGS, place))
-    unusable, magnitude = measured(vectors)
+    unusable = without_vector(vectors)
     text = document.text
     distances = [
         float("nan") if span is None else float(text[span[0] : span[1]]) for span in document.cells(DISTANCES, place)
@@ -97,7 +96,6 @@ def _pool(document: ReplyDocument, place: int, search: Search, needs: Needs) -> 
     return Pool(
         scores=scores,
         vectors=vectors,
-        magnitude=magnitude and not is_cosine(search.query, vectors, scores),
         fields=_fields(document, place, needs),
         ids=tuple(document.source.cut(*span) for span in document.columns[IDS].cells[place].spans),
         compared_by="" if unusable < len(vectors) else None,

@@ -163,7 +163,6 @@ class Pool:
 
     ``scores``: (n,) float64, the backend's numbers; NaN where a score is missing.
     ``vectors``: (n, d) float32; a row of NaN where a candidate has no usable vector; d may be 0.
-    ``magnitude``: whether a vector's length carries meaning (true for dot and euclidean collections).
     ``fields``: per candidate, the raw JSON bytes of each payload field of the needs, the optional ones behind the others;
     None where absent or not to be had.
     ``ids``: per candidate, the raw JSON bytes of its identifier, for what people read; () where the adapter has none.
@@ -176,7 +175,6 @@ class Pool:
 
     scores: npt.NDArray[np.float64]
     vectors: npt.NDArray[np.float32]
-    magnitude: bool
     fields: tuple[tuple[bytes | None, ...], ...] = ()
     ids: tuple[bytes, ...] = ()
     vector_name: str | None = None

@@ -16,7 +16,7 @@ from vecsieve.adapters.milvus_grpc_request import Document
 from vecsieve.adapters.milvus_grpc_values import Values, column_values, integer, key_values, text_bytes
 from vecsieve.adapters.milvus_vectors import as_matrix
 from vecsieve.adapters.proto_wire import LENGTH, only
-from vecsieve.adapters.vector_lengths import measured
+from vecsieve.adapters.usable import without_vector
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
@@ -39,12 +39,11 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
     pools: list[Pool] = []
     for start, count in zip(reply.starts, reply.counts, strict=True):
         part = slice(start, start + count)
-        unusable, magnitude = measured(vectors[part])
+        unusable = without_vector(vectors[part])
         pools.append(
             Pool(
                 scores=scores[part],
                 vectors=vectors[part],
-                magnitude=magnitude,
                 fields=fielded[part],
                 ids=ids[part],
                 compared_by=request.vector if unusable < count else None,

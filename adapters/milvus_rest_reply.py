@@ -29,7 +29,7 @@ from vecsieve.adapters.json_spans import (
 from vecsieve.adapters.json_vectors import Shortened, guess_arrays, set_aside
 from vecsieve.adapters.milvus_rest_paths import VERSION_1, VERSION_2
 from vecsieve.adapters.milvus_rest_request import Document
-from vecsieve.adapters.vector_lengths import measured
+from vecsieve.adapters.usable import without_vector
 
 _SUCCESS: Mapping[str, bytes] = {VERSION_1: b"200", VERSION_2: b"0"}
 _SCORE = "distance"
@@ -95,12 +95,11 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
         source=source, length=len(text), array=array, spans=spans, rows=rows, counts=_counts(text, root, len(rows))
     )
     vectors = _vectors(request, document, text)
-    unusable, magnitude = measured(vectors)
+    unusable = without_vector(vectors)
     allowance = Allowance(FIELD_BYTES)
     pool = Pool(
         scores=np.array([_score(text, row) for row in rows], dtype=np.float64),
         vectors=vectors,
-        magnitude=magnitude,
         fields=tuple(_fields(source, row, needs, allowance) for row in rows),
         compared_by=request.vector if unusable < len(rows) else None,
         unusable=unusable,

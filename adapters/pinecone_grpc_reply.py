@@ -17,12 +17,12 @@ import orjson
 
 from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.pinecone_grpc_request import Document
-from vecsieve.adapters.pinecone_reply import without_vector
 from vecsieve.adapters.proto_floats import matrix, packed_floats, row, unsigned_numbers
 from vecsieve.adapters.proto_maps import messages_in
 from vecsieve.adapters.proto_values import GOOGLE, Wanted, chosen
 from vecsieve.adapters.proto_wire import FIXED32, LENGTH, Field, fields, length_field, text, without
 from vecsieve.adapters.sparse_rows import SparseRow, union_matrix
+from vecsieve.adapters.usable import without_vector
 
 _MATCHES = 2
 _ID, _SCORE, _VALUES, _METADATA, _SPARSE_VALUES = 1, 2, 3, 4, 5
@@ -82,7 +82,6 @@ def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocu
     pool = Pool(
         scores=np.array([match.score for match in matches], dtype=np.float64),
         vectors=vectors,
-        magnitude=False,
         fields=tuple([_fields(body, match, wanted) for match in matches]),
         # As the service's JSON spells them: what is remembered of one transport serves the other.
         ids=tuple(orjson.dumps(match.id) for match in matches),

@@ -15,8 +15,9 @@ from vecsieve.adapters.json_floats import Row, decode_arrays, stack
 from vecsieve.adapters.json_spans import Member, Members, Span, members, string, whole
 from vecsieve.adapters.json_sparse import sparse_matrix
 from vecsieve.adapters.json_vectors import Shortened, guess_arrays, set_aside
-from vecsieve.adapters.pinecone_reply import ReplyDocument, without_vector
+from vecsieve.adapters.pinecone_reply import ReplyDocument
 from vecsieve.adapters.second_step import Found, Lookup
+from vecsieve.adapters.usable import without_vector
 
 PATH = "/vectors/fetch?"
 TARGET_BYTES = 8000  # servers and gateways refuse request lines beyond 8 kB, method and version included

@@ -20,6 +20,7 @@ from vecsieve.adapters.json_sparse import sparse_matrix
 from vecsieve.adapters.json_vectors import Shortened, guess_arrays, set_aside
 from vecsieve.adapters.pinecone_matches import Match, array_of, has_id, read_matches, score_of
 from vecsieve.adapters.pinecone_request import Document
+from vecsieve.adapters.usable import without_vector
 
 Matrix = npt.NDArray[np.float32]
 
@@ -65,7 +66,6 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     pool = Pool(
         scores=np.array([score_of(text, match, layout) for match in document.matches], dtype=np.float64),
         vectors=vectors,
-        magnitude=False,
         fields=tuple(_fields(document, match, needs, allowance) for match in document.matches),
         ids=tuple(
             source.cut(match.members[layout.id].value, match.members[layout.id].end) for match in document.matches
@@ -75,11 +75,6 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
         alone=_alone(request, document),
     )
     return pool, document
-
-
-def without_vector(vectors: Matrix) -> int:
-    """How many rows are no usable vector."""
-    return int(np.isnan(vectors).any(axis=1).sum()) if vectors.shape[1] else len(vectors)
 
 
 def _vectors(request: Document, document: ReplyDocument) -> Matrix:

@@ -15,7 +15,7 @@ from vecsieve.adapters.proto_wire import Field, Span
 from vecsieve.adapters.qdrant_grpc_points import Point, fields_of, id_of, read_points, results, score_of
 from vecsieve.adapters.qdrant_grpc_request import Document, Plan
 from vecsieve.adapters.qdrant_grpc_vectors import compare, find_best, named, written_alike
-from vecsieve.adapters.vector_lengths import measured
+from vecsieve.adapters.usable import without_vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,10 @@ def _pool(data: bytes, plan: Plan, ranked: Ranked, needs: Needs) -> Pool:
     """The pool of one list. Raises ValueError."""
     points = ranked.points
     name, vectors = _compared(data, plan, points)
-    unusable, magnitude = measured(vectors)
+    unusable = without_vector(vectors)
     return Pool(
         scores=np.array([score_of(data, point) for point in points], dtype=np.float64),
         vectors=vectors,
-        magnitude=magnitude,
         fields=fields_of(data, points, needs),
         ids=tuple([id_of(data, point) for point in points]),
         vector_name=name if plan.name is None else None,

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.json_floats import Row, stack
+from vecsieve.adapters.json_floats import stack
 from vecsieve.adapters.proto_floats import matrix, packed_floats, row, unsigned_numbers
 from vecsieve.adapters.proto_maps import entries, messages
-from vecsieve.adapters.proto_wire import LENGTH, VARINT, Field, Span, fields, only, unsigned
+from vecsieve.adapters.proto_wire import LENGTH, Field, Span, fields, only
 from vecsieve.adapters.qdrant_ranking import Kind, Shape, best
 from vecsieve.adapters.sparse_rows import SparseRow, union_matrix
 
@@ -71,7 +71,7 @@ def find_best(data: bytes, points: Sequence[Mapping[str, Span]], prefers: str) -
 def compare(data: bytes, spans: Sequence[Span | None]) -> npt.NDArray[np.float32]:
     """(n, d) float32 of each candidate's vector, None where it has none; NaN rows for what is unusable. Raises ValueError.
 
-    The first vector's kind decides for the pool.
+    The first vector's kind decides for the pool. Multivectors are not compared (qdrant_vectors.py says why).
     """
     found = [None if span is None else _stored(data, span) for span in spans]
     kind = next((stored.kind for stored in found if stored is not None), Kind.DENSE)
@@ -80,7 +80,7 @@ def compare(data: bytes, spans: Sequence[Span | None]) -> npt.NDArray[np.float32
         return matrix([None if stored is None else _floats(data, stored) for stored in alike])
     if kind is Kind.SPARSE:
         return union_matrix([None if stored is None else _sparse(data, stored) for stored in alike])
-    return stack([None if stored is None else _pooled(data, stored) for stored in alike])
+    return stack([None] * len(alike))
 
 
 def written_alike(data: bytes, name: str, vectors: Sequence[Span | None]) -> npt.NDArray[np.float32] | None:
@@ -140,27 +140,3 @@ def _sparse(data: bytes, stored: _Stored) -> SparseRow | None:
         indices = unsigned_numbers(data, stored.fields, _SPARSE_INDICES)
     values = row(_floats(data, stored))
     return (indices, values) if indices.size and indices.shape == values.shape else None
-
-
-def _pooled(data: bytes, stored: _Stored) -> Row | None:
-    """The mean of a multivector's rows; None when it has none, or they are not equally long."""
-    rows = _split(data, stored) if stored.is_old else _rows(data, stored)
-    if rows is None or not rows.size or not np.isfinite(rows).all():
-        return None
-    mean: Row = rows.mean(axis=0, dtype=np.float64)
-    return mean
-
-
-def _split(data: bytes, stored: _Stored) -> npt.NDArray[np.float32] | None:
-    """The rows that follow each other as one list, so many as a count beside it says."""
-    counted = only(stored.fields, _COUNT, VARINT)
-    count = 0 if counted is None else unsigned(data, counted)
-    flat = row(_floats(data, stored))
-    return flat.reshape(count, -1) if 0 < count <= len(flat) and not len(flat) % count else None
-
-
-def _rows(data: bytes, stored: _Stored) -> npt.NDArray[np.float32] | None:
-    packed = [packed_floats(data, fields(data, span), _VALUES) for span in messages(stored.fields, _VALUES)]
-    if len({len(numbers) for numbers in packed}) != 1:
-        return None
-    return row(b"".join(packed)).reshape(len(packed), -1)

@@ -149,7 +149,6 @@ def _pool(
     return Pool(
         scores=np.array([score_of(document.text, point) for point in ranked.points], dtype=np.float64),
         vectors=compared.vectors,
-        magnitude=compared.magnitude,
         fields=_all_fields(document, ranked.points, needs),
         ids=tuple(_id(document, point) for point in ranked.points),
         vector_name=hint,

@@ -16,7 +16,7 @@ from vecsieve.adapters.allowance import FIELD_BYTES, NESTED_BYTES, Allowance
 from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.proto_maps import entries, messages
 from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, Span, fields, only, text, unsigned
-from vecsieve.adapters.vector_lengths import measured
+from vecsieve.adapters.usable import without_vector
 from vecsieve.adapters.weaviate_grpc_query import Ranking
 from vecsieve.adapters.weaviate_grpc_request import Document
 from vecsieve.adapters.weaviate_grpc_shown import spelled
@@ -82,13 +82,12 @@ def _results(data: bytes) -> tuple[Result, ...]:
 
 def _pool(request: Document, needs: Needs, data: bytes, results: tuple[Result, ...]) -> Pool:
     name, vectors = compare(data, [result.inside for result in results], request.shown.compared)
-    unusable, magnitude = measured(vectors)
+    unusable = without_vector(vectors)
     ids = [_id_of(data, result) for result in results]
     self_id = request.ranking.self_id
     return Pool(
         scores=np.array([_score_of(data, result.inside, request.ranking) for result in results], dtype=np.float64),
         vectors=vectors,
-        magnitude=magnitude,
         fields=_fields(data, results, needs),
         ids=tuple([orjson.dumps(each) for each in ids]),
         vector_name=name if request.shown.compared is None else None,

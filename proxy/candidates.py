@@ -18,6 +18,7 @@ from vecsieve.proxy.fields import Fields
 from vecsieve.proxy.payload_columns import Columns
 from vecsieve.proxy.payload_values import QUOTE, is_filled, name, position, string
 from vecsieve.proxy.recency import moment, recency
+from vecsieve.proxy.selection.metric import metric_of
 from vecsieve.proxy.selection.text.bounds import LONGEST, POOL_COST
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
@@ -42,7 +43,7 @@ def from_pool(
     return Candidates(
         scores=pool.scores,
         vectors=pool.vectors,
-        magnitude=pool.magnitude,
+        metric=metric_of(search.query, pool.vectors, pool.scores),
         query=search.query,
         tenants=_tenants(pool, len(tenant_keys)) if tenant_keys or pool.alone else None,
         text_lengths=None if known.texts is None else _lengths(known.texts),

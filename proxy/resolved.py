@@ -170,6 +170,7 @@ def _selection(policy: PolicySettings) -> Policy:
     return Policy(
         linkage=Linkage(policy.linkage),
         threshold=suited(threshold_of(policy.threshold), Linkage(policy.linkage)),
+        chance=policy.chance,
         when=When(policy.when),
         representative=Strategy(policy.representative),
         diversifier=_diversifier(policy),

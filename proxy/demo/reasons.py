@@ -20,12 +20,12 @@ from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.store import Answer
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.grouping import trust
+from vecsieve.proxy.selection.grouping import cuts_of, distances_of
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.thresholds import cuts, median_distance
+from vecsieve.proxy.selection.thresholds import median_distance
 from vecsieve.proxy.selection.values import Candidates, Link, Selection, Veto
 
 
@@ -130,7 +130,6 @@ def _select(
     fetched = Fetched(
         scores=np.array([scores[row] for row in rows], dtype=np.float64),
         vectors=_vectors(corpus, rows),
-        magnitude=False,
         fields=tuple(
             tuple(msgspec.json.encode(payload[key]) if key in payload else None for key in (*must, *may))
             for payload in payloads
@@ -147,8 +146,9 @@ def _vectors(corpus: Corpus, rows: Sequence[int]) -> Vectors:
 
 def _cuts(candidates: Candidates, selection: Selection, policy: Policy) -> list[float]:
     """How near counts when 0, 1, 2, … results stand already; one entry at least."""
-    geometry = measure(candidates.vectors, magnitude=False)
-    return cuts(policy.threshold, selection.median * trust(geometry, policy), max(1, candidates.size))
+    measured = distances_of(candidates, policy)
+    cuts = cuts_of(measured, measured.inside(0, candidates.size), policy, None, candidates.size)
+    return [cut * measured.shown_unit for cut in cuts]
 
 
 def _verdicts(

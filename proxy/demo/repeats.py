@@ -14,7 +14,7 @@ import numpy as np
 
 from vecsieve.proxy.demo.corpus import Vectors
 from vecsieve.proxy.selection.policy import Relative
-from vecsieve.proxy.selection.thresholds import resolve
+from vecsieve.proxy.selection.thresholds import cuts
 
 RUN_WORDS = 3  # three words in a row rarely coincide by chance, and survive small edits better than longer runs
 RETOLD_SHARE = 0.5  # half said before: less than half of the result is news
@@ -64,7 +64,7 @@ class Repeat:
 
 def nearness(median: float) -> float:
     """The cosine distance up to which two results count as one. ``median``: typical distance of the first candidates."""
-    return resolve(NEAR, median)
+    return cuts(NEAR, median, 1)[0]
 
 
 def repeats(vectors: Vectors, texts: Sequence[str], threshold: float) -> tuple[Repeat, ...]:

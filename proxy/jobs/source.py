@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.proxy.selection.values import Metric
+
 PointId = int | str
 Vectors = npt.NDArray[np.float32]
 
@@ -32,6 +34,14 @@ class Point:
     payload: Mapping[str, object]
 
 
+_METRICS = {
+    "Cosine": Metric.COSINE,
+    "Dot": Metric.DOT,
+    "Euclid": Metric.EUCLIDEAN,
+    "Manhattan": Metric.MANHATTAN,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """What is known of a collection before it is read.
@@ -46,6 +56,11 @@ class Shape:
     distance: str
     vector_name: str
     vector_names: tuple[str, ...]
+
+    @property
+    def metric(self) -> Metric:
+        """The metric, in selection's words."""
+        return _METRICS.get(self.distance, Metric.UNKNOWN)
 
     @property
     def magnitude(self) -> bool:

@@ -29,11 +29,11 @@ from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 Tenants = npt.NDArray[np.int64]
 
 
-def cluster(distance: FloatMatrix, cuts: float | Sequence[float], linkage: Linkage) -> Indices:
+def cluster(distance: FloatMatrix, cuts: float | Sequence[float], linkage: Linkage, *, slack: float = NOISE) -> Indices:
     """Labels (n,) of the clusters of ``distance`` (n, n), numbered in order of each cluster's best rank.
 
     ``cuts``: the threshold, or one for each number of clusters that lead already, at least n of them; only Linkage.LEADER
-    reads more than the first. Clusters at a distance equal to the threshold merge, where equal means: as far as float32 can tell (NOISE).
+    reads more than the first. Clusters at a distance equal to the threshold merge; ``slack``: by how much a distance may be off.
     Where several merges are equally near, the linkage's own scan in rank order decides: same input, same labels.
     """
     if not len(distance):
@@ -41,13 +41,12 @@ def cluster(distance: FloatMatrix, cuts: float | Sequence[float], linkage: Linka
     if not isinstance(cuts, Sequence):
         cuts = [cuts] * len(distance)
     if linkage is Linkage.LEADER:
-        return _numbered(lead(distance, cuts).heads)
-    return _agglomerated(distance, cuts[0], linkage)
+        return _numbered(lead(distance, cuts, slack=slack).heads)
+    return _agglomerated(distance, cuts[0] + slack, linkage)
 
 
-def _agglomerated(distance: FloatMatrix, threshold: float, linkage: Linkage) -> Indices:
+def _agglomerated(distance: FloatMatrix, cut: float, linkage: Linkage) -> Indices:
     n = len(distance)
-    cut = threshold + NOISE
     near = distance <= cut
     near.flat[:: n + 1] = False
     crowd = np.flatnonzero(near.any(axis=1))

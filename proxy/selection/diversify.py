@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vecsieve.proxy.selection.clustering import best_ranked
+from vecsieve.proxy.selection.distances import Distances
 from vecsieve.proxy.selection.dpp import dpp
 from vecsieve.proxy.selection.external import external
 from vecsieve.proxy.selection.mmr import mmr
@@ -18,7 +19,7 @@ def diversify(
     standing: Indices,
     labels: Indices,
     distance: FloatMatrix,
-    median: float,
+    measured: Distances,
     *,
     count: int,
     diversifier: Mmr | Dpp | External | None,
@@ -27,7 +28,7 @@ def diversify(
 
     ``standing``: who may be picked, in order of relevance: each cluster's representative, and behind it further members
     where the policy allows some. ``labels``: (n,) numbered in order of best rank. ``distance``: (n, n), tenants apart.
-    ``median``: the pool's, by which distances are scaled.
+    ``measured``: the unit of the distances, and the typical one, by which they are scaled.
 
     No diversifier, MMR at weight 1 and the others at diversity 0 are the order of ``standing``.
     """
@@ -40,9 +41,11 @@ def diversify(
         return standing[chosen]
     among = distance.take(standing, axis=0).take(standing, axis=1)
     if isinstance(diversifier, Dpp):
-        return standing[dpp(gains, among, diversity=diversifier.diversity, count=count, scale=median)]
-    scale = median if diversifier.similarity is Similarity.SCALED else None
-    return standing[mmr(gains, among, weight=diversifier.weight, count=count, scale=scale)]
+        return standing[dpp(gains, among, diversity=diversifier.diversity, count=count, scale=measured.typical)]
+    if diversifier.similarity is Similarity.SCALED:
+        return standing[mmr(gains, among, weight=diversifier.weight, count=count, scale=measured.typical)]
+    shown = among * np.float32(measured.shown_unit)
+    return standing[mmr(gains, shown, weight=diversifier.weight, count=count)]
 
 
 def _gains(

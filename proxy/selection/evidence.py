@@ -6,6 +6,7 @@ else is as far apart as its vectors; where one side has no vector, farther than 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,8 +19,9 @@ from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import Texts
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Veto
 
-# Farther than any cosine distance and any cut, and finite: not known to be alike is not the same as forbidden to meet.
-UNKNOWN = np.float32(4.0)
+# Farther than any distance (distances.FARTHEST) and any cut, and finite: not known to be alike is not the same as forbidden
+# to meet.
+UNKNOWN = np.float32(1e9)
 
 Codes = npt.NDArray[np.int8]
 
@@ -34,21 +36,31 @@ class Evidence:
 
 
 def weigh(
-    distance: FloatMatrix, texts: Texts, rows: Indices, columns: Indices, *, rules: TextRules, median: float
+    distance: FloatMatrix,
+    texts: Texts,
+    rows: Indices,
+    columns: Indices,
+    *,
+    rules: TextRules,
+    typical: float,
+    largest: float = math.inf,
 ) -> Evidence:
     """Lay what the texts say over the ``distance`` (n, m) of candidates ``rows`` to candidates ``columns``.
 
     Infinite distances that stem from missing vectors must be told apart from forbidden ones before: see ``opened``.
+    ``typical``: the pool's typical distance. ``largest``: a distance beyond this is near by chance, whatever the texts' length.
     """
-    reach = np.inf if rules.reach is None else rules.reach * median
+    reach = np.inf if rules.reach is None else rules.reach * typical
     compared = (distance <= reach) | (distance == UNKNOWN)
     compared &= np.isfinite(distance) & (rows[:, None] != columns[None, :])
     found = matches(texts, rows, columns, compared, rules)
-    distance = _eased(distance, texts, rows, columns, rules)
+    distance = _eased(distance, texts, rows, columns, rules, largest)
     return Evidence(np.where(found.links != Link.NONE, np.float32(0.0), distance), found.links, found.similarities)
 
 
-def _eased(distance: FloatMatrix, texts: Texts, rows: Indices, columns: Indices, rules: TextRules) -> FloatMatrix:
+def _eased(
+    distance: FloatMatrix, texts: Texts, rows: Indices, columns: Indices, rules: TextRules, largest: float
+) -> FloatMatrix:
     """The distance with two short texts nearer by the short factor.
 
     Short texts say one thing, in many ways: on sets of tickets, opinions and questions duplicates lie about where other
@@ -57,7 +69,7 @@ def _eased(distance: FloatMatrix, texts: Texts, rows: Indices, columns: Indices,
     if rules.short_factor == 1.0:
         return distance
     is_short = (texts.word_counts >= 0) & (texts.word_counts <= rules.short_words)
-    both = is_short[rows][:, None] & is_short[columns][None, :] & (distance != UNKNOWN)
+    both = is_short[rows][:, None] & is_short[columns][None, :] & (distance <= largest) & (distance != UNKNOWN)
     return np.where(both, distance / np.float32(rules.short_factor), distance)
 
 

@@ -49,13 +49,8 @@ class Rows:
     exponents: npt.NDArray[np.int32]
     usable: Mask
 
-    @property
-    def parts(self) -> tuple[npt.NDArray[np.generic], ...]:
-        """Its arrays, a row of each for each of its rows."""
-        return self.values, self.squares, self.exponents, self.usable
-
-    def at(self, which: slice) -> Rows:
-        """The rows of a slice, not copied."""
+    def at(self, which: slice | Indices) -> Rows:
+        """Some of the rows; of a slice they are not copied."""
         return Rows(self.values[which], self.squares[which], self.exponents[which], self.usable[which])
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vecsieve.proxy.selection.clustering import cluster, separate
+from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
+from vecsieve.proxy.selection.distances import CosineDistances, Distances, cosine_distances, relative_distances
 from vecsieve.proxy.selection.evidence import (
     UNKNOWN,
     Codes,
@@ -17,66 +18,114 @@ from vecsieve.proxy.selection.evidence import (
     settle,
     weigh,
 )
-from vecsieve.proxy.selection.geometry import Geometry, Mask, measure
-from vecsieve.proxy.selection.policy import Distance, Growing, Linkage, Policy, When
+from vecsieve.proxy.selection.geometry import Geometry, Mask
+from vecsieve.proxy.selection.policy import Distance, Fixed, Growing, Linkage, Policy, When
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.thresholds import agreement, cuts, median_distance, tempered
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link
+from vecsieve.proxy.selection.thresholds import agreement, cuts, tempered
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Metric
 
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
     """``distance``: (n, n), tenants and vetoed pairs infinitely far apart, copies by text at 0. ``raw``: (n, n), by vectors
-    alone. ``evidence``: what texts say, None where none were read. ``labels``: (n,). ``held``: (n,) Veto.
+    alone. ``evidence``: what texts say, None where none were read. ``measured``: the unit of both. ``threshold``: the cut
+    for the page's last place, in that unit. ``labels``: (n,). ``held``: (n,) Veto.
     """
 
     distance: FloatMatrix
     evidence: Evidence | None
     raw: FloatMatrix
-    median: float
+    measured: Distances
     threshold: float
     labels: Indices
     distinct: int
     held: Codes
 
 
+def distances_of(candidates: Candidates, policy: Policy) -> Distances:
+    """The distances that the policy's threshold is read in."""
+    if isinstance(policy.threshold, Fixed):
+        return cosine_distances(candidates.vectors, magnitude=counts_length(candidates, policy))
+    metric = Metric.COSINE if policy.distance is Distance.COSINE else candidates.metric
+    return relative_distances(candidates.vectors, metric, chance=policy.chance)
+
+
 def counts_length(candidates: Candidates, policy: Policy) -> bool:
-    """Whether a vector's length is part of the distance."""
-    return candidates.magnitude and policy.distance is Distance.AUTO
+    """Whether a vector's length is part of a cosine distance."""
+    return candidates.metric is not Metric.COSINE and policy.distance is Distance.AUTO
+
+
+def cuts_of(measured: Distances, first: Geometry, policy: Policy, scale: float | None, count: int) -> list[float]:
+    """The cuts when 0 to ``count - 1`` results stand. ``first``: the pool's first candidates. ``scale``: a typical distance
+    in the metric's own measure, to be used in place of the pool's own.
+    """
+    typical = measured.typical if scale is None else scale / measured.unit
+    return cuts(
+        policy.threshold,
+        typical * trust(first, policy),
+        max(count, 1),
+        largest=measured.largest,
+        unit=measured.shown_unit,
+    )
 
 
 def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | None) -> Grouped:
     """Measure, read and cluster the pool.
 
     ``top_k``: texts are read only if they could change that page. ``scale``: the typical distance to cut by, None for the
-    pool's own median.
+    pool's own.
     """
-    geometry = measure(candidates.vectors, magnitude=counts_length(candidates, policy))
+    measured = distances_of(candidates, policy)
+    grouped = _grouped(measured, candidates, policy, top_k, scale)
+    if isinstance(measured, CosineDistances) or not _leans_on_vectors(grouped):
+        return grouped
+    narrowed = measured.narrowed(candidates.vectors, policy.chance)
+    return grouped if narrowed is measured else _grouped(narrowed, candidates, policy, top_k, scale)
+
+
+def _leans_on_vectors(grouped: Grouped) -> bool:
+    """Whether some candidate shares a cluster for no other reason than that its vector is near, and not equal."""
+    each = np.arange(len(grouped.labels))
+    first = best_ranked(grouped.labels)[grouped.labels]
+    by_vector = (first != each) & (grouped.raw[each, first] > 0.0)
+    if grouped.evidence is not None:
+        by_vector &= grouped.evidence.links[each, first] == Link.NONE
+    return bool(by_vector.any())
+
+
+def _grouped(measured: Distances, candidates: Candidates, policy: Policy, top_k: int, scale: float | None) -> Grouped:
+    geometry = measured.inside(0, candidates.size)
     # The scale belongs to the embedding model, not to a tenant: it is read before tenants are set apart.
-    median = median_distance(geometry)
-    typical = median if scale is None else scale
-    cut = cuts(policy.threshold, typical * trust(geometry, policy), max(candidates.size, 1))
+    cut = cuts_of(measured, geometry, policy, scale, candidates.size)
     raw = geometry.distance
-    texts = _texts_worth_reading(candidates, policy, raw, median=median, most=max(cut), top_k=top_k)
+    texts = _texts_worth_reading(candidates, policy, raw, typical=measured.typical, most=max(cut), top_k=top_k)
     distance = raw if texts is None else opened(raw)
     if candidates.tenants is not None:
         distance = separate(distance, candidates.tenants, candidates.tenants)
     evidence = None
     if texts is not None and policy.text is not None:
         each = np.arange(candidates.size, dtype=np.intp)
-        evidence = weigh(distance, texts, each, each, rules=policy.text, median=median)
+        evidence = weigh(
+            distance, texts, each, each, rules=policy.text, typical=measured.typical, largest=measured.largest
+        )
         distance = evidence.distance
     linkage = Linkage.LEADER if isinstance(policy.threshold, Growing) else policy.linkage
     ask = asker(candidates, policy.guards, texts)
     if ask is None:
-        labels, held = cluster(distance, cut, linkage), np.zeros(candidates.size, np.int8)
+        labels, held = cluster(distance, cut, linkage, slack=measured.slack), np.zeros(candidates.size, np.int8)
     else:
         distance = distance.copy() if distance is raw else distance
-        labels, held = settle(distance, lambda apart: cluster(apart, cut, linkage), ask)
+        labels, held = settle(distance, lambda apart: cluster(apart, cut, linkage, slack=measured.slack), ask)
     if texts is not None:
         distance = np.where(distance == UNKNOWN, np.float32(np.inf), distance)
     distinct = int(labels.max(initial=-1)) + 1
-    return Grouped(distance, evidence, raw, median, cut[min(top_k, len(cut)) - 1], labels, distinct, held)
+    return Grouped(distance, evidence, raw, measured, cut[min(top_k, len(cut)) - 1], labels, distinct, held)
+
+
+def alone(grouped: Grouped) -> Grouped:
+    """The same pool with every candidate in a cluster of its own."""
+    n = len(grouped.labels)
+    return replace(grouped, labels=np.arange(n, dtype=np.intp), distinct=n, held=np.zeros(n, np.int8))
 
 
 def trust(geometry: Geometry, policy: Policy) -> float:
@@ -87,7 +136,7 @@ def trust(geometry: Geometry, policy: Policy) -> float:
 
 
 def _texts_worth_reading(
-    candidates: Candidates, policy: Policy, distance: FloatMatrix, *, median: float, most: float, top_k: int
+    candidates: Candidates, policy: Policy, distance: FloatMatrix, *, typical: float, most: float, top_k: int
 ) -> Texts | None:
     """The texts, unless they could not open the gate: no two of the first top_k are near enough to be copies."""
     if policy.text is None or candidates.metadata.texts is None:
@@ -95,7 +144,7 @@ def _texts_worth_reading(
     reach = policy.text.reach
     if policy.when is When.REDUNDANT and reach is not None:
         first = distance[:top_k, :top_k]
-        if not is_reached(first, max(reach * median, most * policy.text.short_factor)):
+        if not is_reached(first, max(reach * typical, most * policy.text.short_factor)):
             return None
     return read(candidates.metadata, policy.text)
 
@@ -103,7 +152,10 @@ def _texts_worth_reading(
 def links_of(grouped: Grouped, representative: Indices) -> tuple[Codes, FloatMatrix]:
     """Why each candidate shares a cluster with its representative (n,), and by how much (n,)."""
     each = np.arange(len(representative), dtype=np.intp)
-    distance, stands = grouped.raw[each, representative], representative == each
+    distance, stands = (
+        grouped.raw[each, representative] * np.float32(grouped.measured.shown_unit),
+        representative == each,
+    )
     if grouped.evidence is None:
         return linked(np.zeros(len(each), np.int8), np.full(len(each), np.nan, np.float32), distance, stands)
     links, similarities = grouped.evidence.links, grouped.evidence.similarities

@@ -31,11 +31,12 @@ class Led:
     heads: Indices
 
 
-def lead(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = None) -> Led:
+def lead(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = None, *, slack: float = NOISE) -> Led:
     """Walk b candidates in rank order.
 
     ``inside``: (b, b) their distances. ``back``: (b, m) distances to earlier leaders, None for none. ``cuts``: at index k,
-    the distance at which a candidate follows when k lead already (m + b of them). A follower goes to the nearest leader,
+    the distance at which a candidate follows when k lead already (m + b of them); ``slack``: by how much a distance may be
+    off. A follower goes to the nearest leader,
     ties by rank. An infinite distance forbids: whoever is infinitely far from a member of a cluster may not join it, so that
     two who may not share a cluster never meet in one by way of a third.
     """
@@ -44,14 +45,14 @@ def lead(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = 
     if not count:
         return Led(np.empty(0, np.intp), np.empty(0, np.intp))
     if np.isinf(inside).any() or (back is not None and np.isinf(back).any()):
-        return _forbidding(inside, cuts, back)
+        return _forbidding(inside, cuts, back, slack)
     leaders: list[int] = []
-    cut = cuts[earlier] + NOISE
+    cut = cuts[earlier] + slack
     for i in range(count):
         if nearest.item(i) > cut:
             leaders.append(i)
             np.minimum(nearest, inside[i], out=nearest)
-            cut = cuts[min(earlier + len(leaders), len(cuts) - 1)] + NOISE
+            cut = cuts[min(earlier + len(leaders), len(cuts) - 1)] + slack
     return _followed(inside, back, np.array(leaders, dtype=np.intp))
 
 
@@ -77,7 +78,7 @@ def _followed(inside: FloatMatrix, back: FloatMatrix | None, leaders: Indices) -
     return Led(leaders, heads)
 
 
-def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None) -> Led:
+def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> Led:
     """The same walk where some may not meet: the reach of every cluster is kept apart, a row a leader."""
     count = len(inside)
     earlier = np.empty((0, count), np.float32) if back is None else back.T
@@ -89,7 +90,7 @@ def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | 
     for i in range(count):
         column = reach[: len(names), i]
         low = float(column.min(initial=np.inf))
-        if low <= cuts[len(names)] + NOISE:
+        if low <= cuts[len(names)] + slack:
             row = int((column <= low + NOISE).argmax())
             heads[i] = names[row]
             reach[row, forbidden[i]] = np.inf

@@ -22,14 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
+from vecsieve.proxy.selection.distances import CosineDistances, Distances
 from vecsieve.proxy.selection.evidence import Codes, Evidence, asker, opened, standing_vetoes, weigh
-from vecsieve.proxy.selection.geometry import NOISE, Mask, Rows, across, measure, rows_of
-from vecsieve.proxy.selection.grouping import counts_length, linked, trust
+from vecsieve.proxy.selection.geometry import NOISE, Mask
+from vecsieve.proxy.selection.grouping import cuts_of, distances_of, linked
 from vecsieve.proxy.selection.leader import lead
 from vecsieve.proxy.selection.policy import Growing, Linkage, Policy, Short, When
+from vecsieve.proxy.selection.restraint import is_implausible
 from vecsieve.proxy.selection.single import fates_of
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.thresholds import SCALE_FROM, cuts, median_distance
+from vecsieve.proxy.selection.thresholds import SCALE_FROM
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection
 
 # Raw ranks per block: the pool a single page of ten is chosen from, and as many as the threshold's scale is read from.
@@ -42,8 +44,7 @@ class _Reading:
     """What the whole walk goes by: read off the first block, and off nothing else."""
 
     policy: Policy
-    magnitude: bool
-    median: float
+    measured: Distances
     cuts: Sequence[float]
     texts: Texts | None
     ask: Callable[[Indices, Indices], Codes] | None
@@ -63,6 +64,14 @@ class _Walk:
     links: Codes
     similarities: FloatMatrix
     held: Codes
+    restrained: bool
+
+    def leave_alone(self, ranks: int) -> None:
+        """Decide the first ``ranks`` candidates each by itself."""
+        n = len(self.representative)
+        self.emitted, self.representative = np.arange(ranks, dtype=np.intp), np.arange(n, dtype=np.intp)
+        self.links, self.similarities = np.zeros(n, np.int8), np.full(n, np.nan, np.float32)
+        self.held, self.restrained = np.zeros(n, np.int8), True
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +150,9 @@ def paging(
         distinct=int(labels.max(initial=-1)) + 1,
         wanting=end - min(max(len(walk.emitted), offset), end),
         acted=policy.when is When.ALWAYS or not np.array_equal(keep, np.arange(candidates.size)[offset:end]),
-        threshold=reading.cuts[min(max(end, 1), len(reading.cuts)) - 1],
-        median=reading.median,
+        restrained=walk.restrained,
+        threshold=reading.cuts[min(max(end, 1), len(reading.cuts)) - 1] * reading.measured.shown_unit,
+        median=reading.measured.median,
         links=walk.links,
         similarities=walk.similarities,
         vetoes=standing_vetoes(walk.held, walk.representative),
@@ -157,15 +167,14 @@ def _texts(candidates: Candidates, policy: Policy) -> Texts | None:
 
 
 def _read(candidates: Candidates, policy: Policy, scale: float | None, texts: Texts | None) -> _Reading:
-    magnitude = counts_length(candidates, policy)
-    first = measure(candidates.vectors[:BLOCK], magnitude=magnitude)
-    median = median_distance(first)
-    typical = median if scale is None else scale
+    measured = distances_of(candidates, policy)
+    if not isinstance(measured, CosineDistances):
+        measured = measured.narrowed(candidates.vectors, policy.chance)
+    first = measured.inside(0, min(BLOCK, candidates.size))
     return _Reading(
         policy=policy,
-        magnitude=magnitude,
-        median=median,
-        cuts=cuts(policy.threshold, typical * trust(first, policy), max(candidates.size, 1)),
+        measured=measured,
+        cuts=cuts_of(measured, first, policy, scale, candidates.size),
         texts=texts,
         ask=asker(candidates, policy.guards, texts),
     )
@@ -180,43 +189,42 @@ def _begun(candidates: Candidates) -> _Walk:
         links=np.zeros(n, np.int8),
         similarities=np.full(n, np.nan, np.float32),
         held=np.zeros(n, np.int8),
+        restrained=False,
     )
 
 
 def _walked(candidates: Candidates, reading: _Reading, walk: _Walk, *, ranks: int, enough: int) -> Iterator[None]:
     """Consume the blocks of the first ``ranks`` candidates until ``enough`` are emitted, one a step."""
-    rows = rows_of(candidates.vectors)
-    heads = Rows(
-        np.empty_like(rows.values),
-        np.empty_like(rows.squares),
-        np.empty_like(rows.exponents),
-        np.empty_like(rows.usable),
-    )
     for start in range(0, ranks, BLOCK):
-        had = len(walk.emitted)
-        if had >= enough:
+        if len(walk.emitted) >= enough:
             break
-        block = _block(
-            candidates, reading, (rows, heads.at(slice(had))), walk.emitted, start, min(start + BLOCK, ranks)
-        )
+        block = _block(candidates, reading, walk.emitted, start, min(start + BLOCK, ranks))
         _consume(reading, block, walk)
-        fresh = walk.emitted[had:]
-        for into, part in zip(heads.parts, rows.parts, strict=True):
-            into[had : len(walk.emitted)] = part[fresh]
+        if start == 0 and _is_implausible(candidates, reading, block, walk):
+            walk.leave_alone(ranks)
+            break
         yield
 
 
-def _block(
-    candidates: Candidates, reading: _Reading, rows: tuple[Rows, Rows], emitted: Indices, start: int, stop: int
-) -> _Block:
-    """Measure one block. ``rows``: everybody's, and those of the emitted."""
+def _is_implausible(candidates: Candidates, reading: _Reading, first: _Block, walk: _Walk) -> bool:
+    """Whether the first block's clusters, where they were made by vectors alone, are to be disbelieved."""
+    if reading.texts is not None or reading.policy.when is not When.REDUNDANT:
+        return False
+    stands = walk.representative[: first.stop]
+    distance = first.raw[0][np.arange(len(stands)), stands]
+    return is_implausible(stands, distance, candidates.scores[: first.stop])
+
+
+def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: int, stop: int) -> _Block:
+    """Measure one block."""
     # The shapes of both products depend on what came before alone: BLAS rounds by shape, and a distance that
     # changed in its last digit with the number of fetched candidates could move a page.
-    inside = measure(candidates.vectors[start:stop], magnitude=reading.magnitude).distance
+    inside = reading.measured.inside(start, stop).distance
     # Against the emitted alone: of a list full of copies they are few, and against all earlier rows a list of a thousand
     # took 90 ms, nearly all of it for rows whose distance nobody looked at.
-    back = across(rows[0].at(slice(start, stop)), rows[1], magnitude=reading.magnitude)
-    raw = (inside, back)
+    back = reading.measured.back(start, stop, emitted)
+    unit = np.float32(reading.measured.shown_unit)
+    raw = (inside * unit, back * unit)
     each = np.arange(start, stop, dtype=np.intp)
     if reading.texts is not None:
         inside, back = opened(inside), opened(back)
@@ -226,8 +234,11 @@ def _block(
     evidence = None
     rules = reading.policy.text
     if reading.texts is not None and rules is not None:
-        here = weigh(inside, reading.texts, each, each, rules=rules, median=reading.median)
-        there = weigh(back, reading.texts, each, emitted, rules=rules, median=reading.median)
+        typical = reading.measured.typical
+        here = weigh(inside, reading.texts, each, each, rules=rules, typical=typical, largest=reading.measured.largest)
+        there = weigh(
+            back, reading.texts, each, emitted, rules=rules, typical=typical, largest=reading.measured.largest
+        )
         evidence, inside, back = (here, there), here.distance, there.distance
     return _Block(start, stop, inside.copy(), back.copy(), raw, evidence)
 
@@ -249,26 +260,28 @@ def _heads(reading: _Reading, block: _Block, emitted: Indices) -> Indices:
     """Whom each of the block (b,) follows, as indices into the pool; itself where it is emitted."""
     each = np.arange(block.start, block.stop, dtype=np.intp)
     if reading.linkage is Linkage.LEADER:
-        found = lead(block.inside, reading.cuts, block.back).heads
+        found = lead(block.inside, reading.cuts, block.back, slack=reading.measured.slack).heads
         return np.where(
             found < 0, emitted[-1 - np.minimum(found, -1)] if len(emitted) else each, each[np.maximum(found, 0)]
         )
     heads = each.copy()
-    is_old, elders = _elders(block.back, reading.cuts[0])
+    is_old, elders = _elders(block.back, reading.cuts[0] + reading.measured.slack)
     heads[is_old] = emitted[elders]
     fresh = each[~is_old]
-    labels = cluster(block.inside[np.ix_(~is_old, ~is_old)], reading.cuts, reading.linkage)
+    labels = cluster(
+        block.inside[np.ix_(~is_old, ~is_old)], reading.cuts, reading.linkage, slack=reading.measured.slack
+    )
     heads[~is_old] = fresh[best_ranked(labels)][labels] if len(fresh) else fresh
     return heads
 
 
-def _elders(back: FloatMatrix, threshold: float) -> tuple[Mask, Indices]:
+def _elders(back: FloatMatrix, cut: float) -> tuple[Mask, Indices]:
     """Which of a block's candidates are near something emitted, and the column of the nearest (ties by rank).
 
     ``back``: (b, m) distances to the m emitted.
     """
     nearest = back.min(axis=1, initial=np.inf)
-    is_old = nearest <= threshold + NOISE
+    is_old = nearest <= cut
     if not is_old.any():
         return is_old, np.empty(0, np.intp)
     return is_old, (back[is_old] <= nearest[is_old, None] + NOISE).argmax(axis=1)

@@ -89,7 +89,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relative:
-    """factor x median pairwise distance of the first 50 candidates, clipped to [minimum, maximum]."""
+    """factor x the pool's typical distance, clipped to [minimum, maximum] (cosine distances)."""
 
     factor: float
     minimum: float
@@ -99,8 +99,9 @@ class Relative:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growing:
     """A cut that grows down the page: with m results kept, the next candidate merges at a distance of at most
-    min(factor x m ** power, most) x trust x median pairwise distance of the first 50 candidates, and of ``minimum`` in any
-    case. trust = r / trusted, clipped to [wary, 1], with r the correlation of the pairs' ranks with their distances.
+    min(factor x m ** power, most) x trust x the pool's typical distance, and of ``minimum`` (a
+    cosine distance) in any case. trust = r / trusted, clipped to [wary, 1], with r the correlation of the pairs' ranks with
+    their distances.
 
     The candidates are walked in rank order, as Linkage.LEADER does; the policy's linkage is not looked at.
     """
@@ -210,11 +211,14 @@ class Caps:
 class Policy:
     """How to choose. Every member is given: defaults live in the settings.
 
+    ``chance``: two independent points of a pool may be within a relative or growing cut with this probability at most
+    (chance.py); None: any.
     ``chain``: the ties that Strategy.CHAIN goes through. ``authority``: sources, the most trusted first.
     """
 
     linkage: Linkage
     threshold: Threshold
+    chance: float | None
     when: When
     representative: Strategy
     diversifier: Mmr | Dpp | External | None

@@ -13,9 +13,10 @@ from vecsieve.proxy.selection.clustering import best_ranked
 from vecsieve.proxy.selection.diversify import diversify
 from vecsieve.proxy.selection.evidence import standing_vetoes
 from vecsieve.proxy.selection.fill import fill
-from vecsieve.proxy.selection.grouping import Grouped, counts_length, group, links_of
+from vecsieve.proxy.selection.grouping import Grouped, alone, counts_length, group, links_of
 from vecsieve.proxy.selection.policy import Order, Policy, Short, When
 from vecsieve.proxy.selection.representatives import represent
+from vecsieve.proxy.selection.restraint import is_implausible
 from vecsieve.proxy.selection.values import Candidates, Fate, Indices, Selection
 
 
@@ -45,10 +46,16 @@ def select(
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
     grouped = group(candidates, policy, top_k, scale)
     lap("cluster")
-    if _leaves_alone(candidates, grouped.labels, top_k, policy):
+    first = best_ranked(grouped.labels)[grouped.labels]
+    restrained = (
+        grouped.evidence is None
+        and policy.when is When.REDUNDANT
+        and is_implausible(first, grouped.raw[np.arange(len(first)), first], candidates.scores)
+    )
+    if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):
         lap("select")
         lap("mmr")
-        return _native(grouped, top_k)
+        return _native(alone(grouped) if restrained else grouped, top_k, restrained=restrained)
     standing = represent(
         grouped.labels,
         grouped.distance,
@@ -100,7 +107,7 @@ def _pick(
             choices,
             grouped.labels,
             grouped.distance,
-            grouped.median,
+            grouped.measured,
             count=len(choices) if is_capped else top_k,
             diversifier=policy.diversifier,
         )
@@ -110,7 +117,7 @@ def _pick(
     return capped(choices, known.documents, known.sources, policy.caps, top_k)
 
 
-def _native(grouped: Grouped, top_k: int) -> Selection:
+def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
     """The backend's own first top_k. Nothing was collapsed: the rest is simply beyond what was asked for."""
     fates = np.full(len(grouped.labels), Fate.NOT_CHOSEN, np.int8)
     fates[:top_k] = Fate.KEPT
@@ -124,8 +131,9 @@ def _native(grouped: Grouped, top_k: int) -> Selection:
         distinct=grouped.distinct,
         wanting=max(0, top_k - grouped.distinct),
         acted=False,
-        threshold=grouped.threshold,
-        median=grouped.median,
+        restrained=restrained,
+        threshold=grouped.threshold * grouped.measured.shown_unit,
+        median=grouped.measured.median,
         links=links,
         similarities=similarities,
         vetoes=standing_vetoes(grouped.held, representative),
@@ -149,8 +157,8 @@ def _outcome(
         distinct=grouped.distinct,
         wanting=wanting,
         acted=True,
-        threshold=grouped.threshold,
-        median=grouped.median,
+        threshold=grouped.threshold * grouped.measured.shown_unit,
+        median=grouped.measured.median,
         links=links,
         similarities=similarities,
         vetoes=standing_vetoes(grouped.held, representative),

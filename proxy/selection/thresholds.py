@@ -16,9 +16,12 @@ against 0.03 in the middle of a set for a good model and for its own shallow lay
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vecsieve.proxy.selection.geometry import Geometry, pairs
 from vecsieve.proxy.selection.policy import Fixed, Growing, Relative, Threshold
@@ -38,7 +41,7 @@ def median_distance(geometry: Geometry) -> float:
     if m < 2:
         return 0.0
     distance = geometry.distance[:m, :m] if chosen[-1] == m - 1 else geometry.distance[np.ix_(chosen, chosen)]
-    return _median(pairs(distance))
+    return median_of(pairs(distance))
 
 
 def agreement(geometry: Geometry) -> float:
@@ -65,27 +68,23 @@ def tempered(threshold: Threshold, correlation: float) -> float:
     return min(max(correlation / threshold.trusted, threshold.wary), 1.0)
 
 
-def resolve(threshold: Threshold, median: float, *, kept: int = 1) -> float:
-    """The cut for a pool with this (tempered) median distance when ``kept`` results stand already, which only a growing
-    one minds.
+def cuts(
+    threshold: Threshold, typical: float, count: int, *, largest: float = math.inf, unit: float = 1.0
+) -> list[float]:
+    """The cut for a pool with this (tempered) typical distance when 0 to ``count - 1`` results stand already; nothing is
+    ever compared with none, and only a growing cut minds how many stand.
 
-    With no pair to compare the cut is the minimum, and merges nothing.
+    ``largest``: what chance allows. ``unit``: the cosine distance that 1.0 stands for, in which a threshold's own bounds
+    are given.
     """
     if isinstance(threshold, Fixed):
-        return threshold.value
+        return [threshold.value / unit] * count
     if isinstance(threshold, Relative):
-        return min(max(threshold.factor * median, threshold.minimum), threshold.maximum)
-    share: float = min(threshold.factor * float(kept) ** threshold.power, threshold.most)
-    return max(share * median, threshold.minimum)
-
-
-def cuts(threshold: Threshold, median: float, count: int) -> list[float]:
-    """``resolve`` for 0 to ``count - 1`` kept results; nothing is ever compared with none."""
-    if not isinstance(threshold, Growing):
-        return [resolve(threshold, median)] * count
-    shares = _shares(threshold, count) * median
-    grown: list[float] = np.maximum(shares, threshold.minimum).tolist()
-    return grown
+        cut = min(threshold.factor * typical, largest)
+        return [min(max(cut, threshold.minimum / unit), threshold.maximum / unit)] * count
+    grown = np.minimum(_shares(threshold, count) * typical, largest)
+    bounded: list[float] = np.maximum(grown, threshold.minimum / unit).tolist()
+    return bounded
 
 
 @lru_cache(maxsize=SCALE_FROM)
@@ -105,7 +104,7 @@ def _depth(m: int) -> FloatVector:
     return centred
 
 
-def _median(values: np.ndarray[tuple[int], np.dtype[np.float32]]) -> float:
+def median_of(values: npt.NDArray[np.floating[Any]]) -> float:
     """np.median without its 20 microseconds of ceremony. ``values``: not empty, finite; they are reordered."""
     middle = len(values) // 2
     if len(values) % 2:

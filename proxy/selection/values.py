@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,16 @@ import numpy.typing as npt
 FloatVector = npt.NDArray[np.float64]
 FloatMatrix = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.intp]
+
+
+class Metric(StrEnum):
+    """What a collection is searched by."""
+
+    COSINE = "cosine"
+    EUCLIDEAN = "euclidean"
+    MANHATTAN = "manhattan"
+    DOT = "dot"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +52,12 @@ class Candidates:
     ``scores``: (n,) float64, NaN where missing. ``vectors``: (n, d) float32, a row that is not finite or is zero is
     unusable: its candidate is a singleton. ``query``: (d,) float32 or None. ``tenants``: (n,) int64 or None: only
     equal numbers may share a cluster. ``text_lengths``: (n,) int64, -1 where unknown, or None.
-    ``magnitude``: whether vector length carries meaning.
+    ``metric``: by which the pool was ranked.
     """
 
     scores: FloatVector
     vectors: FloatMatrix
-    magnitude: bool
+    metric: Metric
     query: FloatMatrix | None = None
     tenants: npt.NDArray[np.int64] | None = None
     text_lengths: npt.NDArray[np.int64] | None = None
@@ -120,7 +130,8 @@ class Selection:
     candidate that stands for i's cluster (i itself for a representative). ``distinct``: number of clusters.
     ``wanting``: how many representatives were missing for the page (0 when there were enough); it says nothing of
     whether the backend has more candidates to give.
-    ``acted``: False when the gate left the backend's own answer alone. ``threshold``: the cut that was used (one
+    ``acted``: False when the gate left the backend's own answer alone; ``restrained``: because vectors alone would have
+    collapsed most of a pool whose scores differ (restraint.py). ``threshold``: the cut that was used (one
     that grows: for the last place of the page). ``median``: pairwise distance of the first 50 candidates, 0.0 where none
     could be measured.
     ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself.
@@ -135,6 +146,7 @@ class Selection:
     distinct: int
     wanting: int
     acted: bool
+    restrained: bool = False
     threshold: float
     median: float
     links: npt.NDArray[np.int8]

@@ -16,7 +16,7 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.policies import Policies
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates
+from vecsieve.proxy.selection.values import Candidates, Metric
 
 SHAPES = ((50, 384), (50, 1536), (200, 1536), (1000, 1536))
 TOP_K = 10
@@ -31,7 +31,7 @@ def bench_select(effort: Effort) -> Iterator[Figure]:
     for n, dimensions in SHAPES:
         samples = [sample(n, dimensions, seed=seed) for seed in range(POOLS)]
         candidates = [
-            Candidates(scores=one.scores, vectors=one.vectors, magnitude=False, query=one.query) for one in samples
+            Candidates(scores=one.scores, vectors=one.vectors, metric=Metric.COSINE, query=one.query) for one in samples
         ]
         sides = {
             "select": per_call([partial(_select, each, policy) for each in candidates]),

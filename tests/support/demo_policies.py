@@ -9,6 +9,9 @@ from vecsieve.proxy.resolved import ResolvedPolicy, resolved
 from vecsieve.proxy.selection.policy import Fixed, Policy, Threshold
 
 SHIPPED = resolved(PolicySettings(), mode=None)
+ANY_CHANCE = resolved(
+    PolicySettings(chance=None), mode=None
+)  # for pools of a few dimensions, where little is no chance
 
 
 def choosing(selection: Policy) -> ResolvedPolicy:

@@ -29,7 +29,6 @@ def raw_pool(rows: Sequence[tuple[bytes | None, ...]]) -> Pool:
     return Pool(
         scores=np.arange(n, dtype=np.float64),
         vectors=np.zeros((n, 3), dtype=np.float32),
-        magnitude=True,
         fields=tuple(rows),
     )
 

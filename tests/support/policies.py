@@ -47,6 +47,7 @@ ONE_A_CLUSTER = Caps(per_cluster=1, per_document=None, per_source=None)
 DEFAULT = Policy(
     linkage=Linkage.LEADER,
     threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.01),
+    chance=None,
     when=When.REDUNDANT,
     representative=Strategy.RANK,
     diversifier=None,
@@ -64,6 +65,7 @@ DEFAULT = Policy(
 SCALED_MMR = Policy(
     linkage=Linkage.AVERAGE,
     threshold=Relative(factor=0.20, minimum=0.02, maximum=0.30),
+    chance=None,
     when=When.REDUNDANT,
     representative=Strategy.RANK,
     diversifier=Mmr(weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
@@ -80,6 +82,7 @@ SCALED_MMR = Policy(
 CLASSICAL = Policy(
     linkage=Linkage.AVERAGE,
     threshold=Fixed(value=0.15),
+    chance=None,
     when=When.ALWAYS,
     representative=Strategy.RANK,
     diversifier=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),

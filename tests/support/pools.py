@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metric
 
 
 def pool(vectors: object, scores: Sequence[float] | None = None, **more: Any) -> Candidates:
     """Candidates of these vectors; scores fall from 1 unless given. ``more``: the other members of Candidates."""
     rows = np.asarray(vectors, dtype=np.float32)
     falling = np.linspace(1.0, 0.5, len(rows)) if scores is None else np.asarray(scores, dtype=np.float64)
-    return Candidates(scores=falling, vectors=rows, **{"magnitude": False, **more})
+    return Candidates(scores=falling, vectors=rows, **{"metric": Metric.COSINE, **more})
 
 
 def angles(*degrees: float) -> FloatMatrix:

@@ -73,7 +73,6 @@ def _pool(rows: list[list[float]]) -> Pool:
     return Pool(
         scores=matrix[:, 0],
         vectors=matrix[:, 1:].astype(np.float32),
-        magnitude=False,
     )
 
 

@@ -36,7 +36,7 @@ from vecsieve.proxy.jobs.progress import Advance, progress_bar
 from vecsieve.proxy.jobs.source import Point, SourceError, Vectors
 from vecsieve.proxy.jobs.texts import text_of
 from vecsieve.proxy.resolved import threshold_of
-from vecsieve.proxy.selection.thresholds import resolve
+from vecsieve.proxy.selection.thresholds import cuts
 from vecsieve.proxy.selection.values import Indices
 
 POOLS = 200  # their median's standard error is a fourteenth of their spread
@@ -157,7 +157,7 @@ def _pool(points: Sequence[Point], source: Collection, fields: FieldNames) -> Po
 def _cut(asked: Asked, pools: Sequence[Pool]) -> Cut:
     """The cut that was asked for, else what the relative rule makes of the median of the pools' medians."""
     median = collection_median(pools)
-    relative = resolve(threshold_of(RelativeThreshold()), 0.0 if median is None else median, kept=0)
+    relative = cuts(threshold_of(RelativeThreshold()), 0.0 if median is None else median, 1)[0]
     return Cut(
         value=relative if asked.cut is None else asked.cut,
         origin=asked.origin,

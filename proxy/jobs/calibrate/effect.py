@@ -15,7 +15,7 @@ from vecsieve.proxy.jobs.calibrate.survey import Pool
 from vecsieve.proxy.resolved import resolved
 from vecsieve.proxy.selection.policy import Fixed, Policy
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Fate
+from vecsieve.proxy.selection.values import Candidates, Fate, Metric
 
 PAGE = 8  # results a page, as in every figure of the README
 
@@ -28,31 +28,31 @@ class Effect:
     copies: float
 
 
-def effect_of_default(pools: Sequence[Pool], *, magnitude: bool, scale: float | None) -> Effect:
+def effect_of_default(pools: Sequence[Pool], *, metric: Metric, scale: float | None) -> Effect:
     """The default policy. ``scale``: the typical distance its threshold is read at, None for each pool's own."""
-    return _effect(pools, _default(), magnitude=magnitude, scale=scale)
+    return _effect(pools, _default(), metric=metric, scale=scale)
 
 
-def effect_of_cut(pools: Sequence[Pool], *, magnitude: bool, cut: float) -> Effect:
+def effect_of_cut(pools: Sequence[Pool], *, metric: Metric, cut: float) -> Effect:
     """The default policy with a fixed threshold in place of its own."""
-    return _effect(pools, replace(_default(), threshold=Fixed(value=cut)), magnitude=magnitude, scale=None)
+    return _effect(pools, replace(_default(), threshold=Fixed(value=cut)), metric=metric, scale=None)
 
 
 def _default() -> Policy:
     return replace(resolved(PolicySettings(), mode=None).selection, text=None)
 
 
-def _effect(pools: Sequence[Pool], policy: Policy, *, magnitude: bool, scale: float | None) -> Effect:
-    found = [_copies(pool, policy, magnitude=magnitude, scale=scale) for pool in pools]
+def _effect(pools: Sequence[Pool], policy: Policy, *, metric: Metric, scale: float | None) -> Effect:
+    found = [_copies(pool, policy, metric=metric, scale=scale) for pool in pools]
     results = sum(min(PAGE, len(pool.ids)) for pool in pools)
     if not results:
         return Effect(pages=0.0, copies=0.0)
     return Effect(pages=sum(1 for copies in found if copies) / len(found), copies=sum(found) / results)
 
 
-def _copies(pool: Pool, policy: Policy, *, magnitude: bool, scale: float | None) -> int:
+def _copies(pool: Pool, policy: Policy, *, metric: Metric, scale: float | None) -> int:
     """Of the backend's first page, those that stand for nothing of their own."""
     falling = np.linspace(1.0, 0.0, len(pool.ids))  # rank is all that selection by default reads of scores
-    candidates = Candidates(scores=falling, vectors=pool.vectors, magnitude=magnitude)
+    candidates = Candidates(scores=falling, vectors=pool.vectors, metric=metric)
     fates = select(candidates, top_k=PAGE, policy=policy, scale=scale).fates[:PAGE]
     return int(np.isin(fates, (Fate.COLLAPSED, Fate.FILLED)).sum())

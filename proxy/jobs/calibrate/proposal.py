@@ -41,8 +41,8 @@ def proposed(survey: Survey, fitted: Fit | None) -> Proposal:
 
     That mean carries over as well: 0.460 of the redundancy cut against 0.461 at the same factor, over eleven sets.
     """
-    medians, pools, magnitude = survey.medians, survey.pools, survey.shape.magnitude
-    mean = float(medians.mean()) if len(medians) else 0.0
+    medians, pools, metric = survey.medians, survey.pools, survey.shape.metric
+    mean = float(np.mean([pool.cosine_median for pool in pools])) if pools else 0.0
     typical = float(np.median(medians)) if len(medians) else 0.0
     cut = by_rule(mean) if fitted is None else fitted.cut
     return Proposal(
@@ -51,9 +51,9 @@ def proposed(survey: Survey, fitted: Fit | None) -> Proposal:
         fit=fitted,
         mean_median=mean,
         typical=typical,
-        default_effect=effect_of_default(pools, magnitude=magnitude, scale=None),
-        typical_effect=effect_of_default(pools, magnitude=magnitude, scale=typical),
-        cut_effect=effect_of_cut(pools, magnitude=magnitude, cut=cut),
+        default_effect=effect_of_default(pools, metric=metric, scale=None),
+        typical_effect=effect_of_default(pools, metric=metric, scale=typical),
+        cut_effect=effect_of_cut(pools, metric=metric, cut=cut),
         density=tuple((each, float((survey.nearest <= each + NOISE).mean())) for each in sorted({*DENSITY_CUTS, cut})),
     )
 

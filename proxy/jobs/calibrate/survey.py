@@ -18,6 +18,7 @@ from vecsieve.proxy.jobs.calibrate.sampling import Sample
 from vecsieve.proxy.jobs.progress import Advance
 from vecsieve.proxy.jobs.source import Point, PointId, Shape, Source, SourceError, Vectors
 from vecsieve.proxy.jobs.texts import text_of
+from vecsieve.proxy.selection.distances import relative_distances
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.thresholds import SCALE_FROM, median_distance
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector
@@ -49,6 +50,7 @@ class Pool:
     texts: tuple[str | None, ...]
     vectors: Vectors
     distance: FloatMatrix
+    cosine_median: float
     median: float
 
 
@@ -143,7 +145,8 @@ def _pool(points: Sequence[Point], shape: Shape, fields: Sequence[str]) -> Pool:
         texts=tuple(excerpt(text_of(point.payload, fields)) for point in points),
         vectors=vectors,
         distance=geometry.distance,
-        median=median_distance(geometry),
+        cosine_median=median_distance(geometry),
+        median=relative_distances(vectors, shape.metric, chance=None).median,
     )
 
 

@@ -51,7 +51,7 @@ def test_a_pool_has_what_the_columns_say() -> None:
     assert found.scores.tolist() == [0.0, 0.4]
     assert found.fields == ((b'"t"', b'"x"', b"9007199254740993"), (None, None, None))
     assert found.ids == (b'"a"', b'"b"')
-    assert (found.unusable, found.compared_by, found.vector_name, found.magnitude) == (0, "", None, False)
+    assert (found.unusable, found.compared_by, found.vector_name) == (0, "", None)
 
 
 def test_a_cell_that_is_null_is_nothing_and_stays_a_candidate() -> None:
@@ -65,24 +65,6 @@ def test_columns_that_are_null_leave_nothing_to_compare() -> None:
     found = pool(told(embeddings=None))
     assert (found.unusable, found.compared_by, found.size) == (2, None, 2)
     assert found.fields == ((None, None, None),) * 2
-
-
-LONG, LONGER = [2.0, 0.0], [3.0, 4.0]
-
-
-@pytest.mark.parametrize(
-    ("distances", "magnitude"),
-    [
-        pytest.param([0.0, 0.4], False, id="cosine"),
-        pytest.param([1.0, 20.0], True, id="l2"),
-        pytest.param([-1.0, -2.0], True, id="ip"),
-        pytest.param([None, None], True, id="untold"),
-    ],
-)
-def test_in_cosine_space_the_length_of_a_vector_means_nothing(
-    distances: list[float | None], *, magnitude: bool
-) -> None:
-    assert pool(told(embeddings=[[LONG, LONGER]], distances=[distances])).magnitude is magnitude
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_the_pool_of_a_reply() -> None:
     assert pool.scores.tolist() == pytest.approx([1.0, 0.9, 0.8])
     assert pool.vectors.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert pool.ids == (b"%d" % 2**62, b"-1", b"300")
-    assert (pool.compared_by, pool.magnitude, pool.unusable) == ("vec", True, 0)
+    assert (pool.compared_by, pool.unusable) == ("vec", 0)
 
 
 def test_kept_rows_stand_in_the_order_of_keep_and_what_was_added_is_gone() -> None:

@@ -153,7 +153,7 @@ def test_the_pool_of_a_reply_and_the_answer_cut_from_it() -> None:
     [pool] = ADAPTER.parse_reply(call, reply()).pools
     assert pool.scores.tolist() == [1.0, 0.875, 0.75, 0.625]
     assert pool.vectors.tolist() == [[0, 1, 0.5], [1, 1, 0.5], [2, 1, 0.5], [3, 1, 0.5]]
-    assert (pool.compared_by, pool.unusable, pool.magnitude) == ("vector", 0, True)
+    assert (pool.compared_by, pool.unusable) == ("vector", 0)
     assert kept(reply(), 3, 1).decode() == (
         '{"code":200,"data":[{"distance":0.625,"id":"473","text":"é 3"},{"distance":0.875,"id":"471","text":"é 1"}]}'
     )

@@ -55,7 +55,7 @@ def test_scores_vectors_ids_and_fields_are_those_of_the_matches() -> None:
     assert pool.vectors.tolist() == [[1, 0], [0.5, -1], [0, 1]]
     assert pool.fields == ((b'"x"', b"3"), (None, b'["a","b\\""]'), (None, None))
     assert pool.ids == (b'"a"', '"é<"'.encode(), b'"c"')
-    assert (pool.unusable, pool.magnitude, pool.compared_by, pool.alone) == (0, False, "", ())
+    assert (pool.unusable, pool.compared_by, pool.alone) == (0, "", ())
 
 
 def test_required_fields_stand_before_optional_ones() -> None:

@@ -30,7 +30,7 @@ def encoded(*ids: str) -> tuple[bytes, ...]:
 def pool(*ids: str) -> Pool:
     size = len(ids)
     none = np.full((size, 0), np.nan, np.float32)
-    return Pool(scores=np.zeros(size), vectors=none, magnitude=False, ids=encoded(*ids), unusable=size)
+    return Pool(scores=np.zeros(size), vectors=none, ids=encoded(*ids), unusable=size)
 
 
 def lookup(*ids: str) -> Lookup:

@@ -40,10 +40,6 @@ def test_dense_values_become_vectors() -> None:
     assert (pool.unusable, pool.compared_by, pool.vector_name, pool.alone) == (0, "", None, ())
 
 
-def test_length_never_carries_meaning_whatever_the_metric() -> None:
-    assert not read('{"id":"a","score":9,"values":[30,4]},{"id":"b","score":8,"values":[3,0.4]}')[0].magnitude
-
-
 def test_where_nobody_has_dense_values_sparse_ones_are_compared() -> None:
     sparse = '{"id":"a","score":1,"values":[],"sparseValues":{"indices":[7,1],"values":[0.5,1.5]}}'
     pool, _ = read(sparse + ',{"id":"b","score":1,"values":[]}')

@@ -52,17 +52,13 @@ def test_a_pool_is_what_the_points_say() -> None:
     assert found.scores.tolist() == [0.5] * 3
     assert found.scores.dtype == np.float64
     np.testing.assert_array_equal(found.vectors, [[1, 0], [np.nan] * 2, [0, 1]])
-    assert (found.unusable, found.magnitude, found.vector_name, found.compared_by) == (1, False, None, "a")
+    assert (found.unusable, found.vector_name, found.compared_by) == (1, None, "a")
     assert found.fields == ((), (), ())
 
 
 def test_an_empty_reply_is_an_empty_pool() -> None:
     found = pool(one())
     assert (found.size, found.vectors.shape, found.unusable, found.ids) == (0, (0, 0), 0, ())
-
-
-def test_vectors_longer_than_one_carry_meaning() -> None:
-    assert pool(one(), point(1, a=[3.0, 4.0])).magnitude
 
 
 def test_a_vector_that_was_found_by_asking_for_all_is_to_be_remembered() -> None:
@@ -126,7 +122,7 @@ def test_rest_and_grpc_see_the_same_candidates(both: Twins, needs: Needs) -> Non
         assert ours.ids == theirs.ids
         np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
         np.testing.assert_allclose(ours.vectors, theirs.vectors, rtol=1e-6)
-        assert (ours.magnitude, ours.unusable) == (theirs.magnitude, theirs.unusable)
+        assert ours.unusable == theirs.unusable
         assert (ours.vector_name, ours.compared_by) == (theirs.vector_name, theirs.compared_by)
 
 

@@ -141,22 +141,9 @@ def test_a_sparse_vector_with_more_indices_than_values_cannot_be_used() -> None:
 
 
 @both_ways
-def test_a_multivector_is_the_mean_of_its_rows(is_old: bool) -> None:
+def test_multivectors_are_not_compared(is_old: bool) -> None:
     found = compared([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]], [[1.0, np.nan]], [1.0, 2.0], None], is_old=is_old)
-    np.testing.assert_array_equal(found, [[2, 3], [5, 6], NAN, NAN, NAN])
-
-
-def test_rows_of_a_multivector_that_are_not_equally_long_cannot_be_used() -> None:
-    ragged = grpc.VectorOutput(data=[1.0, 2.0, 3.0], vectors_count=2).SerializeToString()
-    for odd in (0, 4, 2**31):
-        vectors: list[bytes | None] = [
-            field(1, ragged),
-            field(1, grpc.VectorOutput(data=[1.0], vectors_count=odd).SerializeToString()),
-            bare([[1.0], [1.0, 2.0]]),
-            field(1, field(103, b"")),
-            bare([[]]),
-        ]
-        assert compare(*spans_of(vectors)).shape == (5, 0)
+    assert found.shape == (5, 0)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +151,6 @@ def test_rows_of_a_multivector_that_are_not_equally_long_cannot_be_used() -> Non
     [
         (field(101, b"") + field(102, b""), "is not one message"),
         (b"\xa8\x06\x01", "is not one message"),
-        (field(103, b"\x08\x01"), "field 1 at byte 7 is of wire type 0"),
         (field(101, field(1, b"123")), "holds no floats"),
         (field(1, b"123"), "holds no floats"),
         (field(102, field(1, b"1234") + field(2, b"\xff")), "no end"),

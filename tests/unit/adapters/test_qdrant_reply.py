@@ -40,8 +40,7 @@ def aside(reply: Reply) -> int:
 def assert_same(one: Pool, other: Pool) -> None:
     np.testing.assert_array_equal(one.scores, other.scores)
     np.testing.assert_array_equal(one.vectors, other.vectors)
-    assert (one.magnitude, one.fields, one.ids, one.unusable, one.vector_name) == (
-        other.magnitude,
+    assert (one.fields, one.ids, one.unusable, one.vector_name) == (
         other.fields,
         other.ids,
         other.unusable,
@@ -158,7 +157,6 @@ def test_scores_vectors_and_fields_are_read_per_candidate() -> None:
     np.testing.assert_array_equal(pool.scores, [0.5, np.nan, -1e-7])
     assert pool.fields == ((b'{"a": [1 ]}', b'"\\ud83d\\ude00"'), (b"null", None), (None, None))
     assert pool.unusable == 2
-    assert not pool.magnitude
     assert pool.vector_name is None
 
 
@@ -166,7 +164,7 @@ def test_what_was_found_by_asking_for_everything_is_told() -> None:
     asked = call(b'{"query":{"indices":[1],"values":[1]},"using":"s"}')
     both = '{"id":1,"version":0,"score":1,"vector":{"s":{"indices":[1],"values":[1.0]},"d":[3,4]}}'
     (pool,) = ADAPTER.parse_reply(asked, enveloped(both)).pools
-    assert (pool.vector_name, pool.vectors.tolist(), pool.magnitude) == ("d", [[3, 4]], True)
+    assert (pool.vector_name, pool.vectors.tolist()) == ("d", [[3, 4]])
     (pool,) = ADAPTER.parse_reply(asked, enveloped()).pools
     assert (pool.vector_name, pool.size) == (None, 0)
 

@@ -41,7 +41,7 @@ def test_a_pool_has_what_selection_compares() -> None:
     assert pool.scores.tolist() == [0.25, 0.5]
     assert pool.ids == (b'"%s"' % FIRST.encode(), b'"%s"' % SECOND.encode())
     assert np.array_equal(pool.vectors, np.array([[3, 4], [np.nan, np.nan]]), equal_nan=True)
-    assert (pool.magnitude, pool.unusable, pool.vector_name, pool.compared_by) == (True, 1, "", "")
+    assert (pool.unusable, pool.vector_name, pool.compared_by) == (1, "", "")
     assert (pool.fields, pool.alone) == (((), ()), ())
 
 

@@ -97,7 +97,7 @@ def test_none_leaves_optional_settings_unset(tmp_path: Path) -> None:
 def test_a_threshold_is_relative_unless_it_says_fixed(tmp_path: Path) -> None:
     file = written(tmp_path, "policy: {threshold: {max: 0.2}}")
     threshold = load(file=file, environment={}, flags={}).policy.threshold
-    assert threshold == RelativeThreshold(relative=0.20, min=0.02, max=0.2)
+    assert threshold == RelativeThreshold(relative=0.20, min=0.0, max=0.2)
 
 
 def test_variables_of_one_threshold_make_one_threshold_that_replaces_the_files(tmp_path: Path) -> None:

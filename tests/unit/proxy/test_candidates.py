@@ -111,13 +111,12 @@ def test_an_adapter_without_fields_gives_candidates_without_metadata() -> None:
     assert from_pool(raw_pool([]), SEARCH, tenant_keys=(), fields=EVERYTHING).metadata == Metadata()
 
 
-def test_scores_vectors_query_and_magnitude_pass_as_they_are() -> None:
+def test_scores_vectors_and_query_pass_as_they_are() -> None:
     source = raw_pool([(), ()])
     found = from_pool(source, SEARCH, tenant_keys=(), fields=NOTHING)
     assert found.scores is source.scores
     assert found.vectors is source.vectors
     assert found.query is SEARCH.query
-    assert found.magnitude
 
 
 def test_names_are_strings_numbers_and_booleans() -> None:
@@ -249,9 +248,7 @@ def test_the_support_knows_every_path_of_the_fields() -> None:
 
 
 def test_a_candidate_that_stands_alone_shares_a_tenant_with_nobody() -> None:
-    pool = Pool(
-        scores=np.zeros(3), vectors=np.ones((3, 2), np.float32), magnitude=False, fields=((), (), ()), alone=(1,)
-    )
+    pool = Pool(scores=np.zeros(3), vectors=np.ones((3, 2), np.float32), fields=((), (), ()), alone=(1,))
     search = Search(top_k=2, offset=0, pages=False, query=None)
     tenants = from_pool(pool, search, tenant_keys=(), fields=NOTHING).tenants
     assert tenants is not None

@@ -30,7 +30,6 @@ def explained(chosen: Selection, *ids: bytes) -> Record:
     fetched = Pool(
         scores=np.linspace(1, 0, n),
         vectors=np.ones((n, 2), dtype=np.float32),
-        magnitude=False,
         fields=((CANARY,),) * n,
         ids=ids,
         vector_name="CANARY-77aa1",

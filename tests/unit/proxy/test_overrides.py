@@ -91,7 +91,7 @@ def test_a_relative_threshold_keeps_the_bounds_of_the_policy() -> None:
 
 def test_a_relative_threshold_over_a_fixed_one_has_the_default_bounds() -> None:
     made = given_headers(("x-vecsieve-relative-threshold", "0"), threshold={"fixed": 0.4})
-    assert made.selection.threshold == Relative(factor=0.0, minimum=0.02, maximum=0.30)
+    assert made.selection.threshold == Relative(factor=0.0, minimum=0.0, maximum=0.30)
 
 
 @pytest.mark.parametrize("linkage", list(Linkage))
@@ -222,7 +222,7 @@ def test_who_asks_for_the_order_of_mmr_gets_mmr() -> None:
 def test_a_linkage_that_knows_no_growing_cut_takes_the_relative_default(linkage: Linkage) -> None:
     assert isinstance(policy().selection.threshold, Growing)
     made = given_headers(("x-vecsieve-linkage", linkage.value)).selection
-    assert made.threshold == Relative(factor=0.20, minimum=0.02, maximum=0.30)
+    assert made.threshold == Relative(factor=0.20, minimum=0.0, maximum=0.30)
     fixed = given_headers(("x-vecsieve-linkage", linkage.value), threshold={"fixed": 0.1}).selection
     assert fixed.threshold == Fixed(value=0.1)
 

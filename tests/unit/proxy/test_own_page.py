@@ -11,7 +11,7 @@ from vecsieve.proxy.selection.values import Fate
 
 
 def pool(size: int) -> Pool:
-    return Pool(scores=np.zeros(size), vectors=np.zeros((size, 0), np.float32), magnitude=False)
+    return Pool(scores=np.zeros(size), vectors=np.zeros((size, 0), np.float32))
 
 
 @pytest.mark.parametrize("size", [0, 1, 5])

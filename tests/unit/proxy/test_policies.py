@@ -52,7 +52,8 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
         fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000, adaptive=False, lookups=False),
         selection=Policy(
             linkage=Linkage.LEADER,
-            threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.01),
+            threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.0),
+            chance=2.5e-6,
             when=When.REDUNDANT,
             representative=Strategy.RANK,
             diversifier=None,
@@ -78,6 +79,7 @@ def test_classical_reaches_selection_number_for_number() -> None:
     assert found.selection == Policy(
         linkage=Linkage.AVERAGE,
         threshold=Fixed(value=0.15),
+        chance=2.5e-6,
         when=When.ALWAYS,
         representative=Strategy.RANK,
         diversifier=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),

@@ -44,7 +44,7 @@ def reply(*pools: Pool) -> Reply:
 
 def pool(vectors: np.ndarray = VECTORS, ids: tuple[bytes, ...] = (b"1", b"2")) -> Pool:
     missing = len(ids) if not vectors.shape[1] else 0
-    return Pool(scores=np.zeros(len(ids)), vectors=vectors, magnitude=False, ids=ids, unusable=missing)
+    return Pool(scores=np.zeros(len(ids)), vectors=vectors, ids=ids, unusable=missing)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_search_without_a_dense_vector_has_nothing_to_do_with_memory(memory: V
 
 
 def test_an_empty_pool_and_one_without_ids_are_left_alone(memory: VectorMemory) -> None:
-    for each in (pool(np.zeros((0, 0), np.float32), ()), Pool(scores=np.zeros(2), vectors=NONE, magnitude=False)):
+    for each in (pool(np.zeros((0, 0), np.float32), ()), Pool(scores=np.zeros(2), vectors=NONE)):
         assert completed(memory, call(search(), vectors=False), reply(each)) == reply(each)
 
 

@@ -17,7 +17,7 @@ from vecsieve.proxy.selection.values import Fate
 
 
 def record(collection: str = "c", size: int = 1) -> Record:
-    fetched = Pool(scores=np.zeros(size), vectors=np.zeros((size, 1), dtype=np.float32), magnitude=False)
+    fetched = Pool(scores=np.zeros(size), vectors=np.zeros((size, 1), dtype=np.float32))
     each = list(range(size))
     return explain(
         Operation(backend="qdrant", name="query", collection=collection),

@@ -94,7 +94,6 @@ def numbers(chosen: Selection, scores: list[float], *, pages: bool = False) -> F
     fetched = Pool(
         scores=np.array(scores, dtype=np.float64),
         vectors=np.zeros((len(scores), 0), dtype=np.float32),
-        magnitude=False,
         unusable=1,
     )
     return figures(Search(top_k=len(chosen.keep), offset=0, pages=pages, query=None), fetched, chosen)

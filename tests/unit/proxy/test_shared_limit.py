@@ -14,7 +14,6 @@ def pool(size: int, *, blind: frozenset[int] = frozenset(), alone: tuple[int, ..
     return Pool(
         scores=np.arange(size, dtype=np.float64),
         vectors=vectors,
-        magnitude=True,
         fields=tuple((b"%d" % row,) for row in range(size)),
         ids=tuple(b'"%d"' % row for row in range(size)),
         compared_by="",
@@ -30,7 +29,7 @@ def test_the_first_of_a_pool_are_a_pool_of_their_own(size: int, count: int, blin
     assert np.array_equal(cut.scores, wanted.scores)
     assert np.array_equal(cut.vectors, wanted.vectors, equal_nan=True)
     assert (cut.fields, cut.ids, cut.unusable) == (wanted.fields, wanted.ids, wanted.unusable)
-    assert (cut.magnitude, cut.compared_by) == (wanted.magnitude, wanted.compared_by)
+    assert cut.compared_by == wanted.compared_by
 
 
 def test_who_stands_alone_still_does_as_far_as_they_are_there() -> None:
@@ -38,7 +37,7 @@ def test_who_stands_alone_still_does_as_far_as_they_are_there() -> None:
 
 
 def test_candidates_without_vectors_are_all_unusable() -> None:
-    bare = Pool(scores=np.zeros(3), vectors=np.zeros((3, 0), dtype=np.float32), magnitude=False, unusable=3)
+    bare = Pool(scores=np.zeros(3), vectors=np.zeros((3, 0), dtype=np.float32), unusable=3)
     assert first(bare, 2).unusable == 2
 
 

@@ -17,7 +17,7 @@ from vecsieve.proxy.demo.store import Answer
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.selection.policy import Fixed, Growing
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Link, Metadata, Veto
+from vecsieve.proxy.selection.values import Candidates, Link, Metadata, Metric, Veto
 
 BANS = "The ministry bans exports of rice to all its neighbours"
 LIFTS = "The ministry lifts its ban on exports of rice to all its neighbours"
@@ -146,7 +146,7 @@ def test_what_is_explained_is_what_selection_chooses(
     candidates = Candidates(
         scores=np.asarray(pool.scores),
         vectors=corpus.vectors,
-        magnitude=False,
+        metric=Metric.COSINE,
         metadata=Metadata(texts=tuple(chunk.text for chunk in corpus.chunks)),
     )
     plain = select(candidates, top_k=len(direct.rows), policy=policy.selection)

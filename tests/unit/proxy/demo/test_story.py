@@ -20,7 +20,7 @@ from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.demo.store import Answer
 from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Metadata
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric
 
 
 class Exact:
@@ -50,8 +50,8 @@ class Distinct(Exact):
         pool = super().ask(vector, limit=40)
         candidates = Candidates(
             scores=np.asarray(pool.scores),
+            metric=Metric.COSINE,
             vectors=self.corpus.vectors[list(pool.rows)],
-            magnitude=False,
             metadata=Metadata(texts=tuple(self.corpus.chunks[row].text for row in pool.rows)),
         )
         keep = select(candidates, top_k=limit, policy=SHIPPED.selection).keep

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from support.pools import angles, damaged, pool
 from vecsieve.proxy.selection.caps import expand
 from vecsieve.proxy.selection.clustering import best_ranked
+from vecsieve.proxy.selection.distances import CosineDistances, cosine_distances
 from vecsieve.proxy.selection.diversify import diversify
 from vecsieve.proxy.selection.external import available
 from vecsieve.proxy.selection.geometry import measure
@@ -44,6 +47,11 @@ def led(distance: FloatMatrix) -> Indices:
     return labels
 
 
+def scaled_to(median: float) -> CosineDistances:
+    """Distances of which only the unit is read."""
+    return replace(cosine_distances(np.zeros((0, 1), np.float32), magnitude=False), median=median)
+
+
 def picked(
     candidates: Candidates, count: int, diversifier: Diversifier, *, per_cluster: int = 1, last_stands: bool = False
 ) -> tuple[list[int], list[int]]:
@@ -54,7 +62,7 @@ def picked(
     if last_stands:
         standing = np.array([np.flatnonzero(labels == label)[-1] for label in range(len(standing))], dtype=np.intp)
     standing = expand(labels, standing, per_cluster)
-    picks = diversify(candidates, standing, labels, distance, 0.7, count=count, diversifier=diversifier)
+    picks = diversify(candidates, standing, labels, distance, scaled_to(0.7), count=count, diversifier=diversifier)
     return picks.tolist(), standing.tolist()
 
 
@@ -116,5 +124,5 @@ def test_infinitely_far_tenants_are_unlike_each_other() -> None:
     distance = measure(candidates.vectors, magnitude=False).distance
     distance[2, :2] = distance[:2, 2] = np.inf
     labels = np.arange(3, dtype=np.intp)
-    picks = diversify(candidates, labels, labels, distance, 0.5, count=2, diversifier=Dpp(diversity=1.0))
+    picks = diversify(candidates, labels, labels, distance, scaled_to(0.5), count=2, diversifier=Dpp(diversity=1.0))
     assert picks.tolist() == [0, 2]

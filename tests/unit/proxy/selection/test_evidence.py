@@ -37,7 +37,7 @@ def each(n: int) -> Indices:
 def test_copies_by_text_are_at_distance_zero_and_the_rest_stays_as_it_was() -> None:
     distance = np.full((3, 3), 0.3, np.float32)
     np.fill_diagonal(distance, 0.0)
-    found = weigh(distance, texts_of(LONG, LONG, NOT_SO), each(3), each(3), rules=TEXT_RULES, median=1.0)
+    found = weigh(distance, texts_of(LONG, LONG, NOT_SO), each(3), each(3), rules=TEXT_RULES, typical=1.0)
     assert found.distance == pytest.approx(np.array([[0, 0, 0.3], [0, 0, 0.3], [0.3, 0.3, 0]]))
     assert found.links.tolist() == [[0, Link.IDENTICAL, 0], [Link.IDENTICAL, 0, 0], [0, 0, 0]]
     assert found.similarities[0, 1] == 1.0
@@ -46,10 +46,10 @@ def test_copies_by_text_are_at_distance_zero_and_the_rest_stays_as_it_was() -> N
 def test_pairs_beyond_the_reach_are_not_compared_and_the_unknown_always_are() -> None:
     distance = np.array([[0, 0.6, UNKNOWN], [0.6, 0, np.inf], [UNKNOWN, np.inf, 0]], np.float32)
     texts = texts_of(LONG, LONG, LONG)
-    near = weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=1.0), median=0.5)
+    near = weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=1.0), typical=0.5)
     assert near.links[0].tolist() == [0, 0, Link.IDENTICAL]
     assert near.distance[0, 1] == np.float32(0.6)
-    everywhere = weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=None), median=0.5)
+    everywhere = weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=None), typical=0.5)
     assert everywhere.links[0].tolist() == [0, Link.IDENTICAL, Link.IDENTICAL]
     assert np.isinf(everywhere.distance[1, 2])  # other tenants: not even equal texts bring them together
 
@@ -61,7 +61,7 @@ def test_rows_and_columns_may_be_different_candidates() -> None:
         np.array([2]),
         np.array([0, 1]),
         rules=TEXT_RULES,
-        median=1.0,
+        typical=1.0,
     )
     assert found.links.tolist() == [[Link.IDENTICAL, Link.NONE]]
 

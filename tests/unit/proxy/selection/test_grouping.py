@@ -68,7 +68,7 @@ def test_the_cut_is_read_at_the_scale_that_is_given() -> None:
     assert group(candidates, SCALED_MMR, 2, None).distinct == 3
     assert group(candidates, SCALED_MMR, 2, 0.1).distinct == 4
     assert group(candidates, SCALED_MMR, 2, None).threshold == pytest.approx(
-        0.2 * group(candidates, SCALED_MMR, 2, None).median
+        0.2 * group(candidates, SCALED_MMR, 2, None).measured.typical
     )
 
 
@@ -79,7 +79,7 @@ def test_where_ranking_and_vectors_disagree_the_cut_is_tempered() -> None:
     assert isinstance(threshold, Growing)
     full = group(agreeing, DEFAULT, 2, None)
     wary = group(disagreeing, DEFAULT, 2, None)
-    assert full.threshold == pytest.approx(threshold.factor * full.median)
+    assert full.threshold == pytest.approx(threshold.factor * full.measured.typical)
     assert wary.threshold < full.threshold
 
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from support.oracles import page_list
 from support.policies import DEFAULT
 from support.pools import angles, damaged, planted, pool
-from vecsieve.proxy.selection import paged
-from vecsieve.proxy.selection.geometry import NOISE, Rows, across, measure
+from vecsieve.proxy.selection.distances import RelativeDistances
+from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.paged import BLOCK, page, paging
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.text.reading import Texts
 from vecsieve.proxy.selection.text.word_hashes import Hashes
-from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Metadata, Selection
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Metadata, Metric, Selection
 
 ALLOW = replace(DEFAULT, short=Short.ALLOW)
 LONG = planted(smallest=0, largest=180)
@@ -41,7 +41,7 @@ def test_the_list_is_that_of_the_plain_recurrence(rows: FloatMatrix, cut: float,
     assume(rows.shape[1] > 2)
     distance = measure(rows, magnitude=False).distance.astype(np.float64)
     assume(not len(rows) or np.abs(distance - cut).min() > 1e-5)
-    policy = replace(ALLOW, threshold=Fixed(value=cut), linkage=linkage)
+    policy = replace(ALLOW, threshold=Fixed(value=cut), linkage=linkage, when=When.ALWAYS)
     assert whole_list(pool(rows), policy) == page_list(distance.tolist(), cut + NOISE, linkage.value)
 
 
@@ -178,8 +178,8 @@ def test_length_counts_across_blocks_too() -> None:
     rows = np.eye(BLOCK + 1, dtype=np.float32)
     rows[BLOCK] = 3 * rows[7]
     policy = replace(ALLOW, threshold=Fixed(value=0.2))
-    for magnitude, kept in ((False, BLOCK), (True, BLOCK + 1)):
-        one = page(pool(rows, magnitude=magnitude), top_k=BLOCK + 1, offset=0, policy=policy, exhausted=True)
+    for metric, kept in ((Metric.COSINE, BLOCK), (Metric.DOT, BLOCK + 1)):
+        one = page(pool(rows, metric=metric), top_k=BLOCK + 1, offset=0, policy=policy, exhausted=True)
         assert len(one.keep) == kept
 
 
@@ -239,10 +239,11 @@ def test_texts_are_read_a_block_at_a_time_before_they_are_compared(monkeypatch: 
 def test_a_block_is_measured_against_what_was_emitted_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[int] = []
 
-    def counted(left: Rows, right: Rows, *, magnitude: bool) -> FloatMatrix:
-        measured.append(len(right.values))
-        return across(left, right, magnitude=magnitude)
+    def counted(self: RelativeDistances, start: int, stop: int, others: Indices) -> FloatMatrix:
+        measured.append(len(others))
+        return back(self, start, stop, others)
 
-    monkeypatch.setattr(paged, "across", counted)
+    back = RelativeDistances.back
+    monkeypatch.setattr(RelativeDistances, "back", counted)
     page(pool(copies(1000, 100)), top_k=10, offset=20, policy=DEFAULT, exhausted=True)
     assert measured == [-(-rank // 100) for rank in range(0, 1000, BLOCK)]

@@ -12,7 +12,7 @@ from vecsieve.proxy.selection.clustering import best_ranked, cluster
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.policy import Linkage, Strategy, Tie
 from vecsieve.proxy.selection.representatives import represent
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metadata
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metadata, Metric
 
 # One cluster of three around 5 degrees, one alone, one of two: labels 0 0 1 0 2 2.
 ROWS = angles(0, 9, 90, 5, 200, 202)
@@ -91,7 +91,7 @@ def test_query_closest_is_the_member_nearest_to_the_query() -> None:
 
 def test_query_closest_minds_length_where_length_carries_meaning() -> None:
     rows = ROWS * np.array([[3], [1], [1], [1], [1], [1]], dtype=np.float32)
-    candidates = pool(rows, query=angles(0)[0], magnitude=True)
+    candidates = pool(rows, query=angles(0)[0], metric=Metric.DOT)
     assert chosen(Strategy.QUERY_CLOSEST, candidates)[0] == 0
     assert chosen(Strategy.QUERY_CLOSEST, candidates, magnitude=True)[0] == 3
 

@@ -33,7 +33,7 @@ from vecsieve.proxy.selection.policy import (
     When,
 )
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Link, Metadata, Selection, Veto
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Link, Metadata, Metric, Selection, Veto
 
 MMRS = st.builds(
     Mmr,
@@ -46,9 +46,15 @@ POLICIES = st.builds(
     linkage=st.sampled_from(list(Linkage)),
     threshold=st.one_of(
         st.builds(Fixed, value=st.sampled_from([0.0, 0.1, 0.5, 2.0])),
-        st.builds(Relative, factor=st.sampled_from([0.0, 0.2, 0.6]), minimum=st.just(0.02), maximum=st.just(0.3)),
+        st.builds(
+            Relative,
+            factor=st.sampled_from([0.0, 0.2, 0.6]),
+            minimum=st.just(0.02),
+            maximum=st.just(0.3),
+        ),
         st.just(Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.02)),
     ),
+    chance=st.sampled_from([None, 0.0, 2.5e-6]),
     when=st.sampled_from(list(When)),
     representative=st.sampled_from(list(Strategy)),
     diversifier=st.one_of(st.none(), MMRS, st.builds(Dpp, diversity=st.sampled_from([0.0, 0.4, 1.0]))),
@@ -84,7 +90,7 @@ def pools(draw: st.DrawFn) -> Candidates:
     return Candidates(
         scores=scores,
         vectors=rows,
-        magnitude=draw(st.booleans()),
+        metric=draw(st.sampled_from(Metric)),
         query=draw(st.sampled_from([None, np.ones(rows.shape[1], dtype=np.float32), np.ones(1, dtype=np.float32)])),
         tenants=np.arange(n, dtype=np.int64) % 2 if draw(st.booleans()) else None,
         text_lengths=np.arange(n, dtype=np.int64) % 5 if draw(st.booleans()) else None,
@@ -267,7 +273,7 @@ def test_tenants_keep_their_own_copy() -> None:
 def test_length_separates_candidates_only_where_the_policy_and_the_pool_say_so() -> None:
     rows = angles(0, 0, 90) * np.array([[1], [2], [1]], dtype=np.float32)
     fixed = replace(DEFAULT, threshold=Fixed(value=0.1))
-    longer = pool(rows, magnitude=True)
+    longer = pool(rows, metric=Metric.DOT)
     assert select(longer, top_k=2, policy=fixed).distinct == 3
     assert select(longer, top_k=2, policy=replace(fixed, distance=Distance.COSINE)).distinct == 2
     assert select(pool(rows), top_k=2, policy=fixed).distinct == 2
@@ -289,7 +295,7 @@ def test_an_all_equal_pool_is_one_cluster_and_still_a_full_page() -> None:
     assert outcome.distinct == 1
     assert outcome.wanting == 3
     assert outcome.keep.tolist() == [0, 1, 2, 3]
-    assert outcome.threshold == 0.01
+    assert outcome.median == 0.0
 
 
 @pytest.mark.parametrize(("threshold", "distinct"), [(0.0, 3), (2.0, 1)])

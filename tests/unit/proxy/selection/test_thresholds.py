@@ -12,7 +12,7 @@ from support.oracles import median
 from support.pools import angles, damaged
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.policy import Fixed, Growing, Relative
-from vecsieve.proxy.selection.thresholds import FLAT, agreement, cuts, median_distance, resolve, tempered
+from vecsieve.proxy.selection.thresholds import FLAT, agreement, cuts, median_distance, tempered
 from vecsieve.proxy.selection.values import FloatMatrix
 
 RELATIVE = Relative(factor=0.2, minimum=0.02, maximum=0.3)
@@ -45,17 +45,17 @@ def test_unusable_candidates_do_not_count_towards_the_fifty() -> None:
 def test_without_a_pair_the_median_is_zero_and_the_cut_the_minimum(rows: FloatMatrix) -> None:
     scale = median_distance(measure(rows.astype(np.float32), magnitude=False))
     assert scale == 0.0
-    assert resolve(RELATIVE, scale) == 0.02
+    assert cuts(RELATIVE, scale, 1)[0] == 0.02
 
 
 @pytest.mark.parametrize(("scale", "cut"), [(0.05, 0.02), (0.5, 0.1), (1.9, 0.3)])
 def test_the_relative_cut_is_clipped(scale: float, cut: float) -> None:
-    assert resolve(RELATIVE, scale) == pytest.approx(cut)
+    assert cuts(RELATIVE, scale, 1)[0] == pytest.approx(cut)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.15, 2.0])
 def test_a_fixed_cut_does_not_look_at_the_pool(value: float) -> None:
-    assert resolve(Fixed(value=value), 0.7) == value
+    assert cuts(Fixed(value=value), 0.7, 1)[0] == value
 
 
 GROWING = Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.01)
@@ -92,9 +92,20 @@ def test_the_cut_is_tempered_between_wary_and_trusted(correlation: float, share:
 
 def test_a_growing_cut_grows_to_its_limit() -> None:
     found = cuts(GROWING, 1.0, 10)
-    assert found == pytest.approx([resolve(GROWING, 1.0, kept=kept) for kept in range(10)])
     assert found[1:] == pytest.approx([0.15, 0.2437, 0.3236, 0.3959, 0.4628, 0.5, 0.5, 0.5, 0.5], abs=1e-4)
     assert cuts(GROWING, 0.05, 3)[1:] == pytest.approx([0.01, 0.01218], abs=1e-5)
+
+
+def test_no_cut_is_wider_than_chance_allows() -> None:
+    assert cuts(GROWING, 1.0, 4, largest=0.2)[1:] == pytest.approx([0.15, 0.2, 0.2])
+    assert cuts(RELATIVE, 1.0, 1, largest=0.12) == [0.12]
+    assert cuts(Fixed(value=0.4), 1.0, 1, largest=0.12) == [0.4]
+
+
+def test_bounds_in_cosine_distances_are_read_in_the_unit_of_the_cut() -> None:
+    assert cuts(GROWING, 1.0, 2, unit=0.05)[1] == pytest.approx(0.2)
+    assert cuts(RELATIVE, 1.0, 1, unit=0.05) == pytest.approx([0.4])
+    assert cuts(Fixed(value=0.1), 1.0, 1, unit=0.5) == [0.2]
 
 
 def test_other_cuts_are_the_same_everywhere() -> None:

@@ -25,6 +25,7 @@ def pool(distances: list[float], first: int = 0) -> Pool:
         ids=ids,
         texts=tuple(f"text {each}" for each in ids),
         distance=distance,
+        cosine_median=0.9,
         median=0.9,
     )
 
@@ -55,7 +56,12 @@ def test_a_big_family_does_not_fill_the_list() -> None:
     distance = np.full((30, 30), 0.095, np.float32)
     np.fill_diagonal(distance, 0.0)
     crowd = Pool(
-        vectors=np.ones((30, 1), np.float32), ids=tuple(range(30)), texts=(None,) * 30, distance=distance, median=0.095
+        vectors=np.ones((30, 1), np.float32),
+        ids=tuple(range(30)),
+        texts=(None,) * 30,
+        distance=distance,
+        cosine_median=0.095,
+        median=0.095,
     )
     ids = [each for pair in borderline([crowd], 0.1) for each in pair.ids]
     assert len(ids) == 10

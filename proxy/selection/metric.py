@@ -1,0 +1,67 @@
+"""By which metric a pool was ranked, read off the pool: neither requests nor replies name it.
+
+The scores tell. Where the query vector is known, each metric predicts the score of every candidate, up to the way its
+backend writes it (a distance or a similarity, squared or not). A prediction that holds for all of the first candidates is
+the metric. After fusion, a formula or boosting none holds, and the metric is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Metric
+
+LOOKED_AT = 8  # candidates: one could agree by chance, eight of different lengths do not
+TOLERANCE = 1e-3  # scores come as float32, of vectors that may be stored in half precision
+
+# Cosine collections store unit vectors, or hand them out so; float16 and quantised storage leave about this much slack.
+UNIT_TOLERANCE = 1e-3
+
+
+def metric_of(query: FloatMatrix | None, vectors: FloatMatrix, scores: FloatVector) -> Metric:
+    """The metric. ``query``: (d,) or None. ``vectors``: (n, d). ``scores``: (n,).
+
+    Where all vectors have length 1, every metric orders as cosine does, so that is the answer.
+    """
+    if is_unit(vectors):
+        return Metric.COSINE
+    if query is None or query.shape != vectors.shape[1:]:
+        return Metric.UNKNOWN
+    rows = vectors[:LOOKED_AT].astype(np.float64)
+    seen = scores[:LOOKED_AT]
+    known = np.isfinite(rows).all(axis=1) & rows.any(axis=1) & np.isfinite(seen)
+    asked = query.astype(np.float64)
+    if not known.any() or not np.isfinite(asked).all() or not asked.any():
+        return Metric.UNKNOWN
+    for metric, expected in _predictions(asked, rows[known]):
+        if np.all(np.abs(expected - seen[known]) <= TOLERANCE * np.abs(expected).max()):
+            return metric
+    return Metric.UNKNOWN
+
+
+def is_unit(vectors: FloatMatrix) -> bool:
+    """Whether all usable rows of ``vectors`` (n, d) have length 1."""
+    if not vectors.size:
+        return True
+    with np.errstate(all="ignore"):
+        squares = np.einsum("ij,ij->i", vectors, vectors)
+    squares = squares[squares > 0.0]  # a row of NaN is on neither side
+    return bool((np.abs(np.sqrt(squares) - 1.0) <= UNIT_TOLERANCE).all())
+
+
+def _predictions(query: FloatVector, rows: FloatVector) -> Iterator[tuple[Metric, FloatVector]]:
+    """What the scores would be, in every way that a backend writes them."""
+    products = rows @ query
+    apart = rows - query
+    squares = np.einsum("ij,ij->i", apart, apart)
+    for euclidean in (squares, np.sqrt(squares)):
+        yield Metric.EUCLIDEAN, euclidean
+        yield Metric.EUCLIDEAN, -euclidean
+    yield Metric.MANHATTAN, np.abs(apart).sum(axis=1)
+    cosines = products / (np.linalg.norm(rows, axis=1) * np.linalg.norm(query))
+    for cosine in (cosines, 1.0 - cosines, (1.0 + cosines) / 2.0):
+        yield Metric.COSINE, cosine
+    for product in (products, -products, 1.0 - products):
+        yield Metric.DOT, product
