@@ -27,7 +27,10 @@ DEFAULTS: Mapping[str, Mapping[str, Tree]] = MappingProxyType(
         "weaviate": MappingProxyType(
             {
                 "upstream": MappingProxyType({"url": "http://127.0.0.1:8080"}),
-                "grpc": MappingProxyType({"listen": "127.0.0.1:6344", "upstream": "http://127.0.0.1:50051"}),
+                # Its server takes messages of so many bytes (GRPC_MAX_MESSAGE_SIZE), and its clients send batches up to that.
+                "grpc": MappingProxyType(
+                    {"listen": "127.0.0.1:6344", "upstream": "http://127.0.0.1:50051", "message_bytes": 104_858_000}
+                ),
             }
         ),
         "chroma": MappingProxyType(

@@ -45,8 +45,19 @@ class GrpcSettings(Model):
         default=3, description="to one gRPC host per process, taken in turn; as many as Qdrant's own client opens"
     )
     message_bytes: Count = Field(
+        default=64 * 1024 * 1024,
+        description="the largest message of a client, inflated: it is held whole, unlike a body over HTTP; above RESOURCE_EXHAUSTED. As much as "
+        "Milvus takes; gRPC servers take 4 MiB unless they are told otherwise, Pinecone's less",
+    )
+    inflated_bytes_in_flight: Count = Field(
+        default=128 * 1024 * 1024,
+        description="of compressed messages, inflated, held at once; above RESOURCE_EXHAUSTED. They cost a client a thousandth of that; what "
+        "is not compressed costs its sender as much as us",
+    )
+    answer_bytes: Count = Field(
         default=256 * 1024 * 1024,
-        description="the largest message that is relayed: it is held whole, unlike a body over HTTP; above RESOURCE_EXHAUSTED",
+        description="the largest answer that is relayed, held whole as well; above RESOURCE_EXHAUSTED. The database's, which clients pick by "
+        "what they ask for: 16,384 vectors of 1,536 numbers are 100 MB",
     )
 
 

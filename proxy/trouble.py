@@ -27,6 +27,7 @@ class Trouble(StrEnum):
     NO_INDEX = "no_index"
     HOST_REFUSED = "host_refused"
     WRONG_PATH = "wrong_path"
+    INFLATES = "inflates"
     OVERLOADED = "overloaded"
     NO_UPSTREAM = "no_upstream"
     UPSTREAM_TIMEOUT = "upstream_timeout"
@@ -55,6 +56,7 @@ WORDING: dict[Trouble, tuple[int, str]] = {
         "This host may not be reached from here: see pinecone.allowed_hosts; https, port 443 only",
     ),
     Trouble.WRONG_PATH: (404, "No path begins like this: an index is at /_i/<its host>, or at / with --index-host"),
+    Trouble.INFLATES: (413, "The message inflates to more than this proxy takes"),
     Trouble.OVERLOADED: (503, "Too many requests are in flight"),
     Trouble.NO_UPSTREAM: (502, "The database cannot be reached"),
     Trouble.UPSTREAM_TIMEOUT: (504, "The database did not answer in time"),

@@ -7,24 +7,29 @@ counted as their frames pass.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from vecsieve.proxy.grpc.allowance import Allowance
-from vecsieve.proxy.grpc.frames import ACK, CONTINUATION, DATA, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS
+from vecsieve.proxy.grpc.frames import ACK, CONTINUATION, DATA, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, Buffer
+from vecsieve.proxy.grpc.inflation import Inflated, Messages
 
 _WITH_CONTENT = frozenset({DATA, HEADERS, CONTINUATION})
 
 
 class Calls:
     """Those of all ports of a process. ``open``: asked and unanswered; ``taken``: of which a handler knows, or which it has answered
-    and the library has not sent.
+    and the library has not sent. ``inflated``: what their compressed messages come to; ``freed``: told of calls that have ended
+    and of how large their messages were.
     """
 
-    __slots__ = ("open", "taken")
+    __slots__ = ("freed", "inflated", "open", "taken")
 
-    def __init__(self) -> None:
+    def __init__(self, inflated: Inflated | None = None, *, freed: Callable[[int], object] = lambda _: None) -> None:
         self.open = 0
         self.taken = 0
+        self.inflated = Inflated(sys.maxsize, sys.maxsize) if inflated is None else inflated
+        self.freed = freed
 
     @property
     def waiting(self) -> int:
@@ -35,10 +40,11 @@ class Calls:
 class OpenStreams:
     """The calls of one connection, by the frames of both sides. What is no HTTP/2 counts as it may: gRPC's server will end it.
 
-    ``allowance``: what the client may still send that brings nothing. ``last``: the highest stream it has opened.
+    ``allowance``: what the client may still send that brings nothing. ``last``: the highest stream it has opened. ``messages``: what its
+    calls bring.
     """
 
-    __slots__ = ("_calls", "_clock", "_now", "_open", "allowance", "last")
+    __slots__ = ("_calls", "_clock", "_now", "_open", "allowance", "last", "messages")
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -46,6 +52,7 @@ class OpenStreams:
         self._now = clock()
         self._open: dict[int, float] = {}  # since when
         self.allowance = Allowance(self._now)
+        self.messages = Messages(calls.inflated)
         self.last = 0
 
     def client_speaks(self) -> None:
@@ -69,6 +76,21 @@ class OpenStreams:
         else:
             self.allowance.frame()
 
+    def client_brought(self, stream: int, data: Buffer, start: int, stop: int) -> int:
+        """Some content of a call's; what following it cost, in frames."""
+        if stream not in self._open:
+            return 0
+        cost = self.messages.follow(stream, data, start, stop)
+        return sys.maxsize if self.messages.refused else cost
+
+    def refused(self) -> list[int]:
+        """The calls whose messages come to too much: they have ended, and the client has used up some of what it may."""
+        found, self.messages.refused = self.messages.refused, []
+        for stream in found:
+            self._end(stream)
+            self.allowance.empty()
+        return found
+
     def server_said(self, kind: int, flags: int, stream: int, _length: int) -> None:
         """The server's last frame of a stream ends the call."""
         if kind in {DATA, HEADERS}:
@@ -82,12 +104,13 @@ class OpenStreams:
 
     def end(self) -> None:
         """The connection is gone, and its calls with it."""
-        self._calls.open -= len(self._open)
-        self._open.clear()
+        for stream in list(self._open):
+            self._end(stream)
 
     def _end(self, stream: int) -> float | None:
         """Since when the call was open; None where it was not."""
         since = self._open.pop(stream, None)
         if since is not None:
             self._calls.open -= 1
+            self._calls.freed(self.messages.end(stream))
         return since

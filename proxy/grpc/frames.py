@@ -22,13 +22,20 @@ Told = Callable[[int, int, int, int], object]
 """Told of every frame as its head is whole: type, flags, stream, length."""
 
 
+Content = Callable[[int, Buffer, int, int], int]
+"""Shown some of the DATA of a stream: stream, what came, from where in it, to where. Returns what that cost beside the frames, in frames."""
+
+
 class Frames:
-    """One direction. ``skip``: bytes before the first frame."""
+    """One direction. ``skip``: bytes before the first frame. ``content``: who is shown what DATA frames carry."""
 
-    __slots__ = ("_head", "_is_in_fields", "_left", "_told", "has_begun", "place")
+    __slots__ = ("_content", "_head", "_is_in_fields", "_left", "_shown", "_told", "begun_at", "has_begun", "place")
 
-    def __init__(self, told: Told, *, skip: int = 0) -> None:
+    def __init__(self, told: Told, *, skip: int = 0, content: Content | None = None) -> None:
         self._told = told
+        self._content = content
+        self._shown: int | None = None  # the stream of the frame that has begun, where its content is shown
+        self.begun_at: int | None = None
         self._head = b""
         self._left = skip
         self._is_in_fields = False
@@ -43,10 +50,12 @@ class Frames:
     def follow(self, data: Buffer, *, most: int = sys.maxsize) -> int:
         """Follow ``data`` until ``most`` frames have begun in it; how far that was: all of it, or to the end of a frame.
 
-        ``place`` is then the first place behind a byte of it where a frame may stand, None where there is none.
+        ``place`` is then the first place behind a byte of it where a frame may stand, None where there is none; ``begun_at`` where the last
+        frame in it begins, None where that was before.
         """
-        most -= bool(self._head)
-        at, self.place = self._finish(data), None
+        self.place = self.begun_at = None
+        at, cost = self._finish(data)
+        most -= cost
         if at and self.is_between:
             self.place = at
         end = len(data)
@@ -58,7 +67,12 @@ class Frames:
             told(kind, flags, stream & _STREAM, left)
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
-            self.has_begun, most, at = True, most - 1, at + _HEAD_BYTES + left
+            self.begun_at, at = at, at + _HEAD_BYTES
+            self._shown = None
+            if self._content is not None and kind == DATA:
+                self._shown = stream & _STREAM
+                most -= self._content(self._shown, data, at, min(at + left, end))
+            self.has_begun, most, at = True, most - 1, at + left
             if at > end:
                 self._left, at = at - end, end
             elif self.place is None and not self._is_in_fields:
@@ -67,19 +81,22 @@ class Frames:
             self._head, at = bytes(data[at:]), end
         return at
 
-    def _finish(self, data: Buffer) -> int:
-        """Take what is missing of the frame that has begun, its head first; how many bytes of ``data`` these are."""
-        at = 0
+    def _finish(self, data: Buffer) -> tuple[int, int]:
+        """Take what is missing of the frame that has begun, its head first; how many bytes of ``data`` these are, and what it cost in frames."""
+        at = cost = 0
         if self._head:
-            at = _HEAD_BYTES - len(self._head)
+            at, cost = _HEAD_BYTES - len(self._head), 1
             self._head += bytes(data[:at])
             if len(self._head) < _HEAD_BYTES:
-                return len(data)
+                return len(data), 0
             high, low, kind, flags, stream = _HEAD.unpack(self._head)
             self._head, self._left, self.has_begun = b"", high << 8 | low, True
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
             self._told(kind, flags, stream & _STREAM, self._left)
+            self._shown = stream & _STREAM if kind == DATA else None
         step = min(self._left, len(data) - at)
+        if step and self._shown is not None and self._content is not None:
+            cost += self._content(self._shown, data, at, at + step)
         self._left -= step
-        return at + step
+        return at + step, cost

@@ -16,6 +16,11 @@ _ENHANCE_YOUR_CALM = 0xB
 _NO_SETTINGS = b"\x00\x00\x00\x04\x00" + bytes(4)
 
 
+def reset_stream(stream: int) -> bytes:
+    """What ends one call that brings too much: gRPC's libraries make RESOURCE_EXHAUSTED of it."""
+    return b"\x00\x00\x04\x03\x00" + stream.to_bytes(4) + _ENHANCE_YOUR_CALM.to_bytes(4)
+
+
 def calm_down(last: int, *, is_first: bool) -> bytes:
     """What a client is told that floods us (RFC 9113 10.5). ``last``: the highest stream that was let through.
 

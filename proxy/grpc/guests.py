@@ -88,6 +88,10 @@ class Guests:
         """One of them is cut because it sends more than it may."""
         self._ledger.cut_flood()
 
+    def refused_message(self) -> None:
+        """A call of one of them was ended because its message inflates to too much."""
+        self._ledger.refused_message()
+
     def start(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
         """Run what a guest has to wait for."""
         task = asyncio.create_task(work, name=name)

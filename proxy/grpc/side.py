@@ -25,10 +25,12 @@ from vecsieve.proxy.doors import Door
 from vecsieve.proxy.grpc.calls import Calls
 from vecsieve.proxy.grpc.channels import UNLIMITED, Channels
 from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS
+from vecsieve.proxy.grpc.inflation import Inflated
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.listener import GrpcListener, listen
 from vecsieve.proxy.grpc.plane import Plane, Shared
 from vecsieve.proxy.held_bytes import BINARY_NUMBER_BYTES
+from vecsieve.proxy.memory import Trimming, glibc_trim
 from vecsieve.proxy.origin import Origin
 from vecsieve.proxy.parts import Parts
 
@@ -43,10 +45,11 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
     channels = Channels(
         settings.upstream,
         connections=settings.grpc.connections,
-        message_bytes=settings.grpc.message_bytes,
+        message_bytes=settings.grpc.answer_bytes,
         pool_bytes=settings.limits.reply_body_bytes,
     )
-    calls = Calls()
+    inflated = Inflated(settings.grpc.message_bytes, settings.grpc.inflated_bytes_in_flight)
+    calls = Calls(inflated, freed=Trimming(asyncio.get_running_loop(), glibc_trim()).freed)
     shared = Shared(
         parts=parts,
         calls=calls,

@@ -20,7 +20,7 @@ from typing import cast
 
 from vecsieve.proxy.grpc.calls import OpenStreams
 from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Buffer, Frames
-from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS, GOAWAY, calm_down
+from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS, GOAWAY, calm_down, reset_stream
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 
@@ -56,6 +56,7 @@ class Splice:
         "_guests",
         "_inner",
         "_last_words",
+        "_resets_due",
         "_socket",
         "_streams",
         "is_cut",
@@ -70,10 +71,11 @@ class Splice:
         self._connecting: asyncio.Task[None] | None = None
         self._last_words: asyncio.TimerHandle | None = None
         self._streams = OpenStreams(inner.calls, time.monotonic)
-        self._from_client = Frames(self._streams.client_said, skip=PREFACE_BYTES)
+        self._from_client = Frames(self._streams.client_said, skip=PREFACE_BYTES, content=self._streams.client_brought)
         self._from_server = Frames(self._streams.server_said)
         self._goodbye_at: float | None = None
         self._goodbye_due = b""
+        self._resets_due = b""
         self.is_cut = False
 
     @property
@@ -115,7 +117,7 @@ class Splice:
         if self._from_server.is_between or (self.is_cut and not self._from_server.has_begun):
             self._client.take(goodbye)
         else:
-            self._goodbye_due = goodbye
+            self._goodbye_due += goodbye
 
     def carry(self, end: _End, data: Buffer) -> None:
         """One side has said something."""
@@ -130,17 +132,38 @@ class Splice:
             return
         self._streams.client_speaks()
         carried = self._from_client.follow(data, most=FRAMES_A_TURN)
+        taken, rest = memoryview(data)[:carried], memoryview(data)[carried:]
+        resets = self._refuse(taken)
         if self._streams.allowance.is_spent:
             self._cut_flood()
             return
-        if carried == len(data):
-            self._inner.take(data)
-            return
-        rest = memoryview(data)
-        self._inner.take(rest[:carried])
-        self._client.hold()
-        self._client.rest = rest[carried:]
-        self._client.go_on()
+        self._inner.take(_with(taken, resets))
+        if rest:
+            self._client.hold()
+            self._client.rest = rest
+            self._client.go_on()
+
+    def _refuse(self, taken: memoryview) -> list[tuple[int, bytes]]:
+        """End calls whose messages come to too much, on both sides; what the gRPC server is told, and before which byte.
+
+        It hears of it before the frame that was too much. What the client still sends of them goes on, for it counts in the
+        connection's flow control; a server drops it (RFC 9113 5.1).
+        """
+        told, frames = [], self._from_client
+        if self._resets_due and frames.place is not None:
+            told.append((frames.place, self._resets_due))
+            self._resets_due = b""
+        if refused := self._streams.refused():
+            resets = b"".join(map(reset_stream, refused))
+            self._guests.refused_message()
+            self._say(resets)
+            if frames.begun_at is not None:
+                told.append((frames.begun_at, resets))
+            elif frames.is_between:
+                told.append((len(taken), resets))
+            else:
+                self._resets_due = resets  # behind the rest of the frame
+        return told
 
     def _carry_down(self, data: Buffer) -> None:
         self._from_server.follow(data)
@@ -380,6 +403,18 @@ class _End(asyncio.Protocol):
     @property
     def _open(self) -> asyncio.Transport | None:
         return None if self.transport is None or self.transport.is_closing() else self.transport
+
+
+def _with(data: memoryview, told: list[tuple[int, bytes]]) -> Buffer:
+    """The data with these in their places."""
+    if not told:
+        return data
+    pieces: list[Buffer] = []
+    at = 0
+    for place, said in told:
+        pieces += (data[at:place], said)
+        at = place
+    return b"".join((*pieces, data[at:]))
 
 
 def _unacknowledged_bytes(descriptor: int) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from vecsieve.proxy.http.events import Events
+from vecsieve.proxy.trouble import Trouble
 
 CROWDED_SHARE = 0.8  # Envoy's overload actions begin at 95 %; a process of 4096 needs the warning earlier
 NEW_SECONDS = 1.0  # a client that connects to ask something has asked by then
@@ -83,6 +84,10 @@ class Connections:
     def cut_flood(self) -> None:
         """A connection is cut because it sends more than it may."""
         self._events.connection_rejected("flood")
+
+    def refused_message(self) -> None:
+        """A gRPC message inflates to more than is taken."""
+        self._events.answered_locally(Trouble.INFLATES.value)
 
     def drain(self) -> None:
         """From now on every answer ends its connection.

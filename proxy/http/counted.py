@@ -26,6 +26,7 @@ _CLIENTS = frozenset(
         Trouble.NO_INDEX,
         Trouble.HOST_REFUSED,
         Trouble.WRONG_PATH,
+        Trouble.INFLATES,
     }
 )
 _LOCAL: Mapping[str, LocalError] = MappingProxyType(

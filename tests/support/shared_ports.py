@@ -77,6 +77,7 @@ async def both_servers(
     tls: ssl.SSLContext | None = None,
     echo: Echo = as_it_came,
     with_grpc: bool = True,
+    calls: Calls | None = None,
 ) -> AsyncIterator[BothServers]:
     """A shared port on 127.0.0.1, with the gRPC server also on a port of its own for comparison."""
     limits, heard, answers = limits or LimitSettings(), Heard(), LocalAnswers(PlainDialect())
@@ -88,7 +89,7 @@ async def both_servers(
         return web.Response(body=body or b"http")
 
     http = DataServer(handler, limits, answers, heard)
-    inner, server = InnerSocket(Calls()), grpc.aio.server(options=(*LARGE, ("grpc.http2.max_ping_strikes", 0)))
+    inner, server = InnerSocket(calls or Calls()), grpc.aio.server(options=(*LARGE, ("grpc.http2.max_ping_strikes", 0)))
     server.add_generic_rpc_handlers((EchoService(echo),))
     server.add_insecure_port(inner.grpc)
     direct_port = server.add_insecure_port("127.0.0.1:0")

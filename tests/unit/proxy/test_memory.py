@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from pathlib import Path
 
@@ -12,11 +13,15 @@ from hypothesis import strategies as st
 from support.clocks import ManualClock
 from vecsieve.proxy.memory import (
     MMAP_THRESHOLD_BYTES,
+    TRIM_SECONDS,
     TRIM_THRESHOLD_BYTES,
+    TRIM_WORTH_BYTES,
     MemoryGuard,
     Pressure,
+    Trimming,
     cgroup_limit_bytes,
     glibc_mallopt,
+    glibc_trim,
     keep_freed_blocks,
     resident_bytes,
 )
@@ -154,3 +159,32 @@ def test_any_limit_text_is_a_positive_number_or_no_limit(text: str) -> None:
         (root / "sys/fs/cgroup/memory.max").write_text(text, encoding="utf-8", errors="replace")
         limit = cgroup_limit_bytes(workers=3, root=root)
     assert limit is None or limit >= 1
+
+
+async def test_what_was_let_go_of_is_given_back_once_a_while_after_it_was_worth_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("vecsieve.proxy.memory.TRIM_SECONDS", 0.02)
+    trimmed: list[int] = []
+    trimming = Trimming(asyncio.get_running_loop(), lambda: trimmed.append(1))
+    trimming.freed(TRIM_WORTH_BYTES - 1)
+    await asyncio.sleep(0.1)
+    assert trimmed == []
+    for _ in range(5):
+        trimming.freed(TRIM_WORTH_BYTES)
+    await asyncio.sleep(0.2)
+    assert trimmed == [1]
+    trimming.freed(TRIM_WORTH_BYTES)
+    await asyncio.sleep(0.2)
+    assert trimmed == [1, 1]
+    assert TRIM_SECONDS > 0
+
+
+async def test_without_glibc_nothing_is_trimmed() -> None:
+    trimming = Trimming(asyncio.get_running_loop(), None)
+    trimming.freed(10 * TRIM_WORTH_BYTES)
+
+
+def test_this_process_can_be_trimmed() -> None:
+    trim = glibc_trim()
+    assert trim is None or trim() in {0, 1}
