@@ -156,7 +156,7 @@ async def test_a_bomb_is_exhausted_before_the_server_has_it_and_other_calls_of_t
         async with grpc.aio.insecure_channel(both.address, options=ALONE) as channel:
             for _ in range(3):
                 bomb, plain = asked(channel, bytes(48 * MIB)), asked(channel, b"x" * 100_000)
-                assert await asyncio.gather(bomb, plain) == [EXHAUSTED, 100_000]
+                assert [*await asyncio.gather(bomb, plain)] == [EXHAUSTED, 100_000]
             await released(both)
         assert max(sizes) == 100_000
         assert both.heard.answered == ["inflates"] * 3
