@@ -100,3 +100,15 @@ class Frames:
             cost += self._content(self._shown, data, at, at + step)
         self._left -= step
         return at + step, cost
+
+
+def inserted(data: memoryview, told: list[tuple[int, bytes]]) -> Buffer:
+    """The data with these in their places."""
+    if not told:
+        return data
+    pieces: list[Buffer] = []
+    at = 0
+    for place, said in told:
+        pieces += (data[at:place], said)
+        at = place
+    return b"".join((*pieces, data[at:]))

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import socket
 import struct
-import termios
 import time
 from typing import cast
 
 from vecsieve.proxy.grpc.calls import OpenStreams
-from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Buffer, Frames
+from vecsieve.proxy.grpc.endings import unacknowledged_bytes
+from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Buffer, Frames, inserted
 from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS, GOAWAY, calm_down, reset_stream
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
@@ -120,14 +119,10 @@ class Splice:
             self._goodbye_due += goodbye
 
     def carry(self, end: _End, data: Buffer) -> None:
-        """One side has said something."""
-        if end is self._client:
-            self._carry_up(data)
-        else:
+        """One side has said something: the server as much as it likes, the client as many frames as it has at a turn."""
+        if end is not self._client:
             self._carry_down(data)
-
-    def _carry_up(self, data: Buffer) -> None:
-        """Carry as many frames as the client has at a turn; cut it when it has spent what it may."""
+            return
         if self.is_cut:
             return
         self._streams.client_speaks()
@@ -137,7 +132,7 @@ class Splice:
         if self._streams.allowance.is_spent:
             self._cut_flood()
             return
-        self._inner.take(_with(taken, resets))
+        self._inner.take(inserted(taken, resets))
         if rest:
             self._client.hold()
             self._client.rest = rest
@@ -305,7 +300,7 @@ class _End(asyncio.Protocol):
             return False
         if asyncio.get_running_loop().time() < self._given_at + PAUSE_SECONDS or open_.get_write_buffer_size() > 0:
             return True
-        return _unacknowledged_bytes(open_.get_extra_info("socket").fileno()) > 0
+        return unacknowledged_bytes(open_.get_extra_info("socket").fileno()) > 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -403,21 +398,3 @@ class _End(asyncio.Protocol):
     @property
     def _open(self) -> asyncio.Transport | None:
         return None if self.transport is None or self.transport.is_closing() else self.transport
-
-
-def _with(data: memoryview, told: list[tuple[int, bytes]]) -> Buffer:
-    """The data with these in their places."""
-    if not told:
-        return data
-    pieces: list[Buffer] = []
-    at = 0
-    for place, said in told:
-        pieces += (data[at:place], said)
-        at = place
-    return b"".join((*pieces, data[at:]))
-
-
-def _unacknowledged_bytes(descriptor: int) -> int:
-    """What the kernel keeps of a TCP connection until its peer has it."""
-    (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
-    return int(count)
