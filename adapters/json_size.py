@@ -19,6 +19,9 @@ from vecsieve.adapters.contract import Bounds, Reason, Unsupported
 NUMBERS = 512 * 1024
 # Numbers of one vector: no database here takes more dimensions (Qdrant 65,536, Weaviate 65,535, Milvus 32,768).
 DIMENSIONS = 65_536
+# Of one number of a long vector on average, blanks included: a float64 in full has 25. Numbers of a megabyte take readers
+# several passes, 140 ms in all on a busy machine.
+NUMBER_BYTES = 64
 
 # Of a reply without its vectors: 4 MiB of plain text take 30 ms. A thousand candidates have 4 kB each.
 REPLY_BYTES = 4 * 1024 * 1024
@@ -62,8 +65,11 @@ def check_reply(text: bytes) -> None:
 
 
 def check_dimensions(body: bytes, start: int, end: int) -> None:
-    """Raises Unsupported for a vector of more numbers than any database takes."""
-    if end - start > 2 * DIMENSIONS and body.count(b",", start, end) >= DIMENSIONS:
+    """Raises Unsupported for a vector of more numbers than any database takes, or of numbers that fill lines."""
+    if end - start <= 2 * DIMENSIONS:
+        return
+    numbers = body.count(b",", start, end) + 1
+    if numbers > DIMENSIONS or end - start > NUMBER_BYTES * numbers:
         raise Unsupported(Reason.TOO_MANY_PARTS)
 
 

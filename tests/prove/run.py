@@ -16,6 +16,7 @@ from bench.machine import machine
 
 from prove import (
     answer_faults,
+    costly_bodies,
     engine_searches,
     faults,
     few_descriptors,
@@ -78,6 +79,7 @@ SECTIONS: dict[str, Prove] = {
     "S-tenants": security_tenants.prove,
     "S-texts": security_texts.prove,
     "S-ports": security_ports.prove,
+    "C": costly_bodies.prove,
     "S-sequences": sequences.prove,
     "Q": quotas.prove,
     "G": grace.prove,

@@ -79,6 +79,19 @@ def test_a_vector_of_more_numbers_than_any_database_takes_is_not_read() -> None:
     assert refused.value.reason is Reason.TOO_MANY_PARTS
 
 
+@pytest.mark.parametrize("what", ["digits in a list", "digits behind a point", "blanks in a list"])
+def test_numbers_that_fill_lines_are_not_read(what: str) -> None:
+    vector = VALUES[what]()
+    with pytest.raises(Unsupported) as refused:
+        check_dimensions(vector, 0, len(vector))
+    assert refused.value.reason is Reason.TOO_MANY_PARTS
+
+
+def test_a_long_vector_may_be_written_number_by_line() -> None:
+    vector = b"[" + b",".join([b"\n            -0.012345678901234567"] * 8192) + b"\n]"
+    check_dimensions(vector, 0, len(vector))
+
+
 def parts_of(value: Any) -> int:
     """Strings, objects and lists of others than numbers, and what stands in them."""
     if isinstance(value, dict):
