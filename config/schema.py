@@ -176,11 +176,12 @@ class LimitSettings(Model):
         "a search fetches fewer candidates, or it passes through, as a batch does",
     )
     attempt_timeout_seconds: Seconds = Field(
-        default=5.0, description="the widened request: the original must still fit into the client's own timeout"
+        default=5.0,
+        description="the widened request; the original is sent beside it after 0.25 to 0.5 s, or a quarter of the client's own timeout",
     )
     own_reads_share: Share = Field(
         default=0.1,
-        description="reads of our own (grown pools, replays) a minute and collection, as a share of what clients read, plus one: who keeps a "
+        description="reads of our own (grown pools, hedges, replays) a minute and collection, as a share of what clients read, plus one: who keeps a "
         "tenth below a rate limit is never refused because of us. A widened search replaces the client's own and is not counted",
     )
     drain_seconds: SecondsOrZero = Field(

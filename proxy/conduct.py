@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.exchange import Exchange, Weighed
 from vecsieve.proxy.fence import first_standing
 from vecsieve.proxy.knowing import Knowing
@@ -94,6 +95,11 @@ class Conduct:
             self.shadow.follow(measure, attempt)
             visit.shadowed()
         return answer
+
+    def heard_own(self, operation: Operation, status: int, body: bytes = b"", *, seconds: float) -> None:
+        """A client's own search was answered so, after so many seconds."""
+        self.ladder.patience.answered_plainly(operation, seconds)
+        self.heard(operation.collection, status, body)
 
     def heard(self, collection: str, status: int, body: bytes = b"") -> None:
         """The database refused a client's own request. ``collection``: "" where it cannot be told; ``body``: as Dialect.is_quota."""

@@ -12,6 +12,7 @@ from vecsieve.adapters.contract import Malformed, Operation
 from vecsieve.proxy.explain import Record, explain
 from vecsieve.proxy.held_bytes import Hold
 from vecsieve.proxy.labels import AttemptKind, FailOpen, OperationName, Outcome, Stage
+from vecsieve.proxy.race import Gate
 from vecsieve.proxy.report import Figures, Report, figures
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Attempt, Rejected
@@ -72,8 +73,10 @@ class Exchange(Protocol[A_co]):
         """Upstream's last refusal, as it came."""
         ...
 
-    async def original(self, kind: AttemptKind) -> A_co:
-        """Send the client's own bytes; upstream's own answer to them. ``kind``: whether widened ones went before."""
+    async def original(self, kind: AttemptKind, gate: Gate | None = None) -> A_co:
+        """Send the client's own bytes; upstream's own answer to them. ``kind``: whether widened ones went before. ``gate``: waited
+        for when the answer begins, before anything of it goes out.
+        """
         ...
 
 
@@ -116,13 +119,18 @@ class Seen:
     ``received_bytes``: body bytes of all answers to widened requests and lookups, refused ones as well. ``is_declined``:
     upstream refused a widened request as the client's mistake, without a reason that is known: it may have been too large.
     ``refusal``: a reply for want of quota that the transport calls a success.
-    ``room``: for what arrives; None where nothing is sent. ``deadline``: when, by the ladder's clock, the widened request last sent and its lookups must have been answered.
+    ``is_raced``: the original may go out beside the widened request; ``is_reserved``: the budget keeps a read for that; ``is_late``: the
+    moment for it came; ``is_hedged``: it went out. ``room``: for what arrives; None where nothing is sent. ``deadline``: when, by the ladder's clock, the widened request last sent and its lookups must have been answered.
     """
 
     reason: FailOpen | None = None
     received_bytes: int = 0
     is_declined: bool = False
     refusal: bytes | None = None
+    is_raced: bool = False
+    is_reserved: bool = False
+    is_late: bool = False
+    is_hedged: bool = False
     deadline: float = 0.0
     room: Hold | None = None
 
@@ -163,6 +171,7 @@ def report_of(
     outcome: Outcome,
     reason: FailOpen | None = None,
     rows: tuple[Figures, ...] = (),
+    hedged: bool = False,
 ) -> Report:
     """What the call has come to so far."""
     lookups = attempt.lookups
@@ -177,6 +186,7 @@ def report_of(
         top_k=sum(search.top_k for search in attempt.call.searches),
         figures=rows,
         grown=attempt.rounds > 1,
+        hedged=hedged,
         overfetch_bytes=attempt.fetched_bytes + (0 if lookups is None else lookups.fetched_bytes),
         recall=attempt.recall,
         looked=None if lookups is None else lookups.looked,

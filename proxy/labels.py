@@ -81,6 +81,7 @@ class FailOpen(StrEnum):
     MEMORY = "memory"
     BREAKER = "breaker"
     BUDGET = "budget"  # a further read of ours would pass the budget for them
+    SLOW = "slow"  # widened requests may be slower than the client's own, and the budget has no room for both
     INTERNAL = "internal"
 
 
@@ -147,6 +148,7 @@ class AttemptKind(StrEnum):
     OVERFETCH = "overfetch"
     REPLAY = "replay"
     LOOKUP = "lookup"
+    HEDGE = "hedge"  # the original, beside a widened one that is late
 
 
 class Retry(StrEnum):
@@ -178,6 +180,7 @@ class OwnRead(StrEnum):
     RECALL = "recall"  # the vectors of a pool that memory lacked
     LOOKUP = "lookup"  # the vectors that a search cannot bring
     REPLAY = "replay"  # the client's own search after a widened one that failed
+    HEDGE = "hedge"  # the client's own search beside a widened one that is late
     SHADOW = "shadow"  # a measurement
 
 

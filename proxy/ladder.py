@@ -30,13 +30,15 @@ from vecsieve.proxy.exchange import (
 )
 from vecsieve.proxy.fence import first_standing
 from vecsieve.proxy.fetching import fitted
+from vecsieve.proxy.hedge import Hedges
 from vecsieve.proxy.held_bytes import HeldBytes, Hold
 from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome, OwnRead, Retry, Stage, UpstreamError
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.own_reads import OwnReads
-from vecsieve.proxy.patience import Patience
+from vecsieve.proxy.patience import HEDGE_LEAST_SECONDS, Patience
+from vecsieve.proxy.race import Race
 from vecsieve.proxy.recent import Recent
 from vecsieve.proxy.replays import Replays
 from vecsieve.proxy.report import Report
@@ -54,7 +56,7 @@ class Surroundings:
     breaker: Breaker
     appetite: Appetite
     egress: Egress
-    patience: Patience
+    hedges: Hedges
     looking: Looking
     own: OwnReads
     metrics: Metrics
@@ -85,6 +87,11 @@ class Ladder:
         except Unsupported as verdict:
             return verdict.reason
         return None
+
+    @property
+    def patience(self) -> Patience:
+        """What is known of how long searches take."""
+        return self._around.hedges.patience
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
         """Read the request and plan the pool, or say why the search is left alone. ``known``: as ``Needs.known``."""
@@ -131,24 +138,62 @@ class Ladder:
         room = self._room(exchange.operation, attempt)
         if not isinstance(room, Hold):
             return await self._original(exchange, attempt, Seen(reason=room))
-        seen = Seen(room=room)
+        hedges, seen = self._around.hedges, Seen(room=room, is_raced=True)
+        race = hedges.race(exchange, attempt, seen)
         try:
-            answered = await self._climb(exchange, attempt, seen, Outcome.DEDUP)
-        finally:
+            if hedges.may_widen(exchange.operation, attempt, seen):
+                return await self._raced(exchange, attempt, seen, race)
+            self._around.breaker.abandoned()
             room.release()
+            seen.reason = FailOpen.SLOW
+            return await self._original(exchange, attempt, seen)
+        except asyncio.CancelledError:
+            self.patience.gave_up(exchange.operation, attempt.watch.elapsed())
+            raise
+        finally:
+            await race.drop()
+            hedges.done(exchange.operation, attempt, seen)
+            room.release()
+
+    async def _raced(self, exchange: Exchange[A], attempt: Attempt, seen: Seen, race: Race[A]) -> tuple[A, Report]:
+        """The improved answer or the original's, whichever is usable first; where there is neither, the original is sent now."""
+        operation, timeout = exchange.operation, exchange.client_timeout_seconds
+        last = self.patience.attempt_seconds(operation, timeout)
+
+        async def climb() -> tuple[A, Report] | None:
+            return await self._climb(exchange, attempt, seen, Outcome.DEDUP)
+
+        answered = await race.run(climb, first=self.patience.hedge_seconds(operation, timeout), last=last)
         if seen.reason is FailOpen.NO_VECTORS:
-            self._around.learned.contradicted(exchange.operation)
-        if answered is not None:
+            self._around.learned.contradicted(operation)
+        if answered is not None and not race.is_first:
             return answered
-        if seen.has_asked:
-            self._around.own.spend(exchange.operation, OwnRead.REPLAY, len(attempt.call.searches))
-        with self._around.replays.one():
-            response, report = await self._original(exchange, attempt, seen)
+        if seen.room is not None:
+            seen.room.release()  # the original's answer is streamed, and held by nobody
+        if race.is_first:
+            seen.reason = FailOpen.OVERFETCH_TIMEOUT
+            if attempt.watch.elapsed() >= last:
+                self._around.breaker.failed()
+        response, report = await self._own(exchange, attempt, seen, race)
         if seen.is_declined and response.is_success:
             # The client's own request was fine, so what was refused is what we made of it: too many candidates, as an
             # answer beyond Pinecone's 4 MB is refused, whatever the words. Half as many next time, until it fits.
             self._around.learned.refused(exchange.operation, max(size or 0 for size in attempt.plan) // 2)
         return response, report
+
+    async def _own(self, exchange: Exchange[A], attempt: Attempt, seen: Seen, race: Race[A]) -> tuple[A, Report]:
+        """What the client's own search is answered with: sent already, or now."""
+        if race.is_sent:
+            reason = seen.reason or FailOpen.INTERNAL
+            with attempt.watch.stage(Stage.UPSTREAM):
+                response = await race.answer()
+            return response, report_of(
+                exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True
+            )
+        if seen.has_asked:
+            self._around.own.spend(exchange.operation, OwnRead.REPLAY, len(attempt.call.searches))
+        with self._around.replays.one():
+            return await self._original(exchange, attempt, seen)
 
     async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
         """Run the pipeline for its figures alone; nothing of it reaches a client. None when nothing stood, or nothing was sent."""
@@ -186,7 +231,9 @@ class Ladder:
 
         async def plain() -> tuple[A, Report]:
             body = self._searcher.plain(attempt)
-            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
+            report = report_of(
+                exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason, hedged=seen.is_hedged
+            )
             return exchange.answer(body, report), report
 
         sent_bytes = 0
@@ -232,7 +279,8 @@ class Ladder:
             self._learn(exchange.operation, attempt)
             if attempt.rounds == 1:
                 self._around.held.learn(exchange.operation, attempt.ahead or attempt.plan, seen.received_bytes)
-        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt))
+        rows = rows_of(attempt)
+        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows, hedged=seen.is_hedged)
         for record in records_of(attempt) if self._around.recent.keep else ():
             self._around.recent.add(record)
         return exchange.answer(body, report), report
@@ -263,9 +311,8 @@ class Ladder:
     async def _fetch(self, exchange: Exchange[A], attempt: Attempt, seen: Seen, body: bytes) -> bytes:
         """Send a widened request. Raises Rejected, or Passed through the fence when upstream's answer stands as it is."""
         around = self._around
-        seconds = around.patience.attempt_seconds(exchange.client_timeout_seconds)
         started = around.clock()
-        seen.deadline = started + seconds
+        seconds = self._seconds(exchange, seen, started)
         try:
             assert seen.room is not None  # noqa: S101 - whoever climbs has some
             fetched = await exchange.send(body, seconds=seconds, fits=seen.room.fits)
@@ -275,17 +322,29 @@ class Ladder:
             self._lost(exchange.operation, seen, lost)
             raise Rejected(lost.reason) from lost
         except Refused as refused:
-            around.patience.learn(around.clock() - started)
+            around.hedges.timely(exchange.operation, attempt, seen, around.clock() - started)
             raise self._verdict(exchange.operation, attempt, seen, refused) from refused
         finally:
             around.metrics.upstream_done(AttemptKind.OVERFETCH, around.clock() - started)
-        around.patience.learn(around.clock() - started)
+        around.hedges.timely(exchange.operation, attempt, seen, around.clock() - started)
+        seen.deadline = max(seen.deadline, around.clock() + HEDGE_LEAST_SECONDS)
         self._received(seen, fetched)
         around.breaker.succeeded()
         if self.dialect.is_quota_in_success(fetched):
             seen.refusal = fetched
             raise self._limited(exchange.operation, attempt, seen)
         return fetched
+
+    def _seconds(self, exchange: Exchange[A], seen: Seen, now: float) -> float:
+        """How long the next widened request may take. The first of a search is raced by the original; what follows it has what is
+        left of the time that the first would have had alone.
+        """
+        timeout, is_first = exchange.client_timeout_seconds, not seen.has_asked
+        if is_first:
+            seen.deadline = now + self.patience.attempt_seconds(exchange.operation, timeout)
+        if is_first and seen.is_raced:
+            return self.patience.longest_seconds(timeout)
+        return max(HEDGE_LEAST_SECONDS, seen.deadline - now)
 
     def _received(self, seen: Seen, message: bytes) -> None:
         self._around.metrics.received(len(message))

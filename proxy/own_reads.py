@@ -86,10 +86,22 @@ class OwnReads:
         """Count one that is never withheld, because it is what the client would have sent."""
         self._spend(self._of(operation), kind, reads)
 
+    def reserve(self, operation: Operation, reads: int = 1) -> bool:
+        """Keep room for a hedge, which may go over the budget as a replay may, but not soon after a refusal; ``give_back`` ends it."""
+        held = self._of(operation)
+        is_whole = self._risen(held) >= 1.0
+        if self._shared(held) + reads > self._allowed(held) + (OVERDRAFT if is_whole else 0):
+            self._metrics.withheld(Withheld.BUDGET if is_whole else Withheld.REFUSED)
+            return False
+        self._slot(held).shared += reads
+        return True
+
     def give_back(self, operation: Operation, reads: int = 1) -> None:
-        """Nothing was sent for what ``take`` granted."""
-        slot = self._slot(self._of(operation))
-        slot.shared -= min(reads, slot.shared)
+        """Nothing was sent for what was reserved, or what is sent is counted now."""
+        for slot in reversed(self._recent(self._of(operation))):
+            given = min(reads, slot.shared)
+            slot.shared -= given
+            reads -= given
 
     def refused(self, collection: str) -> None:
         """The database refused for want of quota. "": a request whose collection cannot be told; searches are still widened."""

@@ -30,6 +30,7 @@ from vecsieve.proxy.descriptors import Budget
 from vecsieve.proxy.doors import Door
 from vecsieve.proxy.egress import Egress
 from vecsieve.proxy.grpc.shared_port import SharedPort
+from vecsieve.proxy.hedge import Hedges
 from vecsieve.proxy.held_bytes import TEXT_NUMBER_BYTES, HeldBytes
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.counted import CountedEvents
@@ -133,12 +134,14 @@ class Process:
         self._tls = context_of(settings)
 
     def _surroundings(self, limits: LimitSettings, metrics: Metrics) -> Surroundings:
+        replays = Replays(lambda: self.tally.requests_in_flight)
+        patience = Patience(longest_seconds=limits.attempt_timeout_seconds, clock=time.monotonic)
         return Surroundings(
             learned=self.learned,
             breaker=self.breaker,
             appetite=Appetite(),
             egress=self.egress,
-            patience=Patience(longest_seconds=limits.attempt_timeout_seconds),
+            hedges=Hedges(patience=patience, own=self.own_reads, replays=replays),
             looking=Looking(
                 Breaker(time.monotonic, jitter=spread(self._seed)), self.own_reads, metrics, time.monotonic
             ),
@@ -152,7 +155,7 @@ class Process:
                 clock=time.monotonic,
             ),
             bounds=_bounds(limits),
-            replays=Replays(lambda: self.tally.requests_in_flight),
+            replays=replays,
             clock=time.monotonic,
             keeps_marks=self._settings.tracing.endpoint is not None,
         )

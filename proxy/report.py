@@ -77,6 +77,7 @@ class Report:
     top_k: int | None = None
     figures: tuple[Figures, ...] = ()
     grown: bool = False
+    hedged: bool = False
     overfetch_bytes: int = 0
     recall: Recall | None = None
     looked: Looked | None = None
@@ -123,18 +124,20 @@ def header_value(report: Report) -> str:
     Grammar (RFC 5234), members in this order and the first five always there, so that both a person and ``split`` can read
     it::
 
-        value  = "pool=" count ";clusters=" count ";returned=" count ";collapsed=" count ";added_ms=" millis [units]
+        value  = "pool=" count ";clusters=" count ";returned=" count ";collapsed=" count ";added_ms=" millis [units] [hedged]
         units  = ";extra_read_units=" count
+        hedged = ";hedged=1"
         count  = 1*DIGIT
         millis = 1*DIGIT "." DIGIT
 
     Counts are sums over the call's searches; ``added_ms`` is total time minus time spent waiting for upstream; ``units`` are
-    those of lookups, given where there were any.
+    those of lookups, given where there were any; ``hedged`` where the client's own search was sent as well.
     """
     units = f";extra_read_units={report.extra_read_units}" if report.looked is not None else ""
+    hedged = ";hedged=1" if report.hedged else ""
     return (
         f"pool={report.candidates};clusters={report.clusters};returned={report.returned}"
-        f";collapsed={report.collapsed};added_ms={report.added_seconds * 1000:.1f}{units}"
+        f";collapsed={report.collapsed};added_ms={report.added_seconds * 1000:.1f}{units}{hedged}"
     )
 
 

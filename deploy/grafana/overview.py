@@ -135,7 +135,7 @@ def _time() -> tuple[Panel, ...]:
         ),
         lines(
             "The database's mean time by attempt",
-            "original: the client's own request. overfetch: the widened one. replay: the original after a failure.",
+            "original: the client's own request. overfetch: the widened one. replay: the original after a failure. hedge: the original beside a late one.",
             "s",
             {"{{attempt}}": mean("upstream_request_duration_seconds", by="attempt")},
         ),

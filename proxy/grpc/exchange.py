@@ -13,6 +13,7 @@ from vecsieve.proxy.failures import FailureKind
 from vecsieve.proxy.grpc.codes import Code
 from vecsieve.proxy.grpc.failures import Answer, Failure
 from vecsieve.proxy.labels import AttemptKind, FailOpen
+from vecsieve.proxy.race import Gate
 from vecsieve.proxy.report import REPORT_HEADER, Report, header_value
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Rejected
@@ -43,7 +44,7 @@ class GrpcExchange:
     client_timeout_seconds: float | None
     report_header: bool
     widened: Send
-    relayed: Callable[[AttemptKind], Awaitable[Outcome]]
+    relayed: Callable[[AttemptKind, Gate | None], Awaitable[Outcome]]
     asked: Callable[[Question, float], Awaitable[Outcome]]
     _success: Answer | None = field(default=None, init=False)
     _refusal: Failure | None = field(default=None, init=False)
@@ -92,6 +93,6 @@ class GrpcExchange:
             raise Rejected(FailOpen.INTERNAL)
         return self._refusal
 
-    async def original(self, kind: AttemptKind) -> Outcome:
+    async def original(self, kind: AttemptKind, gate: Gate | None = None) -> Outcome:
         """Upstream's own answer to the client's own message."""
-        return await self.relayed(kind)
+        return await self.relayed(kind, gate)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from vecsieve.adapters.contract import Adapter, RequestHead
+from vecsieve.adapters.contract import Adapter, Operation, RequestHead
 from vecsieve.adapters.first_step import Question
 from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.fence import first_standing
@@ -31,6 +31,7 @@ from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, is_override, parse
 from vecsieve.proxy.parts import Parts
+from vecsieve.proxy.race import Gate
 from vecsieve.proxy.tally import Ended, Visit
 from vecsieve.proxy.tracing import Trace
 from vecsieve.proxy.trouble import WORDING, Trouble
@@ -224,7 +225,7 @@ class Plane(grpc.GenericRpcHandler):
             client_timeout_seconds=call.context.time_remaining(),
             report_header=rules.report_header,
             widened=partial(self._widened, call),
-            relayed=partial(self._counted, call, visit),
+            relayed=partial(self._counted, call, visit, operation),
             asked=partial(self._asked, call),
         )
         return await self._searched(exchange, visit, sample=rules.shadow_sample)
@@ -240,12 +241,19 @@ class Plane(grpc.GenericRpcHandler):
             return await exchange.original(AttemptKind.ORIGINAL)
         return await shared.conduct.answer(exchange, visit, sample=sample)
 
-    async def _counted(self, call: _Call, visit: Visit, kind: AttemptKind) -> Outcome:
+    async def _counted(
+        self, call: _Call, visit: Visit, operation: Operation, kind: AttemptKind, gate: Gate | None = None
+    ) -> Outcome:
+        async def passing(answered: Outcome) -> None:
+            seconds = self._parts.around.clock() - started
+            self._shared.conduct.ladder.patience.answered_plainly(operation, seconds)
+            self._heard_of(operation.collection, answered)
+            if gate is not None:
+                await gate(answered.is_success)
+
+        started = self._parts.around.clock()
         with visit.original(kind):
-            answered = await self._original(call, kind)
-        if visit.operation is not None:
-            self._heard_of(visit.operation.collection, answered)
-        return answered
+            return await self._original(call, kind, passing)
 
     def _heard_of(self, collection: str, answered: Outcome) -> None:
         """Tell what a client's own call was answered with."""
@@ -255,10 +263,18 @@ class Plane(grpc.GenericRpcHandler):
         elif answered.kind is None:
             conduct.heard(collection, answered.code, answered.details.encode(errors="replace"))
 
-    async def _original(self, call: _Call, kind: AttemptKind = AttemptKind.ORIGINAL) -> Outcome:
-        """The client's own message, and upstream's own answer to it."""
+    async def _original(
+        self,
+        call: _Call,
+        kind: AttemptKind = AttemptKind.ORIGINAL,
+        passing: Callable[[Outcome], Awaitable[None]] | None = None,
+    ) -> Outcome:
+        """The client's own message, and upstream's own answer to it. ``passing``: waited for before it is the client's."""
         seconds = call.context.time_remaining()
-        call.relayed = await self._send(call, call.message, kind, seconds=seconds, is_search=False)
+        answered = await self._send(call, call.message, kind, seconds=seconds, is_search=False)
+        if passing is not None:
+            await passing(answered)
+        call.relayed = answered
         if isinstance(call.relayed, Failure):
             given(self._parts.tally.metrics, call.relayed)
         return call.relayed

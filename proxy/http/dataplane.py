@@ -35,6 +35,7 @@ from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
 from vecsieve.proxy.overrides import BadOverride, parse
 from vecsieve.proxy.parts import Parts
+from vecsieve.proxy.race import Gate
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.rules import Rules
 from vecsieve.proxy.search import TURN_BYTES
@@ -170,8 +171,8 @@ class DataPlane:
         if plain is not raw and len(plain) > TURN_BYTES:
             await asyncio.sleep(0)  # undoing the coding was this turn's work
 
-        async def relay(kind: AttemptKind) -> RawResponse:
-            return await self._original(search, visit, kind)
+        async def relay(kind: AttemptKind, gate: Gate | None) -> RawResponse:
+            return await self._original(search, visit, kind, gate)
 
         return HttpExchange(
             request=search.request,
@@ -199,20 +200,30 @@ class DataPlane:
         return await self._original(search, visit)
 
     async def _original(
-        self, search: _Search, visit: Visit, attempt: AttemptKind = AttemptKind.ORIGINAL
+        self,
+        search: _Search,
+        visit: Visit,
+        attempt: AttemptKind = AttemptKind.ORIGINAL,
+        gate: Gate | None = None,
     ) -> RawResponse:
         """The client's own bytes, and upstream's own answer to them."""
+
+        async def passing(status: int) -> None:
+            is_success = 200 <= status < 300
+            self.conduct.heard_own(search.operation, status, seconds=self.parts.around.clock() - started)
+            if gate is not None:
+                await gate(is_success)
+
+        started = self.parts.around.clock()
         request, target, collection = search.request, search.target, search.operation.collection
         hearing = None
         if self.refuses_in_success:
             hearing = Hearing(partial(self.conduct.heard_success, collection), limit_bytes=REFUSAL_BYTES)
         leg = visit.trace.leg(attempt, request.method, target.origin)
         with visit.original(attempt), leg:
-            answer = await self.relay.relay(
-                request, search.body, is_search=True, target=target, hearing=hearing, leg=leg
+            return await self.relay.relay(
+                request, search.body, is_search=True, target=target, hearing=hearing, leg=leg, gate=passing
             )
-        self.conduct.heard(collection, answer.status)
-        return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from vecsieve.proxy.http.reply import NoRoom
 from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
 from vecsieve.proxy.labels import AttemptKind, FailOpen
+from vecsieve.proxy.race import Gate
 from vecsieve.proxy.report import REPORT_HEADER, Report, header_value
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Rejected
@@ -64,7 +65,7 @@ class HttpExchange:
     report_header: bool
     upstream: Upstream
     reply_body_bytes: int
-    relay: Callable[[AttemptKind], Awaitable[RawResponse]]
+    relay: Callable[[AttemptKind, Gate | None], Awaitable[RawResponse]]
     trace: Trace = UNTRACED
     _head: _Head | None = field(default=None, init=False)
     _refusal: RawResponse | None = field(default=None, init=False)
@@ -157,9 +158,9 @@ class HttpExchange:
             raise Rejected(FailOpen.INTERNAL)
         return self._refusal
 
-    async def original(self, kind: AttemptKind) -> RawResponse:
+    async def original(self, kind: AttemptKind, gate: Gate | None = None) -> RawResponse:
         """Upstream's own answer to the client's own bytes, streamed."""
-        return await self.relay(kind)
+        return await self.relay(kind, gate)
 
 
 def _widened_headers(raw: RawHeaders) -> RawHeaders:

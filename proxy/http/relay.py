@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -36,6 +37,9 @@ from vecsieve.proxy.http.writes import Writes
 from vecsieve.proxy.tracing import UNTOLD, Leg
 from vecsieve.proxy.trouble import Trouble, trouble_of
 
+Gate = Callable[[int], Awaitable[None]]
+"""Told the status."""
+
 # On, 0 seconds: closing sends a reset, the only sign that a close-delimited body can give of being cut.
 LINGER_RESET = struct.pack("ii", 1, 0)
 
@@ -53,7 +57,7 @@ class Relay:
     events: Events
     stream_idle_seconds: float
 
-    async def relay(
+    async def relay(  # noqa: PLR0913 - a request passes through so many hands
         self,
         request: web.BaseRequest,
         body: RequestBody,
@@ -63,13 +67,14 @@ class Relay:
         editing: Editing | None = None,
         hearing: Hearing | None = None,
         leg: Leg = UNTOLD,
+        gate: Gate | None = None,
     ) -> RawResponse:
         """Send the request, stream its answer, return the response already sent, or one of ours still to be sent.
 
         ``is_search``: a POST that only reads, for the pool and for what an
         aborting client means: its search is cancelled, its write is finished once it was sent whole. ``target``: where it
         goes when a route was found. ``editing``: how the answer is changed; it is held until it is whole. ``hearing``: who reads one
-        that is not, as it passes. ``leg``: what a trace is told of it.
+        that is not, as it passes. ``leg``: what a trace is told of it. ``gate``: waited for before anything of the answer goes out.
         """
         target = Target(request.raw_path, request.raw_path) if target is None else target
         headers = traced(request.raw_headers if editing is None else readable(request.raw_headers), leg.traceparent)
@@ -81,6 +86,8 @@ class Relay:
             return self.refuse_body(failure, request.raw_path)
         leg.answered(reply.status)
         try:
+            if gate is not None:
+                await gate(reply.status)
             return await self._answer(request, reply, editing, hearing, leg)
         except UpstreamFailure as failure:  # while the answer was held: nothing of it has gone out
             leg.cut()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 
 async def settle() -> None:
@@ -38,3 +39,33 @@ class ManualTime:
             sleeper.set_result(None)
             await settle()
         self.now = end
+
+
+class Timers:
+    """Calls that are due when a test says so. ``waiting``: seconds and function of each, in order; cancelled ones are gone."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[float, Callable[[], None]]] = []
+
+    def __call__(self, seconds: float, call: Callable[[], None]) -> Cancel:
+        entry = (seconds, call)
+        self.waiting.append(entry)
+        return Cancel(self, entry)
+
+    def fire(self) -> float:
+        """Make the first call; returns its seconds."""
+        seconds, call = self.waiting.pop(0)
+        call()
+        return seconds
+
+
+class Cancel:
+    """Takes a call back."""
+
+    def __init__(self, timers: Timers, entry: tuple[float, Callable[[], None]]) -> None:
+        self._timers = timers
+        self._entry = entry
+
+    def cancel(self) -> None:
+        if self._entry in self._timers.waiting:
+            self._timers.waiting.remove(self._entry)

@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
+from support.manual_time import Timers
 from support.toy_backend import OPERATION, ToyAdapter, ToyUpstream, ranking
 from vecsieve.adapters.contract import Bounds, NativeAnswer, Operation
 from vecsieve.config.schema import Settings
@@ -16,6 +17,7 @@ from vecsieve.proxy.appetite import Appetite
 from vecsieve.proxy.breaker import Breaker
 from vecsieve.proxy.egress import Egress
 from vecsieve.proxy.exchange import Fits, Refused
+from vecsieve.proxy.hedge import Hedges
 from vecsieve.proxy.held_bytes import HeldBytes
 from vecsieve.proxy.labels import AttemptKind, FailOpen
 from vecsieve.proxy.ladder import Ladder, Surroundings
@@ -25,6 +27,7 @@ from vecsieve.proxy.metrics import Metrics
 from vecsieve.proxy.own_reads import OwnReads
 from vecsieve.proxy.patience import Patience
 from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.race import Gate
 from vecsieve.proxy.recent import Recent
 from vecsieve.proxy.replays import Replays
 from vecsieve.proxy.report import Report
@@ -120,8 +123,10 @@ class ToyExchange:
     def refusal(self) -> ToyAnswer:
         return ToyAnswer(b"the refusal", is_success=False)
 
-    async def original(self, kind: AttemptKind) -> ToyAnswer:
+    async def original(self, kind: AttemptKind, gate: Gate | None = None) -> ToyAnswer:
         self.originals.append(kind)
+        if gate is not None:
+            await gate(self.own.is_success)
         return self.own
 
 
@@ -131,6 +136,7 @@ class Toys:
 
     clock: ManualClock
     registry: CollectorRegistry
+    timers: Timers
     around: Surroundings
     ladder: Ladder
 
@@ -150,25 +156,26 @@ def toys(
     own_reads_share: float = 1.0,
 ) -> Toys:
     """Fresh ones."""
-    clock, registry = ManualClock(100.0), CollectorRegistry()
+    clock, registry, timers = ManualClock(100.0), CollectorRegistry(), Timers()
     metrics = Metrics(registry)
+    replays = Replays(in_flight)
     own = OwnReads(own_reads_share, metrics=metrics, clock=clock)
     around = Surroundings(
         learned=Learned(clock),
         breaker=Breaker(clock, jitter=lambda _: 0.0),
         appetite=Appetite(),
         egress=Egress(budget_bytes, now=clock),
-        patience=Patience(longest_seconds=5.0),
+        hedges=Hedges(patience=Patience(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers),
         looking=Looking(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
         own=own,
         metrics=metrics,
         recent=Recent(keep, now=clock),
         held=HeldBytes(held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_held, clock=clock),
         bounds=Bounds(searches=128, parts=parts, nesting=4),
-        replays=Replays(in_flight),
+        replays=replays,
         clock=clock,
     )
-    return Toys(clock, registry, around, Ladder(Searcher(ToyAdapter()), ToyDialect(), around, number_bytes=12))
+    return Toys(clock, registry, timers, around, Ladder(Searcher(ToyAdapter()), ToyDialect(), around, number_bytes=12))
 
 
 def shadowed(exchange: ToyExchange) -> ToyExchange:

@@ -28,8 +28,9 @@ from vecsieve.proxy.appetite import OFTEN
 from vecsieve.proxy.breaker import CONSECUTIVE, OPEN_SECONDS
 from vecsieve.proxy.exchange import Fits, Lost
 from vecsieve.proxy.held_bytes import CANDIDATE_BYTES
-from vecsieve.proxy.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome, Retry
+from vecsieve.proxy.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome, OwnRead, Retry
 from vecsieve.proxy.own_reads import FREE, OVERDRAFT
+from vecsieve.proxy.race import Gate
 from vecsieve.proxy.report import Report
 from vecsieve.proxy.search import PAGE_ROUNDS, Attempt
 
@@ -197,7 +198,7 @@ async def test_a_reply_that_was_too_large_is_not_asked_for_again() -> None:
     assert around.ladder.prepare(ToyExchange()) is Bypass.WINDOW_TOO_LARGE
 
 
-@pytest.mark.parametrize(("client", "seconds"), [(None, 2.5), (1.0, 0.5), (60.0, 2.5)])
+@pytest.mark.parametrize(("client", "seconds"), [(None, 5.0), (1.0, 1.0), (60.0, 5.0)])
 async def test_the_widened_request_has_its_own_deadline_within_the_clients(
     client: float | None, seconds: float
 ) -> None:
@@ -271,9 +272,9 @@ async def test_while_as_many_are_asked_again_as_may_be_new_searches_go_as_the_cl
     made, answered = toys(in_flight=lambda: 10), asyncio.Event()
 
     class Slow(ToyExchange):
-        async def original(self, kind: AttemptKind) -> ToyAnswer:
+        async def original(self, kind: AttemptKind, gate: Gate | None = None) -> ToyAnswer:
             await answered.wait()
-            return await ToyExchange.original(self, kind)
+            return await ToyExchange.original(self, kind, gate)
 
     failing = [Slow(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET)) for _ in range(3)]
     replayed = [asyncio.create_task(made.ladder.answer(each, prepared(made, each))) for each in failing]
@@ -508,7 +509,80 @@ async def test_a_page_read_by_its_offset_is_always_whole_and_the_next_one_costs_
 
 async def test_after_a_refusal_not_even_a_page_read_by_its_offset_goes_over_the_budget() -> None:
     around = toys(own_reads_share=0.0)
+    around.around.hedges.patience.was_late(OPERATION, is_late=False)
     around.around.own.refused("")
     exchange = ToyExchange(plain=b'[{"k": 4, "offset": 0}]', answering=lambda _: HUNGRY)
     await answered(around, exchange)
     assert len(exchange.sent) == 1
+
+
+class Silent(ToyExchange):
+    """Whose widened requests are never answered."""
+
+    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+        self.sent.append((body, seconds))
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_a_late_widened_request_is_joined_by_the_original_and_the_first_answer_counts() -> None:
+    around, exchange = toys(), Silent()
+    task = asyncio.create_task(around.ladder.answer(exchange, prepared(around, exchange)))
+    await settle()
+    assert around.timers.fire() == 0.5
+    answer, report = await task
+    assert (answer, exchange.originals) == (OWN, [AttemptKind.HEDGE])
+    assert (report.outcome, report.fail_open, report.hedged) == (Outcome.FAIL_OPEN, FailOpen.OVERFETCH_TIMEOUT, True)
+    assert around.around.held.total == 0
+    assert around.around.breaker.state is BreakerState.CLOSED
+    assert around.count("own_reads_total", kind="hedge") == 1
+
+
+async def test_while_the_pace_is_unknown_no_more_searches_are_widened_than_can_be_hedged() -> None:
+    around, exchanges = toys(own_reads_share=0.0), [Silent() for _ in range(9)]
+    tasks = [asyncio.create_task(around.ladder.answer(each, prepared(around, each))) for each in exchanges]
+    await settle()
+    room = FREE + OVERDRAFT
+    assert [len(each.sent) for each in exchanges] == [1] * room + [0] * (9 - room)
+    assert [(await task)[1].fail_open for task in tasks[room:]] == [FailOpen.SLOW] * (9 - room)
+    for _ in range(room):
+        around.timers.fire()
+    assert [(await task)[0] for task in tasks] == [OWN] * 9
+    late = Silent()
+    assert (await answered(around, late))[1].fail_open is FailOpen.SLOW
+    assert late.sent == []
+
+
+async def test_a_timely_answer_gives_the_reserved_read_to_a_growing_pool() -> None:
+    around, exchange = toys(own_reads_share=0.0), ToyExchange(answering=lambda _: HUNGRY)
+    await answered(around, exchange)
+    assert len(exchange.sent) == 2
+    assert around.count("own_reads_total", kind="hedge") == 0
+
+
+async def test_without_room_in_the_budget_the_original_waits_for_the_last_moment_and_the_breaker_hears_of_it() -> None:
+    around = toys(own_reads_share=0.0)
+    await answered(around, ToyExchange())
+    around.around.own.spend(OPERATION, OwnRead.GROW)
+    exchange = Silent()
+    task = asyncio.create_task(around.ladder.answer(exchange, prepared(around, exchange)))
+    await settle()
+    around.timers.fire()
+    await settle()
+    assert exchange.originals == []
+    around.clock.advance(1.0)
+    around.timers.fire()
+    assert (await task)[0] is OWN
+    assert exchange.originals == [AttemptKind.HEDGE]
+
+
+async def test_a_client_that_went_away_has_shown_its_patience() -> None:
+    around, exchange = toys(), Silent()
+    task = asyncio.create_task(around.ladder.answer(exchange, prepared(around, exchange)))
+    await settle()
+    around.clock.advance(2.0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert around.ladder.patience.attempt_seconds(OPERATION, None) == 1.0
+    assert around.around.held.total == 0
+    assert around.around.own.has(OPERATION), "what was reserved is free again"

@@ -33,7 +33,7 @@ def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> GrpcE
         assert (question, seconds) == (QUESTION, 2.0)
         return outcome
 
-    async def relayed(kind: AttemptKind) -> Outcome:
+    async def relayed(kind: AttemptKind, _: object) -> Outcome:
         return replace(OWN, trailing=(("kind", kind.value),))
 
     return GrpcExchange(

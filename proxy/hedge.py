@@ -1,0 +1,73 @@
+"""Whether and when the client's own search is sent beside a widened one: what is known of a collection's pace, and what the
+budget has room for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from vecsieve.adapters.contract import Operation
+from vecsieve.proxy.exchange import Exchange, Seen, Weighed
+from vecsieve.proxy.labels import AttemptKind, OwnRead
+from vecsieve.proxy.own_reads import OwnReads
+from vecsieve.proxy.patience import Patience
+from vecsieve.proxy.race import Gate, Later, Race, later
+from vecsieve.proxy.replays import Replays
+from vecsieve.proxy.search import Attempt
+
+A = TypeVar("A", bound=Weighed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hedges:
+    """Of one process."""
+
+    patience: Patience
+    own: OwnReads
+    replays: Replays
+    later: Later = later
+
+    def may_widen(self, operation: Operation, attempt: Attempt, seen: Seen) -> bool:
+        """Whether to send a widened request at all: where it may be slower than the client's own, only with room for both."""
+        if self.patience.is_doubtful(operation):
+            seen.is_reserved = self.own.reserve(operation, len(attempt.call.searches))
+            return seen.is_reserved
+        return True
+
+    def race(self, exchange: Exchange[A], attempt: Attempt, seen: Seen) -> Race[A]:
+        """The race of one search: at the last moment the original goes out whatever the budget."""
+        operation, reads = exchange.operation, len(attempt.call.searches)
+
+        def may(*, is_last: bool) -> bool:
+            if attempt.reply is not None:
+                return False  # there is something to answer from
+            if not seen.is_late:
+                self.patience.was_late(operation, is_late=True)
+                seen.is_late = True
+            if seen.is_reserved or is_last:
+                self.done(operation, attempt, seen)
+                self.own.spend(operation, OwnRead.HEDGE, reads)
+            elif self.replays.is_spent or not self.own.take(operation, OwnRead.HEDGE, reads):
+                return False
+            seen.is_hedged = True
+            return True
+
+        async def send(gate: Gate) -> A:
+            with self.replays.one():
+                return await exchange.original(AttemptKind.HEDGE, gate)
+
+        return Race(send, may, self.later)
+
+    def timely(self, operation: Operation, attempt: Attempt, seen: Seen, seconds: float) -> None:
+        """A widened request was answered."""
+        self.patience.answered(operation, seconds)
+        if attempt.reply is None and not seen.is_late:
+            self.patience.was_late(operation, is_late=False)
+        self.done(operation, attempt, seen)
+
+    def done(self, operation: Operation, attempt: Attempt, seen: Seen) -> None:
+        """What was reserved for a hedge is free again."""
+        if seen.is_reserved:
+            self.own.give_back(operation, len(attempt.call.searches))
+            seen.is_reserved = False

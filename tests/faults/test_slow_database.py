@@ -1,0 +1,177 @@
+"""A client whose timeout a direct call would have met never misses it because of us."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+
+from support.faultup import FaultyUpstream, Talk, raw_exchange, reply
+from support.grpc_upstream import Arrived, Context, grpc_upstream
+from support.running import Running, running
+from support.scripted_grpc import before, query
+from support.scripted_grpc import honest as honest_message
+from support.scripted_grpc import is_widened as is_widened_message
+from support.scripted_qdrant import JSON, honest, is_widened, request, search
+from vecsieve.proxy.labels import BreakerState
+
+PATIENCE, SLOW = 2.5, 1.5  # half of what the finding was made with
+
+Delay = Callable[[bool], float]
+"""Seconds of a search's answer; told whether it is a widened one."""
+
+
+@asynccontextmanager
+async def slow(delay: Delay, **settings: object) -> AsyncIterator[tuple[FaultyUpstream, Running]]:
+    async def script(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            await asyncio.sleep(delay(is_widened(received)))
+            await talk.send(honest(received))
+            if received.header(b"connection") == b"close":
+                return
+
+    async with FaultyUpstream(script) as upstream, running(upstream.url, **settings) as proxy:
+        yield upstream, proxy
+
+
+async def in_time(port: int, *, count: int, at_once: int, patience: float = PATIENCE) -> int:
+    """How many of so many searches were answered before their clients had waited so long."""
+
+    async def one() -> bool:
+        try:
+            async with asyncio.timeout(patience):
+                return (await raw_exchange(port, request(search()))).startswith(b"HTTP/1.1 200 ")
+        except TimeoutError:
+            return False
+
+    answered = 0
+    for _ in range(0, count, at_once):
+        answered += sum(await asyncio.gather(*[one() for _ in range(at_once)]))
+    return answered
+
+
+DELAYS: dict[str, Delay] = {
+    "all": lambda _: SLOW,
+    "widened twice as slow": lambda widened: SLOW * (1 + widened),
+    "widened never": lambda widened: 30.0 if widened else SLOW / 2,
+}
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+@pytest.mark.parametrize("name", DELAYS)
+async def test_all_searches_of_a_slow_database_are_answered_in_time(name: str, at_once: int) -> None:
+    limits = {"attempt_timeout_seconds": 5.0}
+    async with slow(DELAYS[name], limits=limits) as (_, proxy):
+        count = 8 if at_once == 1 else 24
+        assert await in_time(proxy.port, count=count, at_once=at_once) == count
+
+
+async def test_a_hedge_that_is_first_is_the_answer_and_the_widened_request_is_let_go() -> None:
+    async with slow(lambda widened: 30.0 if widened else 0.0) as (upstream, proxy):
+        direct = await raw_exchange(upstream.port, request(search()))
+        begun = time.monotonic()
+        assert comparable(await raw_exchange(proxy.port, request(search()))) == comparable(direct)
+        assert time.monotonic() - begun < PATIENCE
+        await idle(proxy)
+        assert proxy.failed_open() == {"overfetch_timeout": 1.0}
+        assert proxy.count("own_reads_total", kind="hedge") == 1
+        assert proxy.count("own_reads_total", kind="replay") == 0
+        assert proxy.count("selection_bytes_in_flight") == 0
+        assert proxy.process.breaker.state is BreakerState.CLOSED
+
+
+async def test_a_widened_request_that_is_first_is_the_answer_and_says_that_it_was_hedged() -> None:
+    async with slow(lambda widened: 1.0 if widened else 30.0) as (_, proxy):
+        answer = await raw_exchange(proxy.port, request(search()))
+        assert re.search(rb"x-vecsieve: pool=8;[^\r]*;hedged=1\r\n", answer)
+        await idle(proxy)
+        assert proxy.failed_open() == {}
+        assert proxy.count("own_reads_total", kind="hedge") == 1
+
+
+async def test_a_hedge_that_is_refused_leaves_the_answer_to_the_widened_request() -> None:
+    """The refusal may be our own second read's: the client would not have seen it."""
+
+    async def script(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            if is_widened(received):
+                await asyncio.sleep(1.0)
+                await talk.send(honest(received))
+            else:
+                await talk.send(reply(b"{}", status=b"429 Too Many Requests", headers=[JSON]))
+
+    async with FaultyUpstream(script) as upstream, running(upstream.url) as proxy:
+        answer = await raw_exchange(proxy.port, request(search()))
+        assert b";hedged=1\r\n" in answer
+        assert len(upstream.requests) == 2
+        await raw_exchange(proxy.port, request(search()))
+        assert not is_widened(upstream.requests[-1]), "and for a while nothing of ours is sent"
+
+
+async def test_where_both_fail_the_client_sees_what_the_original_was_answered() -> None:
+    async def script(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            await asyncio.sleep(1.0 if is_widened(received) else 0.0)
+            await talk.send(reply(b"{}", status=b"503 Service Unavailable", headers=[JSON]))
+
+    async with FaultyUpstream(script) as upstream, running(upstream.url) as proxy:
+        assert (await raw_exchange(proxy.port, request(search()))).startswith(b"HTTP/1.1 503 ")
+        assert len(upstream.requests) == 2, "nothing is asked a third time"
+
+
+async def test_a_client_that_goes_away_ends_both() -> None:
+    async with slow(lambda _: 30.0) as (upstream, proxy):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await raw_exchange(proxy.port, request(search()))
+        await idle(proxy)
+        assert len(upstream.requests) == 2
+        assert proxy.count("selection_bytes_in_flight") == 0
+
+
+async def test_the_timeout_that_a_client_names_brings_the_original_forward() -> None:
+    target = b"/collections/c/points/query?timeout=1"
+    async with slow(lambda widened: 30.0 if widened else 0.6) as (_, proxy):
+        begun = time.monotonic()
+        answer = await raw_exchange(proxy.port, request(search(), target=target))
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert time.monotonic() - begun < 1.0
+
+
+async def test_a_fast_database_sees_no_hedges() -> None:
+    async with slow(lambda _: 0.0) as (upstream, proxy):
+        assert await in_time(proxy.port, count=40, at_once=1) == 40
+        assert len(upstream.requests) == 40
+        assert proxy.count("own_reads_total", kind="hedge") == 0
+
+
+@pytest.mark.parametrize("name", DELAYS)
+async def test_over_grpc_all_searches_are_answered_within_their_deadline(name: str) -> None:
+    async def script(call: Arrived, context: Context) -> None:
+        message = await call.read(context)
+        assert message is not None
+        await asyncio.sleep(DELAYS[name](is_widened_message(message)))
+        await context.write(honest_message(message))
+
+    async with grpc_upstream(Query=script) as database, before(database.address) as proxy:
+        for _ in range(2):
+            seen = await asyncio.gather(*[query(proxy.port, timeout=PATIENCE) for _ in range(8)])
+            assert [each.code for each in seen] == [grpc.StatusCode.OK] * 8
+
+
+async def idle(proxy: Running) -> None:
+    """Nothing is under way."""
+    for _ in range(200):
+        if not proxy.process.in_flight:
+            return
+        await asyncio.sleep(0.01)
+
+
+def comparable(answer: bytes) -> bytes:
+    """An answer without the one field that is about the connection."""
+    return answer.replace(b"Connection: close\r\n", b"")
