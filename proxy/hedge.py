@@ -11,7 +11,7 @@ from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.exchange import Exchange, Seen, Weighed
 from vecsieve.proxy.labels import AttemptKind, OwnRead
 from vecsieve.proxy.own_reads import OwnReads
-from vecsieve.proxy.patience import Patience
+from vecsieve.proxy.patience import HEDGE_LEAST_SECONDS, Patience
 from vecsieve.proxy.race import Gate, Later, Race, later
 from vecsieve.proxy.replays import Replays
 from vecsieve.proxy.search import Attempt
@@ -58,6 +58,17 @@ class Hedges:
                 return await exchange.original(AttemptKind.HEDGE, gate)
 
         return Race(send, may, self.later)
+
+    def seconds(self, exchange: Exchange[A], seen: Seen, now: float) -> float:
+        """How long the next widened request may take. The first of a search is raced by the original; what follows it has what is
+        left of the time that the first would have had alone.
+        """
+        timeout, is_first = exchange.client_timeout_seconds, not seen.has_asked
+        if is_first:
+            seen.deadline = now + self.patience.attempt_seconds(exchange.operation, timeout)
+        if is_first and seen.is_raced:
+            return self.patience.longest_seconds(timeout)
+        return max(HEDGE_LEAST_SECONDS, seen.deadline - now)
 
     def timely(self, operation: Operation, attempt: Attempt, seen: Seen, seconds: float) -> None:
         """A widened request was answered."""

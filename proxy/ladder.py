@@ -312,7 +312,7 @@ class Ladder:
         """Send a widened request. Raises Rejected, or Passed through the fence when upstream's answer stands as it is."""
         around = self._around
         started = around.clock()
-        seconds = self._seconds(exchange, seen, started)
+        seconds = around.hedges.seconds(exchange, seen, started)
         try:
             assert seen.room is not None  # noqa: S101 - whoever climbs has some
             fetched = await exchange.send(body, seconds=seconds, fits=seen.room.fits)
@@ -334,17 +334,6 @@ class Ladder:
             seen.refusal = fetched
             raise self._limited(exchange.operation, attempt, seen)
         return fetched
-
-    def _seconds(self, exchange: Exchange[A], seen: Seen, now: float) -> float:
-        """How long the next widened request may take. The first of a search is raced by the original; what follows it has what is
-        left of the time that the first would have had alone.
-        """
-        timeout, is_first = exchange.client_timeout_seconds, not seen.has_asked
-        if is_first:
-            seen.deadline = now + self.patience.attempt_seconds(exchange.operation, timeout)
-        if is_first and seen.is_raced:
-            return self.patience.longest_seconds(timeout)
-        return max(HEDGE_LEAST_SECONDS, seen.deadline - now)
 
     def _received(self, seen: Seen, message: bytes) -> None:
         self._around.metrics.received(len(message))
