@@ -250,7 +250,8 @@ class PolicySettings(Model):
         default="grow_then_fill", description="callers index [limit - 1]: a page is never silently short"
     )
     distance: Literal["auto", "cosine"] = Field(
-        default="auto", description="adds a length term where the backend says that length carries meaning"
+        default="auto",
+        description="the metric that the scores show: cosine by direction, others by position, unknown by both; cosine: always",
     )
     tenant_keys: Names = Field(default=(), description="payload keys whose values must be equal within a cluster")
     text: Annotated[TextSettings | None, NoneWord, Wanted("{containment: …, …} or none")] = TextSettings()

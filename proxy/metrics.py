@@ -62,6 +62,7 @@ class Metrics:
     candidates_vetoed_total: Counter
     results_capped_total: Counter
     candidates_unusable_total: Counter
+    searches_restrained_total: Counter
     results_filled_total: Counter
     pool_exhausted_total: Counter
     refetch_total: Counter
@@ -203,6 +204,7 @@ class Metrics:
             self.candidates_vetoed_total.labels(self.backend, guard.value).inc(count)
         self.results_capped_total.inc(each.capped)
         self.candidates_unusable_total.inc(each.unusable)
+        self.searches_restrained_total.inc(each.restrained)
         self.results_filled_total.inc(each.filled)
         self.pool_exhausted_total.inc(each.exhausted)
         self.mmr_swaps_total.inc(each.mmr_swaps)

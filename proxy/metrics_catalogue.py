@@ -174,6 +174,11 @@ SEARCHES: tuple[Spec, ...] = (
     ),
     CounterSpec("results_capped_total", "Candidates left out by a cap on their document or source.", (BACKEND,)),
     CounterSpec("candidates_unusable_total", "Candidates without a usable vector.", (BACKEND,)),
+    CounterSpec(
+        "searches_restrained_total",
+        "Searches left alone: vectors alone would have collapsed most of a pool whose scores differ.",
+        (BACKEND,),
+    ),
     CounterSpec("results_filled_total", "Duplicates returned for want of distinct results.", (BACKEND,)),
     CounterSpec("pool_exhausted_total", "Searches with fewer clusters than results wanted.", (BACKEND,)),
     CounterSpec("refetch_total", "Calls whose pool was grown.", (BACKEND,)),

@@ -35,6 +35,7 @@ class Figures:
 
     ``collapsed_by``: how many of the collapsed for which reason, those that occur. ``vetoed_by``: likewise how many
     candidates which guard kept from being collapsed. ``capped``: left out by a cap.
+    ``restrained``: left alone because vectors alone would have collapsed most of a pool whose scores differ.
     ``exhausted``: the pool held fewer clusters than the page wanted results.
     ``filled``: results whose cluster is already represented in the answer, there being no more representatives.
     ``mmr_swaps``: representatives in the answer that plain rank order would not have put there.
@@ -50,6 +51,7 @@ class Figures:
     capped: int
     filled: int
     unusable: int
+    restrained: bool
     exhausted: bool
     mmr_swaps: int
     score_loss: float
@@ -154,6 +156,7 @@ def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
         capped=fates.count(Fate.CAPPED.value),
         filled=fates.count(Fate.FILLED.value),
         unusable=pool.unusable,
+        restrained=selection.restrained,
         exhausted=selection.wanting > 0,
         mmr_swaps=_swaps(search, selection),
         score_loss=_score_loss(search, pool, selection),

@@ -122,10 +122,15 @@ def _reasons() -> tuple[Panel, ...]:
             is_stacked=True,
         ),
         lines(
-            "Capped and unusable",
-            "Per search: left out by a cap on their source, and candidates without a usable vector.",
+            "Capped, unusable, restrained",
+            "Per search: left out by a cap on their source; candidates without a usable vector; answers left alone because vectors"
+            " alone would have collapsed most of a pool whose scores differ.",
             "short",
-            {"capped": per_search("results_capped_total"), "unusable": per_search("candidates_unusable_total")},
+            {
+                "capped": per_search("results_capped_total"),
+                "unusable": per_search("candidates_unusable_total"),
+                "restrained": per_search("searches_restrained_total"),
+            },
         ),
     )
 

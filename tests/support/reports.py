@@ -17,6 +17,7 @@ FIGURES = Figures(
     capped=4,
     filled=1,
     unusable=2,
+    restrained=True,
     exhausted=False,
     mmr_swaps=3,
     score_loss=0.02,
