@@ -48,6 +48,13 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    """A module draws the same parameters whichever modules were read before it."""
+    _sow(collector.nodeid)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: Any, request: Any) -> Any:
     """A fixture draws the same values whichever tests ran before it."""
     _sow(f"{request.node.nodeid} {fixturedef.argname}")

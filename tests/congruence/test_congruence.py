@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import zlib
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,11 @@ def test_data_is_drawn_anew(again, drawn):
     assert DRAWN[0][1:] != DRAWN[-1][1:] or again == 1
 
 
+@pytest.mark.parametrize("drawn_early", [random.random()])
+def test_parameters(drawn_early):
+    assert drawn_early == EXPECTED
+
+
 def test_local_mode_stays_local():
     client = QdrantClient(":memory:")
     assert client.get_collections().collections == []
@@ -55,7 +62,8 @@ def test_equal_points_are_found():
 def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "tests" / "congruence_tests"
     folder.mkdir(parents=True)
-    (folder / "test_two.py").write_text(SUITE, encoding="utf-8")
+    random.seed(zlib.crc32(b"tests/congruence_tests/test_two.py"))
+    (folder / "test_two.py").write_text(f"EXPECTED = {random.random()!r}\n{SUITE}", encoding="utf-8")
     return tmp_path
 
 
@@ -63,15 +71,25 @@ def test_a_test_that_passes_directly_alone_is_told(checkout: Path, capsys: pytes
     before = sorted(checkout.rglob("*"))
     assert main(["--checkout", str(checkout), "--mode", "on", "--transport", "grpc"]) == 1
     said = capsys.readouterr().out
-    assert "grpc direct: {'passed': 4}" in said
-    assert "grpc on: {'passed': 3, 'failed': 1}" in said
+    assert "grpc direct: {'passed': 5}" in said
+    assert "grpc on: {'passed': 4, 'failed': 1}" in said
     told = [line for line in said.splitlines() if line.startswith("passes directly")]
     assert told == ["passes directly, not over grpc in mode on: test_two::test_equal_points_are_found"]
     assert sorted(checkout.rglob("*")) == before
 
 
 def test_a_run_without_losses_succeeds(checkout: Path) -> None:
-    asked = ["--checkout", str(checkout), "--mode", "direct", "--transport", "rest", "--", "-k", "local or drawn"]
+    asked = [
+        "--checkout",
+        str(checkout),
+        "--mode",
+        "direct",
+        "--transport",
+        "rest",
+        "--",
+        "-k",
+        "local or drawn or parameters",
+    ]
     assert main(asked) == 0
 
 
