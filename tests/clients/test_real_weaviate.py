@@ -5,8 +5,11 @@ Needs the program that WEAVIATE_SERVER names (`make real-servers`).
 
 from __future__ import annotations
 
+import random
+import string
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import grpc
 import pytest
@@ -16,11 +19,13 @@ from support.grpc_asking import Pairs, Seen
 from support.stack import exchange
 from support.weaviate_front import Place, answered, direct, fronted
 from support.weaviate_messages import message_type, packed, single
+from support.weaviate_replies import settled
 from support.weaviate_talks import search
 
 PROGRAM = real_servers.program(real_servers.WEAVIATE)
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="WEAVIATE_SERVER names no program of Weaviate's server")
 
+SEED, MANY = 3, 600
 FAMILIES = DIMENSION = 16
 COPIES = 3
 KEY = "Bearer sesame"
@@ -47,10 +52,14 @@ def both(settings: Mapping[str, str], key: str = "") -> Iterator[tuple[Place, Pl
                 vector[family] += 1.0
                 identifier = f"00000000-0000-0000-0000-{family:08}{copy:04}"
                 batch.objects.add(uuid=identifier, collection="Copied", vector_bytes=packed(vector))
-        filling, path = [batch.SerializeToString()], "/weaviate.v1.Weaviate/BatchObjects"
-        (stored,) = answered(direct(server), filling, bearing(key), path=path)
-        assert stored.code is grpc.StatusCode.OK, stored.details
+        store(direct(server), batch, key)
         yield direct(server), on
+
+
+def store(place: Place, batch: Any, key: str = "") -> None:
+    filling, path = [batch.SerializeToString()], "/weaviate.v1.Weaviate/BatchObjects"
+    (stored,) = answered(place, filling, bearing(key), path=path)
+    assert stored.code is grpc.StatusCode.OK, stored.details
 
 
 def bearing(key: str) -> Pairs:
@@ -78,6 +87,46 @@ def test_a_search_without_a_limit_is_as_long_as_the_operator_chose() -> None:
 def test_a_search_without_a_limit_is_left_alone_where_the_operator_chose_less_than_the_servers_own() -> None:
     with both({"QUERY_DEFAULTS_LIMIT": "5"}) as (server, on):
         assert families(asked(on)) == families(asked(server))
+
+
+@pytest.mark.parametrize("fusion", [1, 2], ids=["ranked", "relative score"])
+def test_a_hybrid_search_of_many_objects_has_the_scores_of_a_direct_one(fusion: int, many: tuple[Place, Place]) -> None:
+    """The server fuses the first 100 of each part, however few are asked for; asked for more, it would fuse more."""
+    server, on = many
+    hybrid = {
+        "query": "common wordaa wordbb",
+        "alpha_param": 0.5,
+        "use_alpha_param": True,
+        "fusion_type": fusion,
+        "vectors": [single(random_vector(random.Random(SEED + 1)))],
+    }
+    message = search(collection="Many", hybrid_search=hybrid, metadata={"uuid": True, "score": True}, limit=6)
+    (own,), (made,) = answered(server, [message]), answered(on, [message])
+    assert settled(made).messages == settled(own).messages
+    assert "pool=" in dict(made.initial).get("x-vecsieve", "")
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[tuple[Place, Place]]:
+    """More objects than a hybrid search fuses, no two alike."""
+    rng = random.Random(SEED)
+    with both({}) as (server, on):
+        batch = message_type("BatchObjectsRequest")()
+        for number in range(MANY):
+            vector, identifier = random_vector(rng), f"00000000-0000-0000-0001-{number:012}"
+            made = batch.objects.add(uuid=identifier, collection="Many", vector_bytes=packed(vector))
+            made.properties.non_ref_properties.update({"text": random_text(rng)})
+        store(server, batch)
+        yield server, on
+
+
+def random_vector(rng: random.Random) -> list[float]:
+    return [rng.gauss(0, 1) for _ in range(32)]
+
+
+def random_text(rng: random.Random) -> str:
+    words = [f"word{first}{second}" for first in string.ascii_lowercase for second in string.ascii_lowercase]
+    return " ".join([*rng.choices(words, k=rng.randint(5, 30)), *["common"] * rng.randint(1, 3)])
 
 
 def test_the_largest_window_is_learned_from_the_servers_refusal() -> None:
