@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.texts import hostile_text
+from vecsieve.proxy.selection.guards import veto
 from vecsieve.proxy.selection.guards.veto import CHARACTERS, LONGEST_WORD, MOST_NUMBERS, RANKS, vetoes
 from vecsieve.proxy.selection.policy import Guards
 from vecsieve.proxy.selection.values import Veto
@@ -29,7 +30,7 @@ def verdict(one: str | None, other: str | None, guards: Guards = ALL) -> Veto:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "veto"),
+    ("one", "other", "expected"),
     [
         ("Singapore shares open 0.28% lower", "Singapore shares open 0.19% lower", Veto.AMOUNT),
         ("0.28 %", "0.19 %", Veto.AMOUNT),
@@ -43,8 +44,8 @@ def verdict(one: str | None, other: str | None, guards: Guards = ALL) -> Veto:
         ("5 km, 3 people", "6 km, 4 people", Veto.AMOUNT),
     ],
 )
-def test_different_facts_are_vetoed_by_the_first_guard_that_sees_them(one: str, other: str, veto: Veto) -> None:
-    assert verdict(one, other) is veto
+def test_different_facts_are_vetoed_by_the_first_guard_that_sees_them(one: str, other: str, expected: Veto) -> None:
+    assert verdict(one, other) is expected
 
 
 @pytest.mark.parametrize(
@@ -170,3 +171,32 @@ def test_any_two_texts_are_judged_alike_from_both_sides(one: str, other: str) ->
     """Invariant: no exception, whatever the texts hold, and the same verdict either way."""
     verdict(one, other)
     verdict(one[:200], other[:200])
+
+
+PHRASES = (
+    *("open", "close", "not open", "no", "turn it on", "turn it off", "more than", "less than", "3 people", "4 people"),
+    *(
+        "release 1.0",
+        "v3",
+        "3.0",
+        "on May 3",
+        "on Monday",
+        "in 2024",
+        "5 km",
+        "6 km",
+        "0.28 %",
+        "the cat sat",
+        "lifts the ban",
+    ),
+    *("first", "last", "1,2,3", "two thousand", "", "1 and 1", "1"),
+)
+
+
+@given(st.lists(st.lists(st.sampled_from(PHRASES), max_size=4).map(" ".join), min_size=2, max_size=12))
+def test_many_pairs_have_the_verdicts_of_each(texts: list[str]) -> None:
+    """Invariant: looked at together, every pair has the verdict that it has alone."""
+    first, second = (side.ravel() for side in np.indices((len(texts), len(texts))))
+    each = vetoes(list(texts), None, first, second, ALL, counted(list(texts)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(veto, "MANY", 0)
+        assert vetoes(list(texts), None, first, second, ALL, counted(list(texts))).tolist() == each.tolist()

@@ -1,0 +1,134 @@
+"""What the guards say of many pairs at once: which facts two texts share is a product of matrices.
+
+The same verdicts as pair by pair (figures.py, negation.py), for pools in which hundreds of short texts lie near one another:
+200 tickets that differ in their number are 20,000 pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.guards.figures import Figures, counted, of_kind, versions_differ
+from vecsieve.proxy.selection.guards.negation import ALIKE, Polarity
+from vecsieve.proxy.selection.values import Veto
+
+Codes = npt.NDArray[np.int8]
+Mask = npt.NDArray[np.bool_]
+_Sets = Sequence[AbstractSet[Hashable]]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the guards read of one text."""
+
+    figures: Figures
+    polarity: Polarity
+
+
+def many(
+    said: Mapping[int, Facts | None], first: Sequence[int], second: Sequence[int], checks: Sequence[Veto]
+) -> Codes:
+    """The first of ``checks`` that applies to each pair (p,), else NONE. ``said``: by place; None says nothing."""
+    rows, columns = _numbered(first, said), _numbered(second, said)
+    pairs = np.array([rows.get(each, -1) for each in first]), np.array([columns.get(each, -1) for each in second])
+    known = (pairs[0] >= 0) & (pairs[1] >= 0)
+    codes = np.zeros(len(first), np.int8)
+    if not known.any():
+        return codes
+    left, right = ([each for place in side if (each := said[place]) is not None] for side in (rows, columns))
+    at = pairs[0][known], pairs[1][known]
+    found = np.zeros(int(known.sum()), np.int8)
+    for veto in reversed(checks):
+        found[_APPLIES[veto](left, right)[at]] = veto
+    codes[known] = found
+    return codes
+
+
+def _numbered(places: Sequence[int], said: Mapping[int, Facts | None]) -> dict[int, int]:
+    """A row for each place of which something is said."""
+    return {place: row for row, place in enumerate(each for each in sorted(set(places)) if said[each] is not None)}
+
+
+def _shared(left: _Sets, right: _Sets) -> npt.NDArray[np.float32]:
+    """How many members each two sets have in common (n, m)."""
+    known: dict[Hashable, int] = {}
+    for each in left:
+        for member in each:
+            known.setdefault(member, len(known))
+    sides = np.zeros((len(left), len(known)), np.float32), np.zeros((len(right), len(known)), np.float32)
+    for rows, sets in zip(sides, (left, right), strict=True):
+        for row, each in enumerate(sets):
+            rows[row, [known[member] for member in each if member in known]] = 1.0
+    product: npt.NDArray[np.float32] = sides[0] @ sides[1].T
+    return product
+
+
+def _sizes(left: _Sets, right: _Sets) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    sizes = [np.fromiter(map(len, sets), np.float32, len(sets)) for sets in (left, right)]
+    return sizes[0][:, None], sizes[1][None, :]
+
+
+def _differ(left: _Sets, right: _Sets) -> Mask:
+    """Where each of the two has something that the other lacks, and neither is empty."""
+    both, (mine, theirs) = _shared(left, right), _sizes(left, right)
+    return (mine > 0) & (theirs > 0) & (both < mine) & (both < theirs)
+
+
+def _by(kind: str) -> Callable[[Sequence[Facts], Sequence[Facts]], Mask]:
+    def differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
+        return _differ(*([counted(getattr(each.figures, kind)) for each in side] for side in (left, right)))
+
+    return differ
+
+
+def _dates_differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
+    found = np.zeros((len(left), len(right)), np.bool_)
+    for kind in sorted({fact.partition(" ")[0] for each in left for fact in each.figures.dates}):
+        found |= _differ(*([counted(of_kind(each.figures.dates, kind)) for each in side] for side in (left, right)))
+    return found
+
+
+def _versions_differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
+    found = _by("versions")(left, right)
+    named = [np.array([bool(each.figures.versions) for each in side]) for side in (left, right)]
+    counts = [np.array([bool(each.figures.numbers) for each in side]) for side in (left, right)]
+    one_sided = named[0][:, None] & (~named[1] & counts[1])[None, :]
+    one_sided |= (~named[0] & counts[0])[:, None] & named[1][None, :]
+    for row, column in np.argwhere(one_sided).tolist():
+        found[row, column] = versions_differ(left[row].figures, right[column].figures)
+    return found
+
+
+def _contradict(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
+    mine, theirs = ([each.polarity for each in side] for side in (left, right))
+    negated = [np.array([each.negated for each in side]) for side in (mine, theirs)]
+    opposite: Mask = (negated[0][:, None] != negated[1][None, :]) != (
+        _leaves_out(mine, theirs) | _leaves_out(theirs, mine).T
+    )
+    if not opposite.any():
+        return opposite
+    stems = [each.stems for each in mine], [each.stems for each in theirs]
+    both, (one, other) = _shared(*stems), _sizes(*stems)
+    opposite &= (one == 0) | (other == 0) | (2 * both >= np.float64(ALIKE) * (one + other))
+    return opposite
+
+
+def _leaves_out(left: Sequence[Polarity], right: Sequence[Polarity]) -> Mask:
+    """Where ``left`` has a side of which only ``right`` has the opposite (n, m)."""
+    alone = [frozenset(side ^ 1 for side in each.sides if side ^ 1 not in each.sides) for each in left]
+    found: Mask = _shared(alone, [each.sides for each in right]) > 0
+    return found
+
+
+_APPLIES: Mapping[Veto, Callable[[Sequence[Facts], Sequence[Facts]], Mask]] = {
+    Veto.VERSION: _versions_differ,
+    Veto.DATE: _dates_differ,
+    Veto.AMOUNT: _by("amounts"),
+    Veto.NUMBER: _by("numbers"),
+    Veto.NEGATION: _contradict,
+}
