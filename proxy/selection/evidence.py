@@ -90,11 +90,15 @@ def settle(
     distance: FloatMatrix,
     label: Callable[[FloatMatrix], Indices],
     ask: Callable[[Indices, Indices], Codes],
+    *,
+    reach: float,
 ) -> tuple[Indices, Codes]:
     """Cluster until no cluster holds two that a guard keeps apart: (labels (n,), vetoes (n,)).
 
-    ``label`` clusters a distance matrix, ``ask`` gives the Veto of pairs (first[i], second[i]), first < second. Only pairs
-    that met in a cluster are asked about, each once: whatever does not meet needs no guard. ``distance`` is changed.
+    ``label`` clusters a distance matrix, ``ask`` gives the Veto of pairs (first[i], second[i]), first < second. First only
+    pairs that met in a cluster are asked about: whatever does not meet needs no guard. Once two of them are kept apart,
+    all within ``reach`` are asked about: they would meet one after another, and a round for each takes seconds. Each pair is
+    asked about once. ``distance`` is changed.
     Ends, because every round forbids at least one more pair and a forbidden pair never meets again.
     """
     n = len(distance)
@@ -102,7 +106,10 @@ def settle(
     asked = np.eye(n, dtype=np.bool_)
     while True:
         labels = label(distance)
-        first, second = np.nonzero(np.triu((labels[:, None] == labels[None, :]) & ~asked))
+        met = labels[:, None] == labels[None, :]
+        if held.any():
+            met |= distance <= reach
+        first, second = np.nonzero(np.triu(met & ~asked))
         codes = ask(first, second) if len(first) else np.empty(0, np.int8)
         kept_apart = np.flatnonzero(codes)
         if not len(kept_apart):

@@ -115,7 +115,9 @@ def _grouped(measured: Distances, candidates: Candidates, policy: Policy, top_k:
         labels, held = cluster(distance, cut, linkage, slack=measured.slack), np.zeros(candidates.size, np.int8)
     else:
         distance = distance.copy() if distance is raw else distance
-        labels, held = settle(distance, lambda apart: cluster(apart, cut, linkage, slack=measured.slack), ask)
+        labels, held = settle(
+            distance, lambda apart: cluster(apart, cut, linkage, slack=measured.slack), ask, reach=max(cut)
+        )
     if texts is not None:
         distance = np.where(distance == UNKNOWN, np.float32(np.inf), distance)
     distinct = int(labels.max(initial=-1)) + 1

@@ -246,11 +246,13 @@ def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: i
 def _consume(reading: _Reading, block: _Block, walk: _Walk) -> None:
     """Decide who follows whom in the block, and lay it on the walk."""
     asked = np.zeros((block.stop - block.start, block.stop), np.bool_)
+    reach = -np.inf
     while True:
         heads = _heads(reading, block, walk.emitted)
         walk.representative[block.start : block.stop] = heads
-        if reading.ask is None or not _forbid(reading.ask, block, walk, asked):
+        if reading.ask is None or not _forbid(reading.ask, block, walk, asked, reach):
             break
+        reach = max(reading.cuts)  # who is kept apart joins the next that is near: a round for each takes seconds
     _note(block, walk)
     each = np.arange(block.start, block.stop, dtype=np.intp)
     walk.emitted = np.concatenate((walk.emitted, each[heads == each]))
@@ -287,24 +289,31 @@ def _elders(back: FloatMatrix, cut: float) -> tuple[Mask, Indices]:
     return is_old, (back[is_old] <= nearest[is_old, None] + NOISE).argmax(axis=1)
 
 
-def _forbid(ask: Callable[[Indices, Indices], Codes], block: _Block, walk: _Walk, asked: Mask) -> bool:
-    """Ask about all who met in a cluster and set those apart who may not; whether there were any.
+def _forbid(ask: Callable[[Indices, Indices], Codes], block: _Block, walk: _Walk, asked: Mask, reach: float) -> bool:
+    """Ask about all who met in a cluster or could, within ``reach``, and set those apart who may not; whether there were any.
 
     ``asked``: (b, stop), pairs that were asked about before.
     """
     own = walk.representative[block.start : block.stop]
-    met = (own[:, None] == walk.representative[None, : block.stop]) & ~asked
+    met = own[:, None] == walk.representative[None, : block.stop]
+    met[:, block.start :] |= block.inside <= reach
+    if block.start:
+        met[:, : block.start] |= (
+            block.back[:, np.searchsorted(walk.emitted, walk.representative[: block.start])] <= reach
+        )
+    met &= ~asked
     met &= np.arange(block.start, block.stop)[:, None] > np.arange(block.stop)[None, :]
     second, first = np.nonzero(met)
     codes = ask(first, second + block.start) if len(first) else np.empty(0, np.int8)
     asked |= met
-    for pair in np.flatnonzero(codes)[::-1].tolist():
-        row, other = int(second[pair]), int(first[pair])
-        walk.held[block.start + row] = codes[pair]
-        if other >= block.start:
-            block.inside[row, other - block.start] = block.inside[other - block.start, row] = np.inf
-        else:
-            block.back[row, walk.emitted == walk.representative[other]] = np.inf
+    kept_apart = np.flatnonzero(codes)
+    rows, others = second[kept_apart], first[kept_apart]
+    stay, best = np.unique(rows, return_index=True)  # of several the best-ranked partner's veto
+    walk.held[block.start + stay] = codes[kept_apart[best]]
+    is_here = others >= block.start
+    row, column = rows[is_here], others[is_here] - block.start
+    block.inside[row, column] = block.inside[column, row] = np.inf
+    block.back[rows[~is_here], np.searchsorted(walk.emitted, walk.representative[others[~is_here]])] = np.inf
     return bool(codes.any())
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from vecsieve.proxy.selection.guards.figures import Figures, counted, of_kind, versions_differ
 from vecsieve.proxy.selection.guards.negation import ALIKE, Polarity
-from vecsieve.proxy.selection.values import Veto
+from vecsieve.proxy.selection.values import Indices, Veto
 
 Codes = npt.NDArray[np.int8]
 Mask = npt.NDArray[np.bool_]
@@ -30,32 +30,37 @@ class Facts:
     polarity: Polarity
 
 
-def many(
-    said: Mapping[int, Facts | None], first: Sequence[int], second: Sequence[int], checks: Sequence[Veto]
-) -> Codes:
+def many(said: Mapping[int, Facts | None], first: Indices, second: Indices, checks: Sequence[Veto]) -> Codes:
     """The first of ``checks`` that applies to each pair (p,), else NONE. ``said``: by place; None says nothing."""
-    rows, columns = _numbered(first, said), _numbered(second, said)
-    pairs = np.array([rows.get(each, -1) for each in first]), np.array([columns.get(each, -1) for each in second])
-    known = (pairs[0] >= 0) & (pairs[1] >= 0)
+    (left, rows), (right, columns) = _of(said, first), _of(said, second)
+    known = (rows >= 0) & (columns >= 0)
     codes = np.zeros(len(first), np.int8)
     if not known.any():
         return codes
-    left, right = ([each for place in side if (each := said[place]) is not None] for side in (rows, columns))
-    at = pairs[0][known], pairs[1][known]
     found = np.zeros(int(known.sum()), np.int8)
     for veto in reversed(checks):
-        found[_APPLIES[veto](left, right)[at]] = veto
+        found[_APPLIES[veto](left, right)[rows[known], columns[known]]] = veto
     codes[known] = found
     return codes
 
 
-def _numbered(places: Sequence[int], said: Mapping[int, Facts | None]) -> dict[int, int]:
-    """A row for each place of which something is said."""
-    return {place: row for row, place in enumerate(each for each in sorted(set(places)) if said[each] is not None)}
+def _of(said: Mapping[int, Facts | None], places: Indices) -> tuple[list[Facts], Indices]:
+    """The facts of these places, once each, and where in them each place's stand (p,), -1 where nothing is said."""
+    found: list[Facts] = []
+    different, which = np.unique(places, return_inverse=True)
+    at = np.full(len(different), -1, np.intp)
+    for number, place in enumerate(different.tolist()):
+        facts = said[place]
+        if facts is not None:
+            at[number] = len(found)
+            found.append(facts)
+    return found, at[which]
 
 
 def _shared(left: _Sets, right: _Sets) -> npt.NDArray[np.float32]:
-    """How many members each two sets have in common (n, m)."""
+    """How many members each two sets have in common (n, m). What only the longer list has need not be known."""
+    if len(left) > len(right):
+        return _shared(right, left).T
     known: dict[Hashable, int] = {}
     for each in left:
         for member in each:

@@ -63,12 +63,13 @@ def vetoes(
     is_short = (word_counts >= 0) & (word_counts <= guards.short_words)
     is_read = is_short & _within_bounds(texts, is_short, LONGEST_WORD * guards.short_words)
     open_pairs = np.flatnonzero((codes == Veto.NONE) & is_read[first] & is_read[second])
-    left, right = first[open_pairs].tolist(), second[open_pairs].tolist()
-    said = {which: _facts(text) for which in {*left, *right} if (text := texts[which]) is not None}
+    left, right = first[open_pairs], second[open_pairs]
+    involved = np.unique(np.concatenate((left, right))).tolist()
+    said = {which: _facts(text) for which in involved if (text := texts[which]) is not None}
     if len(open_pairs) > MANY:
         codes[open_pairs] = many(said, left, right, tuple(veto for veto, _ in checks))
         return codes
-    for pair, first_place, second_place in zip(open_pairs.tolist(), left, right, strict=True):
+    for pair, first_place, second_place in zip(open_pairs.tolist(), left.tolist(), right.tolist(), strict=True):
         one, other = said[first_place], said[second_place]
         if one is not None and other is not None and texts[first_place] != texts[second_place]:
             codes[pair] = _veto(one, other, checks)

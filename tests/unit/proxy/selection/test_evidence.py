@@ -93,7 +93,7 @@ def test_no_cluster_is_left_with_two_that_a_guard_keeps_apart(
         assert (first < second).all()
         return np.where(apart[first, second], np.int8(Veto.NUMBER), np.int8(Veto.NONE)).astype(np.int8)
 
-    labels, held = settle(square(n, seed), lambda distance: cluster(distance, 0.5, linkage), ask)
+    labels, held = settle(square(n, seed), lambda distance: cluster(distance, 0.5, linkage), ask, reach=0.5)
     together = np.triu(labels[:, None] == labels[None, :], 1) if n else np.zeros((0, 0), bool)
     assert not (together & apart).any()
     assert len(asked) == len(set(asked))
@@ -107,9 +107,27 @@ def test_without_a_veto_the_clusters_are_those_of_the_distances() -> None:
         distance.copy(),
         lambda apart: cluster(apart, 0.3, Linkage.AVERAGE),
         lambda first, _: np.zeros(len(first), np.int8),
+        reach=0.3,
     )
     assert labels.tolist() == expected.tolist()
     assert not held.any()
+
+
+def test_where_all_are_kept_apart_the_pool_is_clustered_a_few_times() -> None:
+    """Each would join the next that is near otherwise: a round for each."""
+    count = 60
+    ranks = np.arange(count, dtype=np.float32) / count
+    distance: FloatMatrix = np.abs(ranks[:, None] - ranks[None, :])
+    rounds = 0
+
+    def label(apart: FloatMatrix) -> Indices:
+        nonlocal rounds
+        rounds += 1
+        return cluster(apart, 0.5, Linkage.LEADER)
+
+    labels, _ = settle(distance, label, lambda first, _: np.full(len(first), Veto.NUMBER, np.int8), reach=0.5)
+    assert len(set(labels.tolist())) == count
+    assert rounds <= 3
 
 
 def test_only_who_stands_alone_because_of_it_counts_as_vetoed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 from support.oracles import page_list
 from support.policies import DEFAULT
 from support.pools import angles, damaged, planted, pool
+from vecsieve.config.policy import PolicySettings
+from vecsieve.proxy.resolved import resolved
+from vecsieve.proxy.selection import paged
 from vecsieve.proxy.selection.distances import RelativeDistances
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.paged import BLOCK, page, paging
@@ -247,3 +251,26 @@ def test_a_block_is_measured_against_what_was_emitted_and_nothing_else(monkeypat
     monkeypatch.setattr(RelativeDistances, "back", counted)
     page(pool(copies(1000, 100)), top_k=10, offset=20, policy=DEFAULT, exhausted=True)
     assert measured == [-(-rank // 100) for rank in range(0, 1000, BLOCK)]
+
+
+def test_a_block_in_which_all_are_kept_apart_is_decided_in_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would join the next of those before it otherwise, a round for each: seconds for a thousand tickets."""
+    rounds = 0
+    decide = paged._heads
+
+    def counted(*given: Any) -> Indices:
+        nonlocal rounds
+        rounds += 1
+        return decide(*given)
+
+    monkeypatch.setattr(paged, "_heads", counted)
+    count = 4 * BLOCK
+    drawn = np.random.default_rng(3).normal(size=(count, 32)).astype(np.float32) / 100
+    drawn[:, 0] += np.where(np.arange(count) % 2, 1.0, -1.0)
+    tickets = tuple(f"ticket number {number}: printer on fire in the lobby" for number in range(count))
+    candidates = replace(pool(drawn), metadata=Metadata(texts=tickets))
+    policy = resolved(PolicySettings(), mode=None).selection
+    found = page(candidates, top_k=count, offset=0, policy=policy, exhausted=True)
+    assert found.keep.tolist() == list(range(count))
+    assert found.distinct == count
+    assert rounds <= 4 * (count // BLOCK)
