@@ -190,8 +190,7 @@ def test_every_kind_of_request_is_drawn_and_always_the_same() -> None:
 
 @pytest.mark.timeout(300)
 def test_some_requests_of_every_kind_show_no_difference_without_a_reason() -> None:
-    tallies = fuzzed(CLOUDS * 6)
-    strays = [stray for tally in tallies.values() for stray in tally.stray]
-    assert [stray for stray in strays if not stray.startswith("on ") or "left out" not in stray] == []
-    assert sum(tally.made for tally in tallies.values()) == CLOUDS * 6
-    assert all(tally.distinct for tally in tallies.values())
+    tallies = fuzzed(CLOUDS * 4)
+    assert [tally.stray for tally in tallies.values()] == [[], []]
+    assert sum(tally.made for tally in tallies.values()) == CLOUDS * 4
+    assert all(finding.met for finding in findings(tallies)), findings(tallies)
