@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         "--checkout", default=os.environ.get(CHECKOUT), help=f"a checkout of qdrant-client; ${CHECKOUT}"
     )
     parser.add_argument("--rest", help="the URL of a server to run against; without it the embedded one is started")
-    parser.add_argument("--grpc", help="that server's URL for gRPC")
+    parser.add_argument("--grpc", help="where that server speaks gRPC, on the same host")
     parser.add_argument("--mode", action="append", choices=MODES, help="one of the modes; all of them without any")
     parser.add_argument("--transport", action="append", choices=TRANSPORTS)
     parser.add_argument("rest_of_command", nargs="*", metavar="-- pytest's", help="more for pytest, such as -k query")
@@ -103,7 +103,7 @@ def server(asked: argparse.Namespace) -> Iterator[Server]:
     if asked.rest is not None:
         if asked.grpc is None:
             raise SuiteError("--rest needs --grpc beside it: the suite compares both")
-        yield Server(asked.rest, asked.grpc)
+        yield Server(asked.rest, asked.grpc if "//" in asked.grpc else f"http://{asked.grpc}")
         return
     with start_embedded_grpc_process() as (rest, grpc):
         yield Server(rest, grpc)

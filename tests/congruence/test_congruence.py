@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import random
 import zlib
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from congruence.plugin import GRPC_PORT, REST, TRANSPORT, redirected
-from congruence.run import CHECKOUT, SuiteError, losses, main, read_report
+from congruence.run import CHECKOUT, Server, SuiteError, losses, main, read_report, server
 
 # Two tests with the suite's own way to a server. The second one wants copies, which mode `on` leaves out.
 SUITE = """
@@ -111,6 +112,12 @@ def test_a_checkout_that_is_none_is_named(
 def test_a_server_of_ones_own_has_both_addresses(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--checkout", str(checkout), "--rest", "http://127.0.0.1:1"]) == 1
     assert "--rest needs --grpc" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("grpc", ["http://127.0.0.1:2", "127.0.0.1:2"])
+def test_an_address_for_grpc_may_lack_its_scheme(grpc: str) -> None:
+    with server(argparse.Namespace(rest="http://127.0.0.1:1", grpc=grpc)) as reached:
+        assert reached == Server("http://127.0.0.1:1", "http://127.0.0.1:2")
 
 
 def test_a_remote_client_goes_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
