@@ -21,9 +21,10 @@ EMPTY_FRAMES = 200
 CALL_FRAMES = 4  # what a call costs until it is answered: a handler's start is dearer than a frame
 ANSWER_FRAMES = 4  # what each frame of an answer earns; its last one gives back the call's own too
 # Calls broken off before they are SHORT_SECONDS old and before they are answered, beyond one for each that was answered: at
-# once, and again each second. nghttp2 lets 1,000 and 33 a second pass. Whoever waits longer, and then gives up, is not in a hurry.
+# once, and again each second. As many as nghttp2 lets pass. Whoever waits longer, and then gives up, is not in a hurry.
 RESETS = 1_000
-RESETS_A_SECOND = 100
+RESETS_A_SECOND = 33
+HASTY_RESETS = 250  # from so many on each is waited behind: the core gives many such calls to a handler before it hears of their end
 SHORT_SECONDS = 0.1
 
 
@@ -41,6 +42,11 @@ class Allowance:
     def is_spent(self) -> bool:
         """Whether the client has sent more than it may."""
         return self._frames < 0 or self._resets < 0
+
+    @property
+    def is_hasty(self) -> bool:
+        """Whether calls are broken off as they are opened, again and again."""
+        return self._resets < RESETS - HASTY_RESETS
 
     @property
     def frames(self) -> float:

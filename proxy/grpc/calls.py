@@ -14,6 +14,9 @@ from vecsieve.proxy.grpc.allowance import Allowance
 from vecsieve.proxy.grpc.frames import ACK, CONTINUATION, DATA, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, Buffer
 from vecsieve.proxy.grpc.inflation import Inflated, Messages
 
+# Calls that wait to be looked at, in the core's one queue for all connections: what a loop does in some 30 ms. Who has calls open
+# already waits outside it for more, so that one who asks for a thousand at once does not stand before everybody else.
+MOST_WAITING = 64
 _WITH_CONTENT = frozenset({DATA, HEADERS, CONTINUATION})
 
 
@@ -32,6 +35,11 @@ class Calls:
         self.freed = freed
 
     @property
+    def is_crowded(self) -> bool:
+        """Whether so many wait that more of them would only make others wait longer."""
+        return self.waiting >= MOST_WAITING
+
+    @property
     def waiting(self) -> int:
         """How many nobody has looked at."""
         return max(0, self.open - self.taken)
@@ -41,10 +49,10 @@ class OpenStreams:
     """The calls of one connection, by the frames of both sides. What is no HTTP/2 counts as it may: gRPC's server will end it.
 
     ``allowance``: what the client may still send that brings nothing. ``last``: the highest stream it has opened. ``messages``: what its
-    calls bring.
+    calls bring. ``is_resting``: it resets calls as it opens them, and what it sends behind the last one waits a moment.
     """
 
-    __slots__ = ("_calls", "_clock", "_now", "_open", "allowance", "last", "messages")
+    __slots__ = ("_calls", "_clock", "_now", "_open", "allowance", "is_resting", "last", "messages")
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -53,6 +61,7 @@ class OpenStreams:
         self._open: dict[int, float] = {}  # since when
         self.allowance = Allowance(self._now)
         self.messages = Messages(calls.inflated)
+        self.is_resting = False
         self.last = 0
 
     def client_speaks(self) -> None:
@@ -60,8 +69,13 @@ class OpenStreams:
         self._now = self._clock()
         self.allowance.refill(self._now)
 
-    def client_said(self, kind: int, flags: int, stream: int, length: int) -> None:
-        """Fields of a stream that is new, for a client's streams rise, are a call (RFC 9113 5.1.1)."""
+    @property
+    def is_held(self) -> bool:
+        """Whether what the client has sent behind its last call is to wait for others' calls."""
+        return len(self._open) > 1 and self._calls.is_crowded
+
+    def client_said(self, kind: int, flags: int, stream: int, length: int) -> int:
+        """Fields of a stream that is new, for a client's streams rise, are a call (RFC 9113 5.1.1). Where calls wait it is the last at a turn."""
         if kind == DATA and length:
             self.allowance.content(length)
         elif kind == HEADERS and stream > self.last:
@@ -69,12 +83,16 @@ class OpenStreams:
             self._open[stream] = self._now
             self._calls.open += 1
             self.allowance.call()
+            return sys.maxsize if self.is_held else 0
         elif kind == RST_STREAM and (since := self._end(stream)) is not None:
             self.allowance.reset(self._now - since)
+            self.is_resting = self.allowance.is_hasty
+            return sys.maxsize if self.is_resting else 0
         elif not length and kind in _WITH_CONTENT and not flags & END_STREAM:
             self.allowance.empty()
         else:
             self.allowance.frame()
+        return 0
 
     def client_brought(self, stream: int, data: Buffer, start: int, stop: int) -> int:
         """Some content of a call's; what following it cost, in frames."""
@@ -91,7 +109,7 @@ class OpenStreams:
             self.allowance.empty()
         return found
 
-    def server_said(self, kind: int, flags: int, stream: int, _length: int) -> None:
+    def server_said(self, kind: int, flags: int, stream: int, _length: int) -> int:
         """The server's last frame of a stream ends the call."""
         if kind in {DATA, HEADERS}:
             self.allowance.answer()
@@ -101,6 +119,7 @@ class OpenStreams:
             self._end(stream)
         elif kind in {PING, SETTINGS} and not flags & ACK:
             self.allowance.question()
+        return 0
 
     def end(self) -> None:
         """The connection is gone, and its calls with it."""

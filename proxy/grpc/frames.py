@@ -18,8 +18,8 @@ _END_OF_FIELDS = 0x4
 _STREAM = 0x7FFF_FFFF  # without the reserved bit
 
 Buffer = bytes | memoryview
-Told = Callable[[int, int, int, int], object]
-"""Told of every frame as its head is whole: type, flags, stream, length."""
+Told = Callable[[int, int, int, int], int]
+"""Told of every frame as its head is whole: type, flags, stream, length. Returns what it costs beside itself, in frames."""
 
 
 Content = Callable[[int, Buffer, int, int], int]
@@ -64,7 +64,7 @@ class Frames:
         while at <= last_head and most > 0 and not self._left:
             high, low, kind, flags, stream = unpack(data, at)
             left = high << 8 | low
-            told(kind, flags, stream & _STREAM, left)
+            most -= 1 + told(kind, flags, stream & _STREAM, left)
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
             self.begun_at, at = at, at + _HEAD_BYTES
@@ -72,7 +72,7 @@ class Frames:
             if self._content is not None and kind == DATA:
                 self._shown = stream & _STREAM
                 most -= self._content(self._shown, data, at, min(at + left, end))
-            self.has_begun, most, at = True, most - 1, at + left
+            self.has_begun, at = True, at + left
             if at > end:
                 self._left, at = at - end, end
             elif self.place is None and not self._is_in_fields:
@@ -85,7 +85,7 @@ class Frames:
         """Take what is missing of the frame that has begun, its head first; how many bytes of ``data`` these are, and what it cost in frames."""
         at = cost = 0
         if self._head:
-            at, cost = _HEAD_BYTES - len(self._head), 1
+            at = _HEAD_BYTES - len(self._head)
             self._head += bytes(data[:at])
             if len(self._head) < _HEAD_BYTES:
                 return len(data), 0
@@ -93,7 +93,7 @@ class Frames:
             self._head, self._left, self.has_begun = b"", high << 8 | low, True
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
-            self._told(kind, flags, stream & _STREAM, self._left)
+            cost = 1 + self._told(kind, flags, stream & _STREAM, self._left)
             self._shown = stream & _STREAM if kind == DATA else None
         step = min(self._left, len(data) - at)
         if step and self._shown is not None and self._content is not None:

@@ -70,6 +70,7 @@ class _Call:
     context: Context
     trace: Trace
     message: bytes | None = None
+    is_read: bool = False
     relayed: Outcome | None = None
 
     @property
@@ -136,7 +137,7 @@ class Plane(grpc.GenericRpcHandler):
         call = _Call(head=head, context=context, trace=visit.trace)
         outcome: Outcome | None = None
         try:
-            outcome = await self._fenced(visit, partial(self._heard, call, visit))
+            outcome = await self._fenced(visit, partial(self._heard, call, visit), first=partial(self._read, call))
         finally:
             self._ended(visit, _ended_single(call, outcome))
         self._handed_over(context)
@@ -163,10 +164,23 @@ class Plane(grpc.GenericRpcHandler):
         trace = self._parts.tracing.begin(trace_parents(metadata))
         return self._parts.tally.begin(trace_id=trace_id(metadata), trace=trace)
 
-    async def _fenced(self, visit: Visit, work: Callable[[], Awaitable[T]]) -> T | Failure:
-        """Run what answers a call; a fault of ours is an answer too, and so is having no room."""
+    async def _fenced(
+        self,
+        visit: Visit,
+        work: Callable[[], Awaitable[T]],
+        *,
+        first: Callable[[], Awaitable[Failure | None]] | None = None,
+    ) -> T | Failure:
+        """Run what answers a call; a fault of ours is an answer too, and so is having no room.
+
+        ``first``: reads the message, before the call takes one of the last places: these are for calls that are here.
+        """
 
         async def admitted() -> T | Failure:
+            if first is not None and self._parts.admission.is_for_whole_requests:
+                late = await first()
+                if late is not None:
+                    return late
             return await self._admitted(visit, work)
 
         def fell(error: Exception) -> None:
@@ -189,14 +203,22 @@ class Plane(grpc.GenericRpcHandler):
             admission.leave()
 
     async def _heard(self, call: _Call, visit: Visit) -> Outcome:
-        """The outcome of a call whose message is still to come: it has its place from its first byte, and no longer than this."""
+        """The outcome of a call whose message may be still to come."""
+        late = await self._read(call)
+        return await self._answered(call, visit) if late is None else late
+
+    async def _read(self, call: _Call) -> Failure | None:
+        """Read its message, unless that was done; what it is answered when it does not come in time."""
+        if call.is_read:
+            return None
         is_search = self._shared.adapter.classify(call.head) is not None
         try:
             async with asyncio.timeout(self._parts.limits.body_timeout_seconds if is_search else MESSAGE_SECONDS):
                 call.message = await received(call.context)
         except TimeoutError:
             return invented(Code.DEADLINE_EXCEEDED, WORDING[Trouble.BODY_TIMEOUT][1])
-        return await self._answered(call, visit)
+        call.is_read = True
+        return None
 
     async def _answered(self, call: _Call, visit: Visit) -> Outcome:
         """Upstream's answer to a call, or ours to a search."""

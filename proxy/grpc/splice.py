@@ -9,19 +9,16 @@ reset that follows would take the last answers out of the network's hands. HTTP/
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
-import struct
 import time
-from typing import cast
 
 from vecsieve.proxy.grpc.calls import OpenStreams
-from vecsieve.proxy.grpc.endings import unacknowledged_bytes
 from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Buffer, Frames, inserted
 from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS, GOAWAY, calm_down, reset_stream
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
+from vecsieve.proxy.grpc.splice_end import End
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 # The server is in this process: it lets in at once, or its backlog is full, or it is gone.
@@ -29,17 +26,10 @@ CONNECT_SECONDS = 2.0
 # Once one side has ended, gRPC has nothing more to say; the other may take what is left, as long as nginx lets it
 # (lingering_timeout 5 s, lingering_time 30 s).
 LAST_WORDS_SECONDS = 10.0
-# gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: who takes nothing that long is gone or
-# means harm, and the other side's end would never be noticed, for it is not read. As limits.stream_idle_timeout_seconds.
-STALLED_SECONDS = 60.0
-# What the gRPC server has sent may still be in the socket between us: given to the client in one of our next turns.
-PAUSE_SECONDS = 0.5
-READ_BYTES = 65536
 # Of one client, at one turn of the loop: half a millisecond's. What is left waits for the next turn, and others have theirs.
 FRAMES_A_TURN = 1000
 # For a client that floods us to read why it is cut. Nothing of it is read meanwhile.
 CUT_SECONDS = 1.0
-RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
 class Splice:
@@ -64,7 +54,7 @@ class Splice:
     def __init__(self, client: asyncio.Transport, guests: Guests, inner: InnerSocket) -> None:
         self._guests = guests
         self._socket = inner
-        self._client, self._inner = _End(self), _End(self)
+        self._client, self._inner = End(self), End(self)
         self._client.other, self._inner.other = self._inner, self._client
         self._client.transport = client
         self._connecting: asyncio.Task[None] | None = None
@@ -95,6 +85,16 @@ class Splice:
         return self._last_words is not None or self._is_saying_goodbye or self._client.is_owed
 
     @property
+    def is_held(self) -> bool:
+        """Whether the client's next frames are to wait for others' calls."""
+        return self._streams.is_held
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether they are to wait a moment, once."""
+        return self._streams.is_resting
+
+    @property
     def _is_saying_goodbye(self) -> bool:
         if self._goodbye_at is None or self._client.is_gone:
             return False
@@ -118,7 +118,7 @@ class Splice:
         else:
             self._goodbye_due += goodbye
 
-    def carry(self, end: _End, data: Buffer) -> None:
+    def carry(self, end: End, data: Buffer) -> None:
         """One side has said something: the server as much as it likes, the client as many frames as it has at a turn."""
         if end is not self._client:
             self._carry_down(data)
@@ -213,7 +213,7 @@ class Splice:
         if not self._inner.is_full:
             self._client.go_on()
 
-    def ended(self, end: _End) -> None:
+    def ended(self, end: End) -> None:
         """One side will send no more."""
         self._let_last_words_pass()
         end.other.finish()
@@ -221,7 +221,7 @@ class Splice:
             end.close()
             end.other.close()
 
-    def lost(self, end: _End, error: Exception | None) -> None:
+    def lost(self, end: End, error: Exception | None) -> None:
         """One side is gone."""
         if end.other.is_gone:
             self._finish()
@@ -256,145 +256,3 @@ class Splice:
             self._connecting.cancel()
         self._streams.end()
         self._guests.leave(self)
-
-
-class _End(asyncio.Protocol):
-    """One of the two connections. Before it is made and after it is lost, whatever is asked of it is nothing."""
-
-    __slots__ = (
-        "_given_at",
-        "_has_finished",
-        "_is_next",
-        "_splice",
-        "_stalled",
-        "has_ended",
-        "is_full",
-        "is_lost",
-        "other",
-        "rest",
-        "transport",
-    )
-    other: _End
-
-    def __init__(self, splice: Splice) -> None:
-        self._splice = splice
-        self.transport: asyncio.Transport | None = None
-        self._stalled: asyncio.TimerHandle | None = None
-        self._given_at = 0.0
-        self.rest: memoryview | None = None  # of what was read, what has not been carried yet
-        self._is_next = False  # to be carried at the next turn
-        self.is_full = False
-        self.has_ended = False
-        self._has_finished = False  # it is given nothing more
-        self.is_lost = False
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether there is no connection: not yet, or no longer."""
-        return self.transport is None or self.is_lost
-
-    @property
-    def is_owed(self) -> bool:
-        """Whether it has not taken what it was given, or was given something just now."""
-        if (open_ := self._open) is None:
-            return False
-        if asyncio.get_running_loop().time() < self._given_at + PAUSE_SECONDS or open_.get_write_buffer_size() > 0:
-            return True
-        return unacknowledged_bytes(open_.get_extra_info("socket").fileno()) > 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._splice.carry(self, data)
-
-    def eof_received(self) -> bool:
-        self.has_ended = True
-        self._splice.ended(self)
-        return self.transport is not None and self.transport.can_write_eof()  # TLS has no half-close
-
-    def pause_writing(self) -> None:
-        self.is_full = True
-        self._stalled = asyncio.get_running_loop().call_later(STALLED_SECONDS, self._splice.cut)
-        self.other.hold()
-
-    def resume_writing(self) -> None:
-        self.is_full = False
-        self._is_taking()
-        self.other.go_on()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = True
-        self._is_taking()
-        self._splice.lost(self, exc)
-
-    def _is_taking(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
-
-    def take(self, data: Buffer) -> None:
-        if (open_ := self._open) is not None and not self._has_finished:
-            self._given_at = asyncio.get_running_loop().time()
-            open_.write(data)
-
-    def left_unread(self) -> bytes:
-        """What has arrived and was not read, for a failed write ends reading too. Only while the loss is being told."""
-        read = bytearray()
-        assert self.transport is not None  # noqa: S101 - what is lost was made
-        with self.transport.get_extra_info("socket").dup() as same, contextlib.suppress(OSError):
-            while piece := same.recv(READ_BYTES):
-                read += piece
-        return bytes(read)
-
-    def hold(self) -> None:
-        if (open_ := self._open) is not None:
-            open_.pause_reading()
-
-    def go_on(self) -> None:
-        """Read again, or carry what is left of the last read at the next turn; not while nobody takes it, who says when that is over."""
-        if (open_ := self._open) is None or not self._may_go_on:
-            return
-        if self.rest is None:
-            open_.resume_reading()
-        elif not self._is_next:
-            self._is_next = True
-            asyncio.get_running_loop().call_soon(self._at_next_turn)
-
-    def _at_next_turn(self) -> None:
-        self._is_next = False
-        if self.rest is not None and self._may_go_on:
-            rest, self.rest = self.rest, None
-            self._splice.carry(self, rest)
-        if self.rest is None:
-            self.go_on()
-
-    @property
-    def _may_go_on(self) -> bool:
-        return not self._splice.is_cut and (self.other.is_gone or not self.other.is_full)
-
-    def finish(self) -> None:
-        self._has_finished = True
-        if (open_ := self._open) is None:
-            return
-        if not open_.can_write_eof():
-            open_.close()
-            return
-        with contextlib.suppress(OSError):  # reset since its own end, which nobody reads after that
-            open_.write_eof()
-
-    def close(self) -> None:
-        if (open_ := self._open) is not None:
-            open_.close()
-
-    def reset(self) -> None:
-        """Close without a farewell: the peer's next read fails instead of ending."""
-        if self.transport is None or self.is_lost:
-            return
-        if not self.transport.is_closing():
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-        self.transport.abort()
-
-    @property
-    def _open(self) -> asyncio.Transport | None:
-        return None if self.transport is None or self.transport.is_closing() else self.transport

@@ -23,7 +23,7 @@ from support.floods import FLOODS, Flood
 
 GAP_SECONDS = 0.01
 BASELINE_SECONDS = 1.5
-FLOOD_SECONDS = 4.0
+FLOOD_SECONDS = 6.0
 AHEAD_SECONDS = 0.5  # before the good client is measured: the first of a flood is not the flood
 TIMES = 10
 SLOWEST_SECONDS = 0.5

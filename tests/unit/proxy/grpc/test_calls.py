@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
 from support.relay_server import Heard
-from vecsieve.proxy.grpc.calls import Calls, OpenStreams
+from vecsieve.proxy.grpc.allowance import HASTY_RESETS
+from vecsieve.proxy.grpc.calls import MOST_WAITING, Calls, OpenStreams
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.inner_socket import InnerSocket
 from vecsieve.proxy.grpc.preface import PREFACE
@@ -124,3 +125,26 @@ def test_whatever_is_said_the_count_is_of_calls_that_were_asked_and_ends_with_th
         assert 0 <= calls.open <= new
     streams.end()
     assert calls.open == 0
+
+
+def test_the_last_call_of_a_turn_is_the_one_that_finds_others_waiting() -> None:
+    calls = Calls()
+    one, other = OpenStreams(calls, float), OpenStreams(calls, float)
+    costs = [one.client_said(HEADERS, ASKED, 2 * number + 1, 20) for number in range(MOST_WAITING + 1)]
+    assert not any(costs[: MOST_WAITING - 1])
+    assert all(cost > 10**9 for cost in costs[MOST_WAITING - 1 :])
+    assert one.is_held
+    assert other.client_said(HEADERS, ASKED, 1, 20) == 0, "who has none open is not held up by others"
+    assert not other.is_held
+    calls.taken = MOST_WAITING
+    assert not one.is_held
+
+
+def test_from_some_resets_on_each_is_waited_behind() -> None:
+    streams = OpenStreams(Calls(), float)
+    for number in range(HASTY_RESETS + 1):
+        assert not streams.is_resting
+        asked(streams, 2 * number + 1)
+        cost = streams.client_said(RST_STREAM, 0, 2 * number + 1, 4)
+    assert streams.is_resting
+    assert cost > 10**9
