@@ -20,7 +20,7 @@ from vecsieve.adapters.pinecone_grpc_request import Document
 from vecsieve.adapters.proto_floats import matrix, packed_floats, row, unsigned_numbers
 from vecsieve.adapters.proto_maps import messages_in
 from vecsieve.adapters.proto_values import GOOGLE, Wanted, chosen
-from vecsieve.adapters.proto_wire import FIXED32, LENGTH, Field, fields, length_field, text, without
+from vecsieve.adapters.proto_wire import FIXED32, LENGTH, REPLY_FIELDS, Field, fields, length_field, text, without
 from vecsieve.adapters.sparse_rows import SparseRow, union_matrix
 from vecsieve.adapters.usable import without_vector
 
@@ -82,7 +82,7 @@ def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocu
     pool = Pool(
         scores=np.array([match.score for match in matches], dtype=np.float64),
         vectors=vectors,
-        fields=tuple([_fields(body, match, wanted) for match in matches]),
+        fields=_all_fields(body, matches, wanted),
         # As the service's JSON spells them: what is remembered of one transport serves the other.
         ids=tuple(orjson.dumps(match.id) for match in matches),
         compared_by="" if unusable < len(vectors) else None,
@@ -129,11 +129,20 @@ def _sparse(body: bytes, field: Field) -> SparseRow | None:
     return (indices, weights) if indices.size and indices.shape == weights.shape else None
 
 
-def _fields(body: bytes, match: Match, wanted: Wanted) -> tuple[bytes | None, ...]:
-    """The JSON of each wanted field, None where absent."""
-    if match.metadata is None or not wanted.keys:
-        return (None,) * len(wanted.keys)
-    return chosen(body, messages_in(body, match.metadata.span, _STRUCT_FIELDS), wanted, GOOGLE)
+def _all_fields(body: bytes, matches: Sequence[Match], wanted: Wanted) -> tuple[tuple[bytes | None, ...], ...]:
+    """Per match the JSON of each wanted field, None where absent. Raises ValueError."""
+    rows: list[tuple[bytes | None, ...]] = []
+    left = REPLY_FIELDS
+    for match in matches:
+        if match.metadata is None or not wanted.keys:
+            rows.append((None,) * len(wanted.keys))
+            continue
+        held = messages_in(body, match.metadata.span, _STRUCT_FIELDS)
+        left -= len(held)
+        if left < 0:
+            raise ValueError(f"metadata up to byte {match.metadata.end} have more than {REPLY_FIELDS} keys")
+        rows.append(chosen(body, held, wanted, GOOGLE))
+    return tuple(rows)
 
 
 def _shown(body: bytes, match: Match, *, emptied: bool) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import repeat
 
-from vecsieve.adapters.proto_wire import LENGTH, Field, Span, fields, only, skipped, varint
+from vecsieve.adapters.proto_wire import LENGTH, REPLY_FIELDS, Field, Span, fields, only, skipped, varint
 
 _KEY, _VALUE = 1, 2
 _KEY_TAG = _KEY << 3 | LENGTH
@@ -48,10 +49,14 @@ def messages(found: Iterable[Field], number: int) -> list[Span]:
 
 
 def messages_in(data: bytes, span: Span, number: int) -> list[Span]:
-    """The same of the message that fills ``span``, without a value for every field. ``number``: at most 15."""
+    """The same of the message that fills ``span``, without a value for every field, and of not too many fields. ``number``: at most 15.
+    Raises ValueError.
+    """
     wanted, (at, end) = number << 3 | LENGTH, span
     found: list[Span] = []
-    while at < end:
+    for _ in repeat(None, REPLY_FIELDS):
+        if at >= end:
+            break
         if data[at] == wanted:
             size, value = varint(data, at + 1, end)
             at = value + size
@@ -61,8 +66,8 @@ def messages_in(data: bytes, span: Span, number: int) -> list[Span]:
             other, at = skipped(data, at, end)
             if other == number:
                 raise ValueError(f"field {number} at byte {start} is of another wire type, or of a longer tag")
-    if at > end:
-        raise ValueError(f"field {number} ends at byte {at}, its message at {end}")
+    if at != end:
+        raise ValueError(f"fields {number} were read to byte {at}, their message ends at {end}")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import orjson
@@ -11,7 +12,7 @@ import orjson
 from vecsieve.adapters.contract import Needs
 from vecsieve.adapters.proto_alone import held
 from vecsieve.adapters.proto_values import QDRANT, Wanted, chosen
-from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, Span, fields, skipped, varint
+from vecsieve.adapters.proto_wire import FIXED32, LENGTH, REPLY_FIELDS, VARINT, Field, Span, fields, skipped, varint
 
 # ScoredPoint. 4 was never used; version, shard_key and order_value are of no interest here.
 ID, PAYLOAD, SCORE, VECTORS = 1, 2, 3, 6
@@ -43,7 +44,14 @@ class Point(NamedTuple):
 
 def read_points(data: bytes, span: Span) -> tuple[Point, ...]:
     """The points of the message that fills ``span``, in order. Raises ValueError for anything but points."""
-    return tuple([_read_point(data, field) for field in results(data, span)])
+    points: list[Point] = []
+    left = REPLY_FIELDS
+    for field in results(data, span):
+        points.append(_read_point(data, field))
+        left -= len(points[-1].entries)
+        if left < 0:
+            raise ValueError(f"payloads up to byte {field.end} have more than {REPLY_FIELDS} keys")
+    return tuple(points)
 
 
 def results(data: bytes, span: Span) -> list[Field]:
@@ -94,7 +102,9 @@ def _read_point(data: bytes, field: Field) -> Point:
     at, end = field.span
     found: dict[int, Place] = {}
     entries: list[Span] = []
-    while at < end:
+    for _ in repeat(None, REPLY_FIELDS):
+        if at >= end:
+            break
         start, tag = at, data[at]
         if tag in _MESSAGES:
             size, value = varint(data, at + 1, end)
@@ -114,6 +124,6 @@ def _read_point(data: bytes, field: Field) -> Point:
             raise ValueError(f"field {tag >> 3} of the point at byte {field.start} stands twice")
         else:
             found[tag] = start, value, at
-    if at > end or _ID not in found:
-        raise ValueError(f"the point at byte {field.start} has no id or ends at {at}, its message at {end}")
+    if at != end or _ID not in found:
+        raise ValueError(f"the point at byte {field.start} has no id or was read to {at}, its message ends at {end}")
     return Point(field, found[_ID], found.get(_SCORE), found.get(_VECTORS), entries)

@@ -15,7 +15,18 @@ import orjson
 from vecsieve.adapters.allowance import FIELD_BYTES, NESTED_BYTES, Allowance
 from vecsieve.adapters.contract import Malformed, Needs, Pool
 from vecsieve.adapters.proto_maps import entries, messages
-from vecsieve.adapters.proto_wire import FIXED32, LENGTH, VARINT, Field, Span, fields, only, text, unsigned
+from vecsieve.adapters.proto_wire import (
+    FIXED32,
+    LENGTH,
+    REPLY_FIELDS,
+    VARINT,
+    Field,
+    Span,
+    fields,
+    only,
+    text,
+    unsigned,
+)
 from vecsieve.adapters.usable import without_vector
 from vecsieve.adapters.weaviate_grpc_query import Ranking
 from vecsieve.adapters.weaviate_grpc_request import Document
@@ -77,7 +88,15 @@ def _results(data: bytes) -> tuple[Result, ...]:
     found = fields(data)
     if any(field.number == _GROUPS for field in found):
         raise ValueError("the reply holds groups, wanted results")
-    return tuple([_result(data, field) for field in found if field.number == RESULTS])
+    results: list[Result] = []
+    left = REPLY_FIELDS
+    for field in found:
+        if field.number == RESULTS:
+            results.append(_result(data, field))
+            left -= len(results[-1].entries)
+        if left < 0:
+            raise ValueError(f"results up to byte {field.end} have more than {REPLY_FIELDS} properties")
+    return tuple(results)
 
 
 def _pool(request: Document, needs: Needs, data: bytes, results: tuple[Result, ...]) -> Pool:
@@ -111,7 +130,9 @@ def _result(data: bytes, field: Field) -> Result:
             raise ValueError(f"metadata field {inner.number} at byte {inner.start} is of wire type {inner.wire}")
     members = [] if properties is None else fields(data, properties.span)
     own = only(members, OWN_PROPERTIES, LENGTH)
-    held = [] if own is None else [inner for inner in fields(data, own.span) if inner.number == ENTRIES]
+    held = (
+        [] if own is None else [inner for inner in fields(data, own.span, most=REPLY_FIELDS) if inner.number == ENTRIES]
+    )
     messages(held, ENTRIES)
     is_old = any(member.number in _OLD_PROPERTIES for member in members)
     return Result(field, metadata, inside, properties, own, held, is_old)

@@ -6,11 +6,19 @@ from hypothesis import strategies as st
 
 from support.hostile_bodies import messages
 from vecsieve.adapters import GRPC_ADAPTERS
-from vecsieve.adapters.contract import Bounds, Operation, Reason, Unsupported
+from vecsieve.adapters.contract import Bounds, Malformed, Needs, Operation, Reason, Reply, Unsupported
 from vecsieve.adapters.milvus_grpc_request import MESSAGES as MILVUS
 from vecsieve.adapters.pinecone_grpc_request import MESSAGES as PINECONE
 from vecsieve.adapters.proto_size import Messages, check_size
-from vecsieve.adapters.proto_wire import HEAD_FIELDS, TooManyFields, fields, head_fields, length_field, number_field
+from vecsieve.adapters.proto_wire import (
+    HEAD_FIELDS,
+    REPLY_FIELDS,
+    TooManyFields,
+    fields,
+    head_fields,
+    length_field,
+    number_field,
+)
 from vecsieve.adapters.qdrant_grpc_request import MESSAGES as QDRANT
 from vecsieve.adapters.weaviate_grpc_request import MESSAGES as WEAVIATE
 
@@ -117,3 +125,45 @@ def test_a_message_of_very_many_small_fields_is_refused_or_let_through_and_never
         except Unsupported as refused:
             reason = refused.reason
         assert reason in {None, Reason.TOO_MANY_PARTS, Reason.UNSUPPORTED_FIELD}, what
+
+
+def entries_of(count: int, number: int) -> bytes:
+    """So many entries of a map, as field ``number``."""
+    return length_field(number, length_field(1, b"k") + length_field(2, b"")) * count
+
+
+def replied(backend: str, name: str, request: bytes, reply: bytes) -> Reply:
+    adapter = GRPC_ADAPTERS[backend]()
+    operation = Operation(backend=backend, name=name, collection="c")
+    return adapter.parse_reply(adapter.parse_request(operation, request, NEEDS), reply)
+
+
+NEEDS = Needs(optional_fields=("text",))
+FLOATS = bytes(8)
+REQUESTS = {
+    "qdrant": ("query", length_field(3, length_field(1, length_field(2, length_field(1, FLOATS))))),
+    "pinecone": ("query", number_field(2, 10) + length_field(7, b"\0\0\x80?" * 2)),
+    "weaviate": ("search", number_field(30, 10) + length_field(43, length_field(4, FLOATS))),
+}
+
+
+def result(backend: str, count: int) -> bytes:
+    """A result with so many keys in its payload."""
+    if backend == "qdrant":
+        return length_field(1, length_field(1, number_field(1, 7)) + entries_of(count, 2))
+    if backend == "pinecone":
+        return length_field(2, length_field(1, b"a") + length_field(4, entries_of(count, 1)))
+    own = length_field(11, entries_of(count, 1))
+    return length_field(2, length_field(2, length_field(1, b"a")) + length_field(1, own))
+
+
+@pytest.mark.parametrize("backend", REQUESTS)
+@pytest.mark.parametrize(("results", "more"), [(1, 1), (2, 100)])
+def test_the_payloads_of_a_reply_are_read_up_to_a_bound(backend: str, results: int, more: int) -> None:
+    each = REPLY_FIELDS // results - 10
+    whole = result(backend, each) * results
+    assert replied(backend, *REQUESTS[backend], whole).pools[0].size == results
+    with pytest.raises(Malformed):
+        replied(backend, *REQUESTS[backend], whole + result(backend, 10 * results + more))
+    with pytest.raises(Malformed):
+        replied(backend, *REQUESTS[backend], result(backend, REPLY_FIELDS + 1))
