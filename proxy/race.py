@@ -1,7 +1,8 @@
 """The client's own search, sent beside a widened one that is late: the first usable answer is the client's.
 
 Only a search is hedged, and a search reads. What loses is cancelled: its connection is closed, and nothing of it counts as a
-failure of the database. A refusal or an error of the original waits until the widened request has ended too.
+failure of the database. A refusal or an error of the original waits until the widened request has ended too, or for the last
+moment.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Race(Generic[A]):
         self._task: asyncio.Future[A] | None = None
         self._limit: asyncio.Timeout | None = None
         self._wanted = asyncio.Event()
-        self._is_over = False
+        self._is_over = self._is_here = self._is_lapsed = False
         self.is_first = False
 
     @property
@@ -62,16 +63,19 @@ class Race(Generic[A]):
 
     async def run(self, climb: Callable[[], Awaitable[T | None]], *, first: float, last: float) -> T | None:
         """What ``climb`` comes to; None also where the original was first (``is_first``)."""
+        rest = max(0.0, last - first)
 
         def due() -> None:
             if self._may(is_last=False):
                 self._start()
+                timers.append(self._later(rest, self._lapse))
             else:
-                timers.append(self._later(max(0.0, last - first), overdue))
+                timers.append(self._later(rest, overdue))
 
         def overdue() -> None:
             if self._may(is_last=True):
                 self._start()
+                self._lapse()
 
         timers = [self._later(first, due)]
         try:
@@ -102,8 +106,19 @@ class Race(Generic[A]):
             self._task = asyncio.ensure_future(self._send(self._pass))
 
     async def _pass(self, is_success: bool) -> None:
-        if is_success and not self._is_over:
+        self._is_here = True
+        if is_success or self._is_lapsed:
+            self._win()
+        await self._wanted.wait()
+
+    def _lapse(self) -> None:
+        """From now on any answer of the original will do."""
+        self._is_lapsed = True
+        if self._is_here:
+            self._win()
+
+    def _win(self) -> None:
+        if not self._is_over:
             self.is_first = True
             assert self._limit is not None  # noqa: S101 - nothing is sent before the race begins
             self._limit.reschedule(asyncio.get_running_loop().time())
-        await self._wanted.wait()

@@ -20,7 +20,7 @@ from support.scripted_grpc import is_widened as is_widened_message
 from support.scripted_qdrant import JSON, honest, is_widened, request, search
 from vecsieve.proxy.labels import BreakerState
 
-PATIENCE, SLOW = 2.5, 1.5  # half of what the finding was made with
+PATIENCE, SLOW = 3.0, 1.6  # about half of what the finding was made with; 0.9 s are left for a busy machine
 
 Delay = Callable[[bool], float]
 """Seconds of a search's answer; told whether it is a widened one."""
@@ -143,11 +143,12 @@ async def test_the_timeout_that_a_client_names_brings_the_original_forward() -> 
         assert time.monotonic() - begun < 1.0
 
 
-async def test_a_fast_database_sees_no_hedges() -> None:
+async def test_a_fast_database_sees_hedges_within_the_budget_alone() -> None:
     async with slow(lambda _: 0.0) as (upstream, proxy):
         assert await in_time(proxy.port, count=40, at_once=1) == 40
-        assert len(upstream.requests) == 40
-        assert proxy.count("own_reads_total", kind="hedge") == 0
+        hedges = proxy.count("own_reads_total", kind="hedge")
+        assert len(upstream.requests) == 40 + hedges
+        assert hedges <= 1 + 40 // 10, "none, but for a machine so busy that an answer takes a quarter of a second"
 
 
 @pytest.mark.parametrize("name", DELAYS)

@@ -123,6 +123,36 @@ async def test_a_failure_of_the_original_waits_until_it_is_known_whether_it_is_n
         assert not original.passed
 
 
+async def test_a_failure_of_the_original_is_the_answer_at_the_last_moment() -> None:
+    timers, climb, original = Timers(), Climb(), Original(is_success=False)
+    race = Race(original.send, May(True), timers)
+    running = run(race, climb)
+    await settle()
+    timers.fire()
+    original.head.set()
+    await settle()
+    assert not race.is_first
+    assert timers.fire() == 2.0
+    assert await running is None
+    assert (race.is_first, climb.is_cancelled) == (True, True)
+    original.end.set()
+    assert await race.answer() == "original"
+
+
+async def test_from_the_last_moment_on_any_answer_of_the_original_will_do() -> None:
+    timers, climb, original = Timers(), Climb(), Original(is_success=False)
+    race = Race(original.send, May(False, True), timers)
+    running = run(race, climb)
+    await settle()
+    timers.fire()
+    timers.fire()
+    original.head.set()
+    assert await running is None
+    assert race.is_first
+    original.end.set()
+    assert await race.answer() == "original"
+
+
 async def test_where_it_may_not_be_sent_it_is_asked_once_more_at_the_last_moment() -> None:
     timers, climb, original, may = Timers(), Climb(), Original(), May(False, True)
     race = Race(original.send, may, timers)
