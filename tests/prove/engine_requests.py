@@ -145,7 +145,7 @@ def _item(rng: Rng, made: Cloud, operation: str) -> Json:
     size = made.sizes[name] + (1 if wrong < 0.02 and made.sizes[name] else 0)
     asked = vector(rng, name, size, made.mean)
     if 0.02 < wrong < 0.04 and size and not is_multi(name):
-        asked[0] = float(rng.choice([3e38, -3e38, 1e30, 1e-40]))
+        asked[0] = float(rng.choice([3e38, -3e38, 1e30, 1e-40, 1e40, np.nan, np.inf]))
     ranked = _ranked(rng, made, operation, name, asked)
     limit = int(rng.integers(1, 21)) if rng.random() < 0.85 else int(rng.integers(21, 260))
     item: Json = {**ranked, "limit": limit, **_shown(rng, made), **_filter(rng), **_params(rng)}

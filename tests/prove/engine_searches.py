@@ -157,7 +157,7 @@ def _rest_point(raw: bytes) -> Point:
 def _grpc_point(raw: bytes) -> Point:
     value = point_of(raw)
     score = float(value.score)
-    return Point(id_of(raw), score if score == score else "nan", raw, value)  # noqa: PLR0124 - NaN is no equal of itself
+    return Point(id_of(raw), "nan" if math.isnan(score) else score, raw, value.SerializeToString(deterministic=True))
 
 
 def _report(value: str | None) -> dict[str, float]:
