@@ -190,3 +190,19 @@ async def test_a_call_whose_message_never_comes_holds_its_place_for_a_while_only
         assert await silent.details() == "The request body stopped arriving"
         assert ids(await query(proxy.port)) == [0, 2, 3]
         assert len(database.calls) == 1
+
+
+@pytest.mark.parametrize("method", [QUERY, UPSERT])
+async def test_calls_of_a_head_alone_leave_most_places_to_calls_that_are_here(method: str) -> None:
+    async with (
+        in_front(limits={"in_flight": 16, "in_flight_queue_seconds": 0.05}) as (_, proxy),
+        grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
+    ):
+        silent: list[grpc.aio.StreamUnaryCall[bytes, bytes]] = [channel.stream_unary(method)() for _ in range(40)]
+        async with asyncio.timeout(10):
+            while proxy.requests_in_flight < len(silent):
+                await asyncio.sleep(0.01)
+        assert ids(await query(proxy.port)) == [0, 2, 3]
+        assert proxy.count("requests_shed_total", reason="in_flight") == 0
+        for call in silent:
+            call.cancel()
