@@ -166,7 +166,7 @@ async def coded(talk: Talk, received: Received) -> bool:
 
 
 async def enormous(talk: Talk, _: Received) -> bool:
-    await talk.send(reply(b" " * 20_000, headers=[JSON]))
+    await talk.send(reply(b" " * 1_100_000, headers=[JSON]))
     return False
 
 
@@ -184,7 +184,7 @@ async def enormous(talk: Talk, _: Received) -> bool:
     ],
 )
 async def test_whatever_a_lookup_ends_in_the_client_gets_what_texts_select(handle: Handler, result: str) -> None:
-    limits = {"attempt_timeout_seconds": 2 * SECONDS, "reply_body_bytes": 16_384}
+    limits = {"attempt_timeout_seconds": 2 * SECONDS, "reply_body_bytes": 1_000_000}
     async with FaultyUpstream(pinecone(handle)) as upstream, behind(upstream, limits=limits) as proxy:
         assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
         assert len(upstream.requests) == 2  # the search and one lookup: nothing is tried twice
