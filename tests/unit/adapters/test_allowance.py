@@ -12,13 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 
-from vecsieve.adapters import ADAPTERS, GRPC_ADAPTERS
+from vecsieve.adapters import ADAPTERS, GRPC_ADAPTERS, proto_values, qdrant_reply
 from vecsieve.adapters.allowance import FIELD_BYTES, NESTED_BYTES, Allowance
 from vecsieve.adapters.contract import Needs, Pool, RequestHead
 
 NEEDS = Needs(optional_fields=("text",))
-LARGE = "漢" * (FIELD_BYTES // 15)  # a fifth of what is read
+ROOM = 1 << 16
+LARGE = "漢" * (ROOM // 15)  # a fifth of what is read here
 COUNT = 8
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies in JSON are bounded as a whole, too, at what fields may have there."""
+    assert ROOM < FIELD_BYTES
+    monkeypatch.setattr(qdrant_reply, "FIELD_BYTES", ROOM)
+    monkeypatch.setattr(proto_values, "FIELD_BYTES", ROOM)
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(0, 100))
@@ -78,7 +87,7 @@ def test_the_texts_of_the_best_ranks_are_handed_over(read: Any) -> None:
 
 
 def test_they_are_bounded_as_well_where_escapes_were_changed() -> None:
-    pool = over_rest([{"text": LARGE[: len(LARGE) // 2], "odd": "\ud800"}] * COUNT, is_ascii=True)
+    pool = over_rest([{"text": LARGE[: len(LARGE) // 2 + 9], "odd": "\ud800"}] * COUNT, is_ascii=True)
     assert [fields[0] is not None for fields in pool.fields] == [True] * 4 + [False] * 4
 
 
