@@ -50,16 +50,21 @@ WIDE = 0.95
 WIDE_SHARE = 0.1
 
 # Squared distances below this share of the squared lengths, or in few dimensions, are computed in float64: there float32
-# products lose what is to be measured. The bound leaves float32's noise (2e-5) below 0.2 % of the typical distance.
-COARSE = 0.01
+# products lose what is to be measured. The bound leaves float32's noise (2e-5) below 0.04 % of the typical distance.
+COARSE = 0.05
 FEW_DIMENSIONS = 32
 
 # Vectors this near to one another, in squared distance over squared length, are equal: half a unit in float32's last place, by
 # which a vector and a multiple of it may differ.
 EQUAL = 1e-15
 
-# What a number stored in float32 may be off by, in parts of it: the noise of dimensions that are none.
-ROUNDING = 1.2e-7
+# Candidates that differ by less than this share of the typical squared distance are copies, and a dimension in which they differ
+# by less than the second is none. float32's noise stays below.
+FLAT = 5e-3
+NO_DIMENSION = 1e-3
+
+# What chance allows where it is not to be asked whether float32 can tell places apart: it can, in so many dimensions.
+RESOLVED = 0.1
 
 # Relative distances end here; beyond it, and below UNKNOWN of evidence.py, nothing is told apart.
 FARTHEST = 1e8
@@ -100,28 +105,41 @@ def cosine_distances(vectors: FloatMatrix, *, magnitude: bool) -> CosineDistance
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """Vectors as one kind of distance needs them; row i is unusable where ``usable`` (n,) is False, and zero then.
+    """Vectors as one kind of distance needs them; an unusable row is zero.
 
-    ``rows``: (n, d) float32 or float64. ``halves``: (n,) half the squared lengths. ``floors``: (n,) two rows that are nearer
-    than the sum of their floors are equal. ``first``: (m, m) half the squared distances of the first m candidates.
-    ``unit``: the typical one of them, 0.0 where there is none. ``is_direction``: rows of length 1. ``least``: none is
-    nearer than this.
+    ``rows``: (n, d) float32 or float64. ``factors``: (n,) by which a row has length 1, None where rows are taken as they are.
+    ``halves``: (n,) half the squared lengths of what is compared. ``floors``: (n,) two rows that are nearer than the sum of
+    their floors are equal. ``least``: none is nearer than this.
     """
 
     rows: Reals
+    factors: Reals | None
     halves: Reals
     floors: Reals
+    least: float = 0.0
+
+    def half_squares(self, a: slice, b: Which) -> Reals:
+        """Half the squared distances of rows ``a`` to rows ``b``; 0 for what is equal as far as can be told."""
+        products: Reals = self.rows[a] @ self.rows[b].T
+        if self.factors is not None:
+            products *= np.multiply.outer(self.factors[a], self.factors[b])
+        distance: Reals = np.subtract(np.add.outer(self.halves[a], self.halves[b]), products, out=products)
+        distance[distance <= np.add.outer(self.floors[a], self.floors[b])] = 0.0
+        return np.maximum(distance, self.least, out=distance) if self.least else distance
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """A view, the distances of its first candidates (m, m), and the typical one of them, 0.0 where there is none."""
+
+    view: _View
     first: Reals
     unit: float
-    is_direction: bool
-    least: float = 0.0
 
     def relative(self, a: slice, b: Which) -> FloatMatrix:
         """Distances of rows ``a`` to rows ``b`` over the typical one."""
         is_first = isinstance(b, slice) and a == b == slice(0, len(self.first))
-        distance = self.first if is_first else _half_squares(self.rows, self.halves, self.floors, a, b)
-        if self.least:
-            distance = np.maximum(distance, self.least)
+        distance = self.first if is_first else self.view.half_squares(a, b)
         return (distance / (self.unit or 1.0)).astype(np.float32, copy=False)
 
 
@@ -129,21 +147,40 @@ class _View:
 class RelativeDistances:
     """Distances over the typical distance of the pool's first candidates; of several kinds the larger.
 
-    ``usable``: (n,) bool, who has a vector. ``free``: in how many dimensions candidates may differ. ``median``: the typical distance in the metric's own measure (1 - cosine, or half
-    the squared distance), 0.0 where there is none. ``unit``: that, or 1.0. ``shown_unit``: what 1.0 stands for in what people
-    are shown. ``largest``: beyond this distance nearness is chance (chance.py). ``typical``: the
-    typical distance in this unit. ``slack``: by how much a distance may be off.
+    ``usable``: (n,) bool, who has a vector. ``metric``: what is compared. ``free``: in how many dimensions candidates may
+    differ. ``largest``: beyond this distance nearness is chance (chance.py).
     """
 
-    views: tuple[_View, ...]
+    kinds: tuple[_Scaled, ...]
     usable: Mask
+    metric: Metric
     free: int
-    median: float
-    unit: float
-    shown_unit: float
     largest: float
-    typical: float = 1.0
-    slack: float = 0.0
+
+    @property
+    def median(self) -> float:
+        """The typical distance in the metric's own measure (1 - cosine, or half the squared distance); 0.0 without one."""
+        return self.kinds[-1].unit
+
+    @property
+    def unit(self) -> float:
+        """What 1.0 stands for in the metric's own measure."""
+        return self.median or 1.0
+
+    @property
+    def shown_unit(self) -> float:
+        """What 1.0 stands for in what people are shown: 1 - cosine where that is the metric, else the typical distance."""
+        return self.unit if self.metric is Metric.COSINE else 1.0
+
+    @property
+    def typical(self) -> float:
+        """The typical distance in this unit."""
+        return 1.0
+
+    @property
+    def slack(self) -> float:
+        """By how much a distance may be off: what is equal is 0 already."""
+        return 0.0
 
     def inside(self, start: int, stop: int) -> Geometry:
         """All pairs of the candidates from ``start`` to ``stop``."""
@@ -156,25 +193,25 @@ class RelativeDistances:
         return self._between(slice(start, stop), others)
 
     def narrowed(self, vectors: FloatMatrix, chance: float | None) -> RelativeDistances:
-        """The same with what chance allows where vectors lie in a plane of fewer dimensions than they have numbers.
-
-        Copies do not hide a dimension: equal ones are left out, and those that differ by more than rounding span one each.
-        """
+        """The same with what chance allows where vectors lie in a plane of fewer dimensions than they have numbers."""
         if chance is None:
             return self
-        kinds = [view.is_direction for view in self.views]
-        spanned = min(_spanned(view, self.usable) for view in self.views) - int(any(kinds))
-        if spanned >= self.free:
+        spanned = min(_spanned(kind, self.usable) or self.free for kind in self.kinds)
+        spanned -= _lost(self.metric)
+        if spanned >= self.free - _lost(self.metric):
             return self
         largest = nearest_by_chance(spanned, chance)
         # float32's noise would count for much where so little is near.
-        views = tuple(_exact(vectors, self.usable, largest, is_direction=kind) for kind in kinds)
-        return replace(self, views=views, largest=largest)
+        kinds = tuple(
+            _scaled(_exact(vectors, self.usable, is_direction=kind.view.factors is not None), self.usable)
+            for kind in self.kinds
+        )
+        return replace(self, kinds=tuple(_resolved(kind, largest) for kind in kinds), largest=largest)
 
     def _between(self, a: slice, b: Which) -> FloatMatrix:
-        distance = self.views[0].relative(a, b)
-        for view in self.views[1:]:
-            np.maximum(distance, view.relative(a, b), out=distance)
+        distance = self.kinds[0].relative(a, b)
+        for kind in self.kinds[1:]:
+            np.maximum(distance, kind.relative(a, b), out=distance)
         np.minimum(distance, np.float32(FARTHEST), out=distance)
         if not (self.usable[a].all() and self.usable[b].all()):
             distance[~self.usable[a]] = np.inf
@@ -190,37 +227,45 @@ def relative_distances(vectors: FloatMatrix, metric: Metric, *, chance: float | 
 
     ``vectors``: (n, d) float32. ``chance``: with which probability two independent points may be within a cut; None: any.
     """
-    usable: Mask = np.logical_and(np.isfinite(vectors).all(axis=1), vectors.any(axis=1))
-    kinds = {Metric.COSINE: (True,), Metric.UNKNOWN: (True, False)}.get(metric, (False,))
-    free = vectors.shape[1] - (1 if metric in {Metric.COSINE, Metric.UNKNOWN} else 0)
-    largest = math.inf if chance is None else nearest_by_chance(free, chance)
-    views = tuple(_view(vectors, usable, largest, is_direction=kind) for kind in kinds)
-    median = views[-1].unit
-    unit = median or 1.0
-    shown = unit if metric is Metric.COSINE else 1.0
-    return RelativeDistances(views, usable, free, median=median, unit=unit, shown_unit=shown, largest=largest)
-
-
-def _view(vectors: FloatMatrix, usable: Mask, largest: float, *, is_direction: bool) -> _View:
-    """In float32 where that is enough, else in float64 from the first usable vector as the origin."""
     with np.errstate(all="ignore"):
         squares = np.einsum("ij,ij->i", vectors, vectors)
-    known = squares[usable]
-    is_safe = bool(((known > SMALLEST_SQUARE) & (known < LARGEST_SQUARE)).all())
-    if is_safe and vectors.shape[1] > FEW_DIMENSIONS:
-        rows = vectors if usable.all() else np.where(usable[:, None], vectors, np.float32(0.0))
-        squares = squares if rows is vectors else np.where(usable, squares, np.float32(0.0))
-        if is_direction:
-            rows = rows / np.sqrt(np.where(usable, squares, np.float32(1.0)))[:, None]
-            squares = usable.astype(np.float32)
-        view = _with_unit(rows, squares / 2, squares * np.float32(NOISE / 2), usable, is_direction=is_direction)
-        mean = float(view.halves[:SCALE_FROM].mean()) if len(rows) else 0.0
-        if view.unit >= COARSE * mean:
-            return view
-    return _exact(vectors, usable, largest, is_direction=is_direction)
+    # NaN comes through both as NaN, and is on neither side of anything.
+    is_plain = bool(squares.min(initial=1.0) > SMALLEST_SQUARE and squares.max(initial=1.0) < LARGEST_SQUARE)
+    usable = np.ones(len(vectors), np.bool_) if is_plain else _usable(vectors)
+    free = vectors.shape[1]
+    largest = math.inf if chance is None else nearest_by_chance(free - _lost(metric), chance)
+    directions = {Metric.COSINE: (True,), Metric.UNKNOWN: (True, False)}.get(metric, (False,))
+    kinds = []
+    for is_direction in directions:
+        kind = None
+        if is_plain and free > FEW_DIMENSIONS:
+            kind = _scaled(_quick(vectors, squares, is_direction=is_direction), usable)
+        if kind is None or kind.unit < COARSE * float(kind.view.halves[:SCALE_FROM].mean()):
+            kind = _scaled(_exact(vectors, usable, is_direction=is_direction), usable)
+        kinds.append(_resolved(kind, largest))
+    return RelativeDistances(tuple(kinds), usable, metric, free, largest)
 
 
-def _exact(vectors: FloatMatrix, usable: Mask, largest: float, *, is_direction: bool) -> _View:
+def _lost(metric: Metric) -> int:
+    """In how many dimensions fewer than vectors have numbers they may differ: directions have no length."""
+    return int(metric in {Metric.COSINE, Metric.UNKNOWN})
+
+
+def _usable(vectors: FloatMatrix) -> Mask:
+    usable: Mask = np.logical_and(np.isfinite(vectors).all(axis=1), vectors.any(axis=1))
+    return usable
+
+
+def _quick(vectors: FloatMatrix, squares: FloatMatrix, *, is_direction: bool) -> _View:
+    """In float32, for vectors that are all usable."""
+    if not is_direction:
+        return _View(vectors, None, squares / 2, squares * np.float32(NOISE / 2))
+    halves = np.full(len(vectors), 0.5, np.float32)
+    return _View(vectors, 1.0 / np.sqrt(squares), halves, halves * np.float32(NOISE))
+
+
+def _exact(vectors: FloatMatrix, usable: Mask, *, is_direction: bool) -> _View:
+    """In float64, with the first usable vector as the origin."""
     rows = np.where(usable[:, None], vectors, np.float32(0.0)).astype(np.float64)
     squares = np.einsum("ij,ij->i", rows, rows)
     if is_direction:
@@ -230,41 +275,44 @@ def _exact(vectors: FloatMatrix, usable: Mask, largest: float, *, is_direction: 
     if usable.any():
         rows -= rows[int(usable.argmax())].copy()
         rows[~usable] = 0.0
-        squares = np.einsum("ij,ij->i", rows, rows)
-    view = _with_unit(rows, squares / 2, floors, usable, is_direction=is_direction)
-    # Where float32 tells so few places apart that two vectors are equal by chance, equal ones are as far apart as others.
-    resolution = 2.0 * float(floors.max(initial=0.0))
-    return view if resolution <= largest * view.unit else replace(view, least=view.unit * min(2.0 * largest, 1.0))
+    factors = np.ones(len(rows)) if is_direction else None
+    return _View(rows, factors, np.einsum("ij,ij->i", rows, rows) / 2, floors)
 
 
-def _with_unit(rows: Reals, halves: Reals, floors: Reals, usable: Mask, *, is_direction: bool) -> _View:
-    head = slice(min(len(rows), SCALE_FROM))
-    first = _half_squares(rows, halves, floors, head, head)
+def _scaled(view: _View, usable: Mask) -> _Scaled:
+    head = slice(min(len(usable), SCALE_FROM))
+    first = view.half_squares(head, head)
     chosen = usable[head].nonzero()[0]
-    values = pairs(first if len(chosen) == len(first) else first[np.ix_(chosen, chosen)])
-    return _View(rows, halves, floors, first, _typical(values), is_direction)
+    return _Scaled(view, first, _typical(pairs(first if len(chosen) == len(first) else first[np.ix_(chosen, chosen)])))
 
 
-def _half_squares(rows: Reals, halves: Reals, floors: Reals, a: slice, b: Which) -> Reals:
-    """Half the squared distances of rows ``a`` to rows ``b``; 0 for what is equal as far as can be told."""
-    products: Reals = rows[a] @ rows[b].T
-    distance: Reals = np.subtract(np.add.outer(halves[a], halves[b]), products, out=products)
-    distance[distance <= np.add.outer(floors[a], floors[b])] = 0.0
-    return distance
+def _resolved(kind: _Scaled, largest: float) -> _Scaled:
+    """Where float32 tells so few places apart that two vectors are equal by chance, equal ones are as far apart as others."""
+    if largest > RESOLVED or 2.0 * float(kind.view.floors.max(initial=0.0)) <= largest * kind.unit:
+        return kind
+    least = kind.unit * min(2.0 * largest, 1.0)
+    return replace(kind, view=replace(kind.view, least=least), first=np.maximum(kind.first, least))
 
 
-def _spanned(view: _View, usable: Mask) -> int:
-    """How many dimensions the first candidates span; all that there are where each of them adds one."""
-    m = len(view.first)
-    equal = np.tril(view.first <= 0.0, -1).any(axis=1)  # to one that stands before
-    rows = view.rows[:m][usable[:m] & ~equal].astype(np.float64)
-    if len(rows) < 3:
-        return int(view.rows.shape[1])
-    apart = rows[1:] - rows[0]
-    values = np.linalg.eigvalsh(apart @ apart.T)
-    floor = (ROUNDING * np.abs(rows).max()) ** 2 * rows.shape[1] * len(apart)
-    rank = int((values > max(floor, float(values[-1]) * 1e-12)).sum())
-    return rank if rank < len(apart) else int(view.rows.shape[1])
+def _spanned(kind: _Scaled, usable: Mask) -> int | None:
+    """How many dimensions the first candidates span; None where each of them adds one, so that there may be any number.
+
+    Copies do not hide a dimension: of those that are nearly equal one is looked at.
+    """
+    if not kind.unit:
+        return None
+    distance = kind.first / kind.unit
+    own = np.flatnonzero(usable[: len(distance)] & ~np.tril(distance <= FLAT, -1).any(axis=1))
+    if len(own) < 3:
+        return None
+    apart = distance[np.ix_(own, own)].astype(np.float64)
+    # With the first of them as the origin: x.y = (|x|^2 + |y|^2 - |x - y|^2) / 2.
+    gram = apart[0, 1:, None] + apart[None, 0, 1:] - apart[1:, 1:]
+    try:
+        np.linalg.cholesky(gram - NO_DIMENSION * np.eye(len(gram)))  # a tenth of the time of the eigenvalues
+    except np.linalg.LinAlgError:
+        return int((np.linalg.eigvalsh(gram) > NO_DIMENSION).sum())
+    return None
 
 
 def _typical(values: Reals) -> float:

@@ -84,10 +84,10 @@ def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | Non
 
 
 def _leans_on_vectors(grouped: Grouped) -> bool:
-    """Whether some candidate shares a cluster for no other reason than that its vector is near, and not equal."""
+    """Whether some candidate shares a cluster for no other reason than that its vector is near."""
     each = np.arange(len(grouped.labels))
     first = best_ranked(grouped.labels)[grouped.labels]
-    by_vector = (first != each) & (grouped.raw[each, first] > 0.0)
+    by_vector = first != each
     if grouped.evidence is not None:
         by_vector &= grouped.evidence.links[each, first] == Link.NONE
     return bool(by_vector.any())
