@@ -28,7 +28,7 @@ from vecsieve.proxy.selection.geometry import NOISE, Mask
 from vecsieve.proxy.selection.grouping import cuts_of, distances_of, linked
 from vecsieve.proxy.selection.leader import lead
 from vecsieve.proxy.selection.policy import Growing, Linkage, Policy, Short, When
-from vecsieve.proxy.selection.restraint import is_implausible
+from vecsieve.proxy.selection.restraint import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.single import fates_of
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.thresholds import SCALE_FROM
@@ -208,7 +208,7 @@ def _walked(candidates: Candidates, reading: _Reading, walk: _Walk, *, ranks: in
 
 def _is_implausible(candidates: Candidates, reading: _Reading, first: _Block, walk: _Walk) -> bool:
     """Whether the first block's clusters, where they were made by vectors alone, are to be disbelieved."""
-    if reading.texts is not None or reading.policy.when is not When.REDUNDANT:
+    if reading.texts is not None or not may_be_restrained(reading.policy):
         return False
     stands = walk.representative[: first.stop]
     distance = first.raw[0][np.arange(len(stands)), stands]

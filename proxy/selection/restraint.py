@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vecsieve.proxy.selection.policy import Fixed, Policy, When
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 
 # Scores of copies that differ by rounding differ too, but by little of what they are.
@@ -23,6 +24,11 @@ MOST = 0.5
 # Measured: releases of documentation 0.02 to 0.06, overlapping chunks of several pipelines 0.11 to 0.14; clouds of 2 to 8
 # dimensions within 64 or 384 0.20 to 0.37.
 APART = 0.2
+
+
+def may_be_restrained(policy: Policy) -> bool:
+    """Whether the policy leaves room for it: neither a fixed cut, which somebody named, nor a selection that always acts."""
+    return policy.when is When.REDUNDANT and not isinstance(policy.threshold, Fixed)
 
 
 def is_implausible(representative: Indices, distances: FloatMatrix, scores: FloatVector) -> bool:

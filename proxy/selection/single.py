@@ -16,7 +16,7 @@ from vecsieve.proxy.selection.fill import fill
 from vecsieve.proxy.selection.grouping import Grouped, alone, counts_length, group, links_of
 from vecsieve.proxy.selection.policy import Order, Policy, Short, When
 from vecsieve.proxy.selection.representatives import represent
-from vecsieve.proxy.selection.restraint import is_implausible
+from vecsieve.proxy.selection.restraint import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.values import Candidates, Fate, Indices, Selection
 
 
@@ -49,7 +49,7 @@ def select(
     first = best_ranked(grouped.labels)[grouped.labels]
     restrained = (
         grouped.evidence is None
-        and policy.when is When.REDUNDANT
+        and may_be_restrained(policy)
         and is_implausible(first, grouped.raw[np.arange(len(first)), first], candidates.scores)
     )
     if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):

@@ -9,7 +9,7 @@ import pytest
 
 from support.policies import DEFAULT
 from vecsieve.proxy.selection.paged import page
-from vecsieve.proxy.selection.policy import When
+from vecsieve.proxy.selection.policy import Fixed, When
 from vecsieve.proxy.selection.restraint import is_implausible
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, FloatVector, Metadata, Metric
@@ -70,6 +70,10 @@ def test_a_list_read_by_pages_is_left_alone_from_its_first_block_on() -> None:
         outcome = page(pool, top_k=8, offset=offset, policy=PLAIN, exhausted=True)
         assert outcome.restrained
         assert outcome.keep.tolist() == list(range(offset, offset + 8))
+
+
+def test_a_fixed_cut_is_not_restrained() -> None:
+    assert not select(few_coordinates(), top_k=8, policy=replace(PLAIN, threshold=Fixed(value=2.0))).restrained
 
 
 def test_a_policy_that_always_acts_is_not_restrained() -> None:
