@@ -65,6 +65,7 @@ def main() -> int:
                 console.print(line, markup=False, highlight=False)
         status |= int(not all(verdict.is_good for verdict in verdicts))
         if not given.no_tests:
+            sys.stdout.flush()  # what follows writes to the same place by itself
             command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--timeout", "600", *KINDS[name].tests]
             status |= int(subprocess.run(command, cwd=ROOT, check=False).returncode != 0)
     return status

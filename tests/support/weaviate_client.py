@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.weaviate_front import Place
+from support.weaviate_replies import settled_words
 
 VERSION = "4.23.1"
 TESTS = Path(__file__).resolve().parents[1]
@@ -27,11 +28,15 @@ NEEDS_CLIENT = pytest.mark.skipif(
 
 
 def told(place: Place, what: str, program: Path = SCENARIO) -> Any:
-    """What the client saw. ``what``: fill or ask."""
+    """What the client saw, the words of errors settled. ``what``: the program's part, such as fill or ask."""
     command = [str(INTERPRETER), str(program), str(urlsplit(place.rest).port), place.grpc.rpartition(":")[2], what]
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    seen = json.loads(done.stdout)
+    for outcome in seen.values() if isinstance(seen, dict) else ():
+        if isinstance(outcome, dict) and "words" in outcome:
+            outcome["words"] = settled_words(outcome["words"])
+    return seen

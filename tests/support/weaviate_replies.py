@@ -16,7 +16,7 @@ _LIST = re.compile(r"\[([\w ]+)\]")
 def settled(seen: Seen) -> Seen:
     """An answer that compares equal to that of an equal call."""
     messages = tuple(settled_reply(each) for each in seen.messages)
-    return Seen(messages, seen.code, _settled_words(seen.details), seen.initial, seen.trailing)
+    return Seen(messages, seen.code, settled_words(seen.details), seen.initial, seen.trailing)
 
 
 def settled_reply(reply: bytes, *, results: bool = True) -> bytes:
@@ -46,5 +46,6 @@ def _settle(result: Any) -> None:
     result.metadata.vectors.extend(sorted(ordered, key=lambda vector: str(vector.name)))
 
 
-def _settled_words(details: str) -> str:
+def settled_words(details: str) -> str:
+    """An error's words, the names that it lists in one order."""
     return _LIST.sub(lambda found: "[" + " ".join(sorted(found[1].split())) + "]", details)
