@@ -232,7 +232,7 @@ def relative_distances(vectors: FloatMatrix, metric: Metric, *, chance: float | 
     # NaN comes through both as NaN, and is on neither side of anything.
     is_plain = bool(squares.min(initial=1.0) > SMALLEST_SQUARE and squares.max(initial=1.0) < LARGEST_SQUARE)
     usable = np.ones(len(vectors), np.bool_) if is_plain else _usable(vectors)
-    free = vectors.shape[1]
+    free = _free(vectors[:SCALE_FROM])
     largest = math.inf if chance is None else nearest_by_chance(free - _lost(metric), chance)
     directions = {Metric.COSINE: (True,), Metric.UNKNOWN: (True, False)}.get(metric, (False,))
     kinds = []
@@ -244,6 +244,17 @@ def relative_distances(vectors: FloatMatrix, metric: Metric, *, chance: float | 
             kind = _scaled(_exact(vectors, usable, is_direction=is_direction), usable)
         kinds.append(_resolved(kind, largest))
     return RelativeDistances(tuple(kinds), usable, metric, free, largest)
+
+
+def _free(vectors: FloatMatrix) -> int:
+    """In how many dimensions vectors may differ: as many as they usually have numbers other than zero.
+
+    A sparse vector over a thousand terms that has ten of them is near another by chance as often as one of ten dimensions.
+    """
+    if not vectors.size:
+        return 0
+    counts = np.count_nonzero(vectors, axis=1)
+    return int(np.partition(counts, len(counts) // 2)[len(counts) // 2])
 
 
 def _lost(metric: Metric) -> int:

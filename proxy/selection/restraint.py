@@ -23,7 +23,7 @@ MOST = 0.5
 # Of the pool's range of scores, between a candidate and what it would collapse into, in the middle of those collapsed.
 # Measured: releases of documentation 0.02 to 0.06, overlapping chunks of several pipelines 0.11 to 0.14; clouds of 2 to 8
 # dimensions within 64 or 384 0.20 to 0.37.
-APART = 0.2
+APART = 0.25
 
 
 def may_be_restrained(policy: Policy) -> bool:

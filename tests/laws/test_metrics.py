@@ -131,6 +131,20 @@ def test_a_uniform_scaling_changes_nothing(seed: int, dimensions: int, metric: M
     assert outcome_of(metric, query * factor, rows * factor) == outcome_of(metric, query, rows)
 
 
+@pytest.mark.parametrize("terms", [(2, 4), (6, 12), (30, 60)])
+@pytest.mark.parametrize("known", [True, False])
+def test_sparse_vectors_without_copies_are_never_merged(terms: tuple[int, int], known: bool) -> None:
+    random, unchanged = np.random.default_rng(terms), 0
+    for _ in range(20):
+        rows = np.zeros((POINTS + 1, 4 * terms[1]), np.float32)
+        for row in rows:
+            count = random.integers(*terms, endpoint=True)
+            row[random.choice(len(row), count, replace=False)] = random.uniform(0.1, 2.0, count)
+        pool = pool_of(Metric.DOT, rows[0].astype(np.float64), rows[1:], known=known)
+        unchanged += select(pool, top_k=TOP_K, policy=DEFAULT).keep.tolist() == list(range(TOP_K))
+    assert unchanged >= 19
+
+
 FLAT = [
     (metric, mean, free)
     for metric in METRICS
