@@ -23,16 +23,19 @@ LARGEST_FILE_BYTES = 64 * 1024  # a profile is under 1 kB
 Signature = tuple[int, int, int]  # modified (ns), size (bytes), inode: a rename into place changes at least one
 
 
+Typical = Annotated[float, Field(ge=0.0)]
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class PoolMedians(_Model):
-    """How wide the pools are: quantiles of their median pairwise distances."""
+    """How wide the pools are: quantiles of their typical distances, 1 - cosine or else half the squared distance."""
 
-    percentile_1: CosineDistance
-    percentile_50: CosineDistance
-    percentile_99: CosineDistance
+    percentile_1: Typical
+    percentile_50: Typical
+    percentile_99: Typical
 
 
 class Profile(_Model):

@@ -47,9 +47,12 @@ def child(
     *,
     announces: Sequence[str],
     program: Sequence[str] = PROGRAM,
+    name: str = "",
     patience: Patience = PATIENCE,
 ) -> Iterator[Mapping[str, str]]:
     """Run ``vecsieve <arguments>`` for the time of the block; gives the URL that each line start announced.
+
+    ``name``: what messages call it; "" for its first argument.
 
     The process is ended on every way out of the block. It gets a session of its own, so that Ctrl-C reaches the demo
     alone and the children end in order. Raises ChildFailed.
@@ -59,11 +62,11 @@ def child(
         with _signals_deferred():
             process = _start([*program, *arguments])
         assert process.stdout is not None  # noqa: S101 - _start asks for a pipe
-        with closing(_Lines(process.stdout, name=f"output of {arguments[0]}")) as lines:
+        with closing(_Lines(process.stdout, name=f"output of {name or arguments[0]}")) as lines:
             try:
                 urls = _announced(lines, announces, deadline=time.monotonic() + patience.start_seconds)
                 if urls is None:
-                    raise ChildFailed(_epitaph(process, arguments[0], lines.last))
+                    raise ChildFailed(_epitaph(process, name or arguments[0], lines.last))
                 yield urls
             finally:
                 _end(process, patience)  # before the reader is closed: it reads until the process is gone

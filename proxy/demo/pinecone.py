@@ -37,7 +37,7 @@ class Pinecone:
     def running(self) -> Iterator[Addresses]:
         """The emulator, and the proxy in front of its control plane: indexes are found through that."""
         with (
-            child(("emulator",), announces=(READY,), program=_EMULATOR) as emulator,
+            child((), announces=(READY,), program=_EMULATOR, name="emulator") as emulator,
             fronted(emulator[READY], backend=self.backend) as addresses,
         ):
             yield addresses

@@ -17,7 +17,7 @@ from support.stack import exchange, serve
 
 SPEC = ServerlessSpec(cloud="aws", region="us-east-1")
 VECTORS = [
-    *({"id": f"a{number}", "values": [1.0, 0.001 * number]} for number in range(6)),
+    *({"id": f"a{number}", "values": [1.0, 0.0]} for number in range(6)),
     *({"id": f"b{number}", "values": [0.2, 1.0 - 0.3 * number]} for number in range(3)),
 ]
 NAMED = re.compile(r"/_i/127\.0\.0\.1:\d+")

@@ -14,7 +14,7 @@ from support.ports import free_ports
 from support.stack import command, exchange
 
 SPEC = ServerlessSpec(cloud="aws", region="us-east-1")
-NEAR = [{"id": f"a{number}", "values": [1.0, 0.001 * number]} for number in range(6)]
+NEAR = [{"id": f"a{number}", "values": [1.0, 0.0]} for number in range(6)]
 FAR = [{"id": f"b{number}", "values": [0.2, 1.0 - 0.3 * number]} for number in range(3)]
 
 

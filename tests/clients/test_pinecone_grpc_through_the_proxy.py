@@ -27,7 +27,7 @@ from vecsieve.proxy.emulator.server import Emulator
 from vecsieve.proxy.vector_memory import WINDOW
 
 PLAN = plan()
-NEAR: list[Any] = [{"id": f"near-{number}", "values": [1.0, 0.0001 * number]} for number in range(8)]
+NEAR: list[Any] = [{"id": f"near-{number}", "values": [1.0, 0.0]} for number in range(8)]
 FAR: list[Any] = [{"id": f"far-{number}", "values": [0.4 - number, 1.0]} for number in range(4)]
 
 

@@ -84,7 +84,6 @@ def improved(on: str) -> bytes:
         request(fields=JSON + b"Accept-Encoding: gzip, deflate\r\n"),
         request(fields=JSON + b"Transfer-Encoding: chunked\r\n", body=None) + CHUNKED,
         request(fields=JSON + b"X-Large: " + b"a" * 8_000 + b"\r\n"),
-        request(fields=JSON + b"Range: bytes=0-9\r\nIf-None-Match: *\r\n"),
         request(version=b"HTTP/1.0"),
         request(version=b"HTTP/1.0").replace(b"Host: db\r\n", b""),
     ],

@@ -78,6 +78,7 @@ async def scrape_of(workers: int) -> Scraped:
         with command(
             *("serve", "--upstream", upstream.url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"),
             *("--workers", str(workers)),
+            environment={"VECSIEVE_SHADOW_SAMPLE": "1.0"},
         ) as proxy:
             urls = await asyncio.to_thread(proxy.addresses, 2)
             port = urlsplit(urls["serve"]).port

@@ -20,8 +20,8 @@ def choosing(selection: Policy) -> ResolvedPolicy:
 
 
 def cutting(threshold: Threshold) -> ResolvedPolicy:
-    """The shipped policy under another threshold."""
-    return choosing(dataclasses.replace(SHIPPED.selection, threshold=threshold))
+    """The shipped policy under another threshold, for pools of a few dimensions."""
+    return choosing(dataclasses.replace(ANY_CHANCE.selection, threshold=threshold))
 
 
 FIXED = cutting(Fixed(value=0.1))

@@ -209,8 +209,8 @@ def test_beside_a_key_that_is_no_text_others_are_read() -> None:
     assert pool.fields == ((b"1",),)
 
 
-def test_a_payload_of_a_hundred_thousand_keys_is_read_where_it_does_not_decide_about_tenants() -> None:
-    many = "".join(f'"k{number}":1,' for number in range(100_000))
+def test_a_payload_of_sixty_thousand_keys_is_read_where_it_does_not_decide_about_tenants() -> None:
+    many = "".join(f'"k{number}":1,' for number in range(60_000))
     assert fields_of(f'{{{many}"a":2}}', "a") == (b"2",)
     with pytest.raises(Malformed):
         fields_of(f'{{{many}"a":2}}', must=("a",))

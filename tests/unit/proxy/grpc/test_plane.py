@@ -126,7 +126,13 @@ async def test_many_searches_on_one_connection_keep_their_answers_apart() -> Non
         )
         assert [len(ids(each)) for each in seen] == asked
         assert proxy.process.in_flight == proxy.process.searches_in_flight == 0
-        assert proxy.count("requests_total", backend="qdrant", operation="query", outcome="dedup") == 30
+        # A burst on an unknown collection is widened as far as originals could join: the rest goes plain.
+        outcomes = [
+            proxy.count("requests_total", backend="qdrant", operation="query", outcome=outcome)
+            for outcome in ("dedup", "fail_open")
+        ]
+        assert outcomes[0] >= 6
+        assert sum(outcomes) == 30
         assert len(database.calls) >= 40
 
 
