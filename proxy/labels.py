@@ -293,6 +293,7 @@ class Guard(StrEnum):
     AMOUNT = "amount"
     NUMBER = "number"
     NEGATION = "negation"
+    UNREAD = "unread"
 
     @classmethod
     def of(cls, veto: int) -> Guard | None:

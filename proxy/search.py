@@ -7,7 +7,8 @@ of the failure ladder can still answer from it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +27,8 @@ from vecsieve.proxy.scaling import Scaling
 from vecsieve.proxy.second_step import Look, LookupFailed, Lookups
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy
-from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.single import selecting
+from vecsieve.proxy.selection.steps import Steps
 from vecsieve.proxy.selection.values import Selection
 from vecsieve.proxy.shared_limit import as_asked
 from vecsieve.proxy.stopwatch import Stopwatch
@@ -305,13 +307,14 @@ class Searcher:
             candidates = from_pool(
                 pool, search, tenant_keys=policy.tenant_keys, fields=policy.fields, allowance=allowance
             )
+        await _turn(attempt)
         chosen, scale = self._scaled(attempt, pool)
         if search.pages:
             top_k, offset = search.top_k, search.offset
             steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
-            return await _taken(steps, attempt.watch)
-        with attempt.watch.laps() as lap:
-            return select(candidates, top_k=search.top_k, policy=chosen, scale=scale, lap=lap)
+            return await _taken(steps, attempt.watch.stage(Stage.CLUSTER))
+        laps = attempt.watch.laps()
+        return await _taken(selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, lap=laps.over), laps)
 
     def _scaled(self, attempt: Attempt, pool: Pool) -> tuple[Policy, float | None]:
         """The policy to select by, and the typical distance to read its threshold at. A threshold that the request itself
@@ -341,11 +344,11 @@ async def _turn(attempt: Attempt) -> None:
         await asyncio.sleep(0)
 
 
-async def _taken(steps: Generator[None, None, Selection], watch: Stopwatch) -> Selection:
-    """What a list read page by page comes to, a turn of the loop for each of its steps: it may be a thousand ranks long."""
+async def _taken(steps: Steps[Selection], timed: AbstractContextManager[object]) -> Selection:
+    """What is selected, a turn of the loop for each step: a list may be a thousand ranks long, and texts long and many."""
     while True:
         try:
-            with watch.stage(Stage.CLUSTER):
+            with timed:
                 next(steps)
         except StopIteration as finished:
             found: Selection = finished.value

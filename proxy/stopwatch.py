@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from vecsieve.proxy.labels import Stage
 
@@ -40,6 +39,33 @@ class Timed:
             self._marks.append((self._stage, self._start, ended))
 
 
+class Laps:
+    """Blocks of one after another's stages: a stage may end in a later block than it began in. Between them nothing counts."""
+
+    __slots__ = ("_add", "_clock", "_last", "_seconds")
+
+    def __init__(self, add: Callable[[Stage, float, float], None], clock: Clock) -> None:
+        self._add = add
+        self._clock = clock
+        self._last = 0.0
+        self._seconds = 0.0  # of the present stage, in blocks before this one
+
+    def __enter__(self) -> Callable[[str], None]:
+        """The time counts from here. Hands out ``over``."""
+        self._last = self._clock()
+        return self.over
+
+    def __exit__(self, *failure: object) -> None:
+        """To here."""
+        self._seconds += self._clock() - self._last
+
+    def over(self, name: str) -> None:
+        """The stage of this name is over, and the next begins."""
+        now = self._clock()
+        self._add(Stage(name), self._last - self._seconds, now)
+        self._last, self._seconds = now, 0.0
+
+
 class Stopwatch:
     """Adds up seconds per stage, in the order in which stages were first entered.
 
@@ -58,18 +84,9 @@ class Stopwatch:
         """Time the block, also when it raises."""
         return Timed(stage, self._seconds, self._marks, self._clock)
 
-    @contextmanager
-    def laps(self) -> Iterator[Callable[[str], None]]:
-        """Hand out a function that ends a lap under a stage's name; what follows the last lap is not timed."""
-        last = self._clock()
-
-        def lap(name: str) -> None:
-            nonlocal last
-            now = self._clock()
-            self._add(Stage(name), last, now)
-            last = now
-
-        yield lap
+    def laps(self) -> Laps:
+        """Time blocks in which stages end one after another; what follows the last one is not timed."""
+        return Laps(self._add, self._clock)
 
     def restart(self) -> None:
         """Count the elapsed time from now; the stages so far stay."""

@@ -24,6 +24,7 @@ from vecsieve.proxy.selection.grouping import cuts_of, distances_of
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text.reading import read
 from vecsieve.proxy.selection.thresholds import median_distance
 from vecsieve.proxy.selection.values import Candidates, Link, Selection, Veto
@@ -189,7 +190,8 @@ class _Guarded:
         if veto == Veto.NONE or known.texts is None:
             return ()
         above = np.arange(place, dtype=np.intp)
-        codes = vetoes(known.texts, known.sources, above, np.full(place, place), self.policy.guards, self.counts)
+        pairs, form = (above, np.full(place, place)), known.texts.__getitem__
+        codes = finished(vetoes(known.texts, known.sources, *pairs, self.policy.guards, self.counts, form))
         vectors = self.candidates.vectors
         distance = 1.0 - vectors[:place] @ vectors[place]
         spoken = above[codes == veto]

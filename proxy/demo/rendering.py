@@ -32,6 +32,7 @@ _KEPT_APART = {
     Veto.AMOUNT: "amounts differ",
     Veto.NUMBER: "numbers differ",
     Veto.NEGATION: "opposite words",
+    Veto.UNREAD: "too much to read",
 }
 _WHY_LEFT_OUT = (
     ("same text", {Link.IDENTICAL}),

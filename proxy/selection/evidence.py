@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import Guards, TextRules
+from vecsieve.proxy.selection.steps import Steps
+from vecsieve.proxy.selection.text.bounds import short
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import Texts
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Veto
@@ -23,7 +25,12 @@ from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Li
 # to meet.
 UNKNOWN = np.float32(1e9)
 
+# Candidates that are clustered once more without a turn for others before: a few milliseconds.
+FEW = 150
+
 Codes = npt.NDArray[np.int8]
+Ask = Callable[[Indices, Indices], Steps[Codes]]
+"""Gives the Veto of pairs (first[i], second[i]), first < second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ def weigh(
     rules: TextRules,
     typical: float,
     largest: float = math.inf,
-) -> Evidence:
+) -> Steps[Evidence]:
     """Lay what the texts say over the ``distance`` (n, m) of candidates ``rows`` to candidates ``columns``.
 
     Infinite distances that stem from missing vectors must be told apart from forbidden ones before: see ``opened``.
@@ -53,7 +60,8 @@ def weigh(
     reach = np.inf if rules.reach is None else rules.reach * typical
     compared = (distance <= reach) | (distance == UNKNOWN)
     compared &= np.isfinite(distance) & (rows[:, None] != columns[None, :])
-    found = matches(texts, rows, columns, compared, rules)
+    yield from texts.reading(np.union1d(rows, columns).tolist())
+    found = yield from matches(texts, rows, columns, compared, rules)
     distance = _eased(distance, texts, rows, columns, rules, largest)
     return Evidence(np.where(found.links != Link.NONE, np.float32(0.0), distance), found.links, found.similarities)
 
@@ -68,7 +76,7 @@ def _eased(
     """
     if rules.short_factor == 1.0:
         return distance
-    is_short = (texts.word_counts >= 0) & (texts.word_counts <= rules.short_words)
+    is_short = short(texts.raw, texts.word_counts, rules.short_words)
     both = is_short[rows][:, None] & is_short[columns][None, :] & (distance <= largest) & (distance != UNKNOWN)
     return np.where(both, distance / np.float32(rules.short_factor), distance)
 
@@ -89,14 +97,13 @@ def is_reached(distance: FloatMatrix, reach: float) -> bool:
 def settle(
     distance: FloatMatrix,
     label: Callable[[FloatMatrix], Indices],
-    ask: Callable[[Indices, Indices], Codes],
+    ask: Ask,
     *,
     reach: float,
-) -> tuple[Indices, Codes]:
+) -> Steps[tuple[Indices, Codes]]:
     """Cluster until no cluster holds two that a guard keeps apart: (labels (n,), vetoes (n,)).
 
-    ``label`` clusters a distance matrix, ``ask`` gives the Veto of pairs (first[i], second[i]), first < second. First only
-    pairs that met in a cluster are asked about: whatever does not meet needs no guard. Once two of them are kept apart,
+    ``label`` clusters a distance matrix. First only pairs that met in a cluster are asked about: whatever does not meet needs no guard. Once two of them are kept apart,
     all within ``reach`` are asked about: they would meet one after another, and a round for each takes seconds. Each pair is
     asked about once. ``distance`` is changed.
     Ends, because every round forbids at least one more pair and a forbidden pair never meets again.
@@ -110,29 +117,32 @@ def settle(
         if held.any():
             met |= distance <= reach
         first, second = np.nonzero(np.triu(met & ~asked))
-        codes = ask(first, second) if len(first) else np.empty(0, np.int8)
+        codes = (yield from ask(first, second)) if len(first) else np.empty(0, np.int8)
         kept_apart = np.flatnonzero(codes)
         if not len(kept_apart):
             return labels, held
+        if n > FEW:
+            yield
         asked[first, second] = True
-        for pair in kept_apart[
-            ::-1
-        ].tolist():  # backwards, so that the best-ranked partner's veto is the one that stays
-            held[second[pair]] = codes[pair]
+        stay, best = np.unique(second[kept_apart], return_index=True)  # of several the best-ranked partner's veto
+        held[stay] = codes[kept_apart[best]]
         distance[first[kept_apart], second[kept_apart]] = np.inf
         distance[second[kept_apart], first[kept_apart]] = np.inf
 
 
-def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Callable[[Indices, Indices], Codes] | None:
+def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Ask | None:
     """What ``settle`` asks; None where no guard can have anything to say."""
     known = candidates.metadata
     if (texts is None or known.texts is None) and (known.sources is None or not guards.keep_sources):
         return None
-    raw = texts.raw if known.texts is not None and texts is not None else (None,) * candidates.size
+    raw = known.texts if known.texts is not None and texts is not None else (None,) * candidates.size
     counts = None if texts is None else texts.word_counts
 
-    def ask(first: Indices, second: Indices) -> Codes:
-        return vetoes(raw, known.sources, first, second, guards, counts)
+    def form(place: int) -> str | None:
+        return (None if texts is None else texts.canonical(place)) or raw[place]
+
+    def ask(first: Indices, second: Indices) -> Steps[Codes]:
+        return vetoes(raw, known.sources, first, second, guards, counts, form)
 
     return ask
 

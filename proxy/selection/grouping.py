@@ -20,6 +20,7 @@ from vecsieve.proxy.selection.evidence import (
 )
 from vecsieve.proxy.selection.geometry import Geometry, Mask
 from vecsieve.proxy.selection.policy import Distance, Fixed, Growing, Linkage, Policy, When
+from vecsieve.proxy.selection.steps import Steps
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.thresholds import agreement, cuts, tempered
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Metric
@@ -69,18 +70,20 @@ def cuts_of(measured: Distances, first: Geometry, policy: Policy, scale: float |
     )
 
 
-def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | None) -> Grouped:
+def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | None) -> Steps[Grouped]:
     """Measure, read and cluster the pool.
 
     ``top_k``: texts are read only if they could change that page. ``scale``: the typical distance to cut by, None for the
     pool's own.
     """
     measured = distances_of(candidates, policy)
-    grouped = _grouped(measured, candidates, policy, top_k, scale)
+    grouped = yield from _grouped(measured, candidates, policy, top_k, scale)
     if isinstance(measured, CosineDistances) or not _leans_on_vectors(grouped):
         return grouped
     narrowed = measured.narrowed(candidates.vectors, policy.chance)
-    return grouped if narrowed is measured else _grouped(narrowed, candidates, policy, top_k, scale)
+    if narrowed is measured:
+        return grouped
+    return (yield from _grouped(narrowed, candidates, policy, top_k, scale))
 
 
 def _leans_on_vectors(grouped: Grouped) -> bool:
@@ -93,7 +96,9 @@ def _leans_on_vectors(grouped: Grouped) -> bool:
     return bool(by_vector.any())
 
 
-def _grouped(measured: Distances, candidates: Candidates, policy: Policy, top_k: int, scale: float | None) -> Grouped:
+def _grouped(
+    measured: Distances, candidates: Candidates, policy: Policy, top_k: int, scale: float | None
+) -> Steps[Grouped]:
     geometry = measured.inside(0, candidates.size)
     # The scale belongs to the embedding model, not to a tenant: it is read before tenants are set apart.
     cut = cuts_of(measured, geometry, policy, scale, candidates.size)
@@ -105,7 +110,7 @@ def _grouped(measured: Distances, candidates: Candidates, policy: Policy, top_k:
     evidence = None
     if texts is not None and policy.text is not None:
         each = np.arange(candidates.size, dtype=np.intp)
-        evidence = weigh(
+        evidence = yield from weigh(
             distance, texts, each, each, rules=policy.text, typical=measured.typical, largest=measured.largest
         )
         distance = evidence.distance
@@ -115,7 +120,7 @@ def _grouped(measured: Distances, candidates: Candidates, policy: Policy, top_k:
         labels, held = cluster(distance, cut, linkage, slack=measured.slack), np.zeros(candidates.size, np.int8)
     else:
         distance = distance.copy() if distance is raw else distance
-        labels, held = settle(
+        labels, held = yield from settle(
             distance, lambda apart: cluster(apart, cut, linkage, slack=measured.slack), ask, reach=max(cut)
         )
     if texts is not None:

@@ -16,20 +16,21 @@ D ascends in rank, and the first 50 ranks without duplicates are emitted as they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances
-from vecsieve.proxy.selection.evidence import Codes, Evidence, asker, opened, standing_vetoes, weigh
+from vecsieve.proxy.selection.evidence import Ask, Codes, Evidence, asker, opened, standing_vetoes, weigh
 from vecsieve.proxy.selection.geometry import NOISE, Mask
 from vecsieve.proxy.selection.grouping import cuts_of, distances_of, linked
 from vecsieve.proxy.selection.leader import lead
 from vecsieve.proxy.selection.policy import Growing, Linkage, Policy, Short, When
 from vecsieve.proxy.selection.restraint import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.single import fates_of
+from vecsieve.proxy.selection.steps import Steps, finished
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.thresholds import SCALE_FROM
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection
@@ -47,7 +48,7 @@ class _Reading:
     measured: Distances
     cuts: Sequence[float]
     texts: Texts | None
-    ask: Callable[[Indices, Indices], Codes] | None
+    ask: Ask | None
 
     @property
     def linkage(self) -> Linkage:
@@ -103,13 +104,7 @@ def page(
     that the page did not need are clusters of one. ``scale``: the typical distance that a relative or growing threshold
     is read at; None: the first block's own median. Raises ValueError for a negative ``top_k`` or ``offset``.
     """
-    steps = paging(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=exhausted, scale=scale)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as finished:
-            found: Selection = finished.value
-            return found
+    return finished(paging(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=exhausted, scale=scale))
 
 
 def paging(
@@ -120,8 +115,8 @@ def paging(
     policy: Policy,
     exhausted: bool,
     scale: float | None = None,
-) -> Generator[None, None, Selection]:
-    """As ``page``, in steps of a few milliseconds: one block's texts are read, or one block is decided."""
+) -> Steps[Selection]:
+    """As ``page``, in steps of a few milliseconds: some of a block's texts are read, compared or guarded, or a block is decided."""
     if top_k < 0 or offset < 0:
         raise ValueError(f"top_k, offset: saw {top_k}, {offset}, wanted 0 or more")
     end = offset + top_k
@@ -129,12 +124,11 @@ def paging(
     texts = _texts(candidates, policy)
     for start in range(0, 0 if texts is None else candidates.size, BLOCK):
         assert texts is not None  # noqa: S101 - or there would be no block to read
-        texts.hashes(range(start, min(start + BLOCK, candidates.size)))
+        yield from texts.reading(range(start, min(start + BLOCK, candidates.size)))
         yield
     reading = _read(candidates, policy, scale, texts)
     walk = _begun(candidates)
-    for _ in _walked(candidates, reading, walk, ranks=usable, enough=end):
-        yield
+    yield from _walked(candidates, reading, walk, ranks=usable, enough=end)
     sequence = walk.emitted
     if exhausted and policy.short is not Short.ALLOW and len(sequence) < end:
         collapsed = np.ones(candidates.size, np.bool_)
@@ -193,13 +187,13 @@ def _begun(candidates: Candidates) -> _Walk:
     )
 
 
-def _walked(candidates: Candidates, reading: _Reading, walk: _Walk, *, ranks: int, enough: int) -> Iterator[None]:
+def _walked(candidates: Candidates, reading: _Reading, walk: _Walk, *, ranks: int, enough: int) -> Steps[None]:
     """Consume the blocks of the first ``ranks`` candidates until ``enough`` are emitted, one a step."""
     for start in range(0, ranks, BLOCK):
         if len(walk.emitted) >= enough:
             break
-        block = _block(candidates, reading, walk.emitted, start, min(start + BLOCK, ranks))
-        _consume(reading, block, walk)
+        block = yield from _block(candidates, reading, walk.emitted, start, min(start + BLOCK, ranks))
+        yield from _consume(reading, block, walk)
         if start == 0 and _is_implausible(candidates, reading, block, walk):
             walk.leave_alone(ranks)
             break
@@ -215,7 +209,7 @@ def _is_implausible(candidates: Candidates, reading: _Reading, first: _Block, wa
     return is_implausible(stands, distance, candidates.scores[: first.stop])
 
 
-def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: int, stop: int) -> _Block:
+def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: int, stop: int) -> Steps[_Block]:
     """Measure one block."""
     # The shapes of both products depend on what came before alone: BLAS rounds by shape, and a distance that
     # changed in its last digit with the number of fetched candidates could move a page.
@@ -235,22 +229,24 @@ def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: i
     rules = reading.policy.text
     if reading.texts is not None and rules is not None:
         typical = reading.measured.typical
-        here = weigh(inside, reading.texts, each, each, rules=rules, typical=typical, largest=reading.measured.largest)
-        there = weigh(
+        here = yield from weigh(
+            inside, reading.texts, each, each, rules=rules, typical=typical, largest=reading.measured.largest
+        )
+        there = yield from weigh(
             back, reading.texts, each, emitted, rules=rules, typical=typical, largest=reading.measured.largest
         )
         evidence, inside, back = (here, there), here.distance, there.distance
     return _Block(start, stop, inside.copy(), back.copy(), raw, evidence)
 
 
-def _consume(reading: _Reading, block: _Block, walk: _Walk) -> None:
+def _consume(reading: _Reading, block: _Block, walk: _Walk) -> Steps[None]:
     """Decide who follows whom in the block, and lay it on the walk."""
     asked = np.zeros((block.stop - block.start, block.stop), np.bool_)
     reach = -np.inf
     while True:
         heads = _heads(reading, block, walk.emitted)
         walk.representative[block.start : block.stop] = heads
-        if reading.ask is None or not _forbid(reading.ask, block, walk, asked, reach):
+        if reading.ask is None or not (yield from _forbid(reading.ask, block, walk, asked, reach)):
             break
         reach = max(reading.cuts)  # who is kept apart joins the next that is near: a round for each takes seconds
     _note(block, walk)
@@ -289,7 +285,7 @@ def _elders(back: FloatMatrix, cut: float) -> tuple[Mask, Indices]:
     return is_old, (back[is_old] <= nearest[is_old, None] + NOISE).argmax(axis=1)
 
 
-def _forbid(ask: Callable[[Indices, Indices], Codes], block: _Block, walk: _Walk, asked: Mask, reach: float) -> bool:
+def _forbid(ask: Ask, block: _Block, walk: _Walk, asked: Mask, reach: float) -> Steps[bool]:
     """Ask about all who met in a cluster or could, within ``reach``, and set those apart who may not; whether there were any.
 
     ``asked``: (b, stop), pairs that were asked about before.
@@ -304,7 +300,7 @@ def _forbid(ask: Callable[[Indices, Indices], Codes], block: _Block, walk: _Walk
     met &= ~asked
     met &= np.arange(block.start, block.stop)[:, None] > np.arange(block.stop)[None, :]
     second, first = np.nonzero(met)
-    codes = ask(first, second + block.start) if len(first) else np.empty(0, np.int8)
+    codes = (yield from ask(first, second + block.start)) if len(first) else np.empty(0, np.int8)
     asked |= met
     kept_apart = np.flatnonzero(codes)
     rows, others = second[kept_apart], first[kept_apart]

@@ -17,6 +17,7 @@ from vecsieve.proxy.selection.grouping import Grouped, alone, counts_length, gro
 from vecsieve.proxy.selection.policy import Order, Policy, Short, When
 from vecsieve.proxy.selection.representatives import represent
 from vecsieve.proxy.selection.restraint import is_implausible, may_be_restrained
+from vecsieve.proxy.selection.steps import Steps, finished
 from vecsieve.proxy.selection.values import Candidates, Fate, Indices, Selection
 
 
@@ -30,21 +31,34 @@ def select(
     top_k: int,
     policy: Policy,
     scale: float | None = None,
-    lap: Callable[[str], None] = silent,
 ) -> Selection:
     """Choose ``top_k`` of the candidates.
 
     ``scale``: the typical distance that a relative or growing threshold is read at; None: this pool's own median.
 
-    ``lap`` is called with "cluster", "select" and "mmr" when that stage is over, always in this order, so that the caller
-    can time what has no clock. Raises ValueError for a negative ``top_k``.
-
     ``wanting`` above 0 says that a larger pool could give a better page; ``keep`` is a full page all the same (unless
-    the policy allows a short one), for a caller who has no larger pool to ask for.
+    the policy allows a short one), for a caller who has no larger pool to ask for. Raises ValueError for a negative
+    ``top_k``.
+    """
+    return finished(selecting(candidates, top_k=top_k, policy=policy, scale=scale))
+
+
+def selecting(
+    candidates: Candidates,
+    *,
+    top_k: int,
+    policy: Policy,
+    scale: float | None = None,
+    lap: Callable[[str], None] = silent,
+) -> Steps[Selection]:
+    """As ``select``, in steps of a few milliseconds.
+
+    ``lap`` is called with "cluster", "select" and "mmr" when that stage is over, always in this order, so that the caller
+    can time what has no clock.
     """
     if top_k < 0:
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
-    grouped = group(candidates, policy, top_k, scale)
+    grouped = yield from group(candidates, policy, top_k, scale)
     lap("cluster")
     first = best_ranked(grouped.labels)[grouped.labels]
     restrained = (

@@ -110,6 +110,7 @@ class Veto(IntEnum):
     AMOUNT = 5
     NUMBER = 6
     NEGATION = 7
+    UNREAD = 8  # short texts, of which one is more than is read of them: what they state is not known
 
 
 class Fate(IntEnum):

@@ -12,6 +12,7 @@ from bench.figures import Aim, Figure, Sides, figure
 from bench.passages import WORDS, passages
 from bench.rounds import Effort, interleave
 from vecsieve.proxy.selection.policy import TextRules
+from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text import reading
 from vecsieve.proxy.selection.text.matching import Matches, matches
 from vecsieve.proxy.selection.text.reading import read
@@ -79,7 +80,7 @@ def _forgetting(work: Callable[[], object]) -> object:
 def _matched(metadata: Metadata, rules: TextRules) -> Matches:
     texts = read(metadata, rules)
     each = np.arange(len(texts), dtype=np.intp)
-    return matches(texts, each, each, ~np.eye(len(each), dtype=np.bool_), rules)
+    return finished(matches(texts, each, each, ~np.eye(len(each), dtype=np.bool_), rules))
 
 
 def _split(texts: tuple[str, ...]) -> object:

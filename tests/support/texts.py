@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from vecsieve.proxy.selection.policy import Require, TextRules
+from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text.matching import Matches, matches
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import Metadata
@@ -57,7 +58,7 @@ def texts(*known: str | None, learn_from: slice = slice(None)) -> Texts:
 def matched(metadata: Metadata, count: int, on: TextRules) -> Matches:
     """All pairs of ``count`` candidates but each with itself."""
     each = np.arange(count, dtype=np.intp)
-    return matches(read(metadata, on), each, each, ~np.eye(count, dtype=np.bool_), on)
+    return finished(matches(read(metadata, on), each, each, ~np.eye(count, dtype=np.bool_), on))
 
 
 def gram_sets(known: Sequence[Sequence[str]]) -> list[set[tuple[str, ...]]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.guards.figures import Figures, counted, of_kind, versions_differ
+from vecsieve.proxy.selection.guards.figures import Figures, counted, of_kind
 from vecsieve.proxy.selection.guards.negation import ALIKE, Polarity
 from vecsieve.proxy.selection.values import Indices, Veto
 
@@ -99,14 +99,23 @@ def _dates_differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
 
 
 def _versions_differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
-    found = _by("versions")(left, right)
-    named = [np.array([bool(each.figures.versions) for each in side]) for side in (left, right)]
-    counts = [np.array([bool(each.figures.numbers) for each in side]) for side in (left, right)]
-    one_sided = named[0][:, None] & (~named[1] & counts[1])[None, :]
-    one_sided |= (~named[0] & counts[0])[:, None] & named[1][None, :]
-    for row, column in np.argwhere(one_sided).tolist():
-        found[row, column] = versions_differ(left[row].figures, right[column].figures)
-    return found
+    return _by("versions")(left, right) | _named_differ(left, right) | _named_differ(right, left).T
+
+
+def _named_differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
+    """Where ``left`` names a version and ``right`` has bare numbers alone, and each lacks something of the other (n, m).
+
+    Of the bare numbers those count that are no number of the other. So they hold all versions if they hold the versions
+    together with the numbers of the same spelling, and they are all versions if versions and numbers together hold them.
+    """
+    bare = [counted(() if each.figures.versions else each.figures.numbers) for each in right]
+    named, together = [], []
+    for each in left:
+        versions, numbers = each.figures.versions, each.figures.numbers
+        named.append(counted(versions + tuple(number for number in numbers if number in versions)))
+        together.append(counted(versions + numbers if versions else ()))
+    (mine, theirs), held = _sizes(named, bare), _shared(together, bare)
+    return (mine > 0) & (theirs > 0) & (_shared(named, bare) < mine) & (held < theirs)
 
 
 def _contradict(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:

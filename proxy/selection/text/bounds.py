@@ -9,7 +9,7 @@ it, and a pool has a budget that is spent in rank order. Same texts in the same 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,17 @@ MOST_MARKS = 30
 POOL_COST = 1 << 20
 # What one text may cost: as many characters as are read at all, of the scripts that take three bytes a character.
 TEXT_COST = 3 * LONGEST
-# Words of one pool that are compared by n-grams: 90 ns each. 50 chunks of 20,000 Latin characters have 170,000.
-POOL_WORDS = 1 << 18
+# Words of one pool that are compared by n-grams: 90 ns each, in one step. 50 chunks of 20,000 Latin characters have 170,000.
+POOL_WORDS = 3 << 16
 # Words that are fingerprinted by MinHash or SimHash: 500 ns each.
 FINGERPRINTED_WORDS = 1 << 16
 # What comparing texts by their longest common subsequence may come to, in steps (of one word with another) of 0.08 ns.
 POOL_STEPS = 3 << 27
+
+# What is done in one step of several, where others have a turn in between (steps.py): 3 to 7 ms of reading, 3 of comparing.
+STEP_COST, STEP_WORDS = POOL_COST // 8, POOL_WORDS // 8
+# What has more characters for each word is no sentence, whatever the number of its words.
+LONGEST_WORD = 64
 
 # A line is cut off, looked at for blanks and measured.
 _LINE_COST = 4
@@ -80,6 +85,31 @@ def cost(text: str) -> int | None:
     traits = _TRAITS.take(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4")), mode="clip")
     price = int((traits & _COST).sum(dtype=np.int64)) + lines
     return None if price > TEXT_COST or _longest_run(traits) > MOST_MARKS else price
+
+
+def portions(texts: Sequence[str | None], which: Sequence[int]) -> Iterator[list[int]]:
+    """The places ``which`` of readable texts in portions, of which none costs more than STEP_COST but for a single text."""
+    portion: list[int] = []
+    spent = 0
+    for place in which:
+        text = texts[place]
+        price = 0 if text is None else cost(text) or 0
+        if portion and spent + price > STEP_COST:
+            yield portion
+            portion, spent = [], 0
+        portion.append(place)
+        spent += price
+    if portion:
+        yield portion
+
+
+def short(texts: Sequence[str | None], counts: npt.NDArray[np.int64], most_words: int) -> npt.NDArray[np.bool_]:
+    """Which texts (n,) have at most so many words. ``counts``: (n,) of their words, -1 where nobody counted: such a text is
+    short when it has no more characters than short ones have.
+    """
+    longest = LONGEST_WORD * most_words
+    has_length = (text is not None and 0 < len(text) <= longest for text in texts)
+    return np.fromiter(has_length, np.bool_, len(texts)) & (counts <= most_words)
 
 
 def _longest_run(traits: Traits) -> int:

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.policy import Require, TextRules
+from vecsieve.proxy.selection.steps import Steps
+from vecsieve.proxy.selection.text.bounds import STEP_WORDS
 from vecsieve.proxy.selection.text.near import Signal, signals
 from vecsieve.proxy.selection.text.reading import Texts
 from vecsieve.proxy.selection.text.spans import shares
@@ -30,7 +32,7 @@ class Matches:
         self.similarities[passed] = similarity[passed] if isinstance(similarity, np.ndarray) else similarity
 
 
-def matches(texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: TextRules) -> Matches:
+def matches(texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: TextRules) -> Steps[Matches]:
     """The copies among candidates ``rows`` (n,) and ``columns`` (m,), of the pairs that ``compared`` (n, m) allows.
 
     Rows and columns without a pair cost nothing. Whether the two sides are the same candidates is the caller's business: a
@@ -41,15 +43,15 @@ def matches(texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules
     if not len(active[0]) or not len(texts):
         return found
     block = np.ix_(*active)
-    inner = _of(texts, rows[active[0]], columns[active[1]], compared[block], rules)
+    inner = yield from _of(texts, rows[active[0]], columns[active[1]], compared[block], rules)
     found.links[block] = inner.links
     found.similarities[block] = inner.similarities
     return found
 
 
-def _of(texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: TextRules) -> Matches:
+def _of(texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: TextRules) -> Steps[Matches]:
     found = _nothing(compared.shape)
-    _near(found, texts, rows, columns, compared, rules)
+    yield from _near(found, texts, rows, columns, compared, rules)
     if rules.span is not None and texts.documents is not None and texts.spans is not None:
         share = shares(texts.documents, texts.spans, rows, columns)
         found.add(Link.SPAN, compared & (share > 0.0) & (share >= np.float32(rules.span)), share)
@@ -60,13 +62,20 @@ def _of(texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: Te
     return found
 
 
-def _near(found: Matches, texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: TextRules) -> None:
+def _near(
+    found: Matches, texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: TextRules
+) -> Steps[None]:
     """Add the pairs that pass one signal, or all of them; of several the first in the order of Link is named."""
     if all(each is None for each in (rules.containment, rules.jaccard, rules.indel, rules.minhash, rules.simhash)):
         return
     involved, places = np.unique(np.concatenate((rows, columns)), return_inverse=True)
     hashes = texts.hashes(involved.tolist())
-    seen = list(signals(hashes, places[: len(rows)], places[len(rows) :], compared, rules))
+    is_large = sum(map(len, hashes)) > STEP_WORDS
+    seen: list[Signal] = []
+    for signal in signals(hashes, places[: len(rows)], places[len(rows) :], compared, rules):
+        seen.append(signal)
+        if is_large:
+            yield
     if rules.require is Require.ALL:
         passed = np.logical_and.reduce([each.passed for each in seen])
         seen = [Signal(seen[0].link, passed, seen[0].similarity)]

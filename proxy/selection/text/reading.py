@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.policy import TextRules
-from vecsieve.proxy.selection.text.bounds import LONGEST, readable
+from vecsieve.proxy.selection.steps import Steps
+from vecsieve.proxy.selection.text.bounds import LONGEST, portions, readable
 from vecsieve.proxy.selection.text.canonical import folded, unwrapped
 from vecsieve.proxy.selection.text.identity import content_hash
 from vecsieve.proxy.selection.text.margins import Edges, Margins, body, edges, learn
@@ -91,6 +92,21 @@ class Texts:
                 self._hashes[i] = found
         return [found for i in which if (found := self._hashes[i]) is not None]
 
+    def reading(self, which: Sequence[int]) -> Steps[None]:
+        """Find what ``hashes`` gives, and the header lines before, in steps."""
+        missing = [i for i in which if self._hashes[i] is None]
+        if missing and self._margins is None:
+            for portion in portions(self.raw, range(len(self))[self._learn_from]):
+                with_lines = [text for i in portion if (text := self.raw[i]) is not None and _has_lines(text)]
+                for text in with_lines:
+                    _piece(text)
+                if with_lines and len(portion) < len(missing):
+                    yield
+        for number, portion in enumerate(portions(self.raw, missing)):
+            if number:
+                yield
+            self.hashes(portion)
+
     @property
     def word_counts(self) -> npt.NDArray[np.int64]:
         """How many words each text has (n,), -1 where there is no text."""
@@ -120,7 +136,7 @@ class Texts:
 
     def _learnt(self) -> Margins:
         if self._margins is None:
-            teachers = (text for text in self.raw[self._learn_from] if text is not None)
+            teachers = (text for text in self.raw[self._learn_from] if text is not None and _has_lines(text))
             self._margins = learn(known for text in teachers if (known := _piece(text)[1]) is not None)
         return self._margins
 
@@ -134,8 +150,12 @@ def read(metadata: Metadata, rules: TextRules, *, learn_from: slice = slice(None
     return Texts(metadata, learn_from, with_spans=rules.span is not None)
 
 
+def _has_lines(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
 def _piece(text: str) -> _Piece:
-    if text.isascii() and "\n" not in text and "\r" not in text:
+    if text.isascii() and not _has_lines(text):
         return text, None  # nothing to do, which is quicker than to remember
     found = _PIECES.get(text)
     if found is None:

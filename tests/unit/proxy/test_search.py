@@ -210,7 +210,7 @@ async def test_a_small_collection_that_cannot_fill_the_page_is_selected_from_onc
     asked: SearchCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = itertools.count()
-    for name in ("select", "paging"):
+    for name in ("selecting", "paging"):
         kernel = getattr(search, name)
 
         def counting(*given: object, kernel: Callable[..., object] = kernel, **named: object) -> object:

@@ -93,6 +93,7 @@ VETOES = {
     Veto.AMOUNT: "amounts differ",
     Veto.NUMBER: "numbers differ",
     Veto.NEGATION: "opposite words",
+    Veto.UNREAD: "too much to read",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,20 @@ from hypothesis import strategies as st
 from support.policies import ALL_GUARDS, TEXT_RULES
 from support.pools import pool
 from vecsieve.proxy.selection.clustering import cluster
-from vecsieve.proxy.selection.evidence import UNKNOWN, Codes, asker, is_reached, opened, settle, standing_vetoes, weigh
+from vecsieve.proxy.selection.evidence import (
+    FEW,
+    UNKNOWN,
+    Ask,
+    Codes,
+    asker,
+    is_reached,
+    opened,
+    settle,
+    standing_vetoes,
+    weigh,
+)
 from vecsieve.proxy.selection.policy import Linkage
+from vecsieve.proxy.selection.steps import Steps, finished
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link, Metadata, Veto
 
@@ -24,6 +37,16 @@ NOT_SO = " ".join(f"other{i}" for i in range(60))
 def square(n: int, seed: int) -> FloatMatrix:
     upper = np.triu(np.random.default_rng(seed).random((n, n)), 1)
     return (upper + upper.T).astype(np.float32)
+
+
+def at_once(answer: Callable[[Indices, Indices], Codes]) -> Ask:
+    """A guard that takes no steps."""
+
+    def ask(first: Indices, second: Indices) -> Steps[Codes]:
+        yield from ()
+        return answer(first, second)
+
+    return ask
 
 
 def texts_of(*texts: str | None) -> Texts:
@@ -37,7 +60,7 @@ def each(n: int) -> Indices:
 def test_copies_by_text_are_at_distance_zero_and_the_rest_stays_as_it_was() -> None:
     distance = np.full((3, 3), 0.3, np.float32)
     np.fill_diagonal(distance, 0.0)
-    found = weigh(distance, texts_of(LONG, LONG, NOT_SO), each(3), each(3), rules=TEXT_RULES, typical=1.0)
+    found = finished(weigh(distance, texts_of(LONG, LONG, NOT_SO), each(3), each(3), rules=TEXT_RULES, typical=1.0))
     assert found.distance == pytest.approx(np.array([[0, 0, 0.3], [0, 0, 0.3], [0.3, 0.3, 0]]))
     assert found.links.tolist() == [[0, Link.IDENTICAL, 0], [Link.IDENTICAL, 0, 0], [0, 0, 0]]
     assert found.similarities[0, 1] == 1.0
@@ -46,22 +69,24 @@ def test_copies_by_text_are_at_distance_zero_and_the_rest_stays_as_it_was() -> N
 def test_pairs_beyond_the_reach_are_not_compared_and_the_unknown_always_are() -> None:
     distance = np.array([[0, 0.6, UNKNOWN], [0.6, 0, np.inf], [UNKNOWN, np.inf, 0]], np.float32)
     texts = texts_of(LONG, LONG, LONG)
-    near = weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=1.0), typical=0.5)
+    near = finished(weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=1.0), typical=0.5))
     assert near.links[0].tolist() == [0, 0, Link.IDENTICAL]
     assert near.distance[0, 1] == np.float32(0.6)
-    everywhere = weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=None), typical=0.5)
+    everywhere = finished(weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=None), typical=0.5))
     assert everywhere.links[0].tolist() == [0, Link.IDENTICAL, Link.IDENTICAL]
     assert np.isinf(everywhere.distance[1, 2])  # other tenants: not even equal texts bring them together
 
 
 def test_rows_and_columns_may_be_different_candidates() -> None:
-    found = weigh(
-        np.full((1, 2), 0.3, np.float32),
-        texts_of(LONG, NOT_SO, LONG),
-        np.array([2]),
-        np.array([0, 1]),
-        rules=TEXT_RULES,
-        typical=1.0,
+    found = finished(
+        weigh(
+            np.full((1, 2), 0.3, np.float32),
+            texts_of(LONG, NOT_SO, LONG),
+            np.array([2]),
+            np.array([0, 1]),
+            rules=TEXT_RULES,
+            typical=1.0,
+        )
     )
     assert found.links.tolist() == [[Link.IDENTICAL, Link.NONE]]
 
@@ -93,7 +118,9 @@ def test_no_cluster_is_left_with_two_that_a_guard_keeps_apart(
         assert (first < second).all()
         return np.where(apart[first, second], np.int8(Veto.NUMBER), np.int8(Veto.NONE)).astype(np.int8)
 
-    labels, held = settle(square(n, seed), lambda distance: cluster(distance, 0.5, linkage), ask, reach=0.5)
+    labels, held = finished(
+        settle(square(n, seed), lambda distance: cluster(distance, 0.5, linkage), at_once(ask), reach=0.5)
+    )
     together = np.triu(labels[:, None] == labels[None, :], 1) if n else np.zeros((0, 0), bool)
     assert not (together & apart).any()
     assert len(asked) == len(set(asked))
@@ -103,11 +130,13 @@ def test_no_cluster_is_left_with_two_that_a_guard_keeps_apart(
 def test_without_a_veto_the_clusters_are_those_of_the_distances() -> None:
     distance = square(12, 7)
     expected = cluster(distance, 0.3, Linkage.AVERAGE)
-    labels, held = settle(
-        distance.copy(),
-        lambda apart: cluster(apart, 0.3, Linkage.AVERAGE),
-        lambda first, _: np.zeros(len(first), np.int8),
-        reach=0.3,
+    labels, held = finished(
+        settle(
+            distance.copy(),
+            lambda apart: cluster(apart, 0.3, Linkage.AVERAGE),
+            at_once(lambda first, _: np.zeros(len(first), np.int8)),
+            reach=0.3,
+        )
     )
     assert labels.tolist() == expected.tolist()
     assert not held.any()
@@ -125,7 +154,9 @@ def test_where_all_are_kept_apart_the_pool_is_clustered_a_few_times() -> None:
         rounds += 1
         return cluster(apart, 0.5, Linkage.LEADER)
 
-    labels, _ = settle(distance, label, lambda first, _: np.full(len(first), Veto.NUMBER, np.int8), reach=0.5)
+    labels, _ = finished(
+        settle(distance, label, at_once(lambda first, _: np.full(len(first), Veto.NUMBER, np.int8)), reach=0.5)
+    )
     assert len(set(labels.tolist())) == count
     assert rounds <= 3
 
@@ -142,4 +173,48 @@ def test_a_guard_without_anything_to_read_is_not_asked() -> None:
     assert asker(sources, ALL_GUARDS, None) is None
     ask = asker(sources, replace(ALL_GUARDS, keep_sources=("b",)), None)
     assert ask is not None
-    assert ask(np.array([0]), np.array([1])).tolist() == [Veto.SOURCE]
+    assert finished(ask(np.array([0]), np.array([1]))).tolist() == [Veto.SOURCE]
+
+
+def test_short_texts_that_were_not_read_keep_apart_and_equal_ones_do_not() -> None:
+    """More characters than the guards read of fifty ranks: what the last ones state is not known."""
+    filler = "word" * 12
+    texts = [f"{' '.join([filler] * 20)} {number // 2} people" for number in range(20)]
+    known = replace(pool(np.eye(20)), metadata=Metadata(texts=(*texts[:18], texts[18], texts[19].upper())))
+    ask = asker(known, ALL_GUARDS, read(known.metadata, TEXT_RULES))
+    assert ask is not None
+    codes = finished(ask(np.array([0, 0, 0, 17, 18]), np.array([1, 2, 18, 18, 19])))
+    assert codes.tolist() == [Veto.NONE, Veto.NUMBER, Veto.UNREAD, Veto.UNREAD, Veto.NONE]
+
+
+def test_short_texts_behind_the_budget_of_a_pool_keep_apart() -> None:
+    """Nobody has counted their words."""
+    texts = (*["漢" * 99_000] * 20, "EU bans diesel cars", "EU lifts ban on diesel cars", "EU bans diesel cars")
+    known = replace(pool(np.eye(23)), metadata=Metadata(texts=texts))
+    ask = asker(known, ALL_GUARDS, read(known.metadata, TEXT_RULES))
+    assert ask is not None
+    assert finished(ask(np.array([0, 20, 20]), np.array([20, 21, 22]))).tolist() == [0, Veto.UNREAD, 0]
+
+
+def test_a_text_of_one_endless_word_is_not_short_and_no_nearer_for_it() -> None:
+    distance = np.array([[0, 0.3], [0.3, 0]], np.float32)
+    rules = replace(TEXT_RULES, short_words=30, short_factor=2.0)
+    for length, expected in ((100, 0.15), (5_000, 0.3)):
+        texts = texts_of("a" * length, "b" * length)
+        found = finished(weigh(distance, texts, each(2), each(2), rules=rules, typical=1.0))
+        assert found.distance[0, 1] == np.float32(expected)
+
+
+def test_a_large_pool_is_clustered_a_round_a_step() -> None:
+    """Invariant: between two turns of others the pool is clustered once."""
+    rounds = [0]
+
+    def label(apart: FloatMatrix) -> Indices:
+        rounds[-1] += 1
+        return cluster(apart, 0.5, Linkage.LEADER)
+
+    guard = at_once(lambda first, _: np.full(len(first), Veto.NUMBER, np.int8))
+    for _ in settle(square(FEW + 1, 3), label, guard, reach=0.5):
+        rounds.append(0)
+    assert max(rounds) == 1
+    assert len(rounds) > 1

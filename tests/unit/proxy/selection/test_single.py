@@ -32,7 +32,8 @@ from vecsieve.proxy.selection.policy import (
     Tie,
     When,
 )
-from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.single import select, selecting
+from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Link, Metadata, Metric, Selection, Veto
 
 MMRS = st.builds(
@@ -307,8 +308,27 @@ def test_the_ends_of_the_threshold_are_legal(threshold: float, distinct: int) ->
 @pytest.mark.parametrize("clean", [True, False])
 def test_each_stage_ends_with_one_lap(clean: bool) -> None:
     laps: list[str] = []
-    select(pool(angles(0, 90 if clean else 0, 180)), top_k=2, policy=DEFAULT, lap=laps.append)
+    finished(selecting(pool(angles(0, 90 if clean else 0, 180)), top_k=2, policy=DEFAULT, lap=laps.append))
     assert laps == ["cluster", "select", "mmr"]
+
+
+def test_a_pool_of_long_texts_is_selected_in_steps_and_one_of_usual_texts_in_one() -> None:
+    """Invariant: where others had their turns changes nothing."""
+    for texts, least, most in ((("word " * 19_000,) * 4, 4, 50), (("a few words",) * 4, 1, 1)):
+        candidates = replace(pool(angles(0, 1, 2, 3)), metadata=Metadata(texts=texts))
+        steps = selecting(candidates, top_k=2, policy=replace(DEFAULT, text=TEXT_RULES))
+        taken = 1
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found = end.value
+                break
+            taken += 1
+        assert least <= taken <= most
+        assert (
+            found.keep.tolist() == select(candidates, top_k=2, policy=replace(DEFAULT, text=TEXT_RULES)).keep.tolist()
+        )
 
 
 def test_a_negative_top_k_is_refused() -> None:

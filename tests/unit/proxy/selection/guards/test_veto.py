@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +13,30 @@ from hypothesis import strategies as st
 
 from support.texts import hostile_text
 from vecsieve.proxy.selection.guards import veto
-from vecsieve.proxy.selection.guards.veto import CHARACTERS, LONGEST_WORD, MOST_NUMBERS, RANKS, vetoes
+from vecsieve.proxy.selection.guards.many import many as guards_of_many
+from vecsieve.proxy.selection.guards.veto import CHARACTERS, MOST_NUMBERS, RANKS, Codes
 from vecsieve.proxy.selection.policy import Guards
-from vecsieve.proxy.selection.values import Veto
+from vecsieve.proxy.selection.steps import finished
+from vecsieve.proxy.selection.text.bounds import LONGEST_WORD
+from vecsieve.proxy.selection.values import Indices, Veto
 
 ALL = Guards(numbers=True, dates=True, versions=True, amounts=True, negation=True, short_words=30, keep_sources=())
 
 
 def counted(texts: list[str | None]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array([-1 if text is None else len(text.split()) for text in texts], dtype=np.int64)
+
+
+def vetoes(
+    texts: Sequence[str | None],
+    sources: list[str | None] | None,
+    first: Indices,
+    second: Indices,
+    guards: Guards,
+    counts: np.ndarray[Any, np.dtype[np.int64]] | None,
+) -> Codes:
+    """All steps at once; equal are texts that are the same."""
+    return finished(veto.vetoes(texts, sources, first, second, guards, counts, texts.__getitem__))
 
 
 def verdict(one: str | None, other: str | None, guards: Guards = ALL) -> Veto:
@@ -92,12 +109,28 @@ def test_a_text_of_one_endless_word_is_not_short() -> None:
     assert verdict(f"version 1 {tail}", f"version 2 {tail}") is Veto.NONE
 
 
-def test_what_is_unknown_is_not_looked_at() -> None:
+def test_where_nothing_is_known_nothing_is_looked_at() -> None:
     assert verdict(None, "0.19 %") is Veto.NONE
-    texts = ["0.28 %", "0.19 %"]
     pair = np.array([0]), np.array([1])
-    assert vetoes(texts, None, *pair, ALL, None).tolist() == [Veto.NONE]
-    assert vetoes(texts, None, *pair, ALL, np.array([-1, 2])).tolist() == [Veto.NONE]
+    assert vetoes(["0.28 %", "0.19 %"], None, *pair, ALL, None).tolist() == [Veto.NONE]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("0.28 %", "0.19 %", Veto.UNREAD),
+        ("0.28 %", "0.28 %", Veto.NONE),
+        ("0.28 %", None, Veto.NONE),
+        ("0.28 %", "long " * 400, Veto.NONE),
+    ],
+)
+def test_a_short_text_that_was_not_read_is_kept_apart_from_other_short_ones(
+    one: str, other: str | None, expected: Veto
+) -> None:
+    texts = [one, other]
+    for counts in ([-1, 2], [2, -1], [-1, -1]):
+        codes = vetoes(texts, None, np.array([0]), np.array([1]), ALL, np.array(counts))
+        assert codes.tolist() == [expected]
 
 
 def test_a_source_that_is_always_kept_goes_before_all_other_guards() -> None:
@@ -141,18 +174,20 @@ def test_every_pair_is_judged_by_itself(texts: list[str | None], data: st.DataOb
     assert all(code == Veto.NONE for code, (i, j) in zip(codes, order, strict=True) if i == j)
 
 
-def test_a_text_of_many_numbers_is_a_table_and_not_guarded() -> None:
+def test_a_text_of_many_numbers_is_a_table_and_no_copy_of_another() -> None:
     row = "1," * (MOST_NUMBERS - 1)
     assert verdict(f"{row}5", f"{row}6") is Veto.NUMBER
-    assert verdict(f"{row}1,5", f"{row}1,6") is Veto.NONE
+    assert verdict(f"{row}1,5", f"{row}1,6") is Veto.UNREAD
+    assert verdict(f"{row}1,5", f"{row}1,5") is Veto.NONE
 
 
 @pytest.mark.parametrize("dear", ["\u0301\u0323" * 40, "\ufdfa" * 50])
-def test_a_text_that_is_dear_to_read_is_not_guarded(dear: str) -> None:
-    assert verdict(f"{dear} 5 people", f"{dear} 6 people") is Veto.NONE
+def test_a_text_that_is_dear_to_read_is_no_copy_of_another(dear: str) -> None:
+    assert verdict(f"{dear} 5 people", f"{dear} 6 people") is Veto.UNREAD
+    assert verdict(f"{dear} 5 people", f"{dear} 5 people") is Veto.NONE
 
 
-def test_of_each_fifty_ranks_the_first_characters_are_guarded() -> None:
+def test_of_each_fifty_ranks_the_first_characters_are_guarded_and_the_rest_is_kept_apart() -> None:
     """Invariant: what is guarded depends on nothing behind the fifty, and a later fifty has its own."""
     filler = "word" * 12
     texts = [f"{' '.join([filler] * 20)} {number} people" for number in range(2 * RANKS)]
@@ -160,7 +195,7 @@ def test_of_each_fifty_ranks_the_first_characters_are_guarded() -> None:
     codes = vetoes(texts, None, first, second, ALL, counted(list(texts)))
     each = CHARACTERS // len(texts[0])
     guarded = [bool(second[pair] % RANKS < each) for pair in range(RANKS)]
-    assert [code == Veto.NUMBER for code in codes] == guarded
+    assert codes.tolist() == [Veto.NUMBER if read else Veto.UNREAD for read in guarded]
     assert 0 < sum(guarded) < RANKS
     head = vetoes(texts[:RANKS], None, first[: RANKS // 2], second[: RANKS // 2], ALL, counted(list(texts[:RANKS])))
     assert head.tolist() == codes[: RANKS // 2].tolist()
@@ -200,3 +235,31 @@ def test_many_pairs_have_the_verdicts_of_each(texts: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(veto, "MANY", 0)
         assert vetoes(list(texts), None, first, second, ALL, counted(list(texts))).tolist() == each.tolist()
+
+
+def test_what_is_read_and_compared_in_one_step_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted: characters of which facts are made, and pairs that are compared, between two turns."""
+    characters: list[int] = [0]
+    pairs: list[int] = [0]
+    veto._facts.cache_clear()
+    made, together = veto._facts, guards_of_many
+
+    def facts(text: str) -> Any:
+        characters[-1] += len(text)
+        return made(text)
+
+    def many(said: Any, first: Any, *of: Any) -> Any:
+        pairs[-1] += len(first)
+        return together(said, first, *of)
+
+    monkeypatch.setattr(veto, "_facts", facts)
+    monkeypatch.setattr(veto, "many", many)
+    texts: list[str | None] = [f"ticket {number}: " + "printer on fire " * 8 for number in range(400)]
+    first, second = np.triu_indices(len(texts), 1)
+    for _ in veto.vetoes(texts, None, first, second, ALL, counted(texts), texts.__getitem__):
+        characters.append(0)
+        pairs.append(0)
+    assert max(characters) <= veto.STEP_CHARACTERS
+    assert sum(characters) > 4 * veto.STEP_CHARACTERS
+    assert max(pairs) <= veto.STEP_PAIRS
+    assert sum(pairs) > 2 * veto.STEP_PAIRS

@@ -13,8 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.texts import ANY_TEXT, HOSTILE, hostile_text, rules
+from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text import bounds, canonical, margins, reading, word_hashes
-from vecsieve.proxy.selection.text.bounds import LONGEST, MOST_MARKS, POOL_COST, POOL_WORDS, TEXT_COST, cost, readable
+from vecsieve.proxy.selection.text.bounds import (
+    LONGEST,
+    LONGEST_WORD,
+    MOST_MARKS,
+    POOL_COST,
+    POOL_WORDS,
+    STEP_COST,
+    TEXT_COST,
+    cost,
+    portions,
+    readable,
+    short,
+)
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import read
 from vecsieve.proxy.selection.values import Metadata
@@ -71,7 +84,7 @@ def compared(*texts: str) -> np.ndarray[Any, Any]:
     each = np.arange(len(texts), dtype=np.intp)
     on = rules(**EVERYTHING)
     known = read(Metadata(texts=texts), on)
-    return matches(known, each, each, ~np.eye(len(texts), dtype=np.bool_), on).links
+    return finished(matches(known, each, each, ~np.eye(len(texts), dtype=np.bool_), on)).links
 
 
 @pytest.mark.parametrize("count", [MOST_MARKS + 1, 50_000, 99_000])
@@ -151,7 +164,48 @@ def test_texts_beyond_the_words_of_a_pool_are_compared_by_their_whole_alone() ->
     assert links[0, 1]
     assert links[0, 2:with_words].all()
     assert not links[0, with_words:].any()
-    assert links[with_words, with_words + 1]  # the same text
+    even = with_words + with_words % 2
+    assert links[even, even + 1]  # the same text
+
+
+@given(st.lists(st.one_of(st.none(), hostile_text()), max_size=20))
+def test_portions_hold_all_places_in_order_and_no_more_than_a_step(texts: list[str | None]) -> None:
+    """Invariant: every place once, in order; no portion costs more than STEP_COST unless one text alone does."""
+    known = readable(texts)
+    found = list(portions(known, range(len(known))))
+    assert [place for portion in found for place in portion] == list(range(len(texts)))
+    for portion in found:
+        prices = [cost(text) or 0 for place in portion if (text := known[place]) is not None]
+        assert sum(prices) <= STEP_COST or sum(price > 0 for price in prices) == 1
+
+
+def test_short_is_what_has_few_words_and_few_characters_counted_or_not() -> None:
+    texts = [
+        "two words",
+        None,
+        "",
+        "w" * (2 * LONGEST_WORD),
+        "w" * (2 * LONGEST_WORD + 1),
+        "unknown",
+        "three words are",
+    ]
+    counts = np.array([2, -1, -1, 1, 1, -1, 3])
+    assert short(texts, counts, 2).tolist() == [True, False, False, True, False, True, False]
+
+
+@pytest.mark.parametrize("name", HOSTILE_POOLS)
+def test_the_texts_of_a_pool_are_read_in_steps(counted: Counted, name: str) -> None:
+    """Counted: characters normalised, lines cut off and words hashed between two turns."""
+    known = read(Metadata(texts=tuple(HOSTILE_POOLS[name])), rules(**EVERYTHING))
+    steps = [0]
+    for _ in known.reading(range(len(known))):
+        steps.append(counted.characters + counted.lines + counted.words)
+    steps.append(counted.characters + counted.lines + counted.words)
+    largest = max(cost(text) or 0 for text in known.raw if text is not None) if any(known.raw) else 0
+    assert max(np.diff(steps)) <= 4 * max(STEP_COST, largest)
+    before = counted.characters + counted.lines + counted.words
+    assert (known.word_counts >= 0).sum() == sum(text is not None for text in known.raw)
+    assert counted.characters + counted.lines + counted.words == before  # all of it was read
 
 
 def test_one_text_does_not_take_what_all_may_cost() -> None:

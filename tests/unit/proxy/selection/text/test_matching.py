@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from support.texts import ANY_TEXT, ODD_TEXT, matched, passages, rules
 from vecsieve.proxy.selection.policy import Require
+from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text import reading
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import read
@@ -113,7 +114,7 @@ def test_only_compared_pairs_are_looked_at() -> None:
     each = np.arange(3, dtype=np.intp)
     compared = np.zeros((3, 3), np.bool_)
     compared[0, 2] = True
-    found = matches(known, each, each, compared, rules(identical=True))
+    found = finished(matches(known, each, each, compared, rules(identical=True)))
     assert np.argwhere(found.links).tolist() == [[0, 2]]
 
 
@@ -129,16 +130,18 @@ def test_a_candidate_without_a_compared_pair_is_not_read(monkeypatch: pytest.Mon
     each = np.arange(4, dtype=np.intp)
     compared = np.zeros((4, 4), np.bool_)
     on = rules(identical=True, containment=0.5, jaccard=0.5, indel=0.5, minhash=0.5, simhash=3)
-    assert not matches(known, each, each, compared, on).links.any()
+    assert not finished(matches(known, each, each, compared, on)).links.any()
     assert seen == []
     compared[1, 3] = True
-    matches(known, each, each, compared, on)
+    finished(matches(known, each, each, compared, on))
     assert sorted(seen) == ["never seen 1", "never seen 3"]
 
 
 def test_rows_and_columns_may_be_different_candidates() -> None:
     known = read(Metadata(texts=("a", "b", "a", "c", "b")), rules())
-    found = matches(known, np.array([4, 3]), np.array([0, 1, 2]), np.ones((2, 3), np.bool_), rules(identical=True))
+    found = finished(
+        matches(known, np.array([4, 3]), np.array([0, 1, 2]), np.ones((2, 3), np.bool_), rules(identical=True))
+    )
     assert found.links.tolist() == [[0, Link.IDENTICAL, 0], [0, 0, 0]]
 
 
