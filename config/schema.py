@@ -200,7 +200,9 @@ class ShadowSettings(Model):
         description="share of searches that are measured, the first among them: each costs a second read, and a third where its pool has to "
         "grow, so that the database gets at most a tenth more",
     )
-    in_flight: Count = Field(default=16, description="more than this at once are not measured, and counted as such")
+    in_flight: Count = Field(
+        default=16, description="run one after another; more than so many waiting are not measured, and counted"
+    )
 
 
 class ProfileSettings(Model):

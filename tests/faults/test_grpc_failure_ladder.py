@@ -205,7 +205,7 @@ def stages() -> Iterator[tuple[str, bool]]:
     """Where our part can break, and whether the original is then sent."""
     for verb, replays in {"parse_request": True, "widen": True, "parse_reply": True, "trim": True}.items():
         yield f"vecsieve.adapters.qdrant_grpc.QdrantGrpc.{verb}", replays
-    yield "vecsieve.proxy.search.select", False
+    yield "vecsieve.proxy.search.selecting", False
     yield "vecsieve.proxy.exchange.figures", False
     yield "vecsieve.proxy.grpc.exchange.header_value", False
 

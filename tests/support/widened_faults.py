@@ -195,7 +195,7 @@ STAGES = {
     "vecsieve.adapters.qdrant_rest.QdrantRest.parse_request": True,
     "vecsieve.adapters.qdrant_rest.QdrantRest.widen": True,
     "vecsieve.adapters.qdrant_rest.QdrantRest.parse_reply": True,
-    "vecsieve.proxy.search.select": False,
+    "vecsieve.proxy.search.selecting": False,
     "vecsieve.adapters.qdrant_rest.QdrantRest.trim": True,
     "vecsieve.proxy.exchange.figures": False,
     "vecsieve.proxy.http.exchange.header_value": False,

@@ -66,7 +66,7 @@ async def test_a_reply_that_cannot_be_selected_from_is_answered_by_its_first_top
     def broken(*_: object, **__: object) -> None:
         raise KeyError
 
-    monkeypatch.setattr("vecsieve.proxy.search.select", broken)
+    monkeypatch.setattr("vecsieve.proxy.search.selecting", broken)
     around, exchange = toys(), ToyExchange()
     answer, report = await answered(around, exchange)
     assert families_of(answer.body) == [[0, 0, 0, 1]]

@@ -80,6 +80,27 @@ async def test_no_more_than_the_limit_are_measured_at_once_and_one_is_made_up_fo
     await watched.close()
 
 
+async def test_measurements_run_one_after_another_whatever_becomes_of_one() -> None:
+    """Each holds a reply in memory."""
+    under_way, most, failed = 0, 0, [RuntimeError(), None, None]
+
+    async def measure() -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        if (error := failed.pop(0)) is not None:
+            raise error
+
+    watched = shadow(CollectorRegistry())
+    for _ in range(3):
+        watched.follow(measure, attempt())
+    assert watched.running == 3
+    await settle()
+    assert (watched.running, most, failed) == (0, 1, [])
+
+
 async def test_a_measurement_starts_when_the_answer_is_on_its_way_and_counts_when_it_ends() -> None:
     registry = CollectorRegistry()
     watched = shadow(registry)
