@@ -152,6 +152,11 @@ class LimitSettings(Model):
         description="of over-fetched replies held at once, by length or by what the collection's last one came to; above: searches "
         "pass through. 64 replies of the largest size would be 1 GiB",
     )
+    answers_bytes_waiting: Count = Field(
+        default=64 * 1024 * 1024,
+        description="of passed-through answers that wait in memory for clients that read slowly, one of them at most a 32nd; one that does "
+        "not fit keeps its connection to the database. While others lack one, or more waits in all, the client that takes least is cut",
+    )
     request_body_bytes: Count = Field(
         default=4 * 1024 * 1024, description="larger bodies pass through un-intercepted, never 413"
     )

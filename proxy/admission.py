@@ -116,3 +116,18 @@ class Admission:
             # Between the short wait and the whole one the loop may begin to lag: look now and then.
             again = came + short if now < came + short else min(came + self._wait_seconds, now + short / 5)
             self._sweep = loop.call_at(again, self._expire)
+
+
+class Place:
+    """A place that was taken, to be given back once, however often it is said."""
+
+    __slots__ = ("_admission",)
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission: Admission | None = admission
+
+    def leave(self) -> None:
+        """Give the place back, unless that was done: a request that only waits for its client to read needs none."""
+        if self._admission is not None:
+            admission, self._admission = self._admission, None
+            admission.leave()

@@ -228,6 +228,7 @@ class ConnectionRejected(StrEnum):
     HEAD_TIMEOUT = "head_timeout"
     SILENT = "silent"  # nothing ever came
     FLOOD = "flood"  # it sent frames or chunks without content, more than any client has a use for
+    SLOW_READER = "slow_reader"  # it hardly took its answer, and others lacked a connection to the database
 
 
 class Recall(StrEnum):

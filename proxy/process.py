@@ -37,6 +37,7 @@ from vecsieve.proxy.http.counted import CountedEvents
 from vecsieve.proxy.http.dataplane import DataPlane
 from vecsieve.proxy.http.index_routes import IndexRoutes
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
+from vecsieve.proxy.http.outflow import Backlog
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.routes import OneUpstream, Routes
 from vecsieve.proxy.http.tls import context_of, renew
@@ -188,6 +189,7 @@ class Process:
             answers=answers,
             writes=self._writes,
             events=events,
+            backlog=Backlog(self._settings.limits.answers_bytes_waiting),
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
 

@@ -170,7 +170,7 @@ def _safety() -> tuple[Panel, ...]:
         ),
         lines(
             "Client connections ended",
-            "limit and crowded: too many. head_timeout and silent: clients that did not speak. flood: frames or chunks without content, without end.",
+            "limit and crowded: too many. head_timeout and silent: clients that did not speak. flood: frames or chunks without content, without end. slow_reader: hardly took a large answer while others lacked its connection or memory.",
             "cps",
             {"{{reason}}": rate("connections_rejected_total", by="reason")},
         ),

@@ -50,7 +50,7 @@ RELIED_ON: tuple[tuple[type, tuple[str, ...]], ...] = (
             "_write_headers",
         ),
     ),
-    (aiohttp.TCPConnector, ("_create_connection", "_get")),
+    (aiohttp.TCPConnector, ("_create_connection", "_get", "_wait_for_available_connection")),
     (
         aiohttp.ClientRequest,
         (
@@ -86,7 +86,9 @@ def audit_library() -> None:
 
 def audit_connector(connector: aiohttp.BaseConnector) -> None:
     """Raise IncompatibleLibrary unless what its connections are counted by exists."""
-    if missing := [name for name in ("_acquired", "_conns", "_waiters") if name not in vars(connector)]:
+    if missing := [
+        name for name in ("_acquired", "_conns", "_limit", "_loop", "_waiters") if name not in vars(connector)
+    ]:
         raise IncompatibleLibrary(f"aiohttp {aiohttp.__version__} has no BaseConnector.{', '.join(missing)}")
 
 

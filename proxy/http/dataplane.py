@@ -12,6 +12,7 @@ from typing import cast
 from aiohttp import web
 
 from vecsieve.adapters.contract import Adapter, Dialect, Operation, RequestHead
+from vecsieve.proxy.admission import Place
 from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.failures import ClientBodyError
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -97,18 +98,19 @@ class DataPlane:
                 return self.relay.refuse_body(failure, request.raw_path)
         if not await self.parts.admission.enter():
             return self._shed(request, visit, Shed.IN_FLIGHT)
+        place = Place(self.parts.admission)
         try:
             if self.parts.memory.pressure() is Pressure.CRITICAL:
                 return self._shed(request, visit, Shed.MEMORY)
-            return await self._route(request, body, visit)
+            return await self._route(request, body, visit, place)
         finally:
-            self.parts.admission.leave()
+            place.leave()
 
     def _shed(self, request: web.BaseRequest, visit: Visit, reason: Shed) -> RawResponse:
         visit.shed(reason)
         return self.answers.response(Trouble.OVERLOADED, request.raw_path)
 
-    async def _route(self, request: web.BaseRequest, body: RequestBody, visit: Visit) -> RawResponse:
+    async def _route(self, request: web.BaseRequest, body: RequestBody, visit: Visit, place: Place) -> RawResponse:
         asked = read_target(request.raw_path)
         target = None if asked is None else self.routes.find(asked, _index_behind(request))
         if isinstance(target, Trouble):
@@ -116,7 +118,7 @@ class DataPlane:
         path = None if target is None else self.routes.matching(target)
         if target is None or path is None:
             with visit.trace.leg(AttemptKind.ORIGINAL, request.method, None) as leg:
-                return await self.relay.relay(request, body, target=target, leg=leg)
+                return await self.relay.relay(request, body, target=target, leg=leg, leave=place.leave)
         head = _head(request, target, path, version_field=self.version_field)
         operation = self.adapter.classify(head)
         if operation is None:
@@ -124,7 +126,9 @@ class DataPlane:
             leg = visit.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
             with self.overhearing.passing(head), self.names.passing(head) as learn, leg:
                 hearing = None if learn is None else Hearing(learn)
-                answer = await self.relay.relay(request, body, target=target, editing=editing, hearing=hearing, leg=leg)
+                answer = await self.relay.relay(
+                    request, body, target=target, editing=editing, hearing=hearing, leg=leg, leave=place.leave
+                )
             self.conduct.heard(self.collection_of(head), answer.status)
             return answer
         operation, ruled_by = self.names.known(operation)
@@ -138,7 +142,7 @@ class DataPlane:
             return self.answers.native(self.dialect.error(400, str(refusal)))
         if policy is not own:
             visit.overridden(OVERRIDES[name.lower()] for name, _ in headers if name.lower() in OVERRIDES)
-        return await self._search(_Search(request, body, target, operation, policy, rules), visit)
+        return await self._search(_Search(request, body, target, operation, policy, rules, place), visit)
 
     async def _search(self, search: _Search, visit: Visit) -> RawResponse:
         policy = search.policy
@@ -222,7 +226,14 @@ class DataPlane:
         leg = visit.trace.leg(attempt, request.method, target.origin)
         with visit.original(attempt), leg:
             return await self.relay.relay(
-                request, search.body, is_search=True, target=target, hearing=hearing, leg=leg, gate=passing
+                request,
+                search.body,
+                is_search=True,
+                target=target,
+                hearing=hearing,
+                leg=leg,
+                gate=passing,
+                leave=search.place.leave,
             )
 
 
@@ -236,6 +247,7 @@ class _Search:
     operation: Operation
     policy: ResolvedPolicy
     rules: Rules
+    place: Place
 
 
 def _index_behind(request: web.BaseRequest) -> Origin | None:

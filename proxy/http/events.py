@@ -14,7 +14,7 @@ class Events(Protocol):
 
     def connection_rejected(self, reason: str) -> None:
         """A client connection ended by us: `limit` (turned away), `crowded` (idle or new, its place was needed), `head_timeout`,
-        `silent`, `flood`.
+        `silent`, `flood`, `slow_reader`.
         """
         ...
 

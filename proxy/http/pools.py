@@ -21,6 +21,7 @@ from aiohttp.tracing import Trace
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.ages import NEVER, Ages
 from vecsieve.proxy.http.audit import audit_connector, audit_session
+from vecsieve.proxy.http.loans import Loan, Loans
 from vecsieve.proxy.http.public_addresses import PublicResolver
 from vecsieve.proxy.http.raw_request import RawRequest
 
@@ -58,6 +59,8 @@ class CleanConnector(aiohttp.TCPConnector):
         super().__init__(**settings)
         self._ages = ages
         self._ends: WeakKeyDictionary[ResponseHandler, float] = WeakKeyDictionary()
+        self._keys: WeakKeyDictionary[ResponseHandler, ConnectionKey] = WeakKeyDictionary()
+        self._loans = Loans()
 
     def census(self) -> Census:
         """What it holds now, those that are being opened among the busy. aiohttp has no public count."""
@@ -77,7 +80,30 @@ class CleanConnector(aiohttp.TCPConnector):
         made = await super()._create_connection(req, traces, timeout)
         self._opened += 1
         self._ends[made] = self._ages.end()
+        self._keys[made] = req.connection_key
         return made
+
+    def lend(self, protocol: ResponseHandler, speed: Callable[[], float], end: Callable[[], None]) -> None:
+        """Whoever lacks a connection may have this one, once ``end`` was called. ``speed``: of its client, in bytes a second."""
+        key = self._keys[protocol]
+        self._loans.add(protocol, Loan(key, speed, end))
+        self._call_in(key)
+
+    def take_back(self, protocol: ResponseHandler) -> None:
+        """It is lent no more."""
+        self._loans.take_back(protocol)
+
+    async def _wait_for_available_connection(self, key: ConnectionKey, traces: list[Trace]) -> None:
+        self._loop.call_soon(self._call_in, key)  # once it waits
+        await super()._wait_for_available_connection(key, traces)
+
+    def _call_in(self, key: ConnectionKey) -> None:
+        """Call in as many lent connections as requests to a host wait for one."""
+        waiting = sum(not each.done() for each in self._waiters.get(key, ()))
+        is_full = bool(self._limit) and len(self._acquired) >= self._limit  # whoever leaves, makes room
+        for _ in range(waiting):
+            if not self._loans.call_in(None if is_full else key):
+                return
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
         while (connection := await super()._get(key, traces)) is not None:

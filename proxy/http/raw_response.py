@@ -5,7 +5,6 @@ Rule of this file: the one place that overrides aiohttp's response. Everything t
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, cast
 
 from aiohttp import HttpVersion10, web
@@ -23,7 +22,7 @@ class RawResponse(web.StreamResponse):
     """A response whose head is the given list plus `Connection`, and whose framing is what the list says.
 
     Content-Length stays a length, `Transfer-Encoding: chunked` stays chunks, neither ends with the connection. ``body``
-    is sent at the end; leave it empty to `stream` and `end`.
+    is sent at the end; leave it empty to `put` the body piece by piece.
     """
 
     def __init__(self, status: int, reason: str, headers: Headers, *, body: bytes = b"", is_ready: bool = True) -> None:
@@ -76,22 +75,13 @@ class RawResponse(web.StreamResponse):
         if self._send_headers_immediately:
             writer.send_headers()
 
-    async def stream(self, data: bytes, *, stall_seconds: float) -> None:
-        """Send a piece of the body. Raises TimeoutError when the client takes nothing for that long."""
-        request, writer = self._bound()
-        await cast("StreamWriter", writer).write(data, drain=False)
-        if request.protocol.writing_paused:
-            async with asyncio.timeout(stall_seconds):
-                await writer.drain()
+    async def put(self, data: bytes) -> None:
+        """Hand a piece of the body to the connection, however full its buffer is. Raises ConnectionError."""
+        await cast("StreamWriter", self._bound()[1]).write(data, drain=False)
 
-    async def end(self, *, stall_seconds: float) -> None:
-        """End a streamed body. Raises TimeoutError as `stream`."""
-        transport = self._bound()[0].transport
-        if transport is None or transport.get_write_buffer_size() == 0:
-            await self.write_eof()  # what is left is a head at most: it cannot fill the connection
-            return
-        async with asyncio.timeout(stall_seconds):
-            await self.write_eof()
+    async def emptied(self) -> None:
+        """Wait until the connection's buffer takes more. Raises ConnectionError."""
+        await self._bound()[1].drain()
 
     def _bound(self) -> tuple[web.BaseRequest, AbstractStreamWriter]:
         if self._req is None or self._payload_writer is None:

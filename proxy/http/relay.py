@@ -30,6 +30,7 @@ from vecsieve.proxy.http.editing import Editing, hold, readable
 from vecsieve.proxy.http.events import Events
 from vecsieve.proxy.http.headers import RawHeaders, for_client, traced
 from vecsieve.proxy.http.hearing import Hearing
+from vecsieve.proxy.http.outflow import Backlog, Outflow
 from vecsieve.proxy.http.raw_response import RawResponse
 from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import Upstream, UpstreamReply, is_write
@@ -44,6 +45,10 @@ Gate = Callable[[int], Awaitable[None]]
 LINGER_RESET = struct.pack("ii", 1, 0)
 
 
+def _stay() -> None:
+    """Nobody counts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relay:
     """Passes requests through to the database.
@@ -55,6 +60,7 @@ class Relay:
     answers: LocalAnswers
     writes: Writes
     events: Events
+    backlog: Backlog
     stream_idle_seconds: float
 
     async def relay(  # noqa: PLR0913 - a request passes through so many hands
@@ -68,6 +74,7 @@ class Relay:
         hearing: Hearing | None = None,
         leg: Leg = UNTOLD,
         gate: Gate | None = None,
+        leave: Callable[[], None] = _stay,
     ) -> RawResponse:
         """Send the request, stream its answer, return the response already sent, or one of ours still to be sent.
 
@@ -75,6 +82,7 @@ class Relay:
         aborting client means: its search is cancelled, its write is finished once it was sent whole. ``target``: where it
         goes when a route was found. ``editing``: how the answer is changed; it is held until it is whole. ``hearing``: who reads one
         that is not, as it passes. ``leg``: what a trace is told of it. ``gate``: waited for before anything of the answer goes out.
+        ``leave``: called when the answer's client turns out to be slow, once or more: whoever counts requests may count another one.
         """
         target = Target(request.raw_path, request.raw_path) if target is None else target
         headers = traced(request.raw_headers if editing is None else readable(request.raw_headers), leg.traceparent)
@@ -88,7 +96,7 @@ class Relay:
         try:
             if gate is not None:
                 await gate(reply.status)
-            return await self._answer(request, reply, editing, hearing, leg)
+            return await self._answer(request, reply, editing, hearing, leg, leave)
         except UpstreamFailure as failure:  # while the answer was held: nothing of it has gone out
             leg.cut()
             return self.refuse(trouble_of(failure.kind), request.raw_path)
@@ -127,7 +135,13 @@ class Relay:
         return await opening
 
     async def _answer(
-        self, request: web.BaseRequest, reply: UpstreamReply, editing: Editing | None, hearing: Hearing | None, leg: Leg
+        self,
+        request: web.BaseRequest,
+        reply: UpstreamReply,
+        editing: Editing | None,
+        hearing: Hearing | None,
+        leg: Leg,
+        leave: Callable[[], None],
     ) -> RawResponse:
         begun: list[bytes] = []
         edited: RawResponse | None = None
@@ -142,7 +156,18 @@ class Relay:
         )
         if not reply.is_upload_over:
             response.force_close()  # an early 403 or 413: what is left of the body must not be read as a request
-        return response if edited is not None else await self._stream(request, response, begun, reply, hearing, leg)
+        if edited is not None:
+            return response
+        flow = Outflow(
+            request,
+            response,
+            reply,
+            backlog=self.backlog,
+            events=self.events,
+            stall_seconds=self.stream_idle_seconds,
+            leave=leave,
+        )
+        return await self._stream(request, response, begun, reply, flow, hearing, leg)
 
     async def _stream(
         self,
@@ -150,6 +175,7 @@ class Relay:
         response: RawResponse,
         begun: list[bytes],
         reply: UpstreamReply,
+        flow: Outflow,
         hearing: Hearing | None,
         leg: Leg,
     ) -> RawResponse:
@@ -158,14 +184,14 @@ class Relay:
         try:
             await response.prepare(request)
             for chunk in begun:
-                await response.stream(chunk, stall_seconds=self.stream_idle_seconds)
+                await flow.send(chunk)
             async for chunk in reply.iter():
                 if hearing is not None:
                     hearing.hear(chunk)
-                await response.stream(chunk, stall_seconds=self.stream_idle_seconds)
+                await flow.send(chunk)
             if hearing is not None:
                 hearing.end()
-            await response.end(stall_seconds=self.stream_idle_seconds)
+            await flow.end()
         except UpstreamFailure:
             leg.cut()
             _break(request, response)
@@ -173,8 +199,11 @@ class Relay:
             self.events.client_failed(ClientFault.TOO_SLOW.value)
             _abort(request)
         except ConnectionError:
-            self.events.client_failed(ClientFault.GONE.value)
+            if not flow.is_cut:
+                self.events.client_failed(ClientFault.GONE.value)
             _abort(request)
+        finally:
+            flow.close()
         return response
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import Protocol
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
 from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.events import Events
@@ -27,16 +29,36 @@ class NoRoom(Exception):  # noqa: N818 - a verdict on the moment, not a fault of
         self.received_bytes = received_bytes
 
 
+class Lending(Protocol):
+    """The pool that a reply's connection came from."""
+
+    def lend(self, protocol: ResponseHandler, speed: Callable[[], float], end: Callable[[], None]) -> None:
+        """Whoever lacks a connection may have this one, once ``end`` was called. ``speed``: of its client, in bytes a second."""
+        ...
+
+    def take_back(self, protocol: ResponseHandler) -> None:
+        """No longer."""
+        ...
+
+
 class UpstreamReply:
     """An open reply. Close it; a reply read to its end gives its connection back to the pool."""
 
     def __init__(
-        self, response: aiohttp.ClientResponse, *, upload: Upload | None, deadline_at: float | None, events: Events
+        self,
+        response: aiohttp.ClientResponse,
+        *,
+        upload: Upload | None,
+        deadline_at: float | None,
+        events: Events,
+        lending: Lending | None,
     ) -> None:
         self._response = response
         self._upload = upload
         self._deadline_at = deadline_at
         self._events = events
+        self._lending = lending
+        self._lent: ResponseHandler | None = None
         self.status = response.status
         self.reason = response.reason or ""
         self.raw_headers: RawHeaders = without_identity(response.raw_headers)
@@ -48,6 +70,16 @@ class UpstreamReply:
     def is_upload_over(self) -> bool:
         """Whether the request body was sent whole; False when the database answered before it had all of it."""
         return self._upload is None or self._upload.is_sent
+
+    @property
+    def content_length(self) -> int | None:
+        """The announced length of the body."""
+        return self._response.content_length
+
+    @property
+    def received_bytes(self) -> int:
+        """How much of the body has come from the database."""
+        return self._response.content.total_bytes
 
     @property
     def has_more_to_wait_for(self) -> bool:
@@ -79,6 +111,28 @@ class UpstreamReply:
                 raise NoRoom(size)
             pieces.append(chunk)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def lend_connection(self, speed: Callable[[], float], cut: Callable[[], None]) -> None:
+        """Until `keep_connection`, whoever lacks a connection may have this one; the reply then ends, after ``cut``.
+
+        ``speed``: of its client, in bytes a second. Does nothing when all of the reply has been received.
+        """
+        protocol = None if self._response.connection is None else self._response.connection.protocol
+        if protocol is None or self._lending is None:
+            return
+
+        def end() -> None:
+            cut()
+            self._response.close()
+
+        self._lent = protocol
+        self._lending.lend(protocol, speed, end)
+
+    def keep_connection(self) -> None:
+        """The client reads again, or the reply has ended."""
+        if self._lent is not None and self._lending is not None:
+            self._lending.take_back(self._lent)
+            self._lent = None
 
     async def close(self) -> None:
         """Let go: the connection is closed unless the body was read to its end and the request sent whole."""

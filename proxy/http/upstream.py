@@ -150,7 +150,8 @@ class Upstream:
                     response = await request
         except (aiohttp.ClientError, OSError, ClientBodyError) as error:
             raise self._failed(error, upload) from None
-        reply = UpstreamReply(response, upload=upload, deadline_at=deadline_at, events=self._events)
+        pool = _pool(session)
+        reply = UpstreamReply(response, upload=upload, deadline_at=deadline_at, events=self._events, lending=pool)
         if not _may_pass(response):
             await reply.close()
             raise self._failure(FailureKind.PROTOCOL)
@@ -175,8 +176,13 @@ def _may_pass(response: aiohttp.ClientResponse) -> bool:
 
 
 def _census(session: aiohttp.ClientSession) -> Census:
-    connector = session.connector  # None once it is closed
-    return connector.census() if isinstance(connector, CleanConnector) else Census(0, 0, 0, 0)
+    pool = _pool(session)
+    return Census(0, 0, 0, 0) if pool is None else pool.census()
+
+
+def _pool(session: aiohttp.ClientSession) -> CleanConnector | None:
+    """None once it is closed."""
+    return session.connector if isinstance(session.connector, CleanConnector) else None
 
 
 def _bytes(text: str) -> bytes:

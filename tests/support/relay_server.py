@@ -16,6 +16,7 @@ from vecsieve.proxy.doors import Door
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
+from vecsieve.proxy.http.outflow import Backlog
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.http.writes import Writes
@@ -102,6 +103,7 @@ async def bare_relay(
         answers=answers,
         writes=writes,
         events=heard,
+        backlog=Backlog(limits.answers_bytes_waiting),
         stream_idle_seconds=settings.stream_idle_timeout_seconds,
     )
 

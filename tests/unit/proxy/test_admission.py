@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.manual_time import settle
 from support.turning import Turning, calm
-from vecsieve.proxy.admission import Admission
+from vecsieve.proxy.admission import Admission, Place
 from vecsieve.proxy.turns import Turns
 
 LAG_SECONDS = 0.06
@@ -215,3 +215,13 @@ def test_no_place_is_lost_or_given_twice(steps: list[str]) -> None:
         assert gate.in_flight == 0
 
     asyncio.run(play())
+
+
+async def test_a_place_is_given_back_once_however_often_it_is_left() -> None:
+    gate = gate_of(2, 0.01)
+    assert await gate.enter()
+    assert await gate.enter()
+    place = Place(gate)
+    place.leave()
+    place.leave()
+    assert gate.in_flight == 1
