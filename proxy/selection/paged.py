@@ -39,6 +39,9 @@ from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Se
 # A caller who wants rank r decided fetches up to the next multiple of this.
 BLOCK = SCALE_FROM
 
+# Beside so many emitted ranks a block takes more than one step: its texts are compared, it is clustered, its pairs are guarded.
+MANY = 2 * BLOCK
+
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
@@ -193,6 +196,8 @@ def _walked(candidates: Candidates, reading: _Reading, walk: _Walk, *, ranks: in
         if len(walk.emitted) >= enough:
             break
         block = yield from _block(candidates, reading, walk.emitted, start, min(start + BLOCK, ranks))
+        if len(walk.emitted) > MANY:
+            yield
         yield from _consume(reading, block, walk)
         if start == 0 and _is_implausible(candidates, reading, block, walk):
             walk.leave_alone(ranks)
@@ -232,6 +237,8 @@ def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: i
         here = yield from weigh(
             inside, reading.texts, each, each, rules=rules, typical=typical, largest=reading.measured.largest
         )
+        if len(emitted) > MANY:
+            yield
         there = yield from weigh(
             back, reading.texts, each, emitted, rules=rules, typical=typical, largest=reading.measured.largest
         )
@@ -248,6 +255,8 @@ def _consume(reading: _Reading, block: _Block, walk: _Walk) -> Steps[None]:
         walk.representative[block.start : block.stop] = heads
         if reading.ask is None or not (yield from _forbid(reading.ask, block, walk, asked, reach)):
             break
+        if len(walk.emitted) > MANY:
+            yield
         reach = max(reading.cuts)  # who is kept apart joins the next that is near: a round for each takes seconds
     _note(block, walk)
     each = np.arange(block.start, block.stop, dtype=np.intp)

@@ -34,7 +34,7 @@ RANKS, CHARACTERS = 50, 12_288
 _DEAREST = 4
 
 # Characters that are read, and pairs that are compared together, in one step: 3 to 8 ms.
-STEP_CHARACTERS, STEP_PAIRS = 3_072, 1 << 15
+STEP_CHARACTERS, STEP_PAIRS = 3_072, 1 << 14
 
 # Pairs, from which on all of them are looked at together: 2 microseconds each one by one, a tenth of it together.
 MANY = 512

@@ -18,8 +18,9 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.resolved import resolved
 from vecsieve.proxy.selection import paged
 from vecsieve.proxy.selection.distances import RelativeDistances
+from vecsieve.proxy.selection.evidence import weigh
 from vecsieve.proxy.selection.geometry import NOISE, measure
-from vecsieve.proxy.selection.paged import BLOCK, page, paging
+from vecsieve.proxy.selection.paged import BLOCK, MANY, page, paging
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.text.reading import Texts
 from vecsieve.proxy.selection.text.word_hashes import Hashes
@@ -253,6 +254,38 @@ def test_a_block_is_measured_against_what_was_emitted_and_nothing_else(monkeypat
     assert measured == [-(-rank // 100) for rank in range(0, 1000, BLOCK)]
 
 
+def tickets(count: int) -> tuple[Candidates, Policy]:
+    """Near-equal ones, which the guards keep apart by their numbers."""
+    drawn = np.random.default_rng(3).normal(size=(count, 32)).astype(np.float32) / 100
+    drawn[:, 0] += np.where(np.arange(count) % 2, 1.0, -1.0)
+    texts = tuple(f"ticket number {number}: printer on fire in the lobby" for number in range(count))
+    candidates = replace(pool(drawn), metadata=Metadata(texts=texts))
+    return candidates, resolved(PolicySettings(), mode=None).selection
+
+
+def test_deep_in_a_list_a_block_is_weighed_and_clustered_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted between two turns: clusterings, and comparisons of texts with those emitted before."""
+    done = [[0, 0]]
+    decide = paged._heads
+
+    def heads(*given: Any) -> Indices:
+        done[-1][0] += 1
+        return decide(*given)
+
+    def weighed(*given: Any, **named: Any) -> Any:
+        done[-1][1] += len(given[3]) > MANY
+        return weigh(*given, **named)
+
+    monkeypatch.setattr(paged, "_heads", heads)
+    monkeypatch.setattr("vecsieve.proxy.selection.paged.weigh", weighed)
+    candidates, policy = tickets(5 * BLOCK)
+    for _ in paging(candidates, top_k=5 * BLOCK, offset=0, policy=policy, exhausted=True):
+        done.append([0, 0])
+    deep = done[next(step for step, (_, weighs) in enumerate(done) if weighs) :]
+    assert max(map(sum, deep)) == 1
+    assert sum(weighs for _, weighs in deep) == 2
+
+
 def test_a_block_in_which_all_are_kept_apart_is_decided_in_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each would join the next of those before it otherwise, a round for each: seconds for a thousand tickets."""
     rounds = 0
@@ -265,11 +298,7 @@ def test_a_block_in_which_all_are_kept_apart_is_decided_in_a_few_rounds(monkeypa
 
     monkeypatch.setattr(paged, "_heads", counted)
     count = 4 * BLOCK
-    drawn = np.random.default_rng(3).normal(size=(count, 32)).astype(np.float32) / 100
-    drawn[:, 0] += np.where(np.arange(count) % 2, 1.0, -1.0)
-    tickets = tuple(f"ticket number {number}: printer on fire in the lobby" for number in range(count))
-    candidates = replace(pool(drawn), metadata=Metadata(texts=tickets))
-    policy = resolved(PolicySettings(), mode=None).selection
+    candidates, policy = tickets(count)
     found = page(candidates, top_k=count, offset=0, policy=policy, exhausted=True)
     assert found.keep.tolist() == list(range(count))
     assert found.distinct == count
