@@ -33,8 +33,8 @@ RANKS, CHARACTERS = 50, 12_288
 # Units of cost a character (bounds.py): emoji have four, what becomes many characters has more.
 _DEAREST = 4
 
-# Characters that are read, and pairs that are compared together, in one step: 3 to 8 ms.
-STEP_CHARACTERS, STEP_PAIRS = 3_072, 1 << 14
+# Characters that are read in one step (3 to 8 ms), and pairs that are compared together.
+STEP_CHARACTERS, MOST_PAIRS = 3_072, 1 << 14
 
 # Pairs, from which on all of them are looked at together: 2 microseconds each one by one, a tenth of it together.
 MANY = 512
@@ -101,11 +101,11 @@ def _judged(
     """The first of the checks that applies to each pair (p,), else NONE."""
     codes = np.zeros(len(first), np.int8)
     if len(first) > MANY:
-        for start in range(0, len(first), STEP_PAIRS):
+        for start in range(0, len(first), MOST_PAIRS):
             if start:
                 yield
-            part = slice(start, start + STEP_PAIRS)
-            codes[part] = many(said, first[part], second[part], tuple(veto for veto, _ in checks))
+            part = slice(start, start + MOST_PAIRS)
+            codes[part] = yield from many(said, first[part], second[part], tuple(veto for veto, _ in checks))
         return codes
     for pair, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         mine, theirs = said[one], said[other]
@@ -116,6 +116,8 @@ def _judged(
 
 def _unread(form: Callable[[int], str | None], first: Indices, second: Indices) -> Codes:
     """UNREAD for each pair (p,) but those of equal texts."""
+    if not len(first):
+        return np.empty(0, np.int8)
     numbers: dict[str | None, int] = {}
     involved, which = np.unique(np.concatenate((first, second)), return_inverse=True)
     forms = np.array([numbers.setdefault(form(place), len(numbers)) for place in involved.tolist()], np.intp)[which]

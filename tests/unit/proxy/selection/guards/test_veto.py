@@ -261,5 +261,5 @@ def test_what_is_read_and_compared_in_one_step_is_bounded(monkeypatch: pytest.Mo
         pairs.append(0)
     assert max(characters) <= veto.STEP_CHARACTERS
     assert sum(characters) > 4 * veto.STEP_CHARACTERS
-    assert max(pairs) <= veto.STEP_PAIRS
-    assert sum(pairs) > 2 * veto.STEP_PAIRS
+    assert max(pairs) <= veto.MOST_PAIRS
+    assert sum(pairs) > 2 * veto.MOST_PAIRS
