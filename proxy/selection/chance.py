@@ -8,8 +8,9 @@ is improbable in a pool without copies, and that depends on d.
 d is the number of dimensions that the collection has. An intrinsic dimension read off the pool would be lower wherever
 copies are, so the more copies there were, the fewer would be found.
 
-A normal cloud is the reference because its differences are normal too, whatever its mean and its length. Uniform cubes and
-balls, exponential and Laplace clouds stay under it (tests/laws/test_metrics.py).
+A normal cloud is the reference because its differences are normal too, whatever its mean. Pages over normal, uniform and
+Laplace clouds come back unchanged (tests/laws/test_metrics.py). Clouds with heavier tails (exponential, Student's t) or with
+dimensions of very unequal variance exceed the bound: some of their pages lose a result.
 """
 
 from __future__ import annotations
