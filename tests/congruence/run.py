@@ -53,7 +53,7 @@ class Server:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run; 1 when a test that passes directly does not pass in a mode, or when the suite did not run."""
+    """Run; 1 when a test that passes directly does not pass in a mode, when a mode ran other tests, or when the suite did not run."""
     asked = _parser().parse_args(arguments)
     console, found = Console(width=200), {}
     try:
@@ -68,11 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"{error}", markup=False)
         return 1
     lost = {key: losses(found[key[0], DIRECT], outcome) for key, outcome in found.items()}
+    uneven = {key: unlike(found[key[0], DIRECT], outcome) for key, outcome in found.items()}
     console.print(table(found, lost))
     for (transport, mode), names in lost.items():
         for name in names:
             console.print(f"passes directly, not over {transport} in mode {mode}: {name}", markup=False)
-    return int(any(lost.values()))
+    for (transport, mode), names in uneven.items():
+        if names:
+            told = f"{transport} {mode} did not run the tests of {transport} {DIRECT}: {len(names)} differ, such as {names[0]}"
+            console.print(told, markup=False)
+    return int(any(lost.values()) or any(uneven.values()))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -173,6 +178,12 @@ def read_report(report: Path) -> dict[str, str]:
 def losses(direct: Outcomes, outcome: Outcomes) -> list[str]:
     """Tests that pass directly and not here; one that did not run here did not pass."""
     return [name for name, said in direct.items() if said == "passed" and outcome.get(name) != "passed"]
+
+
+def unlike(direct: Outcomes, outcome: Outcomes) -> list[str]:
+    """Tests that ran directly or here, not both. A skipped test ran where it is skipped directly, too."""
+    ran, here = ({name for name, said in each.items() if said != "skipped"} for each in (direct, outcome))
+    return sorted(ran ^ here)
 
 
 def table(found: Mapping[tuple[str, str], Outcomes], lost: Mapping[tuple[str, str], Sequence[str]]) -> Table:

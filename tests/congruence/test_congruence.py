@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from congruence import run
 from congruence.plugin import GRPC_PORT, REST, TRANSPORT, redirected
-from congruence.run import CHECKOUT, Server, SuiteError, losses, main, read_report, server
+from congruence.run import CHECKOUT, Server, SuiteError, losses, main, read_report, server, unlike
 
 # Two tests with the suite's own way to a server. The second one wants copies, which mode `on` leaves out.
 SUITE = """
@@ -151,3 +152,21 @@ def test_a_report_is_read_and_an_error_is_a_failure(tmp_path: Path) -> None:
 def test_a_test_that_did_not_run_did_not_pass() -> None:
     assert losses({"a": "passed", "b": "passed", "c": "failed"}, {"a": "passed", "c": "failed"}) == ["b"]
     assert losses({"a": "failed"}, {"a": "passed"}) == []
+
+
+def test_a_run_that_leaves_a_test_out_is_told_whatever_it_said_directly() -> None:
+    direct = {"a": "passed", "b": "failed", "c": "skipped"}
+    assert unlike(direct, direct) == []
+    assert unlike(direct, {"a": "failed", "b": "passed", "c": "skipped"}) == []
+    assert unlike(direct, {"a": "passed"}) == ["b"]
+    assert unlike(direct, {"a": "passed", "b": "skipped", "c": "skipped"}) == ["b"]
+    assert unlike({"a": "passed"}, {"a": "passed", "b": "passed"}) == ["b"]
+
+
+def test_a_mode_that_ran_fewer_tests_than_the_server_itself_is_a_failure(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = iter([{"a": "passed", "b": "failed"}, {"a": "passed"}])
+    monkeypatch.setattr(run, "outcomes", lambda *_: next(ran))
+    assert main(["--checkout", str(checkout), "--mode", "off", "--transport", "grpc"]) == 1
+    assert "grpc off did not run the tests of grpc direct: 1 differ, such as b" in capsys.readouterr().out
