@@ -25,7 +25,7 @@ from vecsieve.proxy.grpc.metadata import Pairs, trace_id, trace_parents, traced
 from vecsieve.proxy.grpc.relay import Relayed, end_with, relay
 from vecsieve.proxy.grpc.unary import Context, answer, received, send
 from vecsieve.proxy.labels import AttemptKind, Bypass, LocalError, Shed
-from vecsieve.proxy.memory import Pressure
+from vecsieve.proxy.memory import LARGE_MESSAGE_BYTES, Pressure
 from vecsieve.proxy.origin import Origin
 from vecsieve.proxy.overhearing import Overhearing
 from vecsieve.proxy.overrides import HEADERS as OVERRIDES
@@ -324,6 +324,8 @@ class Plane(grpc.GenericRpcHandler):
             leg.ended(code(outcome if isinstance(outcome, Failure) else None))
         if isinstance(outcome, Failure):
             met(self._parts.tally.metrics, outcome)
+        elif len(outcome.message) >= LARGE_MESSAGE_BYTES:
+            self._shared.calls.freed(len(outcome.message))  # the core's own copy
         return outcome
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from support.clocks import ManualClock
 from vecsieve.proxy.memory import (
+    ARENAS,
     MMAP_THRESHOLD_BYTES,
     TRIM_SECONDS,
     TRIM_THRESHOLD_BYTES,
@@ -19,6 +22,7 @@ from vecsieve.proxy.memory import (
     MemoryGuard,
     Pressure,
     Trimming,
+    Tuned,
     cgroup_limit_bytes,
     glibc_mallopt,
     glibc_trim,
@@ -27,34 +31,63 @@ from vecsieve.proxy.memory import (
 )
 
 MIB = 1024 * 1024
+TAKEN = Tuned(mmap_threshold_bytes=MMAP_THRESHOLD_BYTES, trim_threshold_bytes=TRIM_THRESHOLD_BYTES, arenas=ARENAS)
 
 
-def test_both_thresholds_are_raised() -> None:
+def test_both_thresholds_are_raised_and_threads_share_an_arena() -> None:
     asked: list[tuple[int, int]] = []
 
     def mallopt(parameter: int, value: int) -> int:
         asked.append((parameter, value))
         return 1
 
-    tuned = keep_freed_blocks(mallopt)
-    assert asked == [(-3, MMAP_THRESHOLD_BYTES), (-1, TRIM_THRESHOLD_BYTES)]
-    assert (tuned.mmap_threshold_bytes, tuned.trim_threshold_bytes) == (MMAP_THRESHOLD_BYTES, TRIM_THRESHOLD_BYTES)
+    assert keep_freed_blocks(mallopt) == TAKEN
+    assert asked == [(-3, MMAP_THRESHOLD_BYTES), (-1, TRIM_THRESHOLD_BYTES), (-8, ARENAS)]
 
 
-def test_a_refused_threshold_is_reported_as_not_taken() -> None:
+def test_what_is_refused_is_reported_as_not_taken() -> None:
     tuned = keep_freed_blocks(lambda parameter, _: int(parameter == -1))
-    assert (tuned.mmap_threshold_bytes, tuned.trim_threshold_bytes) == (None, TRIM_THRESHOLD_BYTES)
+    wanted = Tuned(mmap_threshold_bytes=None, trim_threshold_bytes=TRIM_THRESHOLD_BYTES, arenas=None)
+    assert tuned == wanted
 
 
 def test_nothing_happens_without_glibc() -> None:
-    tuned = keep_freed_blocks(None)
-    assert (tuned.mmap_threshold_bytes, tuned.trim_threshold_bytes) == (None, None)
+    assert keep_freed_blocks(None) == Tuned(mmap_threshold_bytes=None, trim_threshold_bytes=None, arenas=None)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
-def test_this_glibc_takes_both() -> None:
-    tuned = keep_freed_blocks(glibc_mallopt())
-    assert (tuned.mmap_threshold_bytes, tuned.trim_threshold_bytes) == (MMAP_THRESHOLD_BYTES, TRIM_THRESHOLD_BYTES)
+def test_this_glibc_takes_all() -> None:
+    assert keep_freed_blocks(glibc_mallopt()) == TAKEN
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_what_one_thread_freed_serves_the_next() -> None:
+    """Counted by the C library: as many arenas as threads without the bound, one with it."""
+    assert arenas_of("pass") > 1
+    assert arenas_of("from vecsieve.proxy.memory import *; keep_freed_blocks(glibc_mallopt())") == 1
+
+
+def arenas_of(first: str) -> int:
+    """How many arenas a process has whose threads have allocated, in a process of its own."""
+    script = f"""
+import ctypes, sys, threading
+{first}
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+ready = threading.Barrier(4)
+def allocate():
+    library.malloc(ctypes.c_size_t(100_000))
+    ready.wait()
+threads = [threading.Thread(target=allocate) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+library.fdopen.restype = ctypes.c_void_p
+out = library.fdopen(1, b"w")
+library.malloc_info(0, ctypes.c_void_p(out))
+library.fflush(ctypes.c_void_p(out))
+"""
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return said.stdout.count("<heap nr=")
 
 
 @pytest.mark.parametrize(

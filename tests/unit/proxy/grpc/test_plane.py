@@ -14,6 +14,7 @@ from support.running import Running
 from support.scripted_grpc import QUERY, UPSERT, before, ids, in_front, query, search, upsert
 from vecsieve.adapters.qdrant_grpc_unary import UNARY
 from vecsieve.proxy.labels import OperationName, Origin, Outcome
+from vecsieve.proxy.memory import LARGE_MESSAGE_BYTES
 
 STREAM = "/later.Service/Talk"
 
@@ -143,3 +144,28 @@ async def test_a_call_with_two_messages_where_one_is_due_is_answered_by_the_firs
         assert ids(seen) == [0, 2, 3]
         assert len(database.calls) == 1
         assert ids(await query(proxy.port)) == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"), [(LARGE_MESSAGE_BYTES - 1, []), (LARGE_MESSAGE_BYTES, [LARGE_MESSAGE_BYTES])]
+)
+@pytest.mark.parametrize("method", [QUERY, UPSERT])
+async def test_what_the_core_held_of_a_large_answer_is_given_back(
+    method: str, size: int, wanted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed: list[int] = []
+
+    class Noting:
+        def __init__(self, *_: object) -> None:
+            self.freed = freed.append
+
+    async def answer(call: Arrived, context: Context) -> None:
+        await call.read(context)
+        await context.write(bytes(size))
+
+    monkeypatch.setattr("vecsieve.proxy.grpc.side.Trimming", Noting)
+    question = search() if method == QUERY else upsert(1)
+    async with grpc_upstream(Query=answer, Upsert=answer) as database, before(database.address, mode="off") as proxy:
+        seen = await ask(at(proxy), "unary_unary", (question,), method=method)
+        assert seen.code is grpc.StatusCode.OK
+    assert [each for each in freed if each] == wanted
