@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import zlib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,9 @@ def test_equal_points_are_found():
 """
 
 
+NO_SERVER = ("--rest", "http://127.0.0.1:1", "--grpc", "http://127.0.0.1:2")  # for runs that ask none anything
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "tests" / "congruence_tests"
@@ -84,6 +88,7 @@ def test_a_run_without_losses_succeeds(checkout: Path) -> None:
     asked = [
         "--checkout",
         str(checkout),
+        *NO_SERVER,
         "--mode",
         "direct",
         "--transport",
@@ -96,7 +101,7 @@ def test_a_run_without_losses_succeeds(checkout: Path) -> None:
 
 
 def test_a_suite_that_does_not_run_is_a_failure(checkout: Path) -> None:
-    asked = ["--checkout", str(checkout), "--mode", "direct", "--transport", "rest", "--", "-k", "nothing_of_this_name"]
+    asked = ["--checkout", str(checkout), *NO_SERVER, "--mode", "direct", "--", "-k", "nothing_of_this_name"]
     assert main(asked) == 1
 
 
@@ -168,5 +173,6 @@ def test_a_mode_that_ran_fewer_tests_than_the_server_itself_is_a_failure(
 ) -> None:
     ran = iter([{"a": "passed", "b": "failed"}, {"a": "passed"}])
     monkeypatch.setattr(run, "outcomes", lambda *_: next(ran))
-    assert main(["--checkout", str(checkout), "--mode", "off", "--transport", "grpc"]) == 1
+    monkeypatch.setattr(run, "through", lambda direct, _: nullcontext(direct))
+    assert main(["--checkout", str(checkout), *NO_SERVER, "--mode", "off", "--transport", "grpc"]) == 1
     assert "grpc off did not run the tests of grpc direct: 1 differ, such as b" in capsys.readouterr().out
