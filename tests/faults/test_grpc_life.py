@@ -176,7 +176,8 @@ def test_a_worker_that_is_told_to_end_under_load_loses_no_call() -> None:
             searching: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(QUERY)
             count = 0
             while not is_over.is_set():
-                assert ids_in(searching(search(), timeout=SECONDS)) == [0, 2, 3]
+                # A busy machine may have no time to choose: then the answer is the database's own, and not lost either.
+                assert ids_in(searching(search(), timeout=SECONDS)) in ([0, 2, 3], [0, 1, 2])
                 count += 1
             return count
 

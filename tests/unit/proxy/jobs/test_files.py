@@ -88,7 +88,10 @@ def test_a_signal_in_the_middle_of_writing_never_leaves_half_a_file(tmp_path: Pa
                 time.sleep(0.002)
             time.sleep(0.007 * moment)
             process.send_signal(number)
-            process.wait(30)
+            try:
+                process.wait(30)
+            finally:
+                process.kill()  # one that does not end writes for ever
         content = path.read_bytes()
         assert content in {b"a" * 3_000_000, b"b" * 3_000_000}
         assert number is signal.SIGKILL or list(tmp_path.iterdir()) == [path]
