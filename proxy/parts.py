@@ -11,6 +11,7 @@ from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.conduct import Conduct, nobody
 from vecsieve.proxy.knowing import Knowing
 from vecsieve.proxy.ladder import Ladder, Surroundings
+from vecsieve.proxy.long_work import LongWork
 from vecsieve.proxy.memory import MemoryGuard
 from vecsieve.proxy.overhearing import Heard, Overhearing, Touches
 from vecsieve.proxy.rules import RulesInForce
@@ -25,7 +26,7 @@ from vecsieve.proxy.vector_memory import VectorMemory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """One of each. ``vectors``: None where none are remembered."""
+    """One of each. ``vectors``: None where none are remembered. ``work``: whoever makes the parts closes it."""
 
     rules: RulesInForce
     limits: LimitSettings
@@ -38,6 +39,7 @@ class Parts:
     shadow: Shadow
     scaling: Scaling
     vectors: VectorMemory | None
+    work: LongWork
     tracing: Tracing = NO_TRACING
 
     def conduct(
@@ -46,7 +48,7 @@ class Parts:
         """The way of one transport's searches. ``number_bytes``: what one number of a vector takes on it. ``waiting``: how many of
         its calls nobody has looked at yet.
         """
-        searcher = Searcher(adapter, self.scaling, self.vectors)
+        searcher = Searcher(adapter, self.scaling, self.vectors, self.work)
         return Conduct(
             ladder=Ladder(searcher, dialect, self.around, number_bytes=number_bytes),
             knowing=Knowing(adapter, self.around.metrics, self.around.clock, self.around.learned.told),

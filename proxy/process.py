@@ -47,6 +47,7 @@ from vecsieve.proxy.ladder import Surroundings
 from vecsieve.proxy.learned import Learned
 from vecsieve.proxy.levels import Levels
 from vecsieve.proxy.log import Access
+from vecsieve.proxy.long_work import LongWork
 from vecsieve.proxy.looking import Looking
 from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
 from vecsieve.proxy.metrics import Metrics
@@ -124,6 +125,7 @@ class Process:
             shadow=self._shadow,
             scaling=self.calibration.scaling,
             vectors=_vector_memory(settings, clock),
+            work=LongWork(),
             tracing=_tracing(settings, metrics),
         )
         _show_limits(metrics, limits)
@@ -266,6 +268,7 @@ class Process:
         ending = [each.close(grace_seconds=grace_seconds) for each in (self._listener, self._grpc) if each is not None]
         await asyncio.gather(*ending)
         await self._shadow.close()
+        self._parts.work.close()
         await self._writes.close(grace_seconds=grace_seconds)
         await self._upstream.close()
         await self._parts.tracing.close()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from vecsieve.adapters.second_step import SecondStep
 from vecsieve.proxy.candidates import CALL_BYTES, asked_for, from_pool
 from vecsieve.proxy.fetching import fetch_k, least, may_grow, next_size, page_fetch_k
 from vecsieve.proxy.labels import FailOpen, Recall, Stage
+from vecsieve.proxy.long_work import LongWork
 from vecsieve.proxy.own_page import untouched, whole, window
 from vecsieve.proxy.recalling import completed, is_promising
 from vecsieve.proxy.resolved import ResolvedPolicy
@@ -28,17 +29,17 @@ from vecsieve.proxy.second_step import Look, LookupFailed, Lookups
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import selecting
-from vecsieve.proxy.selection.steps import Steps
 from vecsieve.proxy.selection.values import Selection
 from vecsieve.proxy.shared_limit import as_asked
 from vecsieve.proxy.stopwatch import Stopwatch
 from vecsieve.proxy.vector_memory import VectorMemory
 
 PAGE_ROUNDS = 4  # 50 -> 200 -> 800 -> 1000: the steps from the smallest paged pool to the default page_cap
-LARGE_REPLY_BYTES = 1 << 20  # received, read and compared in turns of their own: reading takes 3 ms for each MiB
 SINGLE_ROUNDS = 1  # one page grows once: a second wait would cost more than the fill it replaces
-# A reply of this size takes 5 to 10 ms to read: what follows waits for the loop's next turn.
+# A reply of this size takes 3 to 8 ms to read, without pysimdjson 12: a larger one is read and cut beside the loop.
 TURN_BYTES = 1 << 20
+# Measuring all pairs of so many candidates takes 5 ms, and of a thousand 30: they are compared beside the loop.
+LONG_POOL = 400
 
 
 class Rejected(Exception):  # noqa: N818 - it is the verdict on an attempt; whose fault it was is the reason's business
@@ -126,14 +127,21 @@ def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: flo
 
 class Searcher:
     """Runs calls of one adapter. What a call has come to is in its Attempt; ``scaling`` remembers what pools look like,
-    ``memory`` their vectors.
+    ``memory`` their vectors. ``work``: does what would hold the loop; whoever made it closes it.
     """
 
-    __slots__ = ("_adapter", "_memory", "_scaling")
+    __slots__ = ("_adapter", "_memory", "_scaling", "_work")
 
-    def __init__(self, adapter: Adapter, scaling: Scaling | None = None, memory: VectorMemory | None = None) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        scaling: Scaling | None = None,
+        memory: VectorMemory | None = None,
+        work: LongWork | None = None,
+    ) -> None:
         self._adapter = adapter
         self._memory = memory
+        self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
@@ -172,10 +180,9 @@ class Searcher:
             raise Rejected(FailOpen.NO_VECTORS)
         await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
-        if attempt.reply_bytes > TURN_BYTES:
-            await asyncio.sleep(0)
         with attempt.watch.stage(Stage.ENCODE):
-            return self._trim(attempt, [selection.keep for selection in attempt.selections])
+            keep = [selection.keep for selection in attempt.selections]
+            return await self._work.done(partial(self._trim, attempt, keep), is_long=attempt.reply_bytes > TURN_BYTES)
 
     def plain(self, attempt: Attempt) -> bytes:
         """The backend's own first top_k out of the fetched pool. Raises Rejected when nothing usable was fetched."""
@@ -205,7 +212,6 @@ class Searcher:
         attempt.rounds += 1
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
         attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
-        await _turn(attempt)
         attempt.selections = await self._select(attempt)
 
     async def _fetched(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply | None:
@@ -235,11 +241,9 @@ class Searcher:
             fetched = await fetch(body)
         attempt.fetched_bytes += len(fetched)
         attempt.reply_bytes = len(fetched)
-        await _turn(attempt)
         with watch.stage(Stage.DECODE):
-            reply = self._adapter.parse_reply(call, fetched)
-        if len(fetched) > TURN_BYTES:
-            await asyncio.sleep(0)
+            read = partial(self._adapter.parse_reply, call, fetched)
+            reply = await self._work.done(read, is_long=len(fetched) > TURN_BYTES)
         if len(reply.pools) != len(call.searches):
             raise Malformed(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
         attempt.stock, attempt.stocked = reply, asked
@@ -304,17 +308,18 @@ class Searcher:
     ) -> Selection:
         policy = attempt.policy
         with attempt.watch.stage(Stage.DECODE):
-            candidates = from_pool(
-                pool, search, tenant_keys=policy.tenant_keys, fields=policy.fields, allowance=allowance
+            read = partial(
+                from_pool, pool, search, tenant_keys=policy.tenant_keys, fields=policy.fields, allowance=allowance
             )
-        await _turn(attempt)
+            candidates = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
         chosen, scale = self._scaled(attempt, pool)
         if search.pages:
             top_k, offset = search.top_k, search.offset
             steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
-            return await _taken(steps, attempt.watch.stage(Stage.CLUSTER))
+            return await self._work.finished(steps, attempt.watch.stage(Stage.CLUSTER), is_long=False)
         laps = attempt.watch.laps()
-        return await _taken(selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, lap=laps.over), laps)
+        steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, lap=laps.over)
+        return await self._work.finished(steps, laps, is_long=pool.size > LONG_POOL)
 
     def _scaled(self, attempt: Attempt, pool: Pool) -> tuple[Policy, float | None]:
         """The policy to select by, and the typical distance to read its threshold at. A threshold that the request itself
@@ -336,24 +341,6 @@ class Searcher:
                 dimension = pool.vectors.shape[1]
                 median, size = selection.median, pool.size
                 self._scaling.saw(collection, pool.compared_by, dimension=dimension, median=median, size=size)
-
-
-async def _turn(attempt: Attempt) -> None:
-    """Let the loop turn between receiving, reading and comparing a large reply, each of which takes milliseconds."""
-    if attempt.reply_bytes > LARGE_REPLY_BYTES:
-        await asyncio.sleep(0)
-
-
-async def _taken(steps: Steps[Selection], timed: AbstractContextManager[object]) -> Selection:
-    """What is selected, a turn of the loop for each step: a list may be a thousand ranks long, and texts long and many."""
-    while True:
-        try:
-            with timed:
-                next(steps)
-        except StopIteration as finished:
-            found: Selection = finished.value
-            return found
-        await asyncio.sleep(0)
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:

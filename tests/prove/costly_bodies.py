@@ -23,6 +23,7 @@ HELD_SECONDS = 0.050
 PAGED_SECONDS = 0.020
 JSON = (b"content-type", b"application/json")
 DIMENSIONS = 128
+LARGE_DIMENSIONS = 1500
 REPLY_BYTES = 4 * 2**20
 SMALL = b'{"query":[0.5,0.25],"limit":10,"with_payload":true}'
 
@@ -105,7 +106,7 @@ class Watch:
 
 async def prove(_scale: Scale) -> list[Finding]:
     """Each body with selection off and on: off, bytes are passed through and nothing is read."""
-    return [*await requests(), *await replies(), *await pages()]
+    return [*await requests(), *await replies(), *await pages(), *await large_pool()]
 
 
 async def requests() -> list[Finding]:
@@ -158,6 +159,20 @@ async def pages() -> list[Finding]:
     return [held(f"page 3 of a list of copies, {DIMENSIONS} dimensions", left, right, PAGED_SECONDS)]
 
 
+async def large_pool() -> list[Finding]:
+    """One page out of a thousand candidates without copies, in a reply near the bound of 16 MiB: it is read, and all pairs are compared."""
+    made = ranking([b'{"text":"passage %d"}' % rank for rank in range(1000)], dimensions=LARGE_DIMENSIONS)
+    body, wide = b'{"query":[0.5,0.25],"limit":200}', {"VECSIEVE_POLICY_FETCH_CAP": "1000"}
+    async with (
+        FaultyUpstream(answering(lambda _: reply(made, headers=[JSON]))) as upstream,
+        proxy(upstream.url, mode="off") as off,
+        proxy(upstream.url, environment=wide) as on,
+    ):
+        left, right = [await slowest(each, asked("query", body)) for each in (off, on)]
+    what = f"200 of 1,000 candidates, {LARGE_DIMENSIONS:,} dimensions, {len(made) >> 20} MiB"
+    return [held(what, left, right, HELD_SECONDS)]
+
+
 def held(what: str, off: float, on: float, most: float) -> Finding:
     """How much longer somebody else waited at most."""
     measured = f"{1000 * on:.0f} ms, off {1000 * off:.0f} ms"
@@ -174,12 +189,12 @@ def asked(path: str, body: bytes) -> bytes:
     )
 
 
-def ranking(payloads: list[bytes], *, copies: int = 1) -> bytes:
+def ranking(payloads: list[bytes], *, copies: int = 1, dimensions: int = DIMENSIONS) -> bytes:
     """A reply with a point for each payload; so many in a row have one vector."""
     points = []
     for rank, payload in enumerate(payloads):
         chance = random.Random(rank // copies)
-        vector = b",".join(b"%.6f" % chance.gauss(0, 1) for _ in range(DIMENSIONS))
+        vector = b",".join(b"%.6f" % chance.gauss(0, 1) for _ in range(dimensions))
         point = b'{"id":%d,"version":1,"score":%.4f,"payload":%s,"vector":[%s]}'
         points.append(point % (rank, 1 - rank / 2000, payload, vector))
     return b'{"result":{"points":[' + b",".join(points) + b']},"status":"ok","time":0.001}'

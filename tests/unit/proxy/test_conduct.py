@@ -18,6 +18,7 @@ from vecsieve.proxy.admission import Admission
 from vecsieve.proxy.conduct import Conduct
 from vecsieve.proxy.exchange import Fits
 from vecsieve.proxy.labels import AttemptKind, Bypass, FailOpen, Outcome
+from vecsieve.proxy.long_work import LongWork
 from vecsieve.proxy.memory import MemoryGuard
 from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.rules import Rules, RulesInForce
@@ -54,6 +55,7 @@ def made(*, resident: Callable[[], int] = lambda: 0, most: int = 2, turns: Turns
         shadow=Shadow(tally=tally, limit=4),
         scaling=Scaling(None, None, lambda _profile, _event: None),
         vectors=None,
+        work=LongWork(),
     )
     return Made(parts, parts.conduct(ToyAdapter(), ToyDialect(), number_bytes=12))
 

@@ -13,6 +13,7 @@ from support.turning import calm
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.admission import Admission
+from vecsieve.proxy.long_work import LongWork
 from vecsieve.proxy.memory import MemoryGuard
 from vecsieve.proxy.parts import Parts
 from vecsieve.proxy.rules import Rules, RulesInForce
@@ -37,6 +38,7 @@ def parts(**other: Any) -> Parts:
         "shadow": Shadow(tally=tally, limit=4),
         "scaling": Scaling(None, None, lambda _profile, _event: None),
         "vectors": None,
+        "work": LongWork(),
     }
     return Parts(**{**shared, **other})
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
-from vecsieve.adapters.contract import Malformed, SearchCall
+from vecsieve.adapters.contract import Malformed, Reply, SearchCall
 from vecsieve.config.schema import Settings
-from vecsieve.proxy import search
+from vecsieve.proxy import long_work, search
 from vecsieve.proxy.labels import FailOpen, Stage
 from vecsieve.proxy.policies import Policies
 from vecsieve.proxy.resolved import ResolvedPolicy
 from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
+from vecsieve.proxy.selection.steps import Steps
+from vecsieve.proxy.selection.values import Selection
 from vecsieve.proxy.stopwatch import Stopwatch
 
 
@@ -237,3 +243,87 @@ def test_a_factor_for_now_replaces_the_policys_own_of_a_search_that_is_not_paged
     assert plan(asked, policy(), None) == (100, 50)
     assert plan(asked, policy(), None, factor=2.0) == (40, 50)
     assert plan(asked, policy(), None, factor=9.0) == (100, 50), "never more than the policy's"
+
+
+class Watched(ToyAdapter):
+    """Notes in which thread it reads and cuts replies."""
+
+    def __init__(self) -> None:
+        self.read: list[int] = []
+        self.cut: list[int] = []
+
+    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
+        self.read.append(threading.get_ident())
+        return super().parse_reply(call, body)
+
+    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+        self.cut.append(threading.get_ident())
+        return super().trim(call, reply, keep)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_large_replies_are_read_and_cut_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch, *, is_large: bool
+) -> None:
+    upstream, adapter = ToyUpstream(ranking(COPIES)), Watched()
+    whole = await Searcher(ToyAdapter()).improve(
+        attempt_of(call((4, None)), policy()), ToyUpstream(ranking(COPIES)).fetch, cap=None
+    )
+    monkeypatch.setattr(search, "TURN_BYTES", 10 if is_large else 1 << 20)
+    answer = await Searcher(adapter).improve(attempt_of(call((4, None)), policy()), upstream.fetch, cap=None)
+    assert answer == whole
+    is_here = [thread == threading.get_ident() for thread in (*adapter.read, *adapter.cut)]
+    assert is_here == [not is_large] * 2
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("pages", [False, True])
+async def test_large_pools_are_compared_beside_the_loop_and_lists_in_steps_on_it(
+    monkeypatch: pytest.MonkeyPatch, *, pages: bool, is_long: bool
+) -> None:
+    monkeypatch.setattr(search, "LONG_POOL", 5 if is_long else 400)
+    threads: set[int] = set()
+
+    def noting(steps: Steps[Selection]) -> StopIteration | None:
+        threads.add(threading.get_ident())
+        return step(steps)
+
+    step = long_work._end
+    monkeypatch.setattr(long_work, "_end", noting)
+    asked = call((4, 0 if pages else None))
+    answer = await Searcher(ToyAdapter()).improve(
+        attempt_of(asked, policy()), ToyUpstream(ranking(COPIES)).fetch, cap=None
+    )
+    assert families_of(answer) == [[0, 1, 2, 3]]
+    assert (threads == {threading.get_ident()}) is (pages or not is_long)
+
+
+async def test_a_large_reply_that_cannot_be_read_is_malformed_as_a_small_one_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fetch(_: bytes) -> bytes:
+        return b"no reply" * 10
+
+    monkeypatch.setattr(search, "TURN_BYTES", 10)
+    with pytest.raises(Malformed):
+        await Searcher(ToyAdapter()).improve(attempt_of(call((4, None)), policy()), fetch, cap=None)
+
+
+async def test_who_goes_away_while_a_large_reply_is_read_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(ToyAdapter):
+        def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
+            begun.set()
+            go_on.wait(10)
+            return super().parse_reply(call, body)
+
+    monkeypatch.setattr(search, "TURN_BYTES", 10)
+    attempt = attempt_of(call((4, None)), policy())
+    asking = asyncio.ensure_future(Searcher(Slow()).improve(attempt, ToyUpstream(ranking(COPIES)).fetch, cap=None))
+    await asyncio.to_thread(begun.wait, 10)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asking, 1)
+    go_on.set()
+    assert attempt.reply is None
