@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 
 from vecsieve.config.addresses import parse_address
@@ -17,6 +16,7 @@ from vecsieve.proxy.instance import Instance, Source
 from vecsieve.proxy.log import AccessLog
 from vecsieve.proxy.log_setup import set_up
 from vecsieve.proxy.log_sink import ThreadedSink
+from vecsieve.proxy.memory import collect_seldom
 from vecsieve.proxy.metrics import Metrics
 
 
@@ -48,9 +48,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
     try:
         ports = await instance.open(*doors)
         await admin.start((admin_at.host, admin_at.port))
-        # What lives from here on lives long: the collector need not walk over the modules again.
-        gc.collect()
-        gc.freeze()
+        collect_seldom()
         announce_doors(doors, ports, over_tls=settings.tls.certificate is not None)
         announce("admin", admin_at.host, admin.port, over_tls=False)
         await instance.serve()

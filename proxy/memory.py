@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,12 @@ LARGE_MESSAGE_BYTES = 4 * 1024 * 1024
 TRIM_WORTH_BYTES = 16 * 1024 * 1024
 TRIM_SECONDS = 1.0
 
+# Of collections of young objects, until all objects are walked over; CPython's own is 10. A walk takes 0.45 microseconds an object: with
+# 4,096 connections 40 to 60 ms (measured), in which nobody is served, and who connects and leaves again brings the next one near. Requests
+# and connections leave next to nothing to such a walk: after four crowds of 4,000 connections as much was resident with it as without.
+# What is cyclic garbage and was not young comes to 700,000 objects at most before one.
+YOUNG_BEFORE_ALL = 100
+
 SAMPLE_SECONDS = 0.1
 HIGH_SHARE = 0.80  # searches pass through: Envoy's overload manager acts at 95 %, but Python's heap is fragmented
 CRITICAL_SHARE = 0.92  # new requests are refused
@@ -50,6 +57,14 @@ class Tuned:
     mmap_threshold_bytes: int | None
     trim_threshold_bytes: int | None
     arenas: int | None
+
+
+def collect_seldom() -> None:
+    """From now on walk over all objects seldom, and over those that exist now never again. Call it once, when the start is over."""
+    gc.collect()
+    gc.freeze()  # in a process that forks: a walk over them would copy their pages, too
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, YOUNG_BEFORE_ALL)
 
 
 def keep_freed_blocks(mallopt: Mallopt | None) -> Tuned:

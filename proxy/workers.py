@@ -9,7 +9,6 @@ and because a parent that serves could no longer be forked from.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import signal
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vecsieve.proxy.log_lines import FIELDS, place_of
+from vecsieve.proxy.memory import collect_seldom
 from vecsieve.proxy.supervisor import Supervisor
 from vecsieve.proxy.worker_board import Board, Phase
 from vecsieve.proxy.worker_metrics import forget_gauges, make_directory, remove_directory
@@ -89,8 +89,7 @@ def run_workers(crew: Crew) -> int:
         clock=time.monotonic,
         say=_say,
     )
-    gc.collect()
-    gc.freeze()  # what exists now lives in every child: a collection that touched it would copy its pages
+    collect_seldom()  # for every child as well
     try:
         supervisor.start()
         while not supervisor.is_finished:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,7 @@ from vecsieve.proxy.memory import (
     Trimming,
     Tuned,
     cgroup_limit_bytes,
+    collect_seldom,
     glibc_mallopt,
     glibc_trim,
     keep_freed_blocks,
@@ -221,3 +225,50 @@ async def test_without_glibc_nothing_is_trimmed() -> None:
 def test_this_process_can_be_trimmed() -> None:
     trim = glibc_trim()
     assert trim is None or trim() in {0, 1}
+
+
+@contextmanager
+def collections_of_all() -> Iterator[list[int]]:
+    """A list of what each walk over all objects found; the collector is as it was afterwards."""
+    found: list[int] = []
+
+    def note(phase: str, said: dict[str, int]) -> None:
+        if phase == "stop" and said["generation"] == 2:
+            found.append(said["collected"])
+
+    before = gc.get_threshold()
+    try:
+        collect_seldom()
+        gc.callbacks.append(note)
+        yield found
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def test_a_crowd_of_connections_brings_no_walk_over_all_objects() -> None:
+    with collections_of_all() as found:
+        crowd = [[{"number": [number]} for _ in range(15)] for number in range(4096)]  # 30 objects each, as measured
+        assert len(crowd) == 4096
+        assert found == []
+
+
+def test_cyclic_garbage_is_collected_while_it_is_young() -> None:
+    with collections_of_all() as found:
+        before = len(gc.get_objects())
+        for _ in range(100_000):
+            cycle: list[object] = []
+            cycle.append(cycle)
+        del cycle
+        assert found == []
+        assert len(gc.get_objects()) - before < 20_000, "two young generations"
+
+
+def test_garbage_that_was_not_young_is_collected_in_the_end() -> None:
+    with collections_of_all() as found:
+        for _ in range(20):
+            kept: list[list[object]] = [[] for _ in range(50_000)]
+            for each in kept:
+                each.append(each)
+        assert sum(found) > 0
