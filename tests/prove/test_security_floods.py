@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from prove.security_attackers import Crowd, dribbled
+from prove.security_apart import Fared, crowd_apart, good_apart
 from prove.security_floods import HEADS, verdict
 from support.faultup import FaultyUpstream, answering, reply
 from support.relay_server import bare_relay
@@ -12,10 +10,9 @@ from vecsieve.config.schema import LimitSettings
 
 
 async def attacked(port: int, seconds: float) -> tuple[str, bool]:
-    async with Crowd(port, HEADS) as crowd:
-        await crowd.connect(5)
-        await dribbled(crowd, b"a", until=asyncio.get_running_loop().time() + seconds)
-        return verdict(crowd.attackers)
+    async with crowd_apart(port, HEADS, 5, letters=b"a", seconds=seconds) as crowd:
+        await crowd.connected()
+        return verdict(await crowd.fared())
 
 
 async def test_a_server_without_a_deadline_is_found_out() -> None:
@@ -33,4 +30,11 @@ async def test_one_with_a_deadline_passes() -> None:
 
 
 def test_without_attackers_nothing_is_proved() -> None:
-    assert verdict([]) == ("longest 0.0 s, 0 of 0 open still", False)
+    assert verdict(Fared(0, 0, 0.0)) == ("longest 0.0 s, 0 of 0 open still", False)
+
+
+async def test_what_a_good_client_in_a_process_of_its_own_is_answered_is_counted() -> None:
+    async with FaultyUpstream(answering(reply(status=b"503 Service Unavailable"))) as upstream:
+        served = await good_apart(upstream.port, 50.0, 0.2)
+        assert (served.words(), served.failed, len(upstream.requests)) == ("10 × 503", 10, 10)
+    assert served.p99_seconds is not None

@@ -1,0 +1,160 @@
+"""Attackers, and the client that behaves, each in a process of its own: in one interpreter each would measure the others' work.
+
+``python -m prove.security_apart crowd PORT COUNT READS SECONDS BEGINNING LETTERS`` (both in hex) says "begun", then "connected", dribbles so
+long, and answers each line with how its attackers fare. ``… good PORT RATE SECONDS`` says "begun" and prints what its requests came to.
+Both end with their standard input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bench.processes import environment
+
+from prove.load import SEARCH
+from prove.openload import Tally, open_load
+from prove.security_attackers import Crowd, dribbled
+
+BEGUN, CONNECTED = b"begun\n", b"connected\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Fared:
+    """``longest_seconds``: of those that were closed, how long they were suffered; ``standing``: how many are open still."""
+
+    count: int
+    standing: int
+    longest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A crowd that has begun in a process of its own."""
+
+    process: asyncio.subprocess.Process
+
+    async def connected(self) -> None:
+        """Wait until all have tried to connect."""
+        await _expected(self.process, CONNECTED)
+
+    async def fared(self) -> Fared:
+        """How they fare now, or once they have dribbled as long as they were told."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"?\n")
+        return Fared(**json.loads(await _line(self.process)))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the good client saw. ``p99_seconds``: None where nothing was answered."""
+
+    statuses: Counter[int]
+    p99_seconds: float | None
+
+    @property
+    def failed(self) -> int:
+        """Requests that were not answered 200."""
+        return sum(count for status, count in self.statuses.items() if status != 200)
+
+    def words(self) -> str:
+        """The statuses as a phrase."""
+        return Tally(self.statuses).words()
+
+
+@asynccontextmanager
+async def crowd_apart(
+    port: int, beginning: bytes, count: int, *, reads: bool = True, letters: bytes = b"", seconds: float = 0.0
+) -> AsyncIterator[Apart]:
+    """So many attackers; all are gone with the block."""
+    process = await _begun("crowd", port, count, int(reads), seconds, beginning.hex(), letters.hex())
+    try:
+        yield Apart(process)
+    finally:
+        await _ended(process)
+
+
+async def good_apart(port: int, rate: float, seconds: float) -> Served:
+    """Searches of a client that behaves."""
+    process = await _begun("good", port, rate, seconds)
+    try:
+        said = json.loads(await _line(process))
+    finally:
+        await _ended(process)
+    return Served(Counter({int(status): count for status, count in said["statuses"].items()}), said["p99_seconds"])
+
+
+async def _begun(*arguments: object) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    command = (sys.executable, "-m", "prove.security_apart", *map(str, arguments))
+    process = await asyncio.create_subprocess_exec(*command, env=environment(), stdin=pipe, stdout=pipe)
+    await _expected(process, BEGUN)
+    return process
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    await process.wait()
+
+
+async def _line(process: asyncio.subprocess.Process) -> bytes:
+    assert process.stdout is not None
+    return await process.stdout.readline()
+
+
+async def _expected(process: asyncio.subprocess.Process, line: bytes) -> None:
+    said = await _line(process)
+    if said != line:
+        raise RuntimeError(f"a process of the flood's said {said!r}, wanted {line!r}")
+
+
+def _say(words: object) -> None:
+    print(words, flush=True)
+
+
+async def _crowd(port: int, count: int, reads: bool, seconds: float, beginning: bytes, letters: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    _say("begun")
+    async with Crowd(port, beginning, reads=reads) as crowd:
+        until = loop.time() + seconds
+        await crowd.connect(count)
+        _say("connected")
+        await dribbled(crowd, letters, until=until)
+        while await asyncio.to_thread(sys.stdin.readline):
+            lives = [each.life_seconds for each in crowd.attackers]
+            longest = max((life for life in lives if life is not None), default=0.0)
+            standing = sum(life is None for life in lives)
+            _say(json.dumps({"count": len(lives), "standing": standing, "longest_seconds": longest}))
+
+
+async def _good(port: int, rate: float, seconds: float) -> None:
+    tally = Tally()
+    _say("begun")
+    await open_load(port, lambda _: SEARCH, rate=rate, count=int(rate * seconds), heard=tally.heard)
+    p99 = tally.latency.percentile(0.99) if tally.latency.count else None
+    _say(json.dumps({"statuses": tally.statuses, "p99_seconds": p99}))
+
+
+def main() -> None:
+    """The command line."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    kind, port, *rest = sys.argv[1:]
+    if kind == "good":
+        rate, seconds = map(float, rest)
+        asyncio.run(_good(int(port), rate, seconds))
+    else:
+        count, reads, lasting, beginning, letters = rest
+        said = bytes.fromhex(beginning), bytes.fromhex(letters)
+        asyncio.run(_crowd(int(port), int(count), reads == "1", float(lasting), *said))
+
+
+if __name__ == "__main__":
+    main()
