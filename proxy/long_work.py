@@ -7,6 +7,7 @@ lock while it multiplies. One thread, because two would only take turns from one
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,8 +38,23 @@ class LongWork:
 
         Raises TimeoutError when it is not done in time. Works begin in the order in which they came.
         """
-        async with asyncio.timeout(WAIT_SECONDS):
-            return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        # Not by the loop's own run_in_executor: its two futures refer to each other, and so keep what was found, a reply of 16 MB
+        # with its bytes, until the garbage is collected.
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+                loop.call_soon_threadsafe(over.set)
+
+        job = self._executor.submit(work)
+        job.add_done_callback(tell)
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await over.wait()
+            return job.result()
+        finally:
+            job.cancel()
+            del job  # an error refers to this frame
 
     async def done(self, work: Callable[[], T], *, is_long: bool) -> T:
         """The same where it is long; else it is done here."""

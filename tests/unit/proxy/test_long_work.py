@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
@@ -34,6 +37,34 @@ async def test_what_it_comes_to_is_handed_back_from_another_thread(work: LongWor
 async def test_what_it_raises_is_raised(work: LongWork) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         await work.run(lambda: int("x"))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_nothing_that_was_found_or_read_is_kept_until_garbage_is_collected(
+    work: LongWork, *, fails: bool
+) -> None:
+    class Large:
+        """Stands for a reply and its bytes."""
+
+    def read() -> Large:
+        large = Large()
+        seen.append(weakref.ref(large))
+        if fails:
+            raise ValueError("not to be read")
+        return large
+
+    async def asked() -> None:
+        with contextlib.suppress(ValueError):
+            await work.run(read)
+
+    seen: list[weakref.ref[Large]] = []
+    gc.disable()
+    try:
+        await asked()
+        await work.run(lambda: None)
+        assert [each() for each in seen] == [None]
+    finally:
+        gc.enable()
 
 
 async def test_the_loop_turns_while_python_works(work: LongWork) -> None:
