@@ -61,7 +61,7 @@ go-client: .venv/.installed
 congruence: .venv/.installed
 	QDRANT_CLIENT_CHECKOUT=$${QDRANT_CLIENT_CHECKOUT:?names a checkout of qdrant-client} $(BIN)/python -m tests.congruence $(ARGS)
 
-# The vendors' own servers, directly and in every mode: WEAVIATE_SERVER=path. Nothing is downloaded or built (tests/real_servers).
+# The vendors' own servers, directly and in every mode: WEAVIATE_SERVER=path, QDRANT_SERVER=path. Nothing is downloaded or built (tests/real_servers).
 real-servers: .venv/.installed
 	$(BIN)/python -m tests.real_servers
 

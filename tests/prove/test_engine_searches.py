@@ -194,3 +194,28 @@ def test_some_requests_of_every_kind_show_no_difference_without_a_reason() -> No
     assert [tally.stray for tally in tallies.values()] == [[], []]
     assert sum(tally.made for tally in tallies.values()) == CLOUDS * 4
     assert all(finding.met for finding in findings(tallies)), findings(tallies)
+
+
+def groups(*scored: tuple[int, float]) -> Told:
+    value = {"result": {"groups": [{"id": name, "hits": [{"id": name, "score": score}]} for name, score in scored]}}
+    return Told(200, json.dumps(value).encode(), None, {}, value)
+
+
+@pytest.mark.parametrize(
+    ("again", "made", "is_stray"),
+    [
+        (groups((2, 0.9), (1, 0.9)), groups((2, 0.9), (1, 0.9)), False),
+        (groups((2, 0.9), (1, 0.9)), groups((2, 0.9), (1, 0.8)), True),
+        (groups((2, 0.9), (1, 0.9)), groups((1, 0.9)), True),
+        (groups((1, 0.9), (2, 0.9)), groups((2, 0.9), (1, 0.9)), True),
+    ],
+    ids=["equal scores", "another score", "fewer", "the database is of one mind"],
+)
+def test_groups_may_differ_only_in_equal_scores_and_only_where_the_database_differs_itself(
+    again: Told, made: Told, is_stray: bool
+) -> None:
+    said = [groups((1, 0.9), (2, 0.9)), again]
+    asked = Request("query/groups", (ITEM,), is_batch=False, indent=None)
+    tally = Tally()
+    judge(CLEAN, asked, lambda _: said.pop(0) if len(said) > 1 else said[0], {"off": made}, tally)
+    assert bool(tally.stray) is is_stray

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from rich.console import Console
 
-from real_servers import weaviate_verdict
+from real_servers import qdrant_verdict, weaviate_verdict
 from real_servers.verdict import Verdict, explained, table
 from support import real_servers
 
@@ -33,6 +33,7 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
+        "qdrant": Kind(real_servers.QDRANT, qdrant_verdict.judged, ()),
         "weaviate": Kind(
             real_servers.WEAVIATE,
             weaviate_verdict.judged,
@@ -64,7 +65,7 @@ def main() -> int:
             for line in explained(verdict):
                 console.print(line, markup=False, highlight=False)
         status |= int(not all(verdict.is_good for verdict in verdicts))
-        if not given.no_tests:
+        if KINDS[name].tests and not given.no_tests:
             sys.stdout.flush()  # what follows writes to the same place by itself
             command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--timeout", "600", *KINDS[name].tests]
             status |= int(subprocess.run(command, cwd=ROOT, check=False).returncode != 0)

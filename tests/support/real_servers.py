@@ -1,6 +1,6 @@
 """The vendors' own servers for tests, started from programs on this machine, each with its data in a temporary folder.
 
-WEAVIATE_SERVER names the program. Without it the tests use the emulator.
+WEAVIATE_SERVER and QDRANT_SERVER name the programs. Without them the tests use the emulator and the embedded engine.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from support.ports import free_ports
 from support.stack import exchange
 
 WEAVIATE = "WEAVIATE_SERVER"
+QDRANT = "QDRANT_SERVER"
 START_SECONDS = 120.0  # a cold start on a busy machine; usual is one to five
 STOP_SECONDS = 20.0
 # So that searches by text, reranking and generated text can be asked for: one asks support.word_model, two need no model.
@@ -77,6 +78,26 @@ def weaviate(path: str, settings: Mapping[str, str] | None = None) -> Iterator[R
         command = [path, "--scheme", "http", "--host", "127.0.0.1", "--port", str(rest)]
         url = f"http://127.0.0.1:{rest}"
         with _running(command, environment, folder, url, "/v1/.well-known/ready"):
+            yield RealServer(url, f"127.0.0.1:{grpc}")
+
+
+@contextmanager
+def qdrant(path: str, settings: Mapping[str, str] | None = None) -> Iterator[RealServer]:
+    """Qdrant for the block: one node, no telemetry. ``settings``: its environment variables beside those."""
+    rest, grpc = free_ports(2)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            "QDRANT__SERVICE__HOST": "127.0.0.1",
+            "QDRANT__SERVICE__HTTP_PORT": str(rest),
+            "QDRANT__SERVICE__GRPC_PORT": str(grpc),
+            "QDRANT__STORAGE__STORAGE_PATH": f"{folder}/storage",
+            "QDRANT__STORAGE__SNAPSHOTS_PATH": f"{folder}/snapshots",
+            "QDRANT__TELEMETRY_DISABLED": "true",
+            "QDRANT__LOG_LEVEL": "WARN",
+            **(settings or {}),
+        }
+        url = f"http://127.0.0.1:{rest}"
+        with _running([path], environment, folder, url, "/readyz"):
             yield RealServer(url, f"127.0.0.1:{grpc}")
 
 

@@ -1,0 +1,62 @@
+"""Qdrant's own server: generated searches as bytes, and the calls of qdrant-client, directly and in every mode, over REST and gRPC.
+
+The searches and what may differ in them are those of prove.engine_searches, on clouds of all metrics with and without copies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version as installed
+from urllib.parse import urlsplit
+
+from prove.engine_searches import CUT_EACH_TIME, GROUPS_EACH_TIME, TIES_EACH_TIME, TWO_MINDS, Tally, fuzzed, running
+
+from real_servers.qdrant_scenario import asked
+from real_servers.verdict import MODES, Verdict
+from support import real_servers
+from support.stack import exchange
+
+SEARCHES = 480  # twenty a cloud
+UNSETTLED = (TWO_MINDS, TIES_EACH_TIME, CUT_EACH_TIME, GROUPS_EACH_TIME)
+Outcomes = Mapping[str, str]
+
+
+def judged(program: str) -> list[Verdict]:
+    """The server's verdicts: one for each transport."""
+    with real_servers.qdrant(program) as server:
+        place = (server.url, f"http://{server.grpc}")
+        said = json.loads(exchange(server.url, "GET", "/").body)["version"]
+        calls = {transport: called(place, prefers_grpc=transport == "gRPC") for transport in ("REST", "gRPC")}
+        return [verdict(name, said, tally, calls[name]) for name, tally in fuzzed(SEARCHES, server=place).items()]
+
+
+def called(place: tuple[str, str], *, prefers_grpc: bool) -> dict[str, Outcomes]:
+    """What qdrant-client sees directly, once more directly, and in each mode."""
+    with running(place) as (rest, rpc, proxies):
+        urls = {"direct": (rest, rpc), "again": (rest, rpc), **{mode: (url, url) for mode, url in proxies.items()}}
+        return {
+            name: asked(url, urlsplit(grpc).port or 0, prefers_grpc=prefers_grpc) for name, (url, grpc) in urls.items()
+        }
+
+
+def verdict(transport: str, version: str, tally: Tally, calls: Mapping[str, Outcomes]) -> Verdict:
+    """Of one transport. ``calls``: as ``called`` gives them."""
+    unstable = {name for name, told in calls["direct"].items() if calls["again"][name] != told}
+    return Verdict(
+        server=f"Qdrant, {transport}",
+        version=version,
+        client=f"qdrant-client {installed('qdrant-client')}",
+        calls=tally.made + len(calls["direct"]),
+        distinct=tally.distinct,
+        unstable=len(unstable) + sum(tally.reasons[f"off: {reason}"] for reason in UNSETTLED),
+        faults={mode: tuple(faults(mode, tally, calls, unstable)) for mode in MODES},
+    )
+
+
+def faults(mode: str, tally: Tally, calls: Mapping[str, Outcomes], unstable: set[str]) -> Iterator[str]:
+    """What differs in a mode and must not."""
+    yield from (each for each in tally.stray if each.partition(" ")[0] == mode)
+    for name, told in calls["direct"].items():
+        if name not in unstable and (made := calls[mode].get(name)) != told:
+            yield f"{name}: directly {told[:300]}, through the proxy {(made or 'nothing')[:300]}"
