@@ -1,8 +1,8 @@
 """Attackers, and the client that behaves, each in a process of its own: in one interpreter each would measure the others' work.
 
-``python -m prove.security_apart crowd PORT COUNT READS SECONDS BEGINNING LETTERS`` (both in hex) says "begun", then "connected", dribbles so
-long, and answers each line with how its attackers fare. ``… good PORT RATE SECONDS`` says "begun" and prints what its requests came to.
-Both end with their standard input.
+``python -m prove.security_apart crowd PORT COUNT READS SECONDS BEGINNING LETTERS`` (both in hex) dribbles so long, says "connected" meanwhile, and
+answers each further line with how its attackers fare. ``… good PORT RATE SECONDS`` prints what its requests came to. Both say "ready" and
+begin with a line of standard input, so that they begin together; both end with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prove.load import SEARCH
 from prove.openload import Tally, open_load
 from prove.security_attackers import Crowd, dribbled
 
-BEGUN, CONNECTED = b"begun\n", b"connected\n"
+READY, CONNECTED, GO = b"ready\n", b"connected\n", b"go\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,13 @@ class Fared:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """A crowd that has begun in a process of its own."""
+    """A crowd in a process of its own, ready to begin."""
 
     process: asyncio.subprocess.Process
+
+    def begin(self) -> None:
+        """Connect."""
+        _tell(self.process)
 
     async def connected(self) -> None:
         """Wait until all have tried to connect."""
@@ -46,8 +50,7 @@ class Apart:
 
     async def fared(self) -> Fared:
         """How they fare now, or once they have dribbled as long as they were told."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"?\n")
+        _tell(self.process)
         return Fared(**json.loads(await _line(self.process)))
 
 
@@ -68,33 +71,46 @@ class Served:
         return Tally(self.statuses).words()
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A good client in a process of its own, ready to begin."""
+
+    process: asyncio.subprocess.Process
+
+    async def served(self) -> Served:
+        """Ask, and say what came of it."""
+        _tell(self.process)
+        said = json.loads(await _line(self.process))
+        return Served(Counter({int(status): count for status, count in said["statuses"].items()}), said["p99_seconds"])
+
+
 @asynccontextmanager
 async def crowd_apart(
     port: int, beginning: bytes, count: int, *, reads: bool = True, letters: bytes = b"", seconds: float = 0.0
 ) -> AsyncIterator[Apart]:
     """So many attackers; all are gone with the block."""
-    process = await _begun("crowd", port, count, int(reads), seconds, beginning.hex(), letters.hex())
+    process = await _ready("crowd", port, count, int(reads), seconds, beginning.hex(), letters.hex())
     try:
         yield Apart(process)
     finally:
         await _ended(process)
 
 
-async def good_apart(port: int, rate: float, seconds: float) -> Served:
-    """Searches of a client that behaves."""
-    process = await _begun("good", port, rate, seconds)
+@asynccontextmanager
+async def good_apart(port: int, rate: float, seconds: float) -> AsyncIterator[Asking]:
+    """A client that behaves: so many searches a second, so long."""
+    process = await _ready("good", port, rate, seconds)
     try:
-        said = json.loads(await _line(process))
+        yield Asking(process)
     finally:
         await _ended(process)
-    return Served(Counter({int(status): count for status, count in said["statuses"].items()}), said["p99_seconds"])
 
 
-async def _begun(*arguments: object) -> asyncio.subprocess.Process:
+async def _ready(*arguments: object) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
     command = (sys.executable, "-m", "prove.security_apart", *map(str, arguments))
     process = await asyncio.create_subprocess_exec(*command, env=environment(), stdin=pipe, stdout=pipe)
-    await _expected(process, BEGUN)
+    await _expected(process, READY)
     return process
 
 
@@ -102,6 +118,11 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     if process.stdin is not None:
         process.stdin.close()
     await process.wait()
+
+
+def _tell(process: asyncio.subprocess.Process) -> None:
+    assert process.stdin is not None
+    process.stdin.write(GO)
 
 
 async def _line(process: asyncio.subprocess.Process) -> bytes:
@@ -119,15 +140,21 @@ def _say(words: object) -> None:
     print(words, flush=True)
 
 
+async def _told() -> bool:
+    return bool(await asyncio.to_thread(sys.stdin.readline))
+
+
 async def _crowd(port: int, count: int, reads: bool, seconds: float, beginning: bytes, letters: bytes) -> None:
     loop = asyncio.get_running_loop()
-    _say("begun")
+    _say("ready")
+    if not await _told():
+        return
     async with Crowd(port, beginning, reads=reads) as crowd:
         until = loop.time() + seconds
         await crowd.connect(count)
         _say("connected")
         await dribbled(crowd, letters, until=until)
-        while await asyncio.to_thread(sys.stdin.readline):
+        while await _told():
             lives = [each.life_seconds for each in crowd.attackers]
             longest = max((life for life in lives if life is not None), default=0.0)
             standing = sum(life is None for life in lives)
@@ -136,7 +163,9 @@ async def _crowd(port: int, count: int, reads: bool, seconds: float, beginning: 
 
 async def _good(port: int, rate: float, seconds: float) -> None:
     tally = Tally()
-    _say("begun")
+    _say("ready")
+    if not await _told():
+        return
     await open_load(port, lambda _: SEARCH, rate=rate, count=int(rate * seconds), heard=tally.heard)
     p99 = tally.latency.percentile(0.99) if tally.latency.count else None
     _say(json.dumps({"statuses": tally.statuses, "p99_seconds": p99}))

@@ -107,17 +107,22 @@ class Slow:
     async def attack(self, victim: int, asked: int) -> tuple[Served, Fared]:
         """What a good client of the port ``asked`` sees meanwhile, and how those fared that attacked ``victim``."""
         reads = bool(self.letters)
-        async with crowd_apart(
-            victim, self.beginning, self.count, reads=reads, letters=self.letters, seconds=self.seconds
-        ) as crowd:
-            served = await good_apart(asked, RATE, self.seconds)
+        async with (
+            good_apart(asked, RATE, self.seconds) as asking,
+            crowd_apart(
+                victim, self.beginning, self.count, reads=reads, letters=self.letters, seconds=self.seconds
+            ) as crowd,
+        ):
+            crowd.begin()
+            served = await asking.served()
             await crowd.connected()
             return served, await crowd.fared()
 
 
 async def slow(proxy: Target, attack: Slow) -> list[Finding]:
     """A good client beside the attackers; first beside the same on another proxy: what this machine can do meanwhile."""
-    before = await good_apart(proxy.port, RATE, 3.0)
+    async with good_apart(proxy.port, RATE, 3.0) as asking:
+        before = await asking.served()
     async with target() as other:
         control, _ = await attack.attack(other.port, proxy.port)
     during, fared = await attack.attack(proxy.port, proxy.port)
@@ -146,6 +151,7 @@ async def idle(proxy: Target, name: str, beginning: bytes, count: int) -> list[F
     resident = held([proxy.pid]).resident
     waits: list[float] = []
     async with crowd_apart(proxy.port, beginning, count) as crowd:
+        crowd.begin()
         connecting = asyncio.create_task(crowd.connected())
         while not connecting.done():
             waits.append(await proxy.waited())

@@ -11,6 +11,7 @@ from vecsieve.config.schema import LimitSettings
 
 async def attacked(port: int, seconds: float) -> tuple[str, bool]:
     async with crowd_apart(port, HEADS, 5, letters=b"a", seconds=seconds) as crowd:
+        crowd.begin()
         await crowd.connected()
         return verdict(await crowd.fared())
 
@@ -35,6 +36,7 @@ def test_without_attackers_nothing_is_proved() -> None:
 
 async def test_what_a_good_client_in_a_process_of_its_own_is_answered_is_counted() -> None:
     async with FaultyUpstream(answering(reply(status=b"503 Service Unavailable"))) as upstream:
-        served = await good_apart(upstream.port, 50.0, 0.2)
+        async with good_apart(upstream.port, 50.0, 0.2) as asking:
+            served = await asking.served()
         assert (served.words(), served.failed, len(upstream.requests)) == ("10 × 503", 10, 10)
     assert served.p99_seconds is not None
