@@ -38,8 +38,8 @@ class LongWork:
 
         Raises TimeoutError when it is not done in time. Works begin in the order in which they came.
         """
-        # Not by the loop's own run_in_executor: its two futures refer to each other, and so keep what was found, a reply of 16 MB
-        # with its bytes, until the garbage is collected.
+        # Not by the loop's own run_in_executor: after an error its futures and their tracebacks may refer to one another, and so keep
+        # a reply of 16 MB until the garbage is collected.
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
         def tell(_: object) -> None:
