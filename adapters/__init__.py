@@ -118,33 +118,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from vecsieve.adapters import chroma_reshapes, milvus_reshapes, pinecone_writes, qdrant_reshapes, weaviate_rest
-from vecsieve.adapters.chroma_dialect import ChromaDialect
-from vecsieve.adapters.chroma_names import ChromaNames
-from vecsieve.adapters.chroma_rest import ChromaRest
-from vecsieve.adapters.contract import Adapter, Dialect, RequestHead, Touched
-from vecsieve.adapters.milvus_dialect import MilvusDialect, MilvusGrpcDialect
-from vecsieve.adapters.milvus_grpc import MilvusGrpc
-from vecsieve.adapters.milvus_grpc_unary import UNARY as MILVUS_UNARY
-from vecsieve.adapters.milvus_rest import MilvusRest
-from vecsieve.adapters.naming import Naming
-from vecsieve.adapters.pinecone_dialect import PineconeDialect
-from vecsieve.adapters.pinecone_grpc import UNARY as PINECONE_UNARY
-from vecsieve.adapters.pinecone_grpc import PineconeGrpc
-from vecsieve.adapters.pinecone_grpc_dialect import PineconeGrpcDialect
-from vecsieve.adapters.pinecone_grpc_writes import touched as touched_over_grpc
-from vecsieve.adapters.pinecone_paths import index_named
-from vecsieve.adapters.pinecone_rest import PineconeRest
-from vecsieve.adapters.qdrant_dialect import QdrantDialect
-from vecsieve.adapters.qdrant_grpc import QdrantGrpc
-from vecsieve.adapters.qdrant_grpc_dialect import QdrantGrpcDialect
-from vecsieve.adapters.qdrant_grpc_methods import collection_named
-from vecsieve.adapters.qdrant_grpc_unary import UNARY as QDRANT_UNARY
-from vecsieve.adapters.qdrant_paths import collection_of
-from vecsieve.adapters.qdrant_rest import QdrantRest
-from vecsieve.adapters.weaviate_dialect import WeaviateDialect, WeaviateGrpcDialect
-from vecsieve.adapters.weaviate_grpc import WeaviateGrpc
-from vecsieve.adapters.weaviate_grpc_methods import UNARY as WEAVIATE_UNARY
+from vecsieve.adapters.chroma import calls
+from vecsieve.adapters.chroma.calls import ChromaNames
+from vecsieve.adapters.chroma.dialect import ChromaDialect
+from vecsieve.adapters.chroma.rest import ChromaRest
+from vecsieve.adapters.contract import Adapter, Dialect, Naming, RequestHead, Touched
+from vecsieve.adapters.milvus import calls as milvus_calls
+from vecsieve.adapters.milvus.calls import UNARY as MILVUS_UNARY
+from vecsieve.adapters.milvus.dialect import MilvusDialect, MilvusGrpcDialect
+from vecsieve.adapters.milvus.grpc import MilvusGrpc
+from vecsieve.adapters.milvus.rest import MilvusRest
+from vecsieve.adapters.pinecone import calls as pinecone_calls
+from vecsieve.adapters.pinecone.calls import index_named, touched_over_grpc
+from vecsieve.adapters.pinecone.dialect import PineconeDialect, PineconeGrpcDialect
+from vecsieve.adapters.pinecone.grpc import UNARY as PINECONE_UNARY
+from vecsieve.adapters.pinecone.grpc import PineconeGrpc
+from vecsieve.adapters.pinecone.rest import PineconeRest
+from vecsieve.adapters.qdrant import calls as qdrant_calls
+from vecsieve.adapters.qdrant.calls import UNARY as QDRANT_UNARY
+from vecsieve.adapters.qdrant.calls import collection_named, collection_of
+from vecsieve.adapters.qdrant.dialect import QdrantDialect, QdrantGrpcDialect
+from vecsieve.adapters.qdrant.grpc import QdrantGrpc
+from vecsieve.adapters.qdrant.rest import QdrantRest
+from vecsieve.adapters.weaviate import rest
+from vecsieve.adapters.weaviate.calls import UNARY as WEAVIATE_UNARY
+from vecsieve.adapters.weaviate.dialect import WeaviateDialect, WeaviateGrpcDialect
+from vecsieve.adapters.weaviate.grpc import WeaviateGrpc
 
 ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
     {
@@ -152,7 +151,7 @@ ADAPTERS: Mapping[str, Callable[[], Adapter]] = MappingProxyType(
         "milvus": MilvusRest,
         "pinecone": PineconeRest,
         "qdrant": QdrantRest,
-        "weaviate": weaviate_rest.WeaviateRest,
+        "weaviate": rest.WeaviateRest,
     }
 )
 DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
@@ -181,7 +180,7 @@ GRPC_UNARY: Mapping[str, frozenset[str]] = MappingProxyType(
     {"milvus": MILVUS_UNARY, "pinecone": PINECONE_UNARY, "qdrant": QDRANT_UNARY, "weaviate": WEAVIATE_UNARY}
 )
 # Where vectors are worth remembering, what makes them forgotten.
-WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": pinecone_writes.touched})
+WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": pinecone_calls.touched})
 GRPC_WRITES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType({"pinecone": touched_over_grpc})
 # Which content codings of a request's body a database undoes itself, of those that are read here (gzip and deflate). Qdrant: those
 # that actix-web knows, by their exact names. Chroma's and Milvus's servers look at none, Pinecone documents none.
@@ -189,15 +188,15 @@ REQUEST_CODINGS: Mapping[str, frozenset[bytes]] = MappingProxyType({"qdrant": fr
 # What tells which requests may make, change, delete or rename a collection: after them its vectors and fields may be others.
 RESHAPES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType(
     {
-        "chroma": chroma_reshapes.reshaped,
-        "milvus": milvus_reshapes.reshaped,
-        "pinecone": pinecone_writes.reshaped,
-        "qdrant": qdrant_reshapes.reshaped,
-        "weaviate": weaviate_rest.reshaped,
+        "chroma": calls.reshaped,
+        "milvus": milvus_calls.reshaped,
+        "pinecone": pinecone_calls.reshaped,
+        "qdrant": qdrant_calls.reshaped,
+        "weaviate": rest.reshaped,
     }
 )
 GRPC_RESHAPES: Mapping[str, Callable[[RequestHead], Touched | None]] = MappingProxyType(
-    {"milvus": milvus_reshapes.reshaped_over_grpc, "qdrant": qdrant_reshapes.reshaped_over_grpc}
+    {"milvus": milvus_calls.reshaped_over_grpc, "qdrant": qdrant_calls.reshaped_over_grpc}
 )
 # Where paths carry ids, what tells the names.
 NAMINGS: Mapping[str, Callable[[], Naming]] = MappingProxyType({"chroma": ChromaNames})

@@ -6,10 +6,10 @@ Rule of this file: contracts only, no behaviour. Nothing here awaits, logs, read
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -266,4 +266,183 @@ class Dialect(Protocol):
 
     def is_quota_in_success(self, body: bytes) -> bool:
         """The same of a reply that only the transport calls a success; False where a backend refuses in none."""
+        ...
+
+
+# Which content types may hold a JSON body.
+
+
+def may_be_json(content_type: str) -> bool:
+    """Absent is left to the server's own judgement: its refusal of the widened request is replayed."""
+    essence = content_type.partition(";")[0].strip().lower()
+    return essence in {"", "application/json"} or (essence.startswith("application/") and essence.endswith("+json"))
+
+
+# How many bytes of what was stored are still read: spent in rank order, so that the same reply is read alike each time.
+
+# Of the payload fields of one pool that are wanted where they can be had: four times what selection reads of texts.
+FIELD_BYTES = 4 << 20
+# Of those that are made of parts and have to be spelled as JSON one part after another: 0.1 microseconds a byte.
+NESTED_BYTES = 1 << 18
+
+
+class Allowance:
+    """Whoever reads asks before. What does not fit ends it: a smaller value behind a large one is not read either."""
+
+    __slots__ = ("left_bytes",)
+
+    def __init__(self, left_bytes: int) -> None:
+        self.left_bytes = left_bytes
+
+    def covers(self, size: int) -> bool:
+        """Whether so many bytes may still be read; they are spent then, otherwise all is."""
+        self.left_bytes = max(-1, self.left_bytes - size)
+        return self.left_bytes >= 0
+
+
+# What refusals for want of quota have in common: a status over HTTP, a code over gRPC.
+
+TOO_MANY_REQUESTS = 429
+RESOURCE_EXHAUSTED = 8
+
+# What the libraries of gRPC call exhausted where a message is too long for one of its ends (grpc-go and the C core;
+# grpc-java): nobody's quota, and the client's own search may well fit.
+_OVERSIZED = (b"larger than max", b"exceeds maximum size")
+
+
+def is_too_many(status: int) -> bool:
+    """Whether an HTTP status says so."""
+    return status == TOO_MANY_REQUESTS
+
+
+def is_exhausted(code: int, details: bytes) -> bool:
+    """Whether a gRPC status says so."""
+    return code == RESOURCE_EXHAUSTED and not is_oversized(code, details)
+
+
+def is_oversized(code: int, details: bytes) -> bool:
+    """Whether a gRPC status says that a message is too long."""
+    return code == RESOURCE_EXHAUSTED and any(words in details for words in _OVERSIZED)
+
+
+# The contract of names: what collections are called, where requests say their ids alone.
+#
+# Rule of this file: contracts only, as in contract.py. An adapter implements it where its backend's paths carry ids.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """One collection: ``id`` as ``Operation.id``, ``name`` as ``Operation.collection`` has it once it is known."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """Whose name a request may change or take away: the collection of this id or name, and all whose names begin with
+    ``scope``; None: no others.
+    """
+
+    key: str = ""
+    scope: str | None = None
+
+
+class Naming(Protocol):
+    """Three more verbs, all pure and total."""
+
+    def describes(self, head: RequestHead) -> bool:
+        """Whether a success of this request tells what collections are called."""
+        ...
+
+    def described(self, body: bytes) -> tuple[Called, ...]:
+        """What it tells; () for whatever is no such description."""
+        ...
+
+    def unsettles(self, head: RequestHead) -> Unsettled | None:
+        """Whose names this request may change; None for one that changes none."""
+        ...
+
+
+# The contract of the first step: what a collection is like, asked once where a search itself does not tell.
+#
+# Rule of this file: contracts only, as in contract.py. An adapter implements it where its backend has such searches; whatever
+# becomes of the question, the search can be parsed without an answer, and is then left alone where it needs one.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A request that reads, at the upstream of the search and with the client's credentials.
+
+    ``target``: origin form, or the path of a gRPC method. ``body``: JSON, or the method's one message.
+    """
+
+    method: str
+    target: str
+    body: bytes = b""
+
+
+@runtime_checkable
+class FirstStep(Protocol):
+    """Two more verbs, both pure."""
+
+    def question(self, operation: Operation, body: bytes) -> Question | None:
+        """What to ask about the search's collection; None where there is nothing to ask. Total."""
+        ...
+
+    def told(self, body: bytes) -> object:
+        """Read a successful reply: what ``Needs.known`` is to hold. Raises Malformed, nothing else."""
+        ...
+
+
+# The contract of the second step: vectors that a search cannot bring, read by their candidates' identifiers.
+#
+# Rule of this file: contracts only, as in contract.py. An adapter implements it where its backend has such a search.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """A request without a body that reads records, at the upstream of the search and with the client's credentials.
+
+    ``target``: origin form, ready to be sent. ``ids``: whom it asks for.
+    """
+
+    method: str
+    target: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a lookup brought: its price in the backend's read units, and the adapter's own reading of its records."""
+
+    read_units: int
+    document: object
+
+
+@runtime_checkable
+class SecondStep(Protocol):
+    """Four more verbs, all pure."""
+
+    def lookups(self, call: SearchCall, reply: Reply, known: Collection[str]) -> tuple[Lookup, ...]:
+        """What brings the vectors of the reply's candidates, but for those of ``known`` ids; none where nothing is to be
+        compared, or the search brings them itself.
+        """
+        ...
+
+    def found(self, lookup: Lookup, body: bytes) -> Found:
+        """Read a successful reply to a lookup. Raises Malformed, nothing else."""
+        ...
+
+    def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
+        """The reply with the vectors that were found, in whatever order; a row of NaN for who is in none of them.
+
+        Raises Malformed, nothing else.
+        """
+        ...
+
+    def charged(self, reply: Reply, read_units: int) -> Reply:
+        """The reply whose answer names so many more read units than upstream wrote. Where it wrote none that can be added
+        to with certainty, the reply as it is.
+        """
         ...

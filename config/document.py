@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from vecsieve.config.backends import DEFAULTS
-from vecsieve.config.environment import PREFIX
 from vecsieve.config.fields import members, models_in, wanted_of
+from vecsieve.config.load import PREFIX
 from vecsieve.config.presets import PRESETS
 from vecsieve.config.schema import RuleSettings, Settings
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -11,6 +12,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from vecsieve.config.problems import dotted
 from vecsieve.config.schema import Settings
 from vecsieve.config.values import Wanted
 
@@ -139,3 +141,24 @@ def _bare(annotation: object) -> object:
         others = [argument for argument in get_args(annotation) if argument is not NoneType]
         return _bare(others[0]) if len(others) == 1 else annotation
     return annotation
+
+
+# What a user may have meant by a name that does not exist.
+
+_ALIKE = 0.6  # difflib's own measure and default: a slip of one or two letters in a short word
+LONGEST_GUESSED = 100  # characters: difflib is quadratic
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like this one, if any is like it at all."""
+    found = difflib.get_close_matches(name[:LONGEST_GUESSED], list(known), n=1, cutoff=_ALIKE)
+    return found[0] if found else None
+
+
+def suggestion(key: str, siblings: Sequence[str]) -> str | None:
+    """A sibling that is spelled alike, else the one setting of that very name elsewhere."""
+    found = closest(key, siblings)
+    if found is not None:
+        return found
+    elsewhere = [dotted(leaf.path) for leaf in leaves() if leaf.path[-1] == key]
+    return elsewhere[0] if len(elsewhere) == 1 else None

@@ -9,11 +9,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from vecsieve.config.fields import is_mapping, members, models_in, wanted_of
+from vecsieve.config.fields import is_mapping, members, models_in, suggestion, wanted_of
 from vecsieve.config.policy import FixedThreshold, GrowingThreshold, PolicySettings, RelativeThreshold
 from vecsieve.config.problems import Finding, Path, shown
 from vecsieve.config.schema import RuleSettings
-from vecsieve.config.suggestions import suggestion
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 

@@ -5,17 +5,179 @@ Everything wrong is reported at once, in a SettingsError.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
+from typing import TypeVar
 
-from vecsieve.config.environment import CONFIG_VARIABLE, from_environment, variable
-from vecsieve.config.fields import leaves
-from vecsieve.config.judgement import judged
-from vecsieve.config.presets import merged
-from vecsieve.config.problems import Finding, Path, Problem, SettingsError, dotted
+from pydantic import BaseModel
+
+from vecsieve.config.contradictions import of_policy, of_rules, of_settings
+from vecsieve.config.fields import Leaf, closest, leaves
+from vecsieve.config.findings import pruned, validated
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.presets import composed, merged, own_members
+from vecsieve.config.problems import Contradiction, Finding, Path, Problem, SettingsError, dotted, shown
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import NotYaml, read
+
+# A tree of settings judged whole: each member by itself, each rule's policy as it will be used, then all together.
+#
+# What is wrong by itself is taken out before the rest is judged together: one slip neither hides another nor is told twice.
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """A rule's policy as it will be used, and the members that the rule itself decides."""
+
+    at: Path
+    own: Mapping[str, object]
+    policy: PolicySettings
+
+
+def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Settings, tuple[Finding, ...]]:
+    """Settings of all that can be used, and every finding; ``known`` ones first, and not told again.
+
+    The settings are whole only when there is no finding.
+    """
+    settings, found = _salvaged(Settings, pruned(tree, known))
+    wrong = [*known, *found]
+    used: list[_Used] = []
+    for index, rule in enumerate(settings.rules):
+        at: Path = ("rules", index, "policy")
+        policy, found = _salvaged(PolicySettings, composed(settings.policy, rule), at=at)
+        wrong += found
+        used.append(_Used(at, own_members(rule), policy))
+    sound = [
+        contradiction.finding
+        for contradiction in _contradictions(settings, used)
+        if not any(each.touches(path) for each in wrong for path in contradiction.places)
+    ]
+    return settings, (*wrong, *sound)
+
+
+def _salvaged(
+    model: type[AnyModel], tree: Mapping[str, object], *, at: Path = ()
+) -> tuple[AnyModel, tuple[Finding, ...]]:
+    """The model made of all that is right in the tree, and what is wrong."""
+    wrong: tuple[Finding, ...] = ()
+    made, found = validated(model, tree, at=at)
+    while made is None:
+        wrong += found
+        within = tuple(Finding(each.path[len(at) :], each.seen, each.wanted) for each in found)
+        rest = pruned(tree, within)
+        # Nothing left to take out: the defaults alone are always valid.
+        tree = rest if rest != tree else {}
+        made, found = validated(model, tree, at=at)
+    return made, wrong
+
+
+def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradiction]:
+    yield from of_settings(settings)
+    shared = list(of_policy(settings.policy))
+    for contradiction in shared:
+        yield contradiction.within(("policy",))
+    yield from of_rules(settings.rules)
+    for each in used:
+        for contradiction in of_policy(each.policy):
+            if contradiction not in shared:  # else inherited, and told once where it stands
+                yield contradiction.within(each.at, own=each.own)
+
+
+# Settings from the environment: VECSIEVE_ and the path in capitals, as in VECSIEVE_LIMITS_IN_FLIGHT.
+#
+# Every scalar setting has its variable; lists, mappings and rules live in the file alone. A variable of our name that means nothing
+# is a mistake and reported, except the few below and what Kubernetes puts into every pod beside a Service of our name.
+
+PREFIX = "VECSIEVE_"
+CONFIG_VARIABLE = "VECSIEVE_CONFIG"
+# Read elsewhere: the settings file's path, and the labelled sets that the evaluations use.
+OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "VECSIEVE_EVAL_DATA"})
+
+# With enableServiceLinks (the default) a Service named vecsieve, or vecsieve-admin, makes such variables in every pod of
+# its namespace: VECSIEVE_SERVICE_HOST, VECSIEVE_SERVICE_PORT_HTTP, VECSIEVE_PORT=tcp://…, VECSIEVE_PORT_6343_TCP_ADDR.
+_SERVICE_LINK = re.compile(
+    r"VECSIEVE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+_SERVICE_URL = re.compile(r"(tcp|udp|sctp)://\S+")
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[-+]?(\.[0-9]{1,18}|[0-9]{1,18}(\.[0-9]{0,18})?)([eE][-+]?[0-9]{1,3})?")
+_BOOLEANS = {"true": True, "false": False}
+_NONE = "none"
+
+
+def variable(path: Path) -> str:
+    """The variable that sets ``path``."""
+    return PREFIX + "_".join(str(part) for part in path).upper()
+
+
+def from_environment(environment: Mapping[str, str]) -> tuple[dict[Path, object], tuple[Finding, ...]]:
+    """Values by path, and what could not be read. A finding's path is the setting's, or the unknown variable's name."""
+    known = {variable(leaf.path): leaf for leaf in leaves()}
+    values: dict[Path, object] = {}
+    findings: list[Finding] = []
+    for name in [*(name for name in known if name in environment), *_unknown(environment, known)]:
+        leaf = known.get(name)
+        found = _strange(name, known) if leaf is None else _setting(leaf, environment[name], values)
+        if found is not None:
+            findings.append(found)
+    return values, tuple(findings)
+
+
+def _setting(leaf: Leaf, text: str, values: dict[Path, object]) -> Finding | None:
+    seen = shown(text, name=str(leaf.path[-1]))
+    off = next((path for path in values if values[path] is None and leaf.path[: len(path)] == path), None)
+    if off is not None:
+        return Finding(leaf.path, seen, f"nothing while {variable(off)} is none")
+    try:
+        values[leaf.path] = _parsed(leaf, text)
+    except ValueError:
+        return Finding(leaf.path, seen, leaf.wanted)
+    return None
+
+
+def _parsed(leaf: Leaf, text: str) -> object:
+    """The text as the setting's kind. Raises ValueError; ranges are the models' business."""
+    if leaf.nullable and text == _NONE:
+        return None
+    if leaf.kind == "text":
+        return text.encode().decode()  # bytes that are no UTF-8 arrive as lone surrogates: UnicodeEncodeError
+    if leaf.kind == "bool" and text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if leaf.kind == "int" and _INTEGER.fullmatch(text) is not None:
+        return int(text)
+    if leaf.kind == "float" and _NUMBER.fullmatch(text) is not None:
+        return float(text)
+    raise ValueError(leaf.wanted)
+
+
+def _unknown(environment: Mapping[str, str], known: Mapping[str, Leaf]) -> list[str]:
+    return sorted(
+        name
+        for name, value in environment.items()
+        if name.startswith(PREFIX)
+        and name not in known
+        and name not in OTHER_VARIABLES
+        and not _is_service_link(name, value)
+    )
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    if name.endswith("_PORT") and _SERVICE_URL.fullmatch(value) is not None:
+        return True
+    return _SERVICE_LINK.fullmatch(name) is not None
+
+
+def _strange(name: str, known: Mapping[str, Leaf]) -> Finding:
+    # The value stays unsaid: whatever this was meant for, it may have been a credential.
+    guess = closest(name, [*known, *sorted(OTHER_VARIABLES)])
+    wanted = "a known variable" if guess is None else f"a known variable (did you mean {guess}?)"
+    return Finding((name,), "a variable of that name", wanted)
+
 
 LARGEST_FILE_BYTES = 1024 * 1024  # a ConfigMap's own limit
 

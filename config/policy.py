@@ -6,14 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from vecsieve.config.model import Model, NoneWord
 from vecsieve.config.values import (
     CosineDistance,
     Count,
     Diversifier,
     Linkage,
     Mode,
+    Model,
     Names,
+    NoneWord,
     Representative,
     Share,
     Ties,

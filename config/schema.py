@@ -5,15 +5,17 @@ Units are in names. Absent and zero differ: an optional field is None when it wa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from vecsieve.config.addresses import parse_upstream, path_prefix
 from vecsieve.config.backends import with_defaults
-from vecsieve.config.grpc import GrpcSettings, TlsSettings
-from vecsieve.config.model import Model, NoneWord
 from vecsieve.config.policy import PolicySettings
-from vecsieve.config.tracing import TracingSettings
+from vecsieve.config.problems import Contradiction, contradiction, shown
 from vecsieve.config.values import (
     Backend,
     BudgetBytes,
@@ -23,6 +25,8 @@ from vecsieve.config.values import (
     IndexPorts,
     IndexUrl,
     Mode,
+    Model,
+    NoneWord,
     PathPrefix,
     Pattern,
     PresetName,
@@ -32,7 +36,130 @@ from vecsieve.config.values import (
     SecondsOrZero,
     Share,
     UpstreamUrl,
+    Wanted,
 )
+
+# The settings of the gRPC plane, and of TLS on our own ports.
+
+
+def grpc_url(text: str) -> str:
+    """The URL of a gRPC server. Without a scheme it is plain, as gRPC clients write their targets. Raises ValueError."""
+    url = text if "://" in text else f"http://{text}"
+    parse_upstream(url)
+    return url.removesuffix("/")
+
+
+GrpcUrl = Annotated[
+    str,
+    AfterValidator(grpc_url),
+    Wanted("host:port such as 127.0.0.1:6334, https://host:port for TLS, without credentials or path"),
+]
+Connections = Annotated[int, Field(ge=1, le=64)]
+
+
+class GrpcSettings(Model):
+    """gRPC beside HTTP. It is spoken as soon as it is known where its calls go: on `listen`, which tells the two protocols apart
+    by their first bytes, and on `grpc.listen` alike.
+    """
+
+    listen: Annotated[HostPort | None, NoneWord] = Field(
+        default=None,
+        description="for gRPC clients that expect a port of their own (Qdrant's 6334) or, as Weaviate's, refuse to share one. "
+        "Flag: --grpc-listen",
+    )
+    upstream: Annotated[GrpcUrl | None, NoneWord] = Field(
+        default=None,
+        description="where gRPC calls go: host:port, plain, or https://host:port; none: no gRPC, but for Pinecone the index itself "
+        "and for Milvus `upstream.url`. Flag: --grpc-upstream",
+    )
+    connections: Connections = Field(
+        default=3, description="to one gRPC host per process, taken in turn; as many as Qdrant's own client opens"
+    )
+    message_bytes: Count = Field(
+        default=64 * 1024 * 1024,
+        description="the largest message of a client, inflated: it is held whole, unlike a body over HTTP; above RESOURCE_EXHAUSTED. As much as "
+        "Milvus takes; gRPC servers take 4 MiB unless they are told otherwise, Pinecone's less",
+    )
+    inflated_bytes_in_flight: Count = Field(
+        default=128 * 1024 * 1024,
+        description="of compressed messages, inflated, held at once; above RESOURCE_EXHAUSTED. They cost a client a thousandth of that; what "
+        "is not compressed costs its sender as much as us",
+    )
+    answer_bytes: Count = Field(
+        default=256 * 1024 * 1024,
+        description="the largest answer that is relayed, held whole as well; above RESOURCE_EXHAUSTED. The database's, which clients pick by "
+        "what they ask for: 16,384 vectors of 1,536 numbers are 100 MB",
+    )
+
+
+class TlsSettings(Model):
+    """TLS on `listen`, index ports and `grpc.listen`, for clients that refuse anything else. Both files or neither."""
+
+    certificate: Annotated[str | None, NoneWord] = Field(
+        default=None, description="file with the certificate and its chain (PEM); none: plain"
+    )
+    key: Annotated[str | None, NoneWord] = Field(
+        default=None, description="file with its private key (PEM), unencrypted"
+    )
+
+
+# The settings of tracing, and what must be installed for it.
+
+# The SDK and the exporter are two distributions, and chromadb brings the first without the second.
+NEEDED = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+
+
+def collector_url(url: str) -> str:
+    """The URL without a closing slash. Raises ValueError for everything but ``http(s)://host[:port][/path]``."""
+    path = urlsplit(url).path
+    parse_upstream(url.removesuffix(path) if path else url)
+    return url.removesuffix(path) + path_prefix(path.removesuffix("/"))
+
+
+CollectorUrl = Annotated[
+    str,
+    AfterValidator(collector_url),
+    Wanted("http or https, host, port and perhaps a path such as http://127.0.0.1:4318, without credentials or query"),
+]
+QueueSpans = Annotated[int, Field(ge=512, le=1_000_000)]
+
+
+class TracingSettings(Model):
+    """Spans to an OpenTelemetry collector, as OTLP over HTTP; needs `pip install 'vecsieve[otel]'`. Nothing that could hold data is in
+    them. Credentials are no settings: they are in `headers_file`, or in the variable OTEL_EXPORTER_OTLP_HEADERS.
+    """
+
+    endpoint: Annotated[CollectorUrl | None, NoneWord] = Field(
+        default=None,
+        description="the collector, to which /v1/traces is appended, as OTEL_EXPORTER_OTLP_ENDPOINT is read; none: no tracing, and trace "
+        "headers go on byte for byte",
+    )
+    sample_ratio: Share = Field(
+        default=0.01,
+        description="of requests that bring no traceparent, as of the log's successes; one that brings it decides by its own flag",
+    )
+    headers_file: Annotated[str | None, NoneWord] = Field(
+        default=None,
+        description="file with what the collector wants to see, one `name: value` a line; read once, when the process starts",
+    )
+    queue_spans: QueueSpans = Field(
+        default=2048,
+        description="held for the collector per process, OpenTelemetry's own default, about 2 MB; what finds no room is dropped and counted",
+    )
+
+
+def of_tracing(tracing: TracingSettings) -> Iterator[Contradiction]:
+    """Tracing that cannot be."""
+    if tracing.endpoint is not None and not _is_installed():
+        wanted = "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
+        yield contradiction(("tracing", "endpoint"), shown(tracing.endpoint), wanted)
+
+
+def _is_installed() -> bool:
+    try:
+        return all(find_spec(name) is not None for name in NEEDED)
+    except ModuleNotFoundError:  # of a name whose parent is missing
+        return False
 
 
 class UpstreamSettings(Model):

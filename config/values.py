@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from vecsieve.config.addresses import listen_address, path_prefix, port_number, upstream_url
-from vecsieve.config.hosts import host_pattern, index_url, public_url
+from vecsieve.config.addresses import (
+    host_pattern,
+    index_url,
+    listen_address,
+    path_prefix,
+    port_number,
+    public_url,
+    upstream_url,
+)
 
 Mode = Literal["on", "shadow", "off"]
 Backend = Literal["qdrant", "pinecone", "chroma", "milvus", "weaviate"]
@@ -82,3 +89,19 @@ PublicUrl = Annotated[
     AfterValidator(public_url),
     Wanted("http or https, host and perhaps port and path such as https://vecsieve.example.com"),
 ]
+
+# What every settings model shares.
+
+
+class Model(BaseModel):
+    """What every settings model shares: frozen, unknown keys are errors, no coercion of one type into another."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _none_word(value: object) -> object:
+    """YAML's null is easy to overlook; the word says it."""
+    return None if value == "none" else value
+
+
+NoneWord = BeforeValidator(_none_word)

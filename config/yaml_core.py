@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from vecsieve.config.problems import Finding, Path, one_line, shown
+from vecsieve.config.problems import Finding, Path, masked, one_line, shown
+from vecsieve.config.schema import Settings
 
 DEEPEST = 32  # levels; the settings need six
 MOST_NODES = 20_000  # after aliases are followed: some 2,000 rules
@@ -238,3 +239,13 @@ def _floating(text: str) -> float:
     if special is None:
         return float(text)
     return -special if text.startswith("-") else special
+
+
+# The effective settings as YAML, secrets masked: what `check` prints, and what can be loaded again.
+
+
+def effective(settings: Settings) -> str:
+    """Every setting with the value it has, in the order of the models. Loads back to the same settings."""
+    tree = masked(settings.model_dump(by_alias=True))
+    text: str = yaml.dump(tree, Dumper=CoreDumper, sort_keys=False, allow_unicode=True, width=120)
+    return text

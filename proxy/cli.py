@@ -113,7 +113,7 @@ def embedded(
     ] = None,
 ) -> None:
     """Run the embedded Qdrant-compatible server, alone."""
-    from vecsieve.proxy.embedded.server import run
+    from vecsieve.proxy.demo.embedded.server import run
 
     run(listen=listen, path=path, grpc_listen=grpc_listen)
 
@@ -253,8 +253,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
 @app.command()
 def check(config: ConfigFile = None) -> None:
     """Validate the settings and print the effective ones, secrets masked. Exit 0 when valid, 2 when not."""
-    from vecsieve.config.display import effective
     from vecsieve.config.load import load
+    from vecsieve.config.yaml_core import effective
 
     typer.echo(effective(load(file=config, environment=os.environ, flags={})), nl=False)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vecsieve.adapters import (
@@ -22,51 +23,72 @@ from vecsieve.adapters import (
 )
 from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings, Settings
-from vecsieve.proxy.admission import Admission
-from vecsieve.proxy.appetite import Appetite
-from vecsieve.proxy.breaker import Breaker, spread
-from vecsieve.proxy.calibration import Calibration
-from vecsieve.proxy.descriptors import Budget
-from vecsieve.proxy.doors import Door
-from vecsieve.proxy.egress import Egress
+from vecsieve.proxy.addresses import Door
 from vecsieve.proxy.grpc.shared_port import SharedPort
-from vecsieve.proxy.hedge import Hedges
-from vecsieve.proxy.held_bytes import TEXT_NUMBER_BYTES, HeldBytes
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.counted import CountedEvents
 from vecsieve.proxy.http.dataplane import DataPlane
-from vecsieve.proxy.http.index_routes import IndexRoutes
+from vecsieve.proxy.http.events import CountedEvents
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.outflow import Backlog
-from vecsieve.proxy.http.relay import Relay
-from vecsieve.proxy.http.routes import OneUpstream, Routes
+from vecsieve.proxy.http.pools import Census
+from vecsieve.proxy.http.relay import Relay, Writes
+from vecsieve.proxy.http.routes import IndexRoutes, OneUpstream, Routes
 from vecsieve.proxy.http.tls import context_of, renew
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.http.writes import Writes
-from vecsieve.proxy.ladder import Surroundings
-from vecsieve.proxy.learned import Learned
-from vecsieve.proxy.levels import Levels
-from vecsieve.proxy.log import Access
-from vecsieve.proxy.long_work import LongWork
-from vecsieve.proxy.looking import Looking
-from vecsieve.proxy.memory import MemoryGuard, cgroup_limit_bytes, resident_bytes
-from vecsieve.proxy.metrics import Metrics
-from vecsieve.proxy.names import Names
-from vecsieve.proxy.own_reads import OwnReads
-from vecsieve.proxy.parts import Parts
-from vecsieve.proxy.patience import Patience
-from vecsieve.proxy.recent import Recent
-from vecsieve.proxy.replays import Replays
-from vecsieve.proxy.rules import Rules, RulesInForce
-from vecsieve.proxy.shadow import Shadow
-from vecsieve.proxy.stopwatch import Clock
-from vecsieve.proxy.tally import Tally
-from vecsieve.proxy.tracing import NO_TRACING, Tracing
-from vecsieve.proxy.turns import Turns
-from vecsieve.proxy.vector_memory import VectorMemory
+from vecsieve.proxy.resources import Budget, MemoryGuard, cgroup_limit_bytes, resident_bytes
+from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.search.breaker import Breaker, spread
+from vecsieve.proxy.search.budgets import Egress, OwnReads
+from vecsieve.proxy.search.collections import Learned, Names
+from vecsieve.proxy.search.exchange import Looking, Shadow
+from vecsieve.proxy.search.fetch import Appetite
+from vecsieve.proxy.search.hedge import Hedges, Patience, Replays
+from vecsieve.proxy.search.limits import TEXT_NUMBER_BYTES, Admission, HeldBytes, Turns
+from vecsieve.proxy.search.lookups import VectorMemory
+from vecsieve.proxy.search.policy import Rules, RulesInForce
+from vecsieve.proxy.search.profiles import Calibration
+from vecsieve.proxy.search.report import Recent
+from vecsieve.proxy.search.service import Surroundings
+from vecsieve.proxy.search.services import Parts
+from vecsieve.proxy.telemetry.labels import UpstreamConnection
+from vecsieve.proxy.telemetry.log import Access
+from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.requests import Tally
+from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
 
 if TYPE_CHECKING:
     from vecsieve.proxy.grpc.side import GrpcSide
+
+# What a process holds at the moment, read off its holders ten times a second: queues last longer than that, or do not matter.
+
+
+@dataclass(slots=True)
+class Levels:
+    """Shows the levels. ``pools``: of HTTP/1. ``shared``: how many connections gRPC has to the database."""
+
+    metrics: Metrics
+    tally: Tally
+    admission: Admission
+    pools: Callable[[], Census]
+    shared: Callable[[], int]
+    _opened: int = 0
+
+    def look(self) -> None:
+        """Show them as they are now."""
+        metrics, census = self.metrics, self.pools()
+        # A request is counted before it asks for room, and inside once it has it.
+        metrics.requests_waiting.set(max(0, self.tally.requests_in_flight - self.admission.in_flight))
+        for state, count in (
+            (UpstreamConnection.BUSY, census.busy),
+            (UpstreamConnection.IDLE, census.idle),
+            (UpstreamConnection.SHARED, self.shared()),
+        ):
+            metrics.upstream_connections.labels(state.value).set(count)
+        metrics.upstream_requests_waiting.set(census.waiting)
+        # Pools that were closed before the last look have opened none.
+        metrics.upstream_connections_opened_total.inc(max(0, census.opened - self._opened))
+        self._opened = census.opened
+
 
 LOGGER = logging.getLogger("vecsieve.process")
 
@@ -305,7 +327,7 @@ def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuar
 def _tracing(settings: Settings, metrics: Metrics) -> Tracing:
     if settings.tracing.endpoint is None:
         return NO_TRACING
-    from vecsieve.proxy.otel import tracing_of  # loads opentelemetry: an extra
+    from vecsieve.proxy.telemetry.otel import tracing_of  # loads opentelemetry: an extra
 
     return tracing_of(settings, clock=time.monotonic, dropped=metrics.spans_dropped_total.inc)
 

@@ -44,7 +44,7 @@ SHELL = NUMERIC | {
 }
 LAZY = {"google", "opentelemetry", "qdrant_client", "qdrant_edge"}
 IMPURE_MODULES = {"asyncio", "time", "logging", "socket", "threading", "random", "os", "prometheus_client", "aiohttp"}
-FENCES = {"proxy/fence.py", "proxy/cli.py"}
+FENCES = {"proxy/search/errors.py", "proxy/cli.py"}
 
 
 def layer(path: Path) -> str:

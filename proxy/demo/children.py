@@ -19,6 +19,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import IO
 
+from vecsieve.proxy.demo.database import Addresses
+
 PROGRAM = (sys.executable, "-m", "vecsieve.proxy")
 _LAST_LINES = 20
 _LAST_OUTPUT_SECONDS = 1.0
@@ -180,3 +182,18 @@ class _Lines:
             self.last.append(line.rstrip())
             self._waiting.put(line.rstrip())
         self._waiting.put(None)
+
+
+# The proxy of the demo: `vecsieve serve` with its defaults, in front of whatever is to be asked.
+
+ANY_PORT = "127.0.0.1:0"
+_PROXY = "vecsieve serve listening on"
+_ADMIN = "vecsieve serve admin on"
+
+
+@contextmanager
+def fronted(engine: str, *, backend: str) -> Iterator[Addresses]:
+    """A proxy whose upstream is ``engine``, for the time of the block. Raises ChildFailed."""
+    arguments = ("serve", "--backend", backend, "--upstream", engine, "--listen", ANY_PORT, "--admin", ANY_PORT)
+    with child(arguments, announces=(_PROXY, _ADMIN)) as proxy:
+        yield Addresses(engine=engine, proxy=proxy[_PROXY], admin=proxy[_ADMIN])

@@ -13,20 +13,16 @@ from rich.console import Console
 
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.children import ChildFailed
-from vecsieve.proxy.demo.choosing import Choice, UnknownQuestion, choose
 from vecsieve.proxy.demo.chroma import Chroma
-from vecsieve.proxy.demo.corpus import Corpus, CorpusDamaged
+from vecsieve.proxy.demo.corpus import Choice, Corpus, CorpusDamaged, UnknownQuestion, choose
 from vecsieve.proxy.demo.corpus import load as load_corpus
-from vecsieve.proxy.demo.database import Addresses, Database, DatabaseMissing
-from vecsieve.proxy.demo.http_host import DatabaseRefused
-from vecsieve.proxy.demo.keeping import invitation
+from vecsieve.proxy.demo.database import NAME, Addresses, Database, DatabaseMissing, DatabaseRefused
 from vecsieve.proxy.demo.pinecone import Pinecone
-from vecsieve.proxy.demo.qdrant import Qdrant
-from vecsieve.proxy.demo.store import NAME
+from vecsieve.proxy.demo.qdrant import Qdrant, invitation
 from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
-from vecsieve.proxy.ending import ended_by_signals
-from vecsieve.proxy.fetching import fetch_k, grown_fetch_k
-from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.runtime import ended_by_signals
+from vecsieve.proxy.search.fetch import fetch_k, grown_fetch_k
+from vecsieve.proxy.search.policy import Policies
 
 DEFAULT_QUESTION = "36"  # an everyday question whose two best answers each stand there three times
 PLAIN_WIDTH = 100  # where the output is not a terminal there is no width to ask for

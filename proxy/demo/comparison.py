@@ -2,14 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
-from vecsieve.proxy.demo.corpus import Corpus
+import numpy as np
+
+from vecsieve.proxy.demo.corpus import Corpus, Vectors
+from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool, Reasons, Verdict, explain
-from vecsieve.proxy.demo.repeats import Repeat, nearness, repeats
-from vecsieve.proxy.demo.store import Answer
+from vecsieve.proxy.selection.policy import Relative
+from vecsieve.proxy.selection.thresholds import cuts
 from vecsieve.proxy.selection.values import Link, Veto
+
+# What it means that a result repeats an earlier one: by vector, and, independently of any vector, by wording.
+#
+# The yardstick for counting, the same for every list and not what VecSieve chooses by: a proxy that is judged by its own cut
+# finds no repeat in its own answers. Both look only at the list as a reader meets it, from the top: the first of two copies
+# is never the repeat.
+
+RUN_WORDS = 3  # three words in a row rarely coincide by chance, and survive small edits better than longer runs
+RETOLD_SHARE = 0.5  # half said before: less than half of the result is news
+# One share for every place of the list. It was VecSieve's own cut until that grew down the page; now it is nobody's.
+NEAR = Relative(factor=0.20, minimum=0.02, maximum=0.30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """The nearest earlier result: its place in the list (from 0) and its cosine distance."""
+
+    place: int
+    distance: float
+
+
+def nearest_earlier(vectors: Vectors) -> tuple[Nearest | None, ...]:
+    """Per row of (k, d) unit vectors the nearest row above it; of equals the higher one. None for the first row."""
+    distances = 1.0 - vectors @ vectors.T
+    found: list[Nearest | None] = []
+    for row in range(len(vectors)):
+        above = distances[row, :row]
+        place = int(np.argmin(above)) if row else None
+        found.append(None if place is None else Nearest(place=place, distance=max(0.0, float(above[place]))))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retold:
+    """The earlier result that says most of a result's three-word runs: its place (from 0), and the share of them."""
+
+    place: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """By what a result repeats one above it: by vector, by wording, or both; each None where it does not."""
+
+    by_vector: Nearest | None
+    by_wording: Retold | None
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it repeats anything."""
+        return self.by_vector is not None or self.by_wording is not None
+
+
+def nearness(median: float) -> float:
+    """The cosine distance up to which two results count as one. ``median``: typical distance of the first candidates."""
+    return cuts(NEAR, median, 1)[0]
+
+
+def repeats(vectors: Vectors, texts: Sequence[str], threshold: float) -> tuple[Repeat, ...]:
+    """Per result of a list, its ``vectors`` (k, d) of unit length and its k ``texts``: what it repeats."""
+    return tuple(
+        Repeat(
+            by_vector=near if near is not None and near.distance <= threshold else None,
+            by_wording=told if told is not None and told.share >= RETOLD_SHARE else None,
+        )
+        for near, told in zip(nearest_earlier(vectors), most_told_earlier(texts), strict=True)
+    )
+
+
+def most_told_earlier(texts: Sequence[str]) -> tuple[Retold | None, ...]:
+    """Per text the single text above it that holds most of its three-word runs, of equals the higher one.
+
+    None for the first, and for texts shorter than a run: they repeat nothing by wording.
+    """
+    runs = [_runs(text) for text in texts]
+    found: list[Retold | None] = []
+    for row, own in enumerate(runs):
+        shared = [len(own & earlier) for earlier in runs[:row]]
+        place = max(range(row), key=shared.__getitem__, default=None)
+        told = None if place is None or not own else Retold(place=place, share=shared[place] / len(own))
+        found.append(told)
+    return tuple(found)
+
+
+def _runs(text: str) -> frozenset[tuple[str, ...]]:
+    words = text.lower().split()
+    return frozenset(tuple(words[at : at + RUN_WORDS]) for at in range(len(words) - RUN_WORDS + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,3 +317,76 @@ def _counts(counted: Sequence[Repeat], notes: Sequence[tuple[Note, ...]]) -> Cou
 
 def _texts(corpus: Corpus, rows: Sequence[int]) -> tuple[str, ...]:
     return tuple(corpus.chunks[row].text for row in rows)
+
+
+# What all questions together show, and what the detour costs: plain arithmetic over comparisons and waiting times.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Pairs are (directly, through VecSieve). ``results``: how many were returned directly over all questions.
+
+    ``with_repeats``: questions with a result that repeats one above it. ``left_out``: per link how many direct results
+    another stands for, ``beyond``: how many of those repeat nothing by the yardstick. ``kept_apart``: repeats in the
+    proxy's answers that a guard says are none.
+    """
+
+    questions: int
+    results: int
+    by_vector: tuple[int, int]
+    by_wording: tuple[int, int]
+    by_either: tuple[int, int]
+    with_repeats: tuple[int, int]
+    changed: int
+    first_kept: int
+    left_out: Mapping[Link, int]
+    beyond: int
+    kept_apart: int
+
+    @property
+    def unchanged(self) -> int:
+        """Questions whose two answers are the same."""
+        return self.questions - self.changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Medians over ``rounds`` pairs of calls, as the client waits."""
+
+    rounds: int
+    direct_milliseconds: float
+    proxied_milliseconds: float
+
+    @property
+    def added_milliseconds(self) -> float:
+        """The difference of the medians."""
+        return self.proxied_milliseconds - self.direct_milliseconds
+
+
+def summarise(comparisons: Sequence[Comparison]) -> Summary:
+    """Add up; no comparisons give zeros."""
+    direct = [comparison.direct.counts for comparison in comparisons]
+    proxied = [comparison.proxied.counts for comparison in comparisons]
+    notes = [note for comparison in comparisons for each in comparison.direct.notes for note in each]
+    return Summary(
+        questions=len(comparisons),
+        results=sum(counts.results for counts in direct),
+        by_vector=(sum(counts.by_vector for counts in direct), sum(counts.by_vector for counts in proxied)),
+        by_wording=(sum(counts.by_wording for counts in direct), sum(counts.by_wording for counts in proxied)),
+        by_either=(sum(counts.by_either for counts in direct), sum(counts.by_either for counts in proxied)),
+        with_repeats=(sum(counts.by_either > 0 for counts in direct), sum(counts.by_either > 0 for counts in proxied)),
+        changed=sum(comparison.changed for comparison in comparisons),
+        first_kept=sum(comparison.first_kept for comparison in comparisons),
+        left_out=Counter(note.link for note in notes if isinstance(note, CopyOf)),
+        beyond=sum(counts.beyond for counts in direct),
+        kept_apart=sum(counts.kept_apart for counts in proxied),
+    )
+
+
+def timing(pairs: Sequence[tuple[Answer, Answer]]) -> Timing:
+    """From pairs of a direct and a proxied call, at least one."""
+    return Timing(
+        rounds=len(pairs),
+        direct_milliseconds=median(direct.milliseconds for direct, _ in pairs),
+        proxied_milliseconds=median(proxied.milliseconds for _, proxied in pairs),
+    )

@@ -15,19 +15,18 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Pool as Fetched
 from vecsieve.adapters.contract import Search
-from vecsieve.proxy.candidates import asked_for, from_pool
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
-from vecsieve.proxy.demo.store import Answer
-from vecsieve.proxy.resolved import ResolvedPolicy
+from vecsieve.proxy.demo.database import Answer
+from vecsieve.proxy.search.candidates import asked_for, from_pool
+from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.grouping import cuts_of, distances_of
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text.reading import read
 from vecsieve.proxy.selection.thresholds import median_distance
-from vecsieve.proxy.selection.values import Candidates, Link, Selection, Veto
+from vecsieve.proxy.selection.values import Candidates, Link, Selection, Veto, finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,21 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vecsieve.proxy.demo.comparison import Alike, CameIn, Comparison, CopyOf, KeptApart, Note, PassedOver, Side
+from vecsieve.proxy.demo.comparison import (
+    NEAR,
+    RETOLD_SHARE,
+    Alike,
+    CameIn,
+    Comparison,
+    CopyOf,
+    KeptApart,
+    Note,
+    PassedOver,
+    Side,
+    Summary,
+    Timing,
+)
 from vecsieve.proxy.demo.corpus import Chunk, Corpus
-from vecsieve.proxy.demo.repeats import NEAR, RETOLD_SHARE
-from vecsieve.proxy.demo.summary import Summary, Timing
 from vecsieve.proxy.selection.values import Link, Veto
 
 _SNIPPET_CHARACTERS = 160  # more than any cell shows: the table cuts it to its width

@@ -9,14 +9,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.rule import Rule
 from rich.text import Text
 
-from vecsieve.proxy.demo.choosing import Choice
-from vecsieve.proxy.demo.comparison import Comparison, compare
-from vecsieve.proxy.demo.corpus import Corpus
+from vecsieve.proxy.demo.comparison import Comparison, compare, summarise, timing
+from vecsieve.proxy.demo.corpus import Choice, Corpus
+from vecsieve.proxy.demo.database import Answer, Store
 from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
-from vecsieve.proxy.demo.store import Answer, Store
-from vecsieve.proxy.demo.summary import summarise, timing
-from vecsieve.proxy.resolved import ResolvedPolicy
+from vecsieve.proxy.search.policy import ResolvedPolicy
 
 LIMIT = 8
 _ROUNDS = 25  # the medians move by less than 0.1 ms beyond that, and the demo stays under a minute

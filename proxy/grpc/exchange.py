@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from vecsieve.adapters.contract import Operation
-from vecsieve.adapters.first_step import Question
-from vecsieve.adapters.quota import is_oversized
-from vecsieve.proxy.exchange import Fits, Lost, Refused
-from vecsieve.proxy.failures import FailureKind
-from vecsieve.proxy.grpc.codes import Code
-from vecsieve.proxy.grpc.failures import Answer, Failure
-from vecsieve.proxy.labels import AttemptKind, FailOpen
-from vecsieve.proxy.race import Gate
-from vecsieve.proxy.report import REPORT_HEADER, Report, header_value
-from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.search import Rejected
+from vecsieve.adapters.contract import Operation, Question, is_oversized
+from vecsieve.proxy.grpc.status import Answer, Code, Failure
+from vecsieve.proxy.search.errors import FailureKind
+from vecsieve.proxy.search.exchange import Fits, Gate, Lost, Refused
+from vecsieve.proxy.search.fetch import Rejected
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.search.report import REPORT_HEADER, Report, header_value
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 
 # Codes of a refusal that may be about the size of what was asked for. UNKNOWN is what Weaviate, and every server whose
 # handlers just return an error, says of nearly all mistakes of clients: it is an answer, no failure of the database.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 import sys
+import zlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0x0, 0x1, 0x3, 0x4, 0x6, 0x9
 END_STREAM = 0x1  # of DATA and HEADERS
@@ -112,3 +114,383 @@ def inserted(data: memoryview, told: list[tuple[int, bytes]]) -> Buffer:
         pieces += (data[at:place], said)
         at = place
     return b"".join((*pieces, data[at:]))
+
+
+# What one HTTP/2 client may send that brings nothing: frames without content, and calls that are broken off at once.
+#
+# Each frame costs something here and in the gRPC core, and most kinds ask for no credit of flow control: empty DATA, SETTINGS, PING,
+# PRIORITY, WINDOW_UPDATE, CONTINUATION, calls opened and reset (CVE-2023-44487). What clients need of them goes with their calls: a
+# WINDOW_UPDATE for what they are answered, a PING to measure a connection that carries something, an ACK for what the server asked.
+# So answers and content earn more than such frames cost, and besides a client may send some at any time.
+
+# Frames beyond what is earned: at once, and again each second. Following so many takes a few milliseconds. Idle clients send a
+# PING in ten seconds; nghttp2, Envoy and Go's server let 1,000 to 10,000 such frames pass before they end a connection.
+FRAMES = 10_000
+FRAMES_A_SECOND = 1_000
+# DATA shorter than a gRPC message can be (its prefix alone has five bytes) is counted as a frame without content.
+LEAST_CONTENT_BYTES = 5
+CONTENT_BYTES_A_FRAME = 256  # of content that earn one frame
+# What an empty DATA without an end, or an empty piece of a block of fields, costs: no client has a use for one. The gRPC core ends a
+# connection without a word after 100 of the latter (1.85); after half as many we say why.
+EMPTY_FRAMES = 200
+CALL_FRAMES = 4  # what a call costs until it is answered: a handler's start is dearer than a frame
+ANSWER_FRAMES = 4  # what each frame of an answer earns; its last one gives back the call's own too
+# Calls broken off before they are SHORT_SECONDS old and before they are answered, beyond one for each that was answered: at
+# once, and again each second. As many as nghttp2 lets pass. Whoever waits longer, and then gives up, is not in a hurry.
+RESETS = 1_000
+RESETS_A_SECOND = 33
+HASTY_RESETS = 250  # from so many on each is waited behind: the core gives many such calls to a handler before it hears of their end
+SHORT_SECONDS = 0.1
+
+
+class Allowance:
+    """Of one connection. ``now``: monotonic seconds."""
+
+    __slots__ = ("_at", "_frames", "_resets")
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self._frames: float = FRAMES
+        self._resets: float = RESETS
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the client has sent more than it may."""
+        return self._frames < 0 or self._resets < 0
+
+    @property
+    def is_hasty(self) -> bool:
+        """Whether calls are broken off as they are opened, again and again."""
+        return self._resets < RESETS - HASTY_RESETS
+
+    @property
+    def frames(self) -> float:
+        """How many frames without content may follow."""
+        return self._frames
+
+    def refill(self, now: float) -> None:
+        """Time has passed; what was earned beyond the allowance is forgotten."""
+        passed, self._at = now - self._at, now
+        self._frames = min(FRAMES, self._frames + passed * FRAMES_A_SECOND)
+        self._resets = min(RESETS, self._resets + passed * RESETS_A_SECOND)
+
+    def frame(self) -> None:
+        """One without content came."""
+        self._frames -= 1
+
+    def empty(self) -> None:
+        """One came that should have had content."""
+        self._frames -= EMPTY_FRAMES
+
+    def content(self, size: int) -> None:
+        """DATA came with so many bytes."""
+        if size < LEAST_CONTENT_BYTES:
+            self._frames -= 1
+        else:
+            self._frames += size // CONTENT_BYTES_A_FRAME
+
+    def call(self) -> None:
+        """A call was opened."""
+        self._frames -= CALL_FRAMES
+
+    def reset(self, age_seconds: float) -> None:
+        """A call that was not answered was broken off."""
+        self._frames -= 1
+        if age_seconds < SHORT_SECONDS:
+            self._resets -= 1
+
+    def answer(self) -> None:
+        """A frame of an answer went to the client."""
+        self._frames += ANSWER_FRAMES
+
+    def answered(self) -> None:
+        """The last of an answer did."""
+        self._frames += CALL_FRAMES
+        self._resets += 1
+
+    def question(self) -> None:
+        """The server sent a frame that the client has to acknowledge."""
+        self._frames += 1
+
+
+# Says GOAWAY to a client in the gRPC server's place: before the server does, and to one that floods us.
+#
+# When grpcio's server is told to stop, its core first cancels every call that reaches it and then says GOAWAY (1.85, and so a bare
+# `grpc.aio` server): what a client sends until it hears of that is CANCELLED, which nobody tries again. RFC 9113 6.8 has the
+# remedy: a first GOAWAY that refuses nothing, a while for what is on its way, then the end. The frame may stand between any two of the
+# server's, but not within a block of fields.
+
+# The largest stream there can be: nothing that was or will be sent is refused. NO_ERROR.
+GOAWAY = b"\x00\x00\x08\x07\x00" + bytes(4) + b"\x7f\xff\xff\xff" + bytes(4)
+# For the frame to reach the client and for what it had sent by then to reach us: a long way round the world and a busy loop.
+FAREWELL_SECONDS = 0.5
+_ENHANCE_YOUR_CALM = 0xB
+_NO_SETTINGS = b"\x00\x00\x00\x04\x00" + bytes(4)
+
+
+def reset_stream(stream: int) -> bytes:
+    """What ends one call that brings too much: gRPC's libraries make RESOURCE_EXHAUSTED of it."""
+    return b"\x00\x00\x04\x03\x00" + stream.to_bytes(4) + _ENHANCE_YOUR_CALM.to_bytes(4)
+
+
+def calm_down(last: int, *, is_first: bool) -> bytes:
+    """What a client is told that floods us (RFC 9113 10.5). ``last``: the highest stream that was let through.
+
+    ``is_first``: before anything else the server has said, for SETTINGS must be the first frame (RFC 9113 3.4).
+    """
+    said = b"too many frames without content"
+    length = (8 + len(said)).to_bytes(3)
+    goaway = length + b"\x07\x00" + bytes(4) + last.to_bytes(4) + _ENHANCE_YOUR_CALM.to_bytes(4) + said
+    return _NO_SETTINGS + goaway if is_first else goaway
+
+
+# How much compressed messages come to, found as they pass: grpc core inflates a message when it is whole, and holds it whole.
+#
+# A message of 200 kB may inflate to 200 MiB, and a thousand calls may each bring one. So each compressed message is inflated here as
+# its bytes pass, a little at a time, and only counted: a call whose message comes to too much is reset before the core has all of it.
+# gRPC's other end makes RESOURCE_EXHAUSTED of ENHANCE_YOUR_CALM. Messages that are not compressed are passed over by their length.
+
+# Vectors shrink by a tenth, texts to a fifth; a thousand to one is zeros. Up to what every gRPC server takes unless it is told otherwise
+# the ratio is not looked at: an upload of empty vectors is one.
+MOST_RATIO = 100
+ANY_RATIO_BYTES = 4 * 1024 * 1024
+PIECE_BYTES = 256 * 1024
+# Inflating so many bytes takes as long as following a frame: 1,000 frames a turn of the loop are 2 MiB.
+BYTES_A_FRAME = 2048
+_PREFIX_BYTES = 5  # whether it is compressed (1), length (4)
+_AUTOMATIC = zlib.MAX_WBITS | 32  # gzip or zlib, by their heads: `gzip` and `deflate` of gRPC
+
+
+@dataclass(slots=True)
+class Inflated:
+    """What the compressed messages of a process come to. ``message_bytes``: one of them at most; ``most``: all that are held at once."""
+
+    message_bytes: int
+    most: int
+    held: int = 0
+
+    def has_room(self, more: int, *, own: int) -> bool:
+        """Whether a message that came to ``own`` may come to so much more. One alone always may, up to its own bound."""
+        return own + more <= self.message_bytes and (self.held == own or self.held + more <= self.most)
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The messages of one call. ``left``: of the one that passes; ``inflated``: what the last compressed one came to."""
+
+    prefix: bytes = b""
+    left: int = 0
+    taken: int = 0
+    inflated: int = 0
+    engine: zlib._Decompress | None = field(default=None)
+
+
+class Messages:
+    """Follows the messages of one connection's calls. ``refused``: streams whose messages come to too much, until they are taken."""
+
+    __slots__ = ("_inflated", "_streams", "refused")
+
+    def __init__(self, inflated: Inflated) -> None:
+        self._inflated = inflated
+        self._streams: dict[int, _Stream] = {}
+        self.refused: list[int] = []
+
+    def follow(self, stream: int, data: Buffer, start: int, stop: int) -> int:
+        """So much of the DATA of a stream came; as many frames as it cost to follow."""
+        known = self._streams.get(stream)
+        if known is None:
+            if stop - start >= _PREFIX_BYTES and not data[start] & 1:
+                length = int.from_bytes(data[start + 1 : start + _PREFIX_BYTES])
+                if stop - start - _PREFIX_BYTES == length:
+                    return 0  # the common case: one whole message, not compressed
+            known = self._streams[stream] = _Stream()
+        cost = 0
+        while start < stop:
+            if known.left:
+                step = min(known.left, stop - start)
+                if known.engine is not None:
+                    cost += self._inflate(stream, known, data[start : start + step])
+                known.left -= step
+                start += step
+            else:
+                start = self._begin(known, data, start, stop)
+        return cost
+
+    def end(self, stream: int) -> int:
+        """A call has ended; what its last compressed message came to."""
+        known = self._streams.pop(stream, None)
+        if known is None:
+            return 0
+        self._inflated.held -= known.inflated
+        return known.inflated
+
+    def close(self) -> None:
+        """The connection is gone."""
+        for stream in list(self._streams):
+            self.end(stream)
+
+    def _begin(self, known: _Stream, data: Buffer, start: int, stop: int) -> int:
+        """Take the prefix of a message, or what there is of it; where it ends."""
+        end = min(stop, start + _PREFIX_BYTES - len(known.prefix))
+        known.prefix += bytes(data[start:end])
+        if len(known.prefix) == _PREFIX_BYTES:
+            known.left, known.taken = int.from_bytes(known.prefix[1:]), 0
+            self._inflated.held -= known.inflated  # of the message before
+            known.inflated = 0
+            known.engine = zlib.decompressobj(_AUTOMATIC) if known.prefix[0] & 1 else None
+            known.prefix = b""
+        return end
+
+    def _inflate(self, stream: int, known: _Stream, data: Buffer) -> int:
+        """Count what this piece of a message comes to; as many frames as that cost. What cannot be inflated is the core's to refuse."""
+        engine, before = known.engine, known.inflated
+        assert engine is not None  # noqa: S101 - asked for compressed messages alone
+        known.taken += len(data)
+        more: Buffer = data
+        while more:
+            try:
+                size = len(engine.decompress(more, PIECE_BYTES))
+            except zlib.error:
+                known.engine = None
+                break
+            if not self._may_hold(known, size):
+                known.engine = None
+                self.refused.append(stream)
+                break
+            known.inflated += size
+            self._inflated.held += size
+            more = engine.unconsumed_tail
+        return (known.inflated - before) // BYTES_A_FRAME
+
+    def _may_hold(self, known: _Stream, size: int) -> bool:
+        total = known.inflated + size
+        if total > max(ANY_RATIO_BYTES, MOST_RATIO * known.taken):
+            return False
+        return self._inflated.has_room(size, own=known.inflated)
+
+
+# How many calls have come in and have not been looked at yet: the first sign of overload over gRPC.
+#
+# grpcio takes one call at a time off its core's queue and gives each turns of the loop before it takes the next (1.85). However many
+# wait, the loop does not lag and few calls are in a handler: the queue is the core's, which tells nobody its length. So the streams are
+# counted as their frames pass.
+
+# Calls that wait to be looked at, in the core's one queue for all connections: what a loop does in some 30 ms. Who has calls open
+# already waits outside it for more, so that one who asks for a thousand at once does not stand before everybody else.
+MOST_WAITING = 64
+_WITH_CONTENT = frozenset({DATA, HEADERS, CONTINUATION})
+
+
+class Calls:
+    """Those of all ports of a process. ``open``: asked and unanswered; ``taken``: of which a handler knows, or which it has answered
+    and the library has not sent. ``inflated``: what their compressed messages come to; ``freed``: told of calls that have ended
+    and of how large their messages were.
+    """
+
+    __slots__ = ("freed", "inflated", "open", "taken")
+
+    def __init__(self, inflated: Inflated | None = None, *, freed: Callable[[int], object] = lambda _: None) -> None:
+        self.open = 0
+        self.taken = 0
+        self.inflated = Inflated(sys.maxsize, sys.maxsize) if inflated is None else inflated
+        self.freed = freed
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many wait that more of them would only make others wait longer."""
+        return self.waiting >= MOST_WAITING
+
+    @property
+    def waiting(self) -> int:
+        """How many nobody has looked at."""
+        return max(0, self.open - self.taken)
+
+
+class OpenStreams:
+    """The calls of one connection, by the frames of both sides. What is no HTTP/2 counts as it may: gRPC's server will end it.
+
+    ``allowance``: what the client may still send that brings nothing. ``last``: the highest stream it has opened. ``messages``: what its
+    calls bring. ``is_resting``: it resets calls as it opens them, and what it sends behind the last one waits a moment.
+    """
+
+    __slots__ = ("_calls", "_clock", "_now", "_open", "allowance", "is_resting", "last", "messages")
+
+    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._now = clock()
+        self._open: dict[int, float] = {}  # since when
+        self.allowance = Allowance(self._now)
+        self.messages = Messages(calls.inflated)
+        self.is_resting = False
+        self.last = 0
+
+    def client_speaks(self) -> None:
+        """Frames of the client's are about to be followed: what they have in common is looked at once."""
+        self._now = self._clock()
+        self.allowance.refill(self._now)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether what the client has sent behind its last call is to wait for others' calls."""
+        return len(self._open) > 1 and self._calls.is_crowded
+
+    def client_said(self, kind: int, flags: int, stream: int, length: int) -> int:
+        """Fields of a stream that is new, for a client's streams rise, are a call (RFC 9113 5.1.1). Where calls wait it is the last at a turn."""
+        if kind == DATA and length:
+            self.allowance.content(length)
+        elif kind == HEADERS and stream > self.last:
+            self.last = stream
+            self._open[stream] = self._now
+            self._calls.open += 1
+            self.allowance.call()
+            return sys.maxsize if self.is_held else 0
+        elif kind == RST_STREAM and (since := self._end(stream)) is not None:
+            self.allowance.reset(self._now - since)
+            self.is_resting = self.allowance.is_hasty
+            return sys.maxsize if self.is_resting else 0
+        elif not length and kind in _WITH_CONTENT and not flags & END_STREAM:
+            self.allowance.empty()
+        else:
+            self.allowance.frame()
+        return 0
+
+    def client_brought(self, stream: int, data: Buffer, start: int, stop: int) -> int:
+        """Some content of a call's; what following it cost, in frames."""
+        if stream not in self._open:
+            return 0
+        cost = self.messages.follow(stream, data, start, stop)
+        return sys.maxsize if self.messages.refused else cost
+
+    def refused(self) -> list[int]:
+        """The calls whose messages come to too much: they have ended, and the client has used up some of what it may."""
+        found, self.messages.refused = self.messages.refused, []
+        for stream in found:
+            self._end(stream)
+            self.allowance.empty()
+        return found
+
+    def server_said(self, kind: int, flags: int, stream: int, _length: int) -> int:
+        """The server's last frame of a stream ends the call."""
+        if kind in {DATA, HEADERS}:
+            self.allowance.answer()
+            if flags & END_STREAM and self._end(stream) is not None:
+                self.allowance.answered()
+        elif kind == RST_STREAM:
+            self._end(stream)
+        elif kind in {PING, SETTINGS} and not flags & ACK:
+            self.allowance.question()
+        return 0
+
+    def end(self) -> None:
+        """The connection is gone, and its calls with it."""
+        for stream in list(self._open):
+            self._end(stream)
+
+    def _end(self, stream: int) -> float | None:
+        """Since when the call was open; None where it was not."""
+        since = self._open.pop(stream, None)
+        if since is not None:
+            self._calls.open -= 1
+            self._calls.freed(self.messages.end(stream))
+        return since

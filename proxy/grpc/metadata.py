@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from vecsieve.proxy.overrides import is_override
-from vecsieve.proxy.trace_parent import NAME as TRACE_PARENT
-from vecsieve.proxy.trace_parent import sampled_trace_id
+from vecsieve.proxy.search.policy import is_override
+from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
+from vecsieve.proxy.telemetry.tracing import sampled_trace_id
 
 Pairs = tuple[tuple[str, str | bytes], ...]
 

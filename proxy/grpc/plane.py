@@ -11,30 +11,25 @@ from typing import Any, TypeVar
 
 import grpc
 
-from vecsieve.adapters.contract import Adapter, Operation, RequestHead
-from vecsieve.adapters.first_step import Question
-from vecsieve.proxy.conduct import Conduct
-from vecsieve.proxy.fence import first_standing
-from vecsieve.proxy.grpc.calls import Calls
-from vecsieve.proxy.grpc.channels import Channels
-from vecsieve.proxy.grpc.codes import Code
-from vecsieve.proxy.grpc.counted import code, given, met, speaker, status
+from vecsieve.adapters.contract import Adapter, Operation, Question, RequestHead
+from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
-from vecsieve.proxy.grpc.failures import Failure, invented
+from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.metadata import Pairs, trace_id, trace_parents, traced
-from vecsieve.proxy.grpc.relay import Relayed, end_with, relay
-from vecsieve.proxy.grpc.unary import Context, answer, received, send
-from vecsieve.proxy.labels import AttemptKind, Bypass, LocalError, Shed
-from vecsieve.proxy.memory import LARGE_MESSAGE_BYTES, Pressure
-from vecsieve.proxy.origin import Origin
-from vecsieve.proxy.overhearing import Overhearing
-from vecsieve.proxy.overrides import HEADERS as OVERRIDES
-from vecsieve.proxy.overrides import BadOverride, is_override, parse
-from vecsieve.proxy.parts import Parts
-from vecsieve.proxy.race import Gate
-from vecsieve.proxy.tally import Ended, Visit
-from vecsieve.proxy.tracing import Trace
-from vecsieve.proxy.trouble import WORDING, Trouble
+from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, received, relay, send
+from vecsieve.proxy.grpc.status import Code, Failure, code, given, invented, met, speaker, status
+from vecsieve.proxy.grpc.upstream import Channels
+from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES, Pressure
+from vecsieve.proxy.search.collections import Overhearing
+from vecsieve.proxy.search.errors import WORDING, Trouble, first_standing
+from vecsieve.proxy.search.exchange import Gate
+from vecsieve.proxy.search.policy import HEADERS as OVERRIDES
+from vecsieve.proxy.search.policy import BadOverride, is_override, parse
+from vecsieve.proxy.search.service import Conduct
+from vecsieve.proxy.search.services import Parts
+from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed
+from vecsieve.proxy.telemetry.requests import Ended, Visit
+from vecsieve.proxy.telemetry.tracing import Trace
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 # For a message that is relayed to be whole: 256 MiB at 1 MB/s. gRPC tells nothing of how much of it has come.

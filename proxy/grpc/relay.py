@@ -10,16 +10,40 @@ here; messages arrive compressed as either hop agrees on it, not as the other si
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import struct
+import termios
 from dataclasses import dataclass
 
 import grpc
 
-from vecsieve.proxy.failures import UpstreamFailure
-from vecsieve.proxy.grpc.channels import Channels
-from vecsieve.proxy.grpc.endings import hold_end
-from vecsieve.proxy.grpc.failures import Failure, failure_of, unreachable, unsendable
-from vecsieve.proxy.grpc.metadata import for_client, for_upstream, is_sendable, traced
-from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.grpc.metadata import Pairs, for_client, for_upstream, is_sendable, traced
+from vecsieve.proxy.grpc.status import Answer, Failure, failure_of, no_message, unreachable, unsendable
+from vecsieve.proxy.grpc.upstream import Channels
+from vecsieve.proxy.search.errors import UpstreamFailure
+
+# What grpcio's server does not tell of a client's end: whether it has said everything or is gone, and whether it has got everything.
+
+# A client that breaks off looks like one that has said everything (grpcio 1.85: read() returns EOF for both) until the
+# cancellation follows: 0.1 ms later as a rule, 9 ms with three busy processes on two cores. A stream cut short must not be
+# taken for a whole one, so its end is held back as long as that.
+HELD_SECONDS = 0.02
+HELD_TURNS = 3  # of the loop, for a cancellation that is already on its way to us when the time is over
+
+
+async def hold_end() -> None:
+    """Return once an end that was read is meant as one; cancelled where it was not."""
+    await asyncio.sleep(HELD_SECONDS)
+    for _ in range(HELD_TURNS):
+        await asyncio.sleep(0)
+
+
+def unacknowledged_bytes(descriptor: int) -> int:
+    """What the kernel keeps of a TCP connection until its peer has it."""
+    (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
+    return int(count)
+
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 UpstreamCall = grpc.aio.StreamStreamCall[bytes, bytes]
@@ -122,3 +146,80 @@ def end_with(context: Context, failure: Failure, relayed: Relayed) -> Relayed:
     context.set_trailing_metadata(failure.trailing)
     relayed.failure = failure
     return relayed
+
+
+# One message in, one out: the way of calls that are known to be of that shape, at two thirds of the relay's cost.
+#
+# The handler is to be registered as stream-unary: the library's own unary handler never answers a call that brings no
+# message, where a database would refuse it. Every answer goes out as trailing metadata and status behind one message, as it
+# came; nothing is retried.
+
+UnaryCall = grpc.aio.UnaryUnaryCall[bytes, bytes] | grpc.aio.StreamUnaryCall[bytes, bytes]
+
+
+async def received(context: Context) -> bytes | None:
+    """The call's one message; None where the client sent none. Cancelled where it is gone before it sent one."""
+    message = await context.read()
+    if isinstance(message, bytes):
+        return message
+    await hold_end()
+    return None
+
+
+async def send(
+    channels: Channels,
+    message: bytes | None,
+    *,
+    method: str,
+    origin: Origin,
+    metadata: Pairs,
+    deadline_seconds: float | None,
+    is_search: bool,
+) -> Answer | Failure:
+    """Send one call once. ``metadata``: the client's own; what belongs to its hop is removed here.
+
+    ``deadline_seconds``: as the client set it, or less; None where it set none. Cancelling it cancels the call upstream.
+    """
+    passing = for_upstream(metadata)
+    if not is_sendable(passing):
+        return unsendable()
+    try:
+        async with channels.lease(origin, is_search=is_search) as channel:
+            call = _started(channel, message, method=method, metadata=passing, deadline_seconds=deadline_seconds)
+            return await _outcome(channel, call)
+    except UpstreamFailure as failure:
+        return unreachable(failure.kind)
+
+
+async def answer(context: Context, outcome: Answer | Failure) -> bytes:
+    """Give the client what was received; a handler returns the result. A failure ends the call here."""
+    if outcome.initial:
+        await context.send_initial_metadata(outcome.initial)
+    if isinstance(outcome, Failure):
+        await context.abort(outcome.status_code, outcome.details, outcome.trailing)
+    context.set_trailing_metadata(outcome.trailing)
+    return outcome.message
+
+
+def _started(
+    channel: grpc.aio.Channel, message: bytes | None, *, method: str, metadata: Pairs, deadline_seconds: float | None
+) -> UnaryCall:
+    if message is None:
+        empty: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(method)
+        return empty(iter(()), timeout=deadline_seconds, metadata=metadata)
+    single: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+    return single(message, timeout=deadline_seconds, metadata=metadata)
+
+
+async def _outcome(channel: grpc.aio.Channel, call: UnaryCall) -> Answer | Failure:
+    try:
+        message: bytes | None = await call
+    except grpc.aio.AioRpcError as error:
+        return failure_of(error, is_connected=channel.get_state() is grpc.ChannelConnectivity.READY)
+    if message is None:
+        return no_message()
+    return Answer(
+        message=message,
+        initial=for_client(await call.initial_metadata()),
+        trailing=for_client(await call.trailing_metadata()),
+    )

@@ -21,18 +21,14 @@ from vecsieve.adapters import (
     unnamed,
 )
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.doors import Door
-from vecsieve.proxy.grpc.calls import Calls
-from vecsieve.proxy.grpc.channels import UNLIMITED, Channels
-from vecsieve.proxy.grpc.goaway import FAREWELL_SECONDS
-from vecsieve.proxy.grpc.inflation import Inflated
-from vecsieve.proxy.grpc.inner_socket import InnerSocket
-from vecsieve.proxy.grpc.listener import GrpcListener, listen
+from vecsieve.proxy.addresses import Door, Origin
+from vecsieve.proxy.grpc.frames import FAREWELL_SECONDS, Calls, Inflated
+from vecsieve.proxy.grpc.listener import GrpcListener, InnerSocket, listen
 from vecsieve.proxy.grpc.plane import Plane, Shared
-from vecsieve.proxy.held_bytes import BINARY_NUMBER_BYTES
-from vecsieve.proxy.memory import Trimming, glibc_trim
-from vecsieve.proxy.origin import Origin
-from vecsieve.proxy.parts import Parts
+from vecsieve.proxy.grpc.upstream import UNLIMITED, Channels
+from vecsieve.proxy.resources import Trimming, glibc_trim
+from vecsieve.proxy.search.limits import BINARY_NUMBER_BYTES
+from vecsieve.proxy.search.services import Parts
 
 Leading = Callable[[Origin, str], Plane]
 """The plane of calls that go to an origin; the text is the index behind the port, "" for backends with one upstream."""

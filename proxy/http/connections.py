@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.trouble import Trouble
+from vecsieve.proxy.search.errors import Trouble
 
 CROWDED_SHARE = 0.8  # Envoy's overload actions begin at 95 %; a process of 4096 needs the warning earlier
 NEW_SECONDS = 1.0  # a client that connects to ask something has asked by then

@@ -12,38 +12,31 @@ from typing import cast
 from aiohttp import web
 
 from vecsieve.adapters.contract import Adapter, Dialect, Operation, RequestHead
-from vecsieve.proxy.admission import Place
-from vecsieve.proxy.conduct import Conduct
-from vecsieve.proxy.failures import ClientBodyError
+from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.body import RequestBody
-from vecsieve.proxy.http.content_coding import coding_of, decoded
+from vecsieve.proxy.http.body import RequestBody, coding_of, decoded
 from vecsieve.proxy.http.exchange import HttpExchange
-from vecsieve.proxy.http.headers import RawHeaders, values, wants_exact_bytes
-from vecsieve.proxy.http.hearing import Hearing
+from vecsieve.proxy.http.headers import RawHeaders, Target, read_target, values, wants_exact_bytes
+from vecsieve.proxy.http.message import RawResponse
 from vecsieve.proxy.http.protocol import ClientConnection
-from vecsieve.proxy.http.raw_response import RawResponse
-from vecsieve.proxy.http.relay import Relay
+from vecsieve.proxy.http.relay import Hearing, Relay
 from vecsieve.proxy.http.routes import Routes
-from vecsieve.proxy.http.target import Target, read_target
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.labels import AttemptKind, Bypass, BypassReason, Shed
-from vecsieve.proxy.labels import Origin as Speaker
-from vecsieve.proxy.memory import Pressure
-from vecsieve.proxy.names import Names
-from vecsieve.proxy.origin import Origin
-from vecsieve.proxy.overhearing import Overhearing
-from vecsieve.proxy.overrides import HEADERS as OVERRIDES
-from vecsieve.proxy.overrides import BadOverride, parse
-from vecsieve.proxy.parts import Parts
-from vecsieve.proxy.race import Gate
-from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.rules import Rules
-from vecsieve.proxy.search import TURN_BYTES
-from vecsieve.proxy.tally import Ended, Visit
-from vecsieve.proxy.trace_parent import NAME as TRACE_PARENT
-from vecsieve.proxy.trace_parent import sampled_trace_id
-from vecsieve.proxy.trouble import ORIGIN, Trouble
+from vecsieve.proxy.resources import Pressure
+from vecsieve.proxy.search.collections import Names, Overhearing
+from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble
+from vecsieve.proxy.search.exchange import Gate
+from vecsieve.proxy.search.limits import Place
+from vecsieve.proxy.search.policy import HEADERS as OVERRIDES
+from vecsieve.proxy.search.policy import BadOverride, ResolvedPolicy, Rules, parse
+from vecsieve.proxy.search.searcher import TURN_BYTES
+from vecsieve.proxy.search.service import Conduct
+from vecsieve.proxy.search.services import Parts
+from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, BypassReason, Shed
+from vecsieve.proxy.telemetry.labels import Origin as Speaker
+from vecsieve.proxy.telemetry.requests import Ended, Visit
+from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
+from vecsieve.proxy.telemetry.tracing import sampled_trace_id
 
 REFUSAL_BYTES = 2048  # longer successes are no refusals
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 
 from aiohttp import web
 
-from vecsieve.adapters.contract import Operation
-from vecsieve.adapters.first_step import Question
-from vecsieve.adapters.second_step import Lookup
-from vecsieve.proxy.exchange import Fits, Lost, Refused
-from vecsieve.proxy.failures import FailureKind, UpstreamFailure
+from vecsieve.adapters.contract import Lookup, Operation, Question
+from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.headers import (
     Headers,
     RawHeaders,
+    Target,
     around_other_bytes,
     for_client,
     framed,
@@ -22,17 +21,91 @@ from vecsieve.proxy.http.headers import (
     traced,
     values,
 )
-from vecsieve.proxy.http.lookups import asked, looked_up
-from vecsieve.proxy.http.raw_response import RawResponse
-from vecsieve.proxy.http.reply import NoRoom
-from vecsieve.proxy.http.target import Target
-from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, UpstreamReply
-from vecsieve.proxy.labels import AttemptKind, FailOpen
-from vecsieve.proxy.race import Gate
-from vecsieve.proxy.report import REPORT_HEADER, Report, header_value
-from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.search import Rejected
-from vecsieve.proxy.tracing import UNTRACED, Leg, Trace
+from vecsieve.proxy.http.message import RawResponse
+from vecsieve.proxy.http.upstream import NoRoom, ReplyTooLarge, Upstream, UpstreamReply
+from vecsieve.proxy.search.errors import FailureKind, UpstreamFailure
+from vecsieve.proxy.search.exchange import Fits, Gate, Lost, Refused
+from vecsieve.proxy.search.fetch import Rejected
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.search.report import REPORT_HEADER, Report, header_value
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
+from vecsieve.proxy.telemetry.tracing import UNTOLD, UNTRACED, Leg, Trace
+
+# A lookup or a question over HTTP: the client's own credentials and none of its body's fields; nothing of the answer reaches a client.
+
+# What describes a request's body. Its length and the coding of its transfer are the connection's business.
+_OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
+
+
+async def looked_up(
+    lookup: Lookup,
+    *,
+    upstream: Upstream,
+    origin: Origin | None,
+    headers: RawHeaders,
+    seconds: float,
+    limit_bytes: int,
+    leg: Leg = UNTOLD,
+) -> bytes:
+    """The body of a success. ``origin``: where the search went; ``headers``: the search's own. Raises Lost or Refused."""
+    sending = upstream.send(
+        method=lookup.method,
+        raw_target=lookup.target,
+        headers=traced(_without_body(headers), leg.traceparent),
+        body=None,
+        deadline_seconds=seconds,
+        origin=origin,
+    )
+    return await _success(sending, limit_bytes, leg)
+
+
+async def asked(
+    question: Question,
+    *,
+    upstream: Upstream,
+    origin: Origin | None,
+    headers: RawHeaders,
+    seconds: float,
+    limit_bytes: int,
+    leg: Leg = UNTOLD,
+) -> bytes:
+    """As ``looked_up``, of a question: JSON, where it has a body."""
+    own = traced(_without_body(headers), leg.traceparent)
+    sending = upstream.send(
+        method=question.method,
+        raw_target=question.target,
+        headers=replaced(own, b"content-type", b"application/json") if question.body else own,
+        body=question.body or None,
+        is_search=True,
+        deadline_seconds=seconds,
+        origin=origin,
+    )
+    return await _success(sending, limit_bytes, leg)
+
+
+async def _success(sending: AbstractAsyncContextManager[UpstreamReply], limit_bytes: int, leg: Leg) -> bytes:
+    try:
+        async with sending as reply:
+            leg.answered(reply.status)
+            body = await reply.read_bounded(limit_bytes)
+    except UpstreamFailure as failure:
+        leg.cut()
+        is_late = failure.kind is FailureKind.TIMEOUT
+        raise Lost(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
+    except ReplyTooLarge as failure:
+        leg.cut()
+        raise Lost(FailOpen.TOO_LARGE, received_bytes=limit_bytes) from failure
+    if not 200 <= reply.status < 300:
+        raise Refused(reply.status, body, is_server_error=reply.status >= 500, may_be_size=False)
+    if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
+        raise Lost(FailOpen.MALFORMED, received_bytes=len(body))
+    return body
+
+
+def _without_body(raw: RawHeaders) -> RawHeaders:
+    kept = [pair for pair in raw if pair[0].lower() not in _OF_A_BODY]
+    return replaced(kept, b"accept-encoding", b"identity")
+
 
 # Statuses of a refusal that may be about the size of what was asked for.
 TOO_LARGE = frozenset({400, 413, 422})

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vecsieve.proxy.overrides import is_override
-from vecsieve.proxy.trace_parent import NAME
+from aiohttp import HttpVersion10, HttpVersion11
+from aiohttp.http import HttpVersion
+
+from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.search.errors import Trouble
+from vecsieve.proxy.search.policy import is_override
+from vecsieve.proxy.telemetry.tracing import NAME
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 Headers = list[tuple[str, str]]
@@ -167,3 +173,116 @@ def _end_to_end(raw: RawHeaders) -> list[tuple[bytes, bytes]]:
 
 def _decoded(raw: RawHeaders) -> Headers:
     return [(name.decode("ascii"), value.decode("utf-8")) for name, value in raw]
+
+
+# The request target: which forms we take, and how a path is read for matching.
+#
+# The raw target is what goes upstream, byte for byte. Only the matching works on a normalised path, as actix-web's
+# `NormalizePath::trim` routes in Qdrant: runs of slashes merged, the trailing slash dropped, percent-encoding left alone.
+
+SLASHES = re.compile(r"/{2,}")
+# Space and control characters would end the request line or a log line; anything beyond ASCII is no URI (RFC 3986 2).
+FORWARDABLE = re.compile(r"/[\x21-\x7e]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An origin-form request target. ``raw`` is forwarded; ``path`` is everything before the first `?`.
+
+    ``origin``: where it goes; None is the configured upstream. ``prefix``: how ``path`` begins where what is found there is behind
+    a path: another gateway's, or another VecSieve's.
+    """
+
+    raw: str
+    path: str
+    origin: Origin | None = None
+    prefix: str = ""
+
+    def beside(self, raw: str) -> str:
+        """Another target of the same place."""
+        return self.prefix + raw
+
+
+def read_target(raw: str) -> Target | None:
+    """Read an origin-form target; None for absolute-form, authority-form, asterisk-form and bytes that are no URI.
+
+    `//evil.example/a` is a path: the upstream comes from the settings alone, never from a request.
+    """
+    if FORWARDABLE.fullmatch(raw) is None:
+        return None
+    return Target(raw=raw, path=raw.split("?", 1)[0])
+
+
+def matching_path(path: str, prefix: str = "") -> str | None:
+    """The path that decides what a request is: normalised, the deployment prefix removed.
+
+    ``prefix``: as in the settings, such as `/qdrant`, or empty. None when the path lies outside it.
+    """
+    merged = SLASHES.sub("/", path)
+    trimmed = merged.rstrip("/") or "/"
+    if not prefix:
+        return trimmed
+    if trimmed == prefix:
+        return "/"
+    return trimmed[len(prefix) :] if trimmed.startswith(prefix + "/") else None
+
+
+# Which parsed heads are refused: what aiohttp's parser lets through although two parsers could read it apart.
+#
+# llhttp refuses most of the smuggling forms of requests itself; the rest is decided here, before any handler sees the request.
+# Of replies it lets more through, because aiohttp's client asks it to be lenient.
+
+IDENTITY = b"identity"
+
+
+def objection(method: str, target: str, version: HttpVersion, raw: RawHeaders) -> Trouble | None:
+    """Why a request head is refused, or None."""
+    if version not in {HttpVersion10, HttpVersion11}:
+        return Trouble.VERSION
+    if method == "CONNECT":
+        return Trouble.CONNECT_METHOD
+    if read_target(target) is None:
+        return Trouble.TARGET
+    if not is_forwardable(raw):
+        return Trouble.HEADER_BYTES
+    return _framing_objection(version, raw)
+
+
+def is_reply_sound(status: int, version: HttpVersion, raw: RawHeaders) -> bool:
+    """Whether a reply's head can be passed on and everybody reads the same end of its body.
+
+    A transfer coding that we do not undo would be forwarded as a name without its framing; nobody offered one, because `TE`
+    stays on the client's hop. Blanks before a colon: aiohttp 3.14.5 takes them in the names that frame a message. RFC 9112 5.1
+    has a proxy remove them, but by then the parser has read the body by another rule; nginx answers 502 as well.
+    """
+    if version not in {HttpVersion10, HttpVersion11} or not 100 <= status <= 999:
+        return False
+    if any(name != name.strip() or not name for name, _ in raw):
+        return False
+    codings, lengths = values(raw, b"transfer-encoding"), values(raw, b"content-length")
+    if len(codings) + len(lengths) > 1:
+        return False
+    if codings and (version == HttpVersion10 or codings[0].strip().lower() not in {b"chunked", IDENTITY}):
+        return False  # RFC 9112 6.1: the framing of an HTTP/1.0 message with a transfer coding is faulty
+    return all(length.isascii() and length.isdigit() for length in lengths)
+
+
+def without_identity(raw: RawHeaders) -> RawHeaders:
+    """A sound reply's fields without the transfer coding that is none: RFC 2616 had it, and the body ends with the connection."""
+    codings = values(raw, b"transfer-encoding")
+    return replaced(raw, b"transfer-encoding", None) if codings and codings[0].strip().lower() == IDENTITY else raw
+
+
+def _framing_objection(version: HttpVersion, raw: RawHeaders) -> Trouble | None:
+    codings, lengths, hosts = values(raw, b"transfer-encoding"), values(raw, b"content-length"), values(raw, b"host")
+    if codings and lengths:
+        return Trouble.TWO_FRAMINGS  # RFC 9112 6.1: whoever sends both may be smuggling
+    if codings and [coding.strip().lower() for coding in codings] != [b"chunked"]:
+        return Trouble.TRANSFER_CODING  # aiohttp accepts `gzip, chunked` and would pass the inner coding as content
+    if codings and version == HttpVersion10:
+        return Trouble.OLD_CHUNKED  # RFC 9112 6.1: the framing of an HTTP/1.0 message with it is faulty
+    if len(lengths) > 1 or any(not (length.isascii() and length.isdigit()) for length in lengths):
+        return Trouble.MALFORMED
+    if len(hosts) > 1:
+        return Trouble.MALFORMED
+    return None

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from aiohttp import web
 
 from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.http.loans import Loan, Loans
-from vecsieve.proxy.http.raw_response import RawResponse
-from vecsieve.proxy.http.reply import UpstreamReply
+from vecsieve.proxy.http.message import RawResponse
+from vecsieve.proxy.http.pools import Loan, Loans
+from vecsieve.proxy.http.upstream import UpstreamReply
 
 # Of what all answers may hold: 2 MiB of 64. A hundred results with vectors of 1,536 numbers are 1.9 MB of text.
 ANSWER_SHARE = 32

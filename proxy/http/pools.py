@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import logging
 import socket
 import ssl
 import time
@@ -12,18 +14,228 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import aiohttp
+from aiohttp import http_parser, web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
+from aiohttp.web_protocol import RequestHandler
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.ages import NEVER, Ages
-from vecsieve.proxy.http.audit import audit_connector, audit_session
-from vecsieve.proxy.http.loans import Loan, Loans
-from vecsieve.proxy.http.public_addresses import PublicResolver
-from vecsieve.proxy.http.raw_request import RawRequest
+from vecsieve.proxy.http.message import RawRequest
+from vecsieve.proxy.search.limits import NEVER, Ages
+
+# What answers hold while they wait for slow clients: lent, so that whoever lacks it may have it, from the slowest client first.
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """What one answer holds. ``host``: whom its connection leads to; ``speed``: of its client, in bytes a second.
+
+    ``end``: cuts the client and gives back at once what the answer holds.
+    """
+
+    host: ConnectionKey | None
+    speed: Callable[[], float]
+    end: Callable[[], None]
+
+
+class Loans:
+    """What is lent, the longest first. Each loan is known by its holder."""
+
+    __slots__ = ("_lent",)
+
+    def __init__(self) -> None:
+        self._lent: dict[object, Loan] = {}
+
+    def __len__(self) -> int:
+        return len(self._lent)
+
+    def add(self, holder: object, loan: Loan) -> None:
+        """Lend."""
+        self._lent[holder] = loan
+
+    def take_back(self, holder: object) -> None:
+        """It is lent no more. Does nothing when it was called in."""
+        self._lent.pop(holder, None)
+
+    def call_in(self, host: ConnectionKey | None = None) -> bool:
+        """End the one whose client reads slowest, of those to ``host`` or of all; False when there is none.
+
+        Of clients that have taken nothing the one that has waited longest: nobody need look further.
+        """
+        slowest: object | None = None
+        least = float("inf")
+        for holder, loan in self._lent.items():
+            if host is not None and loan.host != host:
+                continue
+            speed = loan.speed()
+            if slowest is None or speed < least:
+                slowest, least = holder, speed
+            if speed <= 0:
+                break
+        if slowest is None:
+            return False
+        self._lent.pop(slowest).end()
+        return True
+
+
+# Which addresses a name may lead to when a request chose the name: public ones.
+#
+# Checked where the connection gets its addresses from, so the address that was checked is the one connected to; a name
+# that answers differently the second time (rebinding) is checked the second time. A literal address never gets here:
+# routes refuse those.
+
+LOGGER = logging.getLogger("vecsieve.upstream")
+# RFC 6052: a NAT64 gateway makes of the last four bytes an IPv4 address on its own side.
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# All that IANA has given out to the internet (RFC 4291 2.4). Python calls most of the rest global as well: site-local
+# addresses, and 64:ff9b:1::/48, behind which RFC 8215 lets any network translate to its own private IPv4.
+_INTERNET = ipaddress.IPv6Network("2000::/3")
+
+
+class PublicResolver(AbstractResolver):
+    """A resolver that refuses a name unless all of its addresses are public, or the settings name it themselves."""
+
+    def __init__(self, inner: AbstractResolver, *, may_be_private: Callable[[str], bool]) -> None:
+        self._inner = inner
+        self._may_be_private = may_be_private
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Look a host up. Raises OSError, which aiohttp reports as a DNS failure, also for a refused name."""
+        found = await self._inner.resolve(host, port, family)
+        if self._may_be_private(host) or all(is_public(result["host"]) for result in found):
+            return found
+        LOGGER.warning(
+            "a host that a request named has an address that is not public: no connection. If that is right, write its "
+            "whole name into pinecone.allowed_hosts"
+        )
+        raise OSError("the name leads to an address that is not public")
+
+    async def close(self) -> None:
+        """End the inner resolver."""
+        await self._inner.close()
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is a public unicast one. False for everything that is no address."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = _embedded(address)
+        if inner is not None:
+            return is_public(str(inner))
+        if address not in _INTERNET:
+            return False
+    return address.is_global and not address.is_multicast
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that a packet to this IPv6 address ends at: mapped, 6to4, NAT64."""
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+# What we lean on of aiohttp beyond its documentation, checked before a listener or a pool opens.
+#
+# A release that renames one of these must stop the process with a sentence, not re-send a write (``_retry_connection``)
+# or lose the head deadline in silence. The range in pyproject.toml is the first guard, this is the second.
+
+RELIED_ON: tuple[tuple[type, tuple[str, ...]], ...] = (
+    (
+        RequestHandler,
+        (
+            "_buffer_paused",
+            "_current_request",
+            "_keepalive_timeout",
+            "_lingering_time",
+            "_messages",
+            "_pause_transport_reading",
+            "_reading_paused",
+            "_request_count",
+            "_request_in_progress",
+            "_resume_transport_reading",
+            "_upgraded",
+            "_waiter",
+            "close",
+            "data_received",
+            "force_close",
+            "handle_error",
+            "log_debug",
+            "log_exception",
+            "max_field_size",
+            "max_headers",
+            "max_line_size",
+            "resume_reading",
+        ),
+    ),
+    (
+        web.StreamResponse,
+        (
+            "_keep_alive",
+            "_must_be_empty_body",
+            "_payload_writer",
+            "_prepare_headers",
+            "_req",
+            "_send_headers_immediately",
+            "_write_headers",
+        ),
+    ),
+    (aiohttp.TCPConnector, ("_create_connection", "_get", "_wait_for_available_connection")),
+    (
+        aiohttp.ClientRequest,
+        (
+            "_body",
+            "_get_content_length",
+            "update_body_from_data",
+            "update_content_encoding",
+            "update_expect_continue",
+            "update_headers",
+            "update_transfer_encoding",
+        ),
+    ),
+)
+
+
+class IncompatibleLibrary(RuntimeError):  # noqa: N818 - it names the state, and cli prints it
+    """The installed aiohttp is not the one this data plane was built on."""
+
+
+def audit_library() -> None:
+    """Raise IncompatibleLibrary when aiohttp lacks what we rely on, or runs on its pure-Python parser.
+
+    Two parsers that differ in what they accept are a smuggling risk of their own; the C parser is the tested one.
+    """
+    missing = [f"{owner.__name__}.{name}" for owner, names in RELIED_ON for name in names if not hasattr(owner, name)]
+    if missing:
+        raise IncompatibleLibrary(f"aiohttp {aiohttp.__version__} has no {', '.join(missing)}")
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+        raise IncompatibleLibrary(
+            "aiohttp runs on its pure-Python parser (AIOHTTP_NO_EXTENSIONS is set, or the wheel has no extensions)"
+        )
+
+
+def audit_connector(connector: aiohttp.BaseConnector) -> None:
+    """Raise IncompatibleLibrary unless what its connections are counted by exists."""
+    if missing := [
+        name for name in ("_acquired", "_conns", "_limit", "_loop", "_waiters") if name not in vars(connector)
+    ]:
+        raise IncompatibleLibrary(f"aiohttp {aiohttp.__version__} has no BaseConnector.{', '.join(missing)}")
+
+
+def audit_session(session: aiohttp.ClientSession) -> None:
+    """Raise IncompatibleLibrary unless the switch that ends silent re-sending exists."""
+    if "_retry_connection" not in vars(session):
+        raise IncompatibleLibrary(
+            f"aiohttp {aiohttp.__version__} has no ClientSession._retry_connection: it would re-send writes"
+        )
+
 
 # A reply field larger than this is refused; aiohttp's 8190 is less than Qdrant's own clients take.
 REPLY_FIELD_BYTES = 65_536

@@ -16,27 +16,134 @@ a client that half-closes after its request is taken for gone.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from vecsieve.proxy.failures import ClientBodyError, ClientFault, UpstreamFailure
-from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.body import RequestBody
-from vecsieve.proxy.http.editing import Editing, hold, readable
+from vecsieve.proxy.http.answers import Editing, LocalAnswers, hold, readable
+from vecsieve.proxy.http.body import RequestBody, decoded
 from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.http.headers import RawHeaders, for_client, traced
-from vecsieve.proxy.http.hearing import Hearing
+from vecsieve.proxy.http.headers import RawHeaders, Target, for_client, traced, values
+from vecsieve.proxy.http.message import RawResponse, Upload
 from vecsieve.proxy.http.outflow import Backlog, Outflow
-from vecsieve.proxy.http.raw_response import RawResponse
-from vecsieve.proxy.http.target import Target
 from vecsieve.proxy.http.upstream import Upstream, UpstreamReply, is_write
-from vecsieve.proxy.http.writes import Writes
-from vecsieve.proxy.tracing import UNTOLD, Leg
-from vecsieve.proxy.trouble import Trouble, trouble_of
+from vecsieve.proxy.search.errors import ClientBodyError, ClientFault, Trouble, UpstreamFailure, trouble_of
+from vecsieve.proxy.telemetry.tracing import UNTOLD, Leg
+
+# Answers that are read while they pass: each piece is noted as it goes by, nothing is held back and nothing is changed.
+#
+# What is too long, cut, no success, or in a content coding that is not read is not heard.
+
+HEARD_BYTES = 2 * 1024 * 1024  # a thousand collections of Chroma's in one list; reading them takes a few milliseconds
+
+
+class Hearing:
+    """One answer. ``learn``: total, gets the whole body without its content coding, at most once."""
+
+    __slots__ = ("_coding", "_expected", "_learn", "_limit_bytes", "_pieces", "_size")
+
+    def __init__(self, learn: Callable[[bytes], None], *, limit_bytes: int = HEARD_BYTES) -> None:
+        self._learn = learn
+        self._limit_bytes = limit_bytes
+        self._pieces: list[bytes] | None = None
+        self._size = 0
+        self._expected: int | None = None
+        self._coding = b""
+
+    def begin(self, reply: UpstreamReply) -> None:
+        """The head is here."""
+        if not 200 <= reply.status < 300:
+            return
+        self._pieces = []
+        self._coding = b",".join(values(reply.raw_headers, b"content-encoding"))
+        length = b",".join(values(reply.raw_headers, b"content-length"))
+        self._expected = int(length) if length.isdigit() else None
+
+    def hear(self, piece: bytes) -> None:
+        """Some of the body, about to be sent on. The last of it is read before it goes: a client that has a collection's
+        document may search it at once.
+        """
+        if self._pieces is None:
+            return
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > self._limit_bytes:
+            self._pieces = None
+        elif self._size == self._expected:
+            self.end()
+
+    def end(self) -> None:
+        """The body is over, and not cut."""
+        pieces, self._pieces = self._pieces, None
+        plain = None if pieces is None else decoded(b"".join(pieces), self._coding, limit_bytes=self._limit_bytes)
+        if plain is not None:
+            self._learn(plain)
+
+
+# Writes whose clients have gone: once sent whole they are seen through, because cutting them could undo half of one.
+#
+# Qdrant drops a request's work when its connection closes. A client that goes away before its body was sent whole takes
+# the write with it, as it would without a proxy.
+
+
+class Writes:
+    """Owns the writes that outlive their clients."""
+
+    def __init__(self) -> None:
+        self._left_behind: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._left_behind)
+
+    async def see_through(self, opening: Coroutine[None, None, UpstreamReply], upload: Upload | None) -> UpstreamReply:
+        """Await the reply to a write. On cancellation it goes on alone when its body was sent whole, else it is cut.
+
+        A write without a body counts as sent: it was when its head was.
+        """
+        task = asyncio.create_task(opening, name="vecsieve-write")
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            self._leave(task, cut=upload is not None and not upload.is_sent)
+            raise
+        return task.result()
+
+    async def close(self, *, grace_seconds: float) -> None:
+        """Wait for the writes left behind, then cut what remains."""
+        if not self._left_behind:
+            return
+        _, late = await asyncio.wait(self._left_behind, timeout=grace_seconds)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    def _leave(self, task: asyncio.Task[UpstreamReply], *, cut: bool) -> None:
+        if cut:
+            task.cancel()
+        rest = asyncio.create_task(_finish(task), name="vecsieve-write-left-behind")
+        self._left_behind.add(rest)
+        rest.add_done_callback(self._left_behind.discard)
+
+
+async def _finish(task: asyncio.Task[UpstreamReply]) -> None:
+    """Wait for the reply's head: the database has done the work. Nobody is left to be told."""
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if task.cancelled():
+        return
+    try:
+        reply = task.result()
+    except (UpstreamFailure, ClientBodyError):
+        return
+    await reply.close()
+
 
 Gate = Callable[[int], Awaitable[None]]
 """Told the status."""

@@ -2,18 +2,93 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from vecsieve.config.problems import masked
-from vecsieve.proxy.jobs.dense import choose
-from vecsieve.proxy.jobs.pace import Pace
-from vecsieve.proxy.jobs.refusals import explained, known_errors
-from vecsieve.proxy.jobs.source import Point, PointId, Shape, SourceError, Vectors
+from vecsieve.config.problems import masked, one_line
+from vecsieve.proxy.jobs.source import Point, PointId, Shape, SourceError, Vectors, choose
 from vecsieve.proxy.selection.geometry import NOISE, across, rows_of
+
+# What the official client raised, as one line an operator can act on. Bodies of errors are quoted, keys never are.
+
+
+def known_errors() -> tuple[type[Exception], ...]:
+    """What a request of the official client may raise for reasons outside this program."""
+    from qdrant_client.common.client_exceptions import QdrantException
+    from qdrant_client.http.exceptions import ApiException
+
+    return ApiException, QdrantException
+
+
+def explained(error: Exception, *, url: str, collection: str, names: Callable[[], tuple[str, ...]]) -> SourceError:
+    """Say what it means. ``names``: asks for the collections there are, where that helps."""
+    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+    if isinstance(error, ResponseHandlingException):
+        return SourceError(f"{url} does not answer as Qdrant does: {_kind(error.source)}")
+    if not isinstance(error, UnexpectedResponse):
+        return SourceError(f"{url}: too many requests for the database's own limit; a lower --rate may pass")
+    status = error.status_code or 0
+    if status in {401, 403}:
+        return SourceError(
+            f"{url} refused to show collection {collection!r} (status {status}); wanted a key that may read it, "
+            "in the environment variable that --api-key-env names"
+        )
+    if status == 404:
+        there = ", ".join(names()) or "none that this key may see"
+        return SourceError(f"{url} has no collection {collection!r}; it has: {there}")
+    return SourceError(f"{url} answered with status {status}: {_said(error.content)}")
+
+
+def _kind(source: object) -> str:
+    """The kind of failure and its words, which name addresses and times, never headers."""
+    return one_line(f"{type(source).__name__}: {source}")
+
+
+def _said(content: bytes) -> str:
+    """Qdrant's own words when the body has them."""
+    try:
+        said = json.loads(content)["status"]["error"]
+    except (ValueError, KeyError, TypeError):
+        said = content.decode("utf-8", "replace")
+    return one_line(str(said))
+
+
+# How fast a job may ask: at most so many requests a second, evenly spread, so that a live database hardly notices.
+
+
+class Pace:
+    """Call ``wait`` before each request. ``requests_per_second``: above zero; None: no limit.
+
+    Evenly spread instead of a bucket that may be emptied at once: the burst is what a live database would feel.
+    """
+
+    __slots__ = ("_clock", "_interval_seconds", "_next", "_sleep")
+
+    def __init__(
+        self,
+        requests_per_second: float | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._interval_seconds = 0.0 if requests_per_second is None else 1.0 / requests_per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._next = clock()
+
+    def wait(self) -> None:
+        """Return when the next request may go out. Time that was not used is not saved up."""
+        now = self._clock()
+        if now < self._next:
+            self._sleep(self._next - now)
+        self._next = max(self._next, now) + self._interval_seconds
+
 
 T = TypeVar("T")
 

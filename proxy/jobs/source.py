@@ -5,7 +5,7 @@ Nothing here writes to a database. One implementation: qdrant.py; tests bring th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -89,3 +89,81 @@ class Source(Protocol):
         The number beside a point is its distance as the proxy's cuts are compared with it (selection/geometry.py), not
         the database's score; infinite where there is nothing to compare. A vector that is in the collection finds itself, and its exact copies before or after it.
         """
+
+
+# The text of a payload: the first of the named fields that holds one.
+
+USUAL_FIELDS = ("text", "page_content", "content", "document", "chunk", "body", "chunk_text")
+
+
+def text_of(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
+    """The text under the first of ``fields`` that is a string with more than blanks in it; None without one.
+
+    A field is a key, or the way to one with dots: ``metadata.source``. A key that has dots itself goes first.
+    """
+    for field in fields:
+        value = value_at(payload, field)
+        if isinstance(value, str) and value.strip():
+            return value
+    return None
+
+
+def value_at(payload: Mapping[str, object], field: str) -> object:
+    """What stands under a key or a dotted way, None when nothing does (which is how JSON says it, too)."""
+    if field in payload:
+        return payload[field]
+    head, dot, rest = field.partition(".")
+    inner = payload.get(head)
+    return value_at(inner, rest) if dot and isinstance(inner, Mapping) else None
+
+
+# Which of a collection's vectors a job reads: one dense vector a point, chosen by name or because there is no other.
+
+
+class _Metric(Protocol):
+    @property
+    def value(self) -> str: ...
+
+
+class _Declared(Protocol):
+    """What is read of the client's VectorParams, whose module is not loaded before a job runs."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def distance(self) -> _Metric: ...
+    @property
+    def multivector_config(self) -> object | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dense:
+    """The chosen vector. ``names``: every one that could have been chosen, sorted; "" is the unnamed one."""
+
+    name: str
+    dimension: int
+    distance: str
+    names: tuple[str, ...]
+
+
+def choose(vectors: _Declared | Mapping[str, _Declared] | None, *, wanted: str | None, collection: str) -> Dense:
+    """The vector called ``wanted``; None: the unnamed one, or the only one. Raises SourceError that names those there are.
+
+    ``vectors``: as the client gives a collection's, sparse ones apart.
+    """
+    declared = {} if vectors is None else dict(vectors) if isinstance(vectors, Mapping) else {"": vectors}
+    if not declared:
+        raise SourceError(f"collection {collection!r} has only sparse vectors; wanted a dense one")
+    names = tuple(sorted(name for name, each in declared.items() if each.multivector_config is None))
+    if not names:
+        raise SourceError(f"collection {collection!r} has only multivectors; wanted one dense vector a point")
+    there = ", ".join(name or '"" (unnamed)' for name in names)
+    if wanted is None and len(names) > 1 and "" not in names:
+        raise SourceError(f"collection {collection!r} has several vectors; say which with --vector: {there}")
+    name = names[0] if wanted is None else wanted  # sorted: the unnamed one first
+    if name in declared and name not in names:
+        raise SourceError(f"vector {name!r} of {collection!r} holds several vectors a point; wanted one of: {there}")
+    if name not in names:
+        raise SourceError(f"collection {collection!r} has no dense vector {name!r}; it has: {there}")
+    found = declared[name]
+    return Dense(name=name, dimension=found.size, distance=found.distance.value, names=names)

@@ -21,19 +21,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
+from vecsieve.proxy.selection.clustering import best_ranked, cluster, lead, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances
-from vecsieve.proxy.selection.evidence import Ask, Codes, Evidence, asker, opened, standing_vetoes, weigh
 from vecsieve.proxy.selection.geometry import NOISE, Mask
-from vecsieve.proxy.selection.grouping import cuts_of, distances_of, linked
-from vecsieve.proxy.selection.leader import lead
+from vecsieve.proxy.selection.grouping import (
+    Ask,
+    Codes,
+    Evidence,
+    asker,
+    cuts_of,
+    distances_of,
+    linked,
+    opened,
+    standing_vetoes,
+    weigh,
+)
+from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Growing, Linkage, Policy, Short, When
-from vecsieve.proxy.selection.restraint import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.single import fates_of
-from vecsieve.proxy.selection.steps import Steps, finished
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.thresholds import SCALE_FROM
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection, Steps, finished
 
 # Raw ranks per block: the pool a single page of ten is chosen from, and as many as the threshold's scale is read from.
 # A caller who wants rank r decided fetches up to the next multiple of this.

@@ -2,23 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.caps import capped, expand
 from vecsieve.proxy.selection.clustering import best_ranked
-from vecsieve.proxy.selection.diversify import diversify
-from vecsieve.proxy.selection.evidence import standing_vetoes
-from vecsieve.proxy.selection.fill import fill
-from vecsieve.proxy.selection.grouping import Grouped, alone, counts_length, group, links_of
-from vecsieve.proxy.selection.policy import Order, Policy, Short, When
+from vecsieve.proxy.selection.diversifiers.registry import diversify
+from vecsieve.proxy.selection.grouping import Grouped, alone, counts_length, group, links_of, standing_vetoes
+from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
+from vecsieve.proxy.selection.policy import Caps, Order, Policy, Short, When
 from vecsieve.proxy.selection.representatives import represent
-from vecsieve.proxy.selection.restraint import is_implausible, may_be_restrained
-from vecsieve.proxy.selection.steps import Steps, finished
-from vecsieve.proxy.selection.values import Candidates, Fate, Indices, Selection
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Selection, Steps, finished
+
+# Fill a page with the least redundant duplicates when there are too few representatives.
+
+NOBODY = np.empty(0, np.intp)
+
+
+def fill(kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = NOBODY) -> Indices:
+    """``count`` further indices (all the rest, when there are fewer), in rank order.
+
+    One at a time: the candidate whose nearest kept candidate is farthest away, ties by rank. Each one counts as kept for
+    the next, because two copies of one far duplicate must not both come in while another duplicate is left out.
+    ``distance``: (n, n); ``kept``: indices, not empty unless the pool is. ``behind``: candidates that are chosen only when
+    all others are, in rank order: what a cap holds back comes before a short page.
+    """
+    count = min(count, len(distance) - len(kept))
+    chosen = np.empty(max(count, 0), dtype=np.intp)
+    if not len(chosen):
+        return chosen
+    nearest = distance[kept].min(axis=0)
+    nearest[behind] = -0.5  # below every distance, and no nearness changes it
+    nearest[kept] = -1.0  # below everything: what is kept is never chosen again
+    for place in range(count):
+        choice = chosen[place] = nearest.argmax()
+        np.minimum(nearest, distance[choice], out=nearest)
+        nearest[choice] = -1.0
+    return np.sort(chosen)
+
+
+# No more than so many results of one cluster, one document, one source.
+
+Names = Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """At most ``most`` results of one name; ``seen`` counts them."""
+
+    names: Names
+    most: int
+    seen: Counter[str]
+
+
+def capped(
+    order: Indices, documents: Names | None, sources: Names | None, caps: Caps, count: int
+) -> tuple[Indices, Indices]:
+    """The first ``count`` of ``order`` that the caps let through, and those they held back before the page was full.
+
+    ``order``: indices into the pool, in the order of choice; both answers keep it. ``documents``, ``sources``: one a
+    candidate. Who has no document or source, or whose pool knows none, is not counted: nothing says that two of them
+    are of the same one.
+    """
+    limits = _limits(documents, sources, caps)
+    kept: list[int] = []
+    held: list[int] = []
+    for index in order.tolist():
+        if len(kept) >= count:
+            break
+        own = [(limit, name) for limit in limits if (name := limit.names[index]) is not None]
+        if any(limit.seen[name] >= limit.most for limit, name in own):
+            held.append(index)
+            continue
+        for limit, name in own:
+            limit.seen[name] += 1
+        kept.append(index)
+    return np.array(kept, dtype=np.intp), np.array(held, dtype=np.intp)
+
+
+def expand(labels: Indices, standing: Indices, per_cluster: int) -> Indices:
+    """The representatives and, behind each, its best-ranked fellows, ``per_cluster`` of a cluster in all.
+
+    In order of relevance: a representative has the rank of its cluster's best member, a fellow its own; the
+    representative goes first. ``labels``: (n,) numbered in order of best rank. ``standing``: (distinct,), one for each
+    label. With 1 the answer is ``standing``.
+    """
+    if per_cluster <= 1 or len(standing) == len(labels):
+        return standing
+    ranks = np.arange(len(labels), dtype=np.intp)
+    ranks[standing] = best_ranked(labels)
+    is_fellow = np.ones(len(labels), np.bool_)
+    is_fellow[standing] = False
+    order = np.lexsort((is_fellow, ranks))
+    return order[_turn(labels[order]) < per_cluster]
+
+
+def _turn(labels: Indices) -> Indices:
+    """For each position, how many earlier ones have its label (m,)."""
+    grouped = np.argsort(labels, kind="stable")
+    inner = labels[grouped]
+    turns = np.empty(len(labels), dtype=np.intp)
+    turns[grouped] = np.arange(len(labels)) - inner.searchsorted(inner)
+    return turns
+
+
+def _limits(documents: Names | None, sources: Names | None, caps: Caps) -> list[_Limit]:
+    pairs = ((documents, caps.per_document), (sources, caps.per_source))
+    return [_Limit(names, most, Counter()) for names, most in pairs if names is not None and most is not None]
 
 
 def silent(_stage: str) -> None:

@@ -5,9 +5,10 @@ Shapes: n candidates in backend order, d dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Generator, Sized
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -153,3 +154,24 @@ class Selection:
     links: npt.NDArray[np.int8]
     similarities: FloatMatrix
     vetoes: npt.NDArray[np.int8]
+
+
+# Long work in steps: a generator yields where others may have a turn, and returns what it found.
+#
+# Selection has no loop and no clock. Whoever runs it on an event loop gives others a turn at each step; everybody else
+# runs all steps at once. What is found does not depend on it. A step takes at most some 15 ms, so steps are bounded by what
+# there is to do in them: characters, words, pairs.
+
+T = TypeVar("T")
+
+Steps: TypeAlias = Generator[None, None, T]
+
+
+def finished(steps: Steps[T]) -> T:
+    """What all steps, one after another, come to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found

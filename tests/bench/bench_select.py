@@ -13,7 +13,7 @@ from bench.figures import Aim, Figure, Sides, figure
 from bench.pools import sample
 from bench.rounds import Effort, interleave
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Metric

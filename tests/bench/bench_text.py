@@ -12,11 +12,10 @@ from bench.figures import Aim, Figure, Sides, figure
 from bench.passages import WORDS, passages
 from bench.rounds import Effort, interleave
 from vecsieve.proxy.selection.policy import TextRules
-from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text import reading
 from vecsieve.proxy.selection.text.matching import Matches, matches
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Metadata
+from vecsieve.proxy.selection.values import Metadata, finished
 
 SIZES = (50, 200)
 POOLS = 6

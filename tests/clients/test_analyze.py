@@ -19,7 +19,7 @@ from qdrant_client import QdrantClient, models
 from support import stack
 from support.analyzed import COPIES, FAMILIES, planted
 from support.memory_source import families
-from vecsieve.proxy.jobs.analyze.gathered import NEIGHBOURS
+from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
 from vecsieve.proxy.jobs.qdrant import QdrantSource
 
 SLOW = 20.0  # requests a second at which the long collection takes three seconds after its first page
@@ -144,7 +144,7 @@ def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
 ) -> None:
     state, page = tmp_path / "state", tmp_path / "page.html"
     wanted = ("--html", str(page), "--state", str(state))
-    environment = "import vecsieve.proxy.jobs.analyze.keeping as k; k.EVERY_SECONDS = 0.0; k.SHARE = 0; "
+    environment = "import vecsieve.proxy.jobs.analyze.run as k; k.EVERY_SECONDS = 0.0; k.SHARE = 0; "
     start = "from vecsieve.proxy.cli import main; main()"
     line = ["analyze", "--url", engine, "--collection", "long", *wanted, "--rate", str(SLOW)]
     program = f"import sys; sys.argv[1:] = {line!r}; {environment}{start}"

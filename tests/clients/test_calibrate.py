@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from support import planted, stack
-from vecsieve.proxy.demo.collection import Collection
 from vecsieve.proxy.demo.corpus import load
-from vecsieve.proxy.demo.store import NAME
-from vecsieve.proxy.profiles import Profiles
+from vecsieve.proxy.demo.database import NAME
+from vecsieve.proxy.demo.qdrant import Collection
+from vecsieve.proxy.search.profiles import Profiles
 
 COMMAND = (sys.executable, "-m", "vecsieve.proxy", "calibrate", "--rate", "1000")
 

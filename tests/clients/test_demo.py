@@ -16,11 +16,11 @@ import pytest
 from support import stack
 from support.demo_runs import Done, is_alive, keeping, pasted_curl, read_until, run, wait_for_children
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.demo.collection import Collection
 from vecsieve.proxy.demo.corpus import load
+from vecsieve.proxy.demo.database import NAME
+from vecsieve.proxy.demo.qdrant import Collection
 from vecsieve.proxy.demo.reasons import Pool, explain
-from vecsieve.proxy.demo.store import NAME
-from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.search.policy import Policies
 
 QUESTIONS = 42
 

@@ -14,12 +14,11 @@ from support import stack
 from support.chroma_server import NEEDS_CHROMA
 from support.demo_runs import Done, is_alive, keeping, read_until, run, wait_for_children
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.demo.chroma_collection import ChromaCollection
-from vecsieve.proxy.demo.chroma_server import chroma_server
+from vecsieve.proxy.demo.chroma import ChromaCollection, chroma_server
 from vecsieve.proxy.demo.corpus import load
+from vecsieve.proxy.demo.database import NAME
 from vecsieve.proxy.demo.reasons import Pool, explain
-from vecsieve.proxy.demo.store import NAME
-from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.search.policy import Policies
 
 pytestmark = NEEDS_CHROMA
 

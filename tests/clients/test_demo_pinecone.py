@@ -17,10 +17,10 @@ from support.demo_runs import Done, is_alive, keeping, pasted_curl, read_until, 
 from support.emulated import emulated
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.corpus import load
-from vecsieve.proxy.demo.pinecone_index import PineconeIndex
+from vecsieve.proxy.demo.database import NAME
+from vecsieve.proxy.demo.pinecone import PineconeIndex
 from vecsieve.proxy.demo.reasons import Pool, explain
-from vecsieve.proxy.demo.store import NAME
-from vecsieve.proxy.policies import Policies
+from vecsieve.proxy.search.policy import Policies
 
 PINECONE = ("--backend", "pinecone")
 QUESTIONS = 42

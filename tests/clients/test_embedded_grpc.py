@@ -13,7 +13,7 @@ from qdrant_client import QdrantClient, models
 
 from support.embedded import start_embedded_grpc_process
 from support.grpc_clients import over_grpc
-from vecsieve.proxy.embedded.grpc_vectors import Encoding
+from vecsieve.proxy.demo.embedded.grpc_messages import Encoding
 
 SIZE = 120
 DIMENSION = 12

@@ -22,7 +22,7 @@ from support.grpc_asking import Pairs, Seen
 from support.grpc_stack import Asker
 from support.planted import Asked
 from support.said_in_grpc import Said, id_of, point_of, said
-from vecsieve.proxy.embedded.grpc_vectors import Encoding
+from vecsieve.proxy.demo.embedded.grpc_messages import Encoding
 
 METRICS = ("cosine",)  # the others are those of any search
 OFF: Pairs = (("x-vecsieve-mode", "off"),)

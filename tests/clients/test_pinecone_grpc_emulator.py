@@ -10,9 +10,9 @@ import pytest
 from pinecone import Pinecone, ServerlessSpec
 from pinecone.errors import NotFoundError, PineconeError, UnauthorizedError
 from pinecone.grpc import GrpcIndex
+from servers.pinecone.server import Emulator
 
 from support.emulated import emulated
-from vecsieve.proxy.emulator.server import Emulator
 
 KEY = "pcsk_test"
 SPEC = ServerlessSpec(cloud="aws", region="us-east-1")

@@ -14,6 +14,8 @@ import grpc
 import pytest
 from pinecone.grpc import GrpcIndex
 from pinecone_majors import scenario
+from servers.pinecone.grpc_messages import as_bytes
+from servers.pinecone.server import Emulator
 
 from support.emulated import SERVERLESS
 from support.pinecone_loading import HEADERS, KEY, loaded_emulator, sent
@@ -22,9 +24,7 @@ from support.pinecone_verdict import differences, faults
 from support.ports import free_ports
 from support.running import running
 from support.stack import exchange
-from vecsieve.proxy.emulator.grpc_messages import as_bytes
-from vecsieve.proxy.emulator.server import Emulator
-from vecsieve.proxy.vector_memory import WINDOW
+from vecsieve.proxy.search.lookups import WINDOW
 
 PLAN = plan()
 NEAR: list[Any] = [{"id": f"near-{number}", "values": [1.0, 0.0]} for number in range(8)]

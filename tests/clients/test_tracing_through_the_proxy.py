@@ -17,7 +17,7 @@ from support.otlp_receiver import Collector, collector
 from support.scripted_grpc import scripted as scripted_grpc
 from support.scripted_qdrant import honest, scripted
 from support.stack import Command, command
-from vecsieve.proxy.trace_parent import parent_of
+from vecsieve.proxy.telemetry.tracing import parent_of
 
 TRACES = {False: "4bf92f3577b34da6a3ce929d0e0e4736", True: "5bf92f3577b34da6a3ce929d0e0e4736"}
 PARENT = "00f067aa0ba902b7"

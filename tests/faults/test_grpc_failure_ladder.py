@@ -204,9 +204,9 @@ async def test_five_failures_in_a_row_stop_the_widening_and_searches_pass_throug
 def stages() -> Iterator[tuple[str, bool]]:
     """Where our part can break, and whether the original is then sent."""
     for verb, replays in {"parse_request": True, "widen": True, "parse_reply": True, "trim": True}.items():
-        yield f"vecsieve.adapters.qdrant_grpc.QdrantGrpc.{verb}", replays
-    yield "vecsieve.proxy.search.selecting", False
-    yield "vecsieve.proxy.exchange.figures", False
+        yield f"vecsieve.adapters.qdrant.grpc.QdrantGrpc.{verb}", replays
+    yield "vecsieve.proxy.search.searcher.selecting", False
+    yield "vecsieve.proxy.search.exchange.figures", False
     yield "vecsieve.proxy.grpc.exchange.header_value", False
 
 
@@ -230,7 +230,7 @@ async def test_an_exception_before_the_search_is_known_for_one_is_an_error_that_
 ) -> None:
     async with in_front() as (database, proxy):
         with monkeypatch.context() as patched:
-            patched.setattr("vecsieve.adapters.qdrant_grpc.QdrantGrpc.classify", _raising(ValueError))
+            patched.setattr("vecsieve.adapters.qdrant.grpc.QdrantGrpc.classify", _raising(ValueError))
             through = await query(proxy.port)
         assert (through.code, through.details) == (grpc.StatusCode.INTERNAL, "The proxy failed")
         assert through.trailing == (("x-vecsieve-origin", "proxy"),)

@@ -26,10 +26,10 @@ from support.scripted_grpc import (
     upsert,
     widened,
 )
-from vecsieve.proxy.conduct import Conduct
-from vecsieve.proxy.labels import FailOpen
-from vecsieve.proxy.memory import MemoryGuard, Pressure
-from vecsieve.proxy.tally import Visit
+from vecsieve.proxy.resources import MemoryGuard, Pressure
+from vecsieve.proxy.search.service import Conduct
+from vecsieve.proxy.telemetry.labels import FailOpen
+from vecsieve.proxy.telemetry.requests import Visit
 
 
 def under(pressure: Pressure, monkeypatch: pytest.MonkeyPatch) -> None:

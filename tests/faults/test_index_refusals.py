@@ -15,9 +15,9 @@ from aiohttp.abc import ResolveResult
 from support.faultup import FaultyUpstream, answering, raw_exchange, reply
 from support.running import running
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.failures import FailureKind, UpstreamFailure
+from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.search.errors import FailureKind, UpstreamFailure
 
 KEY = b"secret-key"
 

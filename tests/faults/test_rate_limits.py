@@ -13,7 +13,7 @@ from support.limited_qdrant import Limited, ended, limited, status, statuses
 from support.running import running
 from support.scripted_grpc import before, in_front, query, search, widened
 from support.scripted_qdrant import answering, scripted
-from vecsieve.proxy.own_reads import OVERDRAFT
+from vecsieve.proxy.search.budgets import OVERDRAFT
 
 RETRY: Pairs = (("retry-after", "7"),)
 

@@ -15,8 +15,8 @@ from support.faultup import FaultyUpstream, Received, Script, Talk, raw_exchange
 from support.pinecone_model import Service, Stored
 from support.running import Running, running
 from support.scripted_qdrant import JSON
-from vecsieve.proxy.breaker import CONSECUTIVE
-from vecsieve.proxy.labels import BreakerState
+from vecsieve.proxy.search.breaker import CONSECUTIVE
+from vecsieve.proxy.telemetry.labels import BreakerState
 
 Handler = Callable[[Talk, Received], Awaitable[bool]]
 """Answers a lookup; True when the connection may go on."""

@@ -12,7 +12,7 @@ from aiohttp import web
 from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
 from support.relay_server import Heard, PlainDialect, bare_relay
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.doors import Door
+from vecsieve.proxy.addresses import Door
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.listener import DataServer, listen
 

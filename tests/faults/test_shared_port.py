@@ -14,7 +14,7 @@ from support.faultup import RawClient
 from support.loops import LoopFactory, both_loops, run
 from support.shared_ports import ALONE, BothServers, as_it_came, both_servers, called
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.grpc.preface import PREFACE
+from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.http.tls import server_context
 
 HURRIED = LimitSettings(head_timeout_seconds=0.2)

@@ -18,7 +18,7 @@ from support.scripted_grpc import before, query
 from support.scripted_grpc import honest as honest_message
 from support.scripted_grpc import is_widened as is_widened_message
 from support.scripted_qdrant import JSON, honest, is_widened, request, search
-from vecsieve.proxy.labels import BreakerState
+from vecsieve.proxy.telemetry.labels import BreakerState
 
 PATIENCE, SLOW = 3.0, 1.6  # about half of what the finding was made with; 0.9 s are left for a busy machine
 

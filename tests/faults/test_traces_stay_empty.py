@@ -21,8 +21,8 @@ from support.scripted_grpc import scripted as scripted_grpc
 from support.scripted_grpc import search as grpc_search
 from support.scripted_qdrant import honest, request, scripted, search
 from support.widened_faults import FAULTS
-from vecsieve.proxy.labels import AttemptKind, OperationName, Stage
-from vecsieve.proxy.search import Searcher
+from vecsieve.proxy.search.searcher import Searcher
+from vecsieve.proxy.telemetry.labels import AttemptKind, OperationName, Stage
 
 CANARY = "s3cr3t-canary"
 EVERYWHERE = (

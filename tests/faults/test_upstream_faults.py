@@ -14,8 +14,8 @@ from support.broken_answers import CHUNKED, CUT_BODIES, NO_HEAD, after_request
 from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
 from support.relay_server import bare_relay
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.failures import FailureKind, UpstreamFailure
 from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.search.errors import FailureKind, UpstreamFailure
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"
 

@@ -9,7 +9,7 @@ from support.pinecone_model import Service, Stored
 from support.running import Running, running
 from support.scripted_qdrant import JSON
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.vector_memory import WINDOW
+from vecsieve.proxy.search.lookups import WINDOW
 
 RECORDS = tuple(
     Stored(

@@ -13,8 +13,8 @@ import pytest
 from support.faultup import FaultyUpstream, RawClient, Script, Talk, answering, reply
 from support.relay_server import bare_relay
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.failures import ClientBodyError
 from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.search.errors import ClientBodyError
 
 # `PUTS=10000` is the deep run.
 PUTS = int(os.environ.get("PUTS", "500"))

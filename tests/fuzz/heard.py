@@ -19,8 +19,8 @@ from support.milvus_bodies import Talk, talks
 from support.milvus_messages import message_type
 from vecsieve.adapters import ADAPTERS, GRPC_ADAPTERS
 from vecsieve.adapters.contract import Adapter, Needs, RequestHead, SearchCall, Unsupported
-from vecsieve.adapters.milvus_rest import MilvusRest
-from vecsieve.adapters.milvus_schema import Schema
+from vecsieve.adapters.milvus.rest import MilvusRest
+from vecsieve.adapters.milvus.schema import Schema
 
 EACH = 8  # of a kind and dialect; one byte of an input names the search, so all together are at most 256
 Reading = Callable[[bytes], object]

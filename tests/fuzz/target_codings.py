@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import zlib
 
-from vecsieve.proxy.http.content_coding import ALWAYS_ALLOWED_BYTES, LARGEST_RATIO, decoded
+from vecsieve.proxy.http.body import ALWAYS_ALLOWED_BYTES, LARGEST_RATIO, decoded
 
 WORDS = (
     b"\x1f\x8b\x08\x00",

@@ -13,9 +13,10 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from fuzz.heard import heard
-from vecsieve.adapters import proto_alone, proto_floats, proto_maps, proto_request, proto_values
 from vecsieve.adapters.contract import Unsupported
-from vecsieve.adapters.proto_wire import FIXED32, FIXED64, LENGTH, VARINT, Field, fields, unsigned, varint, without
+from vecsieve.adapters.wire import protobuf, protobuf_requests, protobuf_values, vectors
+from vecsieve.adapters.wire import protobuf as wire_protobuf
+from vecsieve.adapters.wire.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Field, fields, unsigned, varint, without
 
 WORDS = (
     b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
@@ -51,19 +52,19 @@ def check(data: bytes) -> None:
         assert without(data, whole, walked) == b""
         _compare(data, walked)
         for number in {each.number for each in walked[:8]}:
-            packed = _declared(proto_floats.packed_floats, data, walked, number)
+            packed = _declared(vectors.packed_floats, data, walked, number)
             if packed is not None:
-                assert proto_floats.matrix([packed, None, packed]).shape == (3, len(packed) // 4)
-            _declared(proto_floats.unsigned_numbers, data, walked, number)
+                assert vectors.matrix([packed, None, packed]).shape == (3, len(packed) // 4)
+            _declared(vectors.unsigned_numbers, data, walked, number)
     _maps(data, walked)
-    _declared(proto_alone.held, data, whole)
-    for schema in (proto_values.QDRANT, proto_values.GOOGLE):
-        spelled = _declared(proto_values.as_json, data, whole, schema)
+    _declared(protobuf.held, data, whole)
+    for schema in (protobuf_values.QDRANT, protobuf_values.GOOGLE):
+        spelled = _declared(protobuf_values.as_json, data, whole, schema)
         if spelled is not None:
             orjson.loads(spelled)
-    shape = proto_request.Shape(single=frozenset({1, 2, 3}), repeated=frozenset({4, 5}))
+    shape = protobuf_requests.Shape(single=frozenset({1, 2, 3}), repeated=frozenset({4, 5}))
     try:
-        proto_request.read(data, whole, shape)
+        protobuf_requests.read(data, whole, shape)
     except Unsupported:
         return
     assert walked is not None, "what is read can be walked"
@@ -71,14 +72,14 @@ def check(data: bytes) -> None:
 
 def _maps(data: bytes, walked: list[Field] | None) -> None:
     for number in (1, 2, 15):
-        spans = _declared(proto_maps.messages_in, data, (0, len(data)), number)
+        spans = _declared(wire_protobuf.messages_in, data, (0, len(data)), number)
         if spans is None:
             continue
         if walked is not None:
             assert spans == [each.span for each in walked if each.number == number], (
                 "the short walk finds what the long one does"
             )
-        found = _declared(proto_maps.entries, data, spans)
+        found = _declared(wire_protobuf.entries, data, spans)
         if found is not None:
             assert all(key in data and 0 <= at <= end <= len(data) for key, (at, end) in found)
 

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from fuzz.heard import Heard, heard
 from vecsieve.adapters.contract import Malformed, Pool
-from vecsieve.adapters.proto_wire import LENGTH, fields
+from vecsieve.adapters.wire.protobuf import LENGTH, fields
 
 WORDS = (
     *(b'"%s"' % name for name in (b"id", b"score", b"payload", b"vector", b"points", b"result", b"matches", b"values")),

@@ -6,11 +6,11 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from vecsieve.config.display import effective
 from vecsieve.config.fields import leaves
 from vecsieve.config.load import load
 from vecsieve.config.problems import MASK, SettingsError
 from vecsieve.config.schema import Settings
+from vecsieve.config.yaml_core import effective
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WORDS = (

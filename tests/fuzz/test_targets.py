@@ -16,7 +16,7 @@ from fuzz.run import outcome
 from fuzz.target import NAMES, bounded, target
 from vecsieve.adapters import ADAPTERS
 from vecsieve.adapters.contract import Needs, RequestHead
-from vecsieve.adapters.proto_wire import fields
+from vecsieve.adapters.wire.protobuf import fields
 
 QUERY = b'{"query":[0.5,1.0],"limit":2,"with_vector":true}'
 POINT = b'{"id":%d,"version":1,"score":0.5,"vector":[1.0,0.5]}'

@@ -15,6 +15,7 @@ import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from servers.pinecone.grpc_messages import message_type
 
 from support import pinecone_messages, qdrant_grpc_talks, weaviate_messages, weaviate_talks
 from support.conversation import Conversation
@@ -31,8 +32,7 @@ from vecsieve.adapters.contract import (
     SearchCall,
     Unsupported,
 )
-from vecsieve.adapters.proto_wire import fields
-from vecsieve.proxy.emulator.grpc_messages import message_type
+from vecsieve.adapters.wire.protobuf import fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

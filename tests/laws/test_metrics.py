@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.config.policy import PolicySettings
-from vecsieve.proxy.resolved import resolved
+from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.metric import metric_of
 from vecsieve.proxy.selection.paged import page
 from vecsieve.proxy.selection.single import select

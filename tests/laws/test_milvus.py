@@ -25,7 +25,7 @@ from vecsieve.adapters.contract import (
     SearchCall,
     Unsupported,
 )
-from vecsieve.adapters.milvus_grpc import MilvusGrpc
+from vecsieve.adapters.milvus.grpc import MilvusGrpc
 
 ADAPTER = MilvusGrpc()
 PATH = "/milvus.proto.milvus.MilvusService/Search"

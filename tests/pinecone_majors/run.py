@@ -18,6 +18,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from servers.pinecone.server import Emulator
 
 from pinecone_majors.environments import PYTHON, TYPESCRIPT, Client, ScenarioFailed, Way, python, typescript
 from support.certificates import make_certificates
@@ -26,7 +27,6 @@ from support.pinecone_planted import plan
 from support.pinecone_verdict import differences, faults, transported
 from support.ports import free_ports
 from support.stack import command
-from vecsieve.proxy.emulator.server import Emulator
 from vecsieve.proxy.http.tls import server_context
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from support.grpc_asking import ask
 from support.limited_qdrant import DIRECTIONS
 from support.running import Running, running
 from support.scripted_qdrant import request
-from vecsieve.proxy.embedded.server import EmbeddedServer
+from vecsieve.proxy.demo.embedded.server import EmbeddedServer
 
 LIMIT = 100  # reads a minute
 SEARCHES = (80, 90)

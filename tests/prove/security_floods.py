@@ -19,7 +19,7 @@ from support.faultup import FaultyUpstream, Received, answering, reply
 from support.grpc_upstream import echo, grpc_upstream
 from support.scripted_qdrant import honest
 from support.stack import Command, exchange
-from vecsieve.proxy.grpc.preface import PREFACE
+from vecsieve.proxy.grpc.shared_port import PREFACE
 
 HEAD_SECONDS = 11.0  # limits.head_timeout_seconds and one to be told
 HEADS_SECONDS = 13.0

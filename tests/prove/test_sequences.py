@@ -8,10 +8,10 @@ import pytest
 
 from prove.finding import QUICK, Finding
 from prove.sequences import CONFIGS, EVERYWHERE, WIDENED, Broken, HangUp, Reload, Search, Step, Write, played, prove
-from vecsieve.proxy.http.raw_response import RawResponse
+from vecsieve.proxy.http.message import RawResponse
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.ladder import Ladder
+from vecsieve.proxy.search.service import Ladder
 
 FAULTY = Search(0, 3, None, "empty")
 PLAIN = Search(1, 3, "off")

@@ -106,9 +106,9 @@ async def test_a_fault_that_nobody_asks_for_does_not_happen() -> None:
 
 
 async def test_an_exception_of_ours_that_is_survived_is_counted_as_such_and_one_that_never_came_is_not() -> None:
-    met = await stage("vecsieve.adapters.qdrant_rest.QdrantRest.trim", 1)
+    met = await stage("vecsieve.adapters.qdrant.rest.QdrantRest.trim", 1)
     assert (met.met, met.measured) == (True, "4 of 4")
-    never = await stage("vecsieve.adapters.pinecone_rest.PineconeRest.trim", 1)
+    never = await stage("vecsieve.adapters.pinecone.rest.PineconeRest.trim", 1)
     assert never.met is False
     outside = await stage("vecsieve.proxy.http.dataplane.DataPlane.handle", 1)
     assert outside.met is False, outside.measured

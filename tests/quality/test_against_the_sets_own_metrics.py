@@ -15,9 +15,8 @@ from support.eval_data import NEEDS_EVAL_DATA, folder
 from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, Contender, contenders
 from vecsieve.proxy.jobs.evaluate.evaluation import evaluated
 from vecsieve.proxy.jobs.evaluate.judging import Judge
-from vecsieve.proxy.jobs.evaluate.knn import neighbours
 from vecsieve.proxy.jobs.evaluate.reading import read_set
-from vecsieve.proxy.jobs.evaluate.searching import Found
+from vecsieve.proxy.jobs.evaluate.searching import Found, neighbours
 from vecsieve.proxy.jobs.evaluate.summary import SetSummary, summarised
 
 DATA = folder()

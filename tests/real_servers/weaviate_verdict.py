@@ -24,7 +24,7 @@ from support.weaviate_client import told
 from support.weaviate_front import Place, answered, direct, fronted
 from support.weaviate_replies import settled, settled_reply, settled_results
 from support.weaviate_talks import PATH
-from vecsieve.adapters.proto_wire import number_field
+from vecsieve.adapters.wire.protobuf import number_field
 
 SCENARIO = Path(__file__).with_name("weaviate_scenario.py")
 ALL, CLEAN = ".all", "Clean"

@@ -11,7 +11,7 @@ from support.searched_source import SearchedSource
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import Report
 from vecsieve.proxy.jobs.analyze.run import Asked, analyze
-from vecsieve.proxy.jobs.progress import Advance
+from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point
 
 FAMILIES, COPIES, ALONE = 12, 3, 14

@@ -6,13 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from support.memory_source import MemorySource, families, points
-from vecsieve.proxy.jobs.calibrate.borderline import borderline
-from vecsieve.proxy.jobs.calibrate.findings import Findings
-from vecsieve.proxy.jobs.calibrate.fit import Fit
-from vecsieve.proxy.jobs.calibrate.proposal import proposed
-from vecsieve.proxy.jobs.calibrate.sampling import spread
-from vecsieve.proxy.jobs.calibrate.survey import survey
-from vecsieve.proxy.jobs.progress import Advance
+from vecsieve.proxy.jobs.calibrate.labels import Fit
+from vecsieve.proxy.jobs.calibrate.proposal import Findings, borderline, proposed
+from vecsieve.proxy.jobs.calibrate.survey import spread, survey
+from vecsieve.proxy.jobs.files import Advance
 
 
 @contextmanager

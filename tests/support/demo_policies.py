@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from vecsieve.config.policy import PolicySettings
-from vecsieve.proxy.resolved import ResolvedPolicy, resolved
+from vecsieve.proxy.search.policy import ResolvedPolicy, resolved
 from vecsieve.proxy.selection.policy import Fixed, Policy, Threshold
 
 SHIPPED = resolved(PolicySettings(), mode=None)

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.embedded.grpc_vectors import Encoding
-from vecsieve.proxy.embedded.server import EmbeddedServer, start
+from vecsieve.proxy.demo.embedded.grpc_messages import Encoding
+from vecsieve.proxy.demo.embedded.server import EmbeddedServer, start
 
 _END_SECONDS = 10
 _PROGRAM = (
     "import pathlib, sys\n"
-    "from vecsieve.proxy.embedded.grpc_vectors import Encoding\n"
-    "from vecsieve.proxy.embedded.server import run\n"
+    "from vecsieve.proxy.demo.embedded.grpc_messages import Encoding\n"
+    "from vecsieve.proxy.demo.embedded.server import run\n"
     "listen, path, grpc_listen, encoding = sys.argv[1:]\n"
     "path = pathlib.Path(path) if path else None\n"
     "run(listen=listen, path=path, grpc_listen=grpc_listen or None, encoding=Encoding(encoding))\n"

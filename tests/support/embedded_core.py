@@ -8,9 +8,8 @@ from typing import Any
 
 import orjson
 
-from vecsieve.proxy.embedded.core import Call, Verb
-from vecsieve.proxy.embedded.registry import Registry
-from vecsieve.proxy.embedded.replies import dumps
+from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
+from vecsieve.proxy.demo.embedded.replies import dumps
 
 
 class Core:

@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 import pytest
+from servers.pinecone.calls import Answer, Call, Limits
+from servers.pinecone.errors import Refusal
+from servers.pinecone.index_requests import for_model, from_schema, from_spec
+from servers.pinecone.server import Emulator, serve
+from servers.pinecone.store import Index
 
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.emulator.calls import Answer, Call, Limits
-from vecsieve.proxy.emulator.errors import Refusal
-from vecsieve.proxy.emulator.index_requests import for_model, from_schema, from_spec
-from vecsieve.proxy.emulator.server import Emulator, serve
-from vecsieve.proxy.emulator.store import Index
 
 LOCAL = Address("127.0.0.1", 0)
 SERVERLESS = {"serverless": {"cloud": "aws", "region": "us-east-1"}}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hpack import Encoder
 
-from vecsieve.proxy.grpc.preface import PREFACE
+from vecsieve.proxy.grpc.shared_port import PREFACE
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
 END_STREAM, END_HEADERS = 0x1, 0x4

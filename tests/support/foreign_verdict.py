@@ -14,7 +14,7 @@ from typing import Any
 from qdrant_client import grpc as pb
 
 from support.foreign_plan import family
-from vecsieve.adapters.proto_wire import FIXED64, Field, fields, without
+from vecsieve.adapters.wire.protobuf import FIXED64, Field, fields, without
 
 Told = Sequence[Mapping[str, Any]]
 

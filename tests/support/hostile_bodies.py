@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from vecsieve.adapters.proto_wire import LENGTH, encoded, length_field, number_field
+from vecsieve.adapters.wire.protobuf import LENGTH, encoded, length_field, number_field
 
 MOST = 4 * 1024 * 1024
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vecsieve.proxy.jobs.evaluate.columns import Columns, columns
 from vecsieve.proxy.jobs.evaluate.contenders import PLAIN
-from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome
+from vecsieve.proxy.jobs.evaluate.evaluation import Columns, SetOutcome, columns
 from vecsieve.proxy.jobs.evaluate.judging import Judged
 
 JUDGED = Judged(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.candidates import asked_for, from_pool
-from vecsieve.proxy.fields import Fields
+from vecsieve.proxy.search.candidates import asked_for, from_pool
+from vecsieve.proxy.search.policy import Fields
 from vecsieve.proxy.selection.values import Candidates
 
 SEARCH = Search(top_k=2, offset=0, pages=False, query=np.ones(3, dtype=np.float32))

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from servers.pinecone.server import Emulator
+
 from support.emulated import emulated
 from support.stack import exchange
-from vecsieve.proxy.emulator.server import Emulator
 
 KEY = "key"
 HEADERS = {"Api-Key": KEY, "X-Pinecone-Api-Version": "2025-10"}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
+from servers.pinecone.grpc_messages import message_type
 
 from support.conversation import Conversation
 from support.qdrant_grpc_talks import shuffled
-from vecsieve.proxy.emulator.grpc_messages import message_type
 
 SPARSE = {"indices": [1, 5], "values": [0.5, 0.25]}
 UNKNOWN = b"\x9a\x06\x03new"  # field 99, of a version to come

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vecsieve.proxy.metrics_catalogue import CATALOGUE, PREFIX, HistogramSpec, Spec
+from vecsieve.proxy.telemetry.catalogue import CATALOGUE, PREFIX, HistogramSpec, Spec
 
 # What Prometheus adds to every series, and what a histogram adds to its buckets.
 TARGET_LABELS = frozenset({"job", "instance"})

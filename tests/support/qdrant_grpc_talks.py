@@ -14,7 +14,7 @@ from support.conversation import Conversation
 from support.qdrant_grpc_bodies import UNKNOWN_FIELD, message_of, path_of, stored_of
 from support.qdrant_grpc_model import TIME, GrpcServer
 from support.qdrant_model import Server
-from vecsieve.adapters.proto_wire import fields
+from vecsieve.adapters.wire.protobuf import fields
 
 Json = dict[str, Any]
 

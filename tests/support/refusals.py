@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vecsieve.proxy.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import Refusal
 
 
 def refusal_of(work: Callable[[], object]) -> Refusal | None:

@@ -12,14 +12,13 @@ from aiohttp import web
 
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
-from vecsieve.proxy.doors import Door
+from vecsieve.proxy.addresses import Door
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.outflow import Backlog
-from vecsieve.proxy.http.relay import Relay
+from vecsieve.proxy.http.relay import Relay, Writes
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.http.writes import Writes
 
 
 class PlainDialect:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vecsieve.proxy.labels import Collapse, Guard, OperationName, Outcome, Stage
-from vecsieve.proxy.report import Figures, Report
+from vecsieve.proxy.search.report import Figures, Report
+from vecsieve.proxy.telemetry.labels import Collapse, Guard, OperationName, Outcome, Stage
 
 FIGURES = Figures(
     candidates=50,

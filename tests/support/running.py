@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.doors import doors_of
-from vecsieve.proxy.exposition import value
-from vecsieve.proxy.log import Access
-from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.addresses import doors_of
 from vecsieve.proxy.process import Process
+from vecsieve.proxy.telemetry.exposition import value
+from vecsieve.proxy.telemetry.log import Access
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from qdrant_client import models
 from qdrant_client.conversions.conversion import RestToGrpc
 
 from support.qdrant_grpc_bodies import METHODS
-from vecsieve.adapters.proto_wire import fields
+from vecsieve.adapters.wire.protobuf import fields
 
 REPLIES = {
     **dict.fromkeys(("Query", "Search", "Recommend", "Discover"), pb.QueryResponse),

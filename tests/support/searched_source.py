@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from support.memory_source import MemorySource
-from vecsieve.proxy.jobs.analyze.gathered import NEIGHBOURS, Gathered, Known, nothing_yet, spread
-from vecsieve.proxy.jobs.analyze.ids import NOWHERE, Ids
+from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS, NOWHERE, Gathered, Ids, Known, nothing_yet, spread
 from vecsieve.proxy.jobs.source import Point, PointId, SourceError, Vectors
 from vecsieve.proxy.selection.geometry import measure
 

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from support.relay_server import Heard, PlainDialect
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.grpc.calls import Calls
-from vecsieve.proxy.grpc.inner_socket import InnerSocket
+from vecsieve.proxy.grpc.frames import Calls
+from vecsieve.proxy.grpc.listener import InnerSocket
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.listener import DataServer

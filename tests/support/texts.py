@@ -9,10 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from vecsieve.proxy.selection.policy import Require, TextRules
-from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text.matching import Matches, matches
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.values import Metadata
+from vecsieve.proxy.selection.values import Metadata, finished
 
 # Every code point, lone surrogates too: a JSON string may hold them.
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vecsieve.proxy.demo.corpus import Chunk, Corpus, Question
-from vecsieve.proxy.demo.store import Answer
+from vecsieve.proxy.demo.database import Answer
 
 A = (1.0, 0.0, 0.0, 0.0)
 NEAR_A = (0.999, 0.0447, 0.0, 0.0)  # cosine distance to A: 0.001

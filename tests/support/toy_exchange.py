@@ -13,26 +13,19 @@ from support.manual_time import Timers
 from support.toy_backend import OPERATION, ToyAdapter, ToyUpstream, ranking
 from vecsieve.adapters.contract import Bounds, NativeAnswer, Operation
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.appetite import Appetite
-from vecsieve.proxy.breaker import Breaker
-from vecsieve.proxy.egress import Egress
-from vecsieve.proxy.exchange import Fits, Refused
-from vecsieve.proxy.hedge import Hedges
-from vecsieve.proxy.held_bytes import HeldBytes
-from vecsieve.proxy.labels import AttemptKind, FailOpen
-from vecsieve.proxy.ladder import Ladder, Surroundings
-from vecsieve.proxy.learned import Learned
-from vecsieve.proxy.looking import Looking
-from vecsieve.proxy.metrics import Metrics
-from vecsieve.proxy.own_reads import OwnReads
-from vecsieve.proxy.patience import Patience
-from vecsieve.proxy.policies import Policies
-from vecsieve.proxy.race import Gate
-from vecsieve.proxy.recent import Recent
-from vecsieve.proxy.replays import Replays
-from vecsieve.proxy.report import Report
-from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.search import Rejected, Searcher
+from vecsieve.proxy.search.breaker import Breaker
+from vecsieve.proxy.search.budgets import Egress, OwnReads
+from vecsieve.proxy.search.collections import Learned
+from vecsieve.proxy.search.exchange import Fits, Gate, Looking, Refused
+from vecsieve.proxy.search.fetch import Appetite, Rejected
+from vecsieve.proxy.search.hedge import Hedges, Patience, Replays
+from vecsieve.proxy.search.limits import HeldBytes
+from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
+from vecsieve.proxy.search.report import Recent, Report
+from vecsieve.proxy.search.searcher import Searcher
+from vecsieve.proxy.search.service import Ladder, Surroundings
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
 BAD_REQUEST, SERVER_ERROR, TOO_MANY = 400, 500, 429

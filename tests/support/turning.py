@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from support.clocks import ManualClock
-from vecsieve.proxy.turns import Turns
+from vecsieve.proxy.search.limits import Turns
 
 
 class Turning:

@@ -192,12 +192,12 @@ VECTORS: dict[str, tuple[Misbehaviour, str | None]] = {
 
 # Where an exception of our own may come from, and whether the client's original has to be sent because of it.
 STAGES = {
-    "vecsieve.adapters.qdrant_rest.QdrantRest.parse_request": True,
-    "vecsieve.adapters.qdrant_rest.QdrantRest.widen": True,
-    "vecsieve.adapters.qdrant_rest.QdrantRest.parse_reply": True,
-    "vecsieve.proxy.search.selecting": False,
-    "vecsieve.adapters.qdrant_rest.QdrantRest.trim": True,
-    "vecsieve.proxy.exchange.figures": False,
+    "vecsieve.adapters.qdrant.rest.QdrantRest.parse_request": True,
+    "vecsieve.adapters.qdrant.rest.QdrantRest.widen": True,
+    "vecsieve.adapters.qdrant.rest.QdrantRest.parse_reply": True,
+    "vecsieve.proxy.search.searcher.selecting": False,
+    "vecsieve.adapters.qdrant.rest.QdrantRest.trim": True,
+    "vecsieve.proxy.search.exchange.figures": False,
     "vecsieve.proxy.http.exchange.header_value": False,
 }
 ERRORS: tuple[type[Exception], ...] = (ValueError, RecursionError, MemoryError, KeyError)

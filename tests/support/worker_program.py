@@ -19,15 +19,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from vecsieve.proxy.admin.reading import Facts, read_status, state_of, worker_statuses
 from vecsieve.proxy.admin.server import AdminServer, Pages
-from vecsieve.proxy.exposition import Scrape, exposition, shared_registry
-from vecsieve.proxy.labels import OperationName, Origin, Outcome
-from vecsieve.proxy.lifecycle import Lifecycle
-from vecsieve.proxy.loop_lag import LoopLag
-from vecsieve.proxy.memory import resident_bytes
-from vecsieve.proxy.metrics import Metrics
-from vecsieve.proxy.worker_metrics import join, show_memory
+from vecsieve.proxy.admin.status import Facts, read_status, state_of, worker_statuses
+from vecsieve.proxy.resources import resident_bytes
+from vecsieve.proxy.runtime import Lifecycle, LoopLag
+from vecsieve.proxy.telemetry.exposition import Scrape, exposition, join, shared_registry, show_memory
+from vecsieve.proxy.telemetry.labels import OperationName, Origin, Outcome
+from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.workers import Crew, Worker, run_workers
 
 FACTS = Facts(version="0", backend="qdrant", mode=None, upstream="db:6333", settings_hash="0" * 12)

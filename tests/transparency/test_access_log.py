@@ -15,7 +15,7 @@ from support.scripted_grpc import in_front, query
 from support.scripted_qdrant import JSON, honest, is_widened, request, scripted, search
 from vecsieve.proxy.grpc.plane import Plane
 from vecsieve.proxy.http.dataplane import DataPlane
-from vecsieve.proxy.log import Access
+from vecsieve.proxy.telemetry.log import Access
 
 
 async def answer_honestly(talk: Talk, received: Received) -> bool:

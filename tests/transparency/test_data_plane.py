@@ -12,7 +12,7 @@ from support.faultup import FaultyUpstream, Received, Talk, header_list, raw_exc
 from support.running import Running, running
 from support.scripted_qdrant import honest, is_widened, request, scripted, search
 from vecsieve.proxy.http.dataplane import accepts_identity, client_timeout
-from vecsieve.proxy.http.target import read_target
+from vecsieve.proxy.http.headers import read_target
 
 
 async def answer_honestly(talk: Talk, received: Received) -> bool:

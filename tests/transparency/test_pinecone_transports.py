@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from servers.pinecone import queries, vectors
+from servers.pinecone.calls import Limits
+from servers.pinecone.grpc_messages import as_bytes
+from servers.pinecone.grpc_methods import answered
+from servers.pinecone.store import Index
 
 from support.clocks import ManualClock
 from support.emulated import call, index
 from vecsieve.adapters.contract import Adapter, Needs, Pool, Reply, RequestHead, SearchCall
-from vecsieve.adapters.pinecone_grpc import PATH, PineconeGrpc
-from vecsieve.adapters.pinecone_rest import PineconeRest
-from vecsieve.proxy.emulator import queries, vectors
-from vecsieve.proxy.emulator.calls import Limits
-from vecsieve.proxy.emulator.grpc_messages import as_bytes
-from vecsieve.proxy.emulator.grpc_methods import answered
-from vecsieve.proxy.emulator.store import Index
-from vecsieve.proxy.recalling import completed
-from vecsieve.proxy.vector_memory import VectorMemory
+from vecsieve.adapters.pinecone.grpc import PATH, PineconeGrpc
+from vecsieve.adapters.pinecone.rest import PineconeRest
+from vecsieve.proxy.search.lookups import VectorMemory, completed
 
 DIMENSION = 24
 HOST = "idx-abc123.svc.emulator.test"

@@ -15,7 +15,7 @@ from support.certificates import Certificates, make_certificates
 from support.faultup import RawClient
 from support.loops import LoopFactory, both_loops, run
 from support.shared_ports import ALONE, METHOD, MIB, BothServers, both_servers, called
-from vecsieve.proxy.grpc.preface import PREFACE
+from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.http.tls import server_context
 
 SECONDS = 30.0

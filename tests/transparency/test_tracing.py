@@ -17,7 +17,7 @@ from support.running import Running, running
 from support.scripted_grpc import UPSERT, before, in_front, query, upsert
 from support.scripted_qdrant import answering as misbehaving
 from support.scripted_qdrant import honest, is_widened, request, scripted, search
-from vecsieve.proxy.trace_parent import parent_of
+from vecsieve.proxy.telemetry.tracing import parent_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01".encode(), f"00-{TRACE}-{PARENT}-00".encode()

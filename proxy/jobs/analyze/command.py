@@ -13,19 +13,17 @@ from pathlib import Path
 from rich.console import Console
 
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.ending import ended_by_signals
 from vecsieve.proxy.jobs.analyze.page import page
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import Report, as_json
 from vecsieve.proxy.jobs.analyze.run import Asked, analyze
 from vecsieve.proxy.jobs.analyze.state import StateError
 from vecsieve.proxy.jobs.analyze.terminal import rendered
-from vecsieve.proxy.jobs.credentials import key_from
-from vecsieve.proxy.jobs.files import write_whole
+from vecsieve.proxy.jobs.files import key_from, write_whole
 from vecsieve.proxy.jobs.qdrant import QdrantSource
-from vecsieve.proxy.jobs.source import Shape, SourceError
-from vecsieve.proxy.jobs.texts import USUAL_FIELDS
-from vecsieve.proxy.profiles import Profile, decoded
+from vecsieve.proxy.jobs.source import USUAL_FIELDS, Shape, SourceError
+from vecsieve.proxy.runtime import ended_by_signals
+from vecsieve.proxy.search.profiles import Profile, decoded
 
 USUAL_SOURCES = ("source", "metadata.source")  # the second is where LangChain's stores keep it
 STDOUT = "-"

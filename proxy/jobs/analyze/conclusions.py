@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vecsieve.proxy.jobs.analyze.gathered import NEIGHBOURS
 from vecsieve.proxy.jobs.analyze.pools import Saving
+from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
 from vecsieve.proxy.jobs.analyze.report import Report
 from vecsieve.proxy.jobs.analyze.sources import NO_SOURCE, OTHERS, Sources
 

@@ -6,15 +6,165 @@ Everything the collection says is hostile until escaped, and the page's own poli
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from vecsieve.proxy.jobs.analyze.charts import Column, Curve, columns, curves
 from vecsieve.proxy.jobs.analyze.conclusions import cautions, conclusions, cut_said, percent
-from vecsieve.proxy.jobs.analyze.density import Density
+from vecsieve.proxy.jobs.analyze.families import Density
 from vecsieve.proxy.jobs.analyze.report import Family, Member, Report
 from vecsieve.proxy.jobs.analyze.sources import SourceRow, Sources
-from vecsieve.proxy.jobs.analyze.style import STYLE
 from vecsieve.proxy.jobs.analyze.terminal import size_said
+
+# Two kinds of chart as inline SVG: columns, and curves over a scale. Colours are the page's; every text is escaped.
+#
+# A chart is a picture with a name and a description; the figures themselves stand in a table beside it, which is what a
+# screen reader and a person with a pen want.
+
+WIDTH, HEIGHT = 560, 260
+LEFT, RIGHT, TOP, BOTTOM = 46, 16, 22, 34  # the margins hold the scale, the labels and what stands above a column
+STEPS = 4
+GAP = 0.28  # of a column's place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """``label`` below, ``said`` above. ``height``: from 0.0 to 1.0 of the chart's."""
+
+    label: str
+    said: str
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """``points``: x on the chart's scale, y from 0.0 to 1.0, x rising. ``kind``: which of the page's colours, 1 or 2."""
+
+    name: str
+    kind: int
+    points: tuple[tuple[float, float], ...]
+
+
+def columns(name: str, bars: Sequence[Column]) -> str:
+    """One column each, side by side."""
+    place = (WIDTH - LEFT - RIGHT) / max(1, len(bars))
+    parts = [_line(LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM, "axis")]
+    for number, bar in enumerate(bars):
+        left, middle = LEFT + place * (number + GAP / 2), LEFT + place * (number + 0.5)
+        top = _y(bar.height)
+        parts.append(
+            f'<rect class="fill1" x="{left:.1f}" y="{top:.1f}" width="{place * (1 - GAP):.1f}" '
+            f'height="{HEIGHT - BOTTOM - top:.1f}" rx="2"/>'
+        )
+        parts.append(_text(middle, top - 6, bar.said, "value"))
+        parts.append(_text(middle, HEIGHT - BOTTOM + 18, bar.label, "label"))
+    return _svg(name, parts)
+
+
+def curves(name: str, lines: Sequence[Curve], *, end: float, mark: tuple[float, str] | None) -> str:
+    """Curves over a scale from 0 to ``end``; ``mark``: a place on it, and what to call it."""
+    parts = [*_shares(), *_scale(end)]
+    if mark is not None:
+        at = _x(mark[0], end)
+        parts.append(_line(at, TOP, at, HEIGHT - BOTTOM, "mark"))
+        near_the_end = mark[0] > 0.7 * end
+        parts.append(_text(at + (-5 if near_the_end else 5), TOP - 6, mark[1], "end" if near_the_end else "start"))
+    for line in lines:
+        path = " ".join(f"{_x(x, end):.1f},{_y(y):.1f}" for x, y in line.points)
+        parts.append(f'<polyline class="line{line.kind}" points="{path}"/>')
+        parts += [
+            f'<circle class="fill{line.kind}" cx="{_x(x, end):.1f}" cy="{_y(y):.1f}" r="3.5"/>' for x, y in line.points
+        ]
+    return _svg(name, parts)
+
+
+def _shares() -> list[str]:
+    """Lines across at every quarter, in per cent."""
+    parts: list[str] = []
+    for step in range(STEPS + 1):
+        y = _y(step / STEPS)
+        parts.append(_line(LEFT, y, WIDTH - RIGHT, y, "grid" if step else "axis"))
+        parts.append(_text(LEFT - 6, y + 4, f"{100 * step // STEPS} %", "end"))
+    return parts
+
+
+def _scale(end: float) -> list[str]:
+    return [_text(_x(end * step / 6, end), HEIGHT - BOTTOM + 18, f"{end * step / 6:.2f}", "label") for step in range(7)]
+
+
+def _x(value: float, end: float) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * value / end
+
+
+def _y(share: float) -> float:
+    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * min(max(share, 0.0), 1.0)
+
+
+def _line(left: float, top: float, right: float, bottom: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{left:.1f}" y1="{top:.1f}" x2="{right:.1f}" y2="{bottom:.1f}"/>'
+
+
+def _text(x: float, y: float, said: str, kind: str) -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(said)}</text>'
+
+
+def _svg(name: str, parts: Sequence[str]) -> str:
+    inside = "\n".join(parts)
+    return f'<svg role="img" aria-label="{escape(name)}" viewBox="0 0 {WIDTH} {HEIGHT}">\n{inside}\n</svg>'
+
+
+# The page's style sheet: two colours and greys, light and dark by the reader's own setting, black on white on paper.
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --paper: #ffffff; --panel: #f4f6f9; --rule: #d9dfe7;
+  --one: #2563a8; --two: #c2571a; --warn: #8a5a00; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa6b5; --paper: #14181f; --panel: #1c222c;
+  --rule: #333d4b; --one: #6ea8e6; --two: #f0925a; --warn: #e0b458; } }
+@media print { :root { --ink: #000; --soft: #444; --paper: #fff; --panel: #fff; --rule: #bbb; } section { break-inside: avoid; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 72rem; padding: 2rem 1.5rem 4rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .2rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.15rem; margin: 2.6rem 0 .3rem; }
+p, ul { margin: .4rem 0; max-width: 46rem; }
+.soft, figcaption, footer { color: var(--soft); font-size: .9rem; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .8rem; margin: 1.4rem 0; padding: 0; }
+.tiles div { background: var(--panel); border: 1px solid var(--rule); border-radius: 8px; padding: .8rem 1rem; }
+.tiles dt { color: var(--soft); font-size: .85rem; }
+.tiles dd { margin: 0; font-size: 1.75rem; font-weight: 650; line-height: 1.25; }
+.tiles dd small { display: block; color: var(--soft); font-size: .8rem; font-weight: 400; }
+.warn { border-left: 4px solid var(--warn); background: var(--panel); padding: .5rem .9rem; border-radius: 0 6px 6px 0; }
+.pair { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 1.6rem; align-items: start; margin-top: .8rem; }
+@media (max-width: 50rem) { .pair { grid-template-columns: minmax(0, 1fr); } }
+figure { margin: 0; }
+.wide { overflow-x: auto; }
+svg { width: 100%; height: auto; display: block; }
+svg text { font-size: 12px; fill: var(--soft); }
+svg .label, svg .value { text-anchor: middle; }
+svg .value { fill: var(--ink); font-weight: 600; }
+svg .end { text-anchor: end; }
+svg .axis { stroke: var(--soft); }
+svg .grid { stroke: var(--rule); }
+svg .mark { stroke: var(--ink); stroke-dasharray: 4 3; }
+svg .fill1, .key1 { fill: var(--one); color: var(--one); }
+svg .fill2, .key2 { fill: var(--two); color: var(--two); }
+svg .line1 { stroke: var(--one); fill: none; stroke-width: 2.5; }
+svg .line2 { stroke: var(--two); fill: none; stroke-width: 2.5; stroke-dasharray: 7 3; }
+table { border-collapse: collapse; font-size: .9rem; width: 100%; }
+caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; font-variant-numeric: tabular-nums;
+  vertical-align: top; }
+thead th { color: var(--soft); font-weight: 500; border-bottom-color: var(--soft); }
+th[scope=row], .left { text-align: left; font-weight: 400; }
+tr.chosen > * { font-weight: 700; background: var(--panel); }
+.name { max-width: 14rem; overflow-wrap: anywhere; }
+.heat td { background: color-mix(in srgb, var(--one) calc(var(--share) * 55%), transparent); }
+.family { border: 1px solid var(--rule); border-radius: 8px; margin: .9rem 0; padding: .2rem .4rem .4rem; }
+.family table { table-layout: fixed; }
+.family td, .family th { overflow-wrap: anywhere; }
+.family tr:last-child > * { border-bottom: 0; }
+.family .figure { width: 6.5rem; } .family .id { width: 9rem; } .family .source { width: 10rem; }
+footer { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .8rem; }
+"""
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 

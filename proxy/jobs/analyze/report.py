@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from vecsieve.proxy.jobs.analyze.density import Density
+from vecsieve.proxy.jobs.analyze.families import Density
 from vecsieve.proxy.jobs.analyze.pools import Saving
 from vecsieve.proxy.jobs.analyze.sources import Sources
 from vecsieve.proxy.jobs.source import PointId

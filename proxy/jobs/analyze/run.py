@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -11,33 +13,200 @@ from pathlib import Path
 import numpy as np
 
 from vecsieve.config.policy import RelativeThreshold
-from vecsieve.proxy.jobs.analyze import judging
-from vecsieve.proxy.jobs.analyze.examples import Chosen, Read, choose, family
-from vecsieve.proxy.jobs.analyze.excerpts import shortened
-from vecsieve.proxy.jobs.analyze.families import first_copies, leaders
-from vecsieve.proxy.jobs.analyze.gathered import Gathered, Known, nothing_yet, spread
-from vecsieve.proxy.jobs.analyze.ids import NOWHERE, Places
-from vecsieve.proxy.jobs.analyze.keeping import Keeper
-from vecsieve.proxy.jobs.analyze.keys import key
+from vecsieve.proxy.jobs.analyze.families import (
+    CUTS,
+    Density,
+    density,
+    exact,
+    first_copies,
+    leaders,
+    near,
+    redundant,
+    saturated,
+)
 from vecsieve.proxy.jobs.analyze.pools import POOL, Pool, collection_median, pool, saving
 from vecsieve.proxy.jobs.analyze.reading import (
+    NOWHERE,
     PAGE,
     Collection,
     FieldNames,
+    Gathered,
+    Known,
+    Places,
     Reading,
+    key,
     list_ids,
     note,
+    nothing_yet,
     read_page,
+    shortened,
+    spread,
     touched,
 )
-from vecsieve.proxy.jobs.analyze.report import FORMAT, About, Cut, Family, Report
+from vecsieve.proxy.jobs.analyze.report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
 from vecsieve.proxy.jobs.analyze.sources import sources
-from vecsieve.proxy.jobs.progress import Advance, progress_bar
-from vecsieve.proxy.jobs.source import Point, SourceError, Vectors
-from vecsieve.proxy.jobs.texts import text_of
-from vecsieve.proxy.resolved import threshold_of
+from vecsieve.proxy.jobs.analyze.state import Fingerprint, restore, save
+from vecsieve.proxy.jobs.files import Advance, progress_bar
+from vecsieve.proxy.jobs.source import Point, SourceError, Vectors, text_of
+from vecsieve.proxy.search.policy import threshold_of
+from vecsieve.proxy.selection.geometry import across, rows_of
 from vecsieve.proxy.selection.thresholds import cuts
 from vecsieve.proxy.selection.values import Indices
+
+# When the state is written: every few seconds, less often when writing takes long, and once more when reading is interrupted.
+
+EVERY_SECONDS = 5.0
+SHARE = 20  # a write takes a twentieth of the time at most: the state of a million points is 180 MB
+
+
+class Keeper:
+    """Keeps a reading's state at ``path``; keeps nothing where that is None. Raises StateError."""
+
+    def __init__(
+        self, path: Path | None, fingerprint: Fingerprint, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._fingerprint = fingerprint
+        self._clock = clock
+        self._next = clock() + EVERY_SECONDS
+
+    def restored(self, reading: Reading) -> bool:
+        """Go on where the file left off, if there is one."""
+        return self._path is not None and restore(self._path, self._fingerprint, reading)
+
+    def page_done(self, reading: Reading) -> None:
+        """Write when it is time to."""
+        if self._path is not None and self._clock() >= self._next:
+            self._save(self._path, reading)
+
+    @contextmanager
+    def kept_on_interrupt(self, reading: Reading) -> Iterator[None]:
+        """Whatever ends the block early, what was read until then is written before the error goes on."""
+        finished = False
+        try:
+            yield
+            finished = True
+        finally:
+            if not finished and self._path is not None:
+                self._save(self._path, reading)
+
+    def _save(self, path: Path, reading: Reading) -> None:
+        started = self._clock()
+        save(path, self._fingerprint, reading)
+        ended = self._clock()
+        self._next = ended + max(EVERY_SECONDS, SHARE * (ended - started))
+
+
+# From what was gathered to what it says: shares, families by size, the curve over the cuts. Pure.
+
+SIZES = ((2, 2), (3, 3), (4, 4), (5, 5), (6, 10), (11, 20), (21, 50), (51, 100), (101, None))
+
+
+def exact_share(gathered: Gathered, firsts: Indices) -> Share:
+    """Copies by equal text, or equal vector where there is no text."""
+    return Share(with_copy=int(exact(gathered, firsts).sum()), redundant=redundant(firsts) if gathered.whole else None)
+
+
+def near_share(gathered: Gathered, firsts: Indices, heads: Indices, cut: float) -> Share:
+    """Copies by the cut, the exact ones among them."""
+    return Share(
+        with_copy=int(near(gathered, firsts, cut).sum()), redundant=redundant(heads) if gathered.whole else None
+    )
+
+
+def families_found(gathered: Gathered, heads: Indices, cut: float, examples: Iterable[Family]) -> Families:
+    """The families by size. ``heads``: (n,) leaders."""
+    sizes = np.bincount(heads, minlength=len(heads))
+    sizes = sizes[sizes > 1]
+    return Families(
+        count=len(sizes),
+        largest=int(sizes.max(initial=0)),
+        saturated=saturated(gathered, cut),
+        sizes=tuple(_between(sizes, smallest, largest) for smallest, largest in SIZES),
+        examples=tuple(examples),
+    )
+
+
+def curve(gathered: Gathered, firsts: Indices, cuts: Iterable[float | None]) -> tuple[Density, ...]:
+    """The density at the usual cuts and at ``cuts``, rising, each once."""
+    chosen = sorted({*CUTS, *(cut for cut in cuts if cut is not None)})
+    return tuple(density(gathered, firsts, cut) for cut in chosen)
+
+
+def _between(sizes: Indices, smallest: int, largest: int | None) -> Sizes:
+    chosen = sizes[(sizes >= smallest) & (sizes <= (np.inf if largest is None else largest))]
+    return Sizes(smallest=smallest, largest=largest, families=len(chosen), points=int(chosen.sum()))
+
+
+# Families to look at: the largest, with what is nearest to and farthest from their leaders, so that the cut can be judged.
+
+FAMILIES = 12
+CONSIDERED = 24  # members of a family that are read again to choose from
+MEMBERS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A family whose points are to be read. ``places``: its first members', the leader's first. ``size``: of all of it."""
+
+    size: int
+    exact: int
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A point that was read again. ``first``: the first point that it is an exact copy of. ``text``: shortened."""
+
+    point: Point
+    first: int
+    source: str | None
+    text: str | None
+
+
+def choose(heads: Indices, firsts: Indices) -> tuple[Chosen, ...]:
+    """The largest families, of equally large ones the first. ``heads``, ``firsts``: (n,), as families.py gives them."""
+    sizes = np.bincount(heads, minlength=len(heads))
+    order = np.lexsort((np.arange(len(heads)), -sizes))[:FAMILIES]
+    return tuple(_chosen(leader, heads, firsts) for leader in order[sizes[order] > 1].tolist())
+
+
+def family(chosen: Chosen, read: Mapping[int, Read], *, magnitude: bool) -> Family | None:
+    """The family in words; None when its leader is gone. ``read``: by place, without what has gone since."""
+    leader = read.get(chosen.places[0])
+    if leader is None:
+        return None
+    members = [_member(read[place], leader, magnitude=magnitude) for place in chosen.places[1:] if place in read]
+    members.sort(key=lambda each: (each.distance is None, each.distance or 0.0))
+    shown = np.unique(np.linspace(0, len(members) - 1, MEMBERS).astype(np.intp)) if members else ()
+    return Family(
+        size=chosen.size,
+        exact=chosen.exact,
+        leader=_member(leader, leader, magnitude=magnitude),
+        members=tuple(members[each] for each in shown),
+    )
+
+
+def _chosen(leader: int, heads: Indices, firsts: Indices) -> Chosen:
+    members = np.flatnonzero(heads == leader)
+    others = members[members != leader]
+    spread = others[np.linspace(0, len(others) - 1, min(len(others), CONSIDERED)).astype(np.intp)]
+    same = int((firsts[members] == firsts[leader]).sum())
+    return Chosen(size=len(members), exact=same, places=(leader, *spread.tolist()))
+
+
+def _member(read: Read, leader: Read, *, magnitude: bool) -> Member:
+    distance = _distance(read.point.vector, leader.point.vector, magnitude=magnitude)
+    exact = read.first == leader.first
+    return Member(id=read.point.id, source=read.source, distance=distance, exact=exact, text=read.text)
+
+
+def _distance(left: Vectors | None, right: Vectors | None, *, magnitude: bool) -> float | None:
+    if left is None or right is None:
+        return None
+    distance = float(across(rows_of(left[None]), rows_of(right[None]), magnitude=magnitude)[0, 0])
+    return distance if math.isfinite(distance) else None
+
 
 POOLS = 200  # their median's standard error is a fourteenth of their spread
 POOLS_PAGE = 10  # 10 x 50 candidates with their vectors are 4 MB at 768 dimensions
@@ -124,11 +293,11 @@ def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> Rep
             source_fields=asked.fields.source,
         ),
         cut=cut,
-        exact=judging.exact_share(gathered, firsts),
-        near=judging.near_share(gathered, firsts, heads, cut.value),
-        families=judging.families_found(gathered, heads, cut.value, examples),
+        exact=exact_share(gathered, firsts),
+        near=near_share(gathered, firsts, heads, cut.value),
+        families=families_found(gathered, heads, cut.value, examples),
         sources=sources(gathered, heads),
-        density=judging.curve(gathered, firsts, (cut.value, cut.relative)),
+        density=curve(gathered, firsts, (cut.value, cut.relative)),
         saving=saving(pools, cut.value),
     )
 

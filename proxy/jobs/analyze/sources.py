@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.jobs.analyze.gathered import Gathered
-from vecsieve.proxy.jobs.analyze.ids import NOWHERE, Places
+from vecsieve.proxy.jobs.analyze.reading import NOWHERE, Gathered, Places
 from vecsieve.proxy.selection.values import Indices
 
 SHOWN = 12  # sources with a row and a column of their own, which is what a page or a wide terminal holds

@@ -14,22 +14,15 @@ import orjson
 from rich.console import Console
 
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.ending import ended_by_signals
-from vecsieve.proxy.jobs.calibrate.borderline import borderline
-from vecsieve.proxy.jobs.calibrate.findings import Findings, as_json, profile_of
-from vecsieve.proxy.jobs.calibrate.fit import CannotFit, Fit, fit
-from vecsieve.proxy.jobs.calibrate.labels import Label, read_labels, resolved
-from vecsieve.proxy.jobs.calibrate.proposal import proposed
+from vecsieve.proxy.jobs.calibrate.labels import CannotFit, Fit, Label, fit, read_labels, resolved
+from vecsieve.proxy.jobs.calibrate.proposal import Findings, as_json, borderline, profile_of, proposed
 from vecsieve.proxy.jobs.calibrate.rendering import report
-from vecsieve.proxy.jobs.calibrate.sampling import spread
-from vecsieve.proxy.jobs.calibrate.survey import survey
-from vecsieve.proxy.jobs.credentials import key_from
-from vecsieve.proxy.jobs.files import write_whole
-from vecsieve.proxy.jobs.progress import progress_bar
+from vecsieve.proxy.jobs.calibrate.survey import spread, survey
+from vecsieve.proxy.jobs.files import key_from, progress_bar, write_whole
 from vecsieve.proxy.jobs.qdrant import QdrantSource
-from vecsieve.proxy.jobs.source import Source, SourceError
-from vecsieve.proxy.jobs.texts import USUAL_FIELDS
-from vecsieve.proxy.profiles import encoded
+from vecsieve.proxy.jobs.source import USUAL_FIELDS, Source, SourceError
+from vecsieve.proxy.runtime import ended_by_signals
+from vecsieve.proxy.search.profiles import encoded
 
 PLAIN_WIDTH = 120  # where the output is not a terminal there is no width to ask for
 TIMEOUT_SECONDS = 30

@@ -2,16 +2,158 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from itertools import takewhile
+from typing import Literal, cast
 
 import numpy as np
 
-from vecsieve.config.policy import RelativeThreshold
-from vecsieve.proxy.jobs.calibrate.effect import Effect, effect_of_cut, effect_of_default
-from vecsieve.proxy.jobs.calibrate.fit import Fit
-from vecsieve.proxy.jobs.calibrate.survey import Survey
+from vecsieve.config.policy import PolicySettings, RelativeThreshold
+from vecsieve.proxy.jobs.calibrate.labels import Fit
+from vecsieve.proxy.jobs.calibrate.survey import Pool, Survey
+from vecsieve.proxy.jobs.source import PointId
+from vecsieve.proxy.search.policy import resolved
+from vecsieve.proxy.search.profiles import VERSION, PoolMedians, Profile
 from vecsieve.proxy.selection.geometry import NOISE
+from vecsieve.proxy.selection.policy import Fixed, Policy
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Fate, Metric
+
+# What selection would do to the sampled pools, by the proxy's own code: how many results of a page it takes for copies.
+#
+# By vectors alone. What a policy reads in texts comes on top, and needs the texts whole, which a survey does not keep.
+
+PAGE = 8  # results a page, as in every figure of the README
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """On the sampled pools: ``pages`` is the share of first pages with a copy, ``copies`` how many of their results are."""
+
+    pages: float
+    copies: float
+
+
+def effect_of_default(pools: Sequence[Pool], *, metric: Metric, scale: float | None) -> Effect:
+    """The default policy. ``scale``: the typical distance its threshold is read at, None for each pool's own."""
+    return _effect(pools, _default(), metric=metric, scale=scale)
+
+
+def effect_of_cut(pools: Sequence[Pool], *, metric: Metric, cut: float) -> Effect:
+    """The default policy with a fixed threshold in place of its own."""
+    return _effect(pools, replace(_default(), threshold=Fixed(value=cut)), metric=metric, scale=None)
+
+
+def _default() -> Policy:
+    return replace(resolved(PolicySettings(), mode=None).selection, text=None)
+
+
+def _effect(pools: Sequence[Pool], policy: Policy, *, metric: Metric, scale: float | None) -> Effect:
+    found = [_copies(pool, policy, metric=metric, scale=scale) for pool in pools]
+    results = sum(min(PAGE, len(pool.ids)) for pool in pools)
+    if not results:
+        return Effect(pages=0.0, copies=0.0)
+    return Effect(pages=sum(1 for copies in found if copies) / len(found), copies=sum(found) / results)
+
+
+def _copies(pool: Pool, policy: Policy, *, metric: Metric, scale: float | None) -> int:
+    """Of the backend's first page, those that stand for nothing of their own."""
+    falling = np.linspace(1.0, 0.0, len(pool.ids))  # rank is all that selection by default reads of scores
+    candidates = Candidates(scores=falling, vectors=pool.vectors, metric=metric)
+    fates = select(candidates, top_k=PAGE, policy=policy, scale=scale).fates[:PAGE]
+    return int(np.isin(fates, (Fate.COLLAPSED, Fate.FILLED)).sum())
+
+
+# Ten pairs around a cut, for a person to read: is what lies just below still a copy, and what lies just above none?
+#
+# Five from 60 to 100 % of the cut, five from there to 140 %, spread, so that the place where copies end can be seen even
+# when it is not quite where the cut is.
+
+BELOW = (0.6, 0.7, 0.8, 0.9, 1.0)  # of the cut
+ABOVE = (1.01, 1.1, 1.2, 1.3, 1.4)
+SHOWN_CHARACTERS = 280
+KEPT_SHARED = 40  # of a shared beginning, for orientation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two points that came up in one pool. ``merged``: whether the cut makes one result of them.
+
+    ``texts``: cut out from where they first differ, None for a point without text.
+    """
+
+    ids: tuple[PointId, PointId]
+    texts: tuple[str | None, str | None]
+    distance: float
+    merged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    distance: float
+    pool: int
+    row: int
+    column: int
+
+
+def borderline(pools: Sequence[Pool], cut: float) -> tuple[Pair, ...]:
+    """At most ten pairs, nearest first. No point comes twice: a big family of copies would fill the list."""
+    found = _between(pools, BELOW[0] * cut * 0.8, ABOVE[-1] * cut * 1.2)
+    distances = np.array([each.distance for each in found], np.float64)
+    used: set[PointId] = set()
+    pairs: list[Pair] = []
+    for share in (*BELOW, *ABOVE):
+        merged = share <= 1.0
+        for at in np.argsort(np.abs(distances - share * cut), kind="stable").tolist():
+            ids = _ids(pools, found[at])
+            if (found[at].distance <= cut + NOISE) is merged and used.isdisjoint(ids):
+                used.update(ids)
+                pairs.append(_pair(pools, found[at], merged=merged))
+                break
+    return tuple(sorted(pairs, key=lambda pair: pair.distance))
+
+
+def _between(pools: Sequence[Pool], low: float, high: float) -> list[_Found]:
+    """Every pair with a distance in that range, in the order of pools and ranks."""
+    found: list[_Found] = []
+    for number, pool in enumerate(pools):
+        rows, columns = np.nonzero(np.triu((pool.distance >= low) & (pool.distance <= high), 1))
+        found.extend(
+            _Found(float(pool.distance[row, column]), number, row, column)
+            for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+        )
+    return found
+
+
+def _ids(pools: Sequence[Pool], found: _Found) -> tuple[PointId, PointId]:
+    ids = pools[found.pool].ids
+    return ids[found.row], ids[found.column]
+
+
+def _pair(pools: Sequence[Pool], found: _Found, *, merged: bool) -> Pair:
+    texts = pools[found.pool].texts
+    return Pair(
+        ids=_ids(pools, found),
+        texts=differing(texts[found.row], texts[found.column]),
+        distance=found.distance,
+        merged=merged,
+    )
+
+
+def differing(one: str | None, other: str | None) -> tuple[str | None, str | None]:
+    """Both texts shortened to what is worth reading: a long beginning that they share is left out of both."""
+    if one is None or other is None:
+        return one and one[:SHOWN_CHARACTERS], other and other[:SHOWN_CHARACTERS]
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    start = shared - KEPT_SHARED if shared > SHOWN_CHARACTERS // 2 else 0
+    return _from(one, start), _from(other, start)
+
+
+def _from(text: str, start: int) -> str:
+    return f"{'… ' if start else ''}{text[start : start + SHOWN_CHARACTERS]}"
+
 
 DENSITY_CUTS = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3)
 
@@ -62,3 +204,66 @@ def by_rule(median: float) -> float:
     """The cut that a relative threshold as it comes gives a collection with this typical distance."""
     rule = RelativeThreshold()
     return min(max(rule.relative * median, rule.min), rule.max)
+
+
+# Everything a calibration found, for the report, for `--json`, and for the profile file.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """One finished calibration of ``collection``."""
+
+    collection: str
+    survey: Survey
+    proposal: Proposal
+    pairs: tuple[Pair, ...]
+
+
+def profile_of(findings: Findings) -> Profile:
+    """What the proxy needs of it."""
+    survey, shape = findings.survey, findings.survey.shape
+    return Profile(
+        version=VERSION,
+        collection=findings.collection,
+        vector_name=shape.vector_name,
+        dimension=shape.dimension,
+        distance=cast(Literal["Cosine", "Dot", "Euclid", "Manhattan"], shape.distance),  # checked by the model
+        cut=round(findings.proposal.cut, 6),
+        how=findings.proposal.how,
+        mean_unrelated_similarity=round(survey.unrelated, 6),
+        pool_median=_quantiles(survey),
+        pools=len(survey.pools),
+        sample=len(survey.nearest),
+        created_by=f"vecsieve {version('vecsieve')}",
+    )
+
+
+def as_json(findings: Findings) -> dict[str, object]:
+    """Plain values, for a program to read."""
+    survey, proposal = findings.survey, findings.proposal
+    return {
+        "profile": profile_of(findings).model_dump(),
+        "points": survey.sample.listed,
+        "without_usable_vector": survey.unusable,
+        "nearest_neighbour_distance": _named_quantiles(survey.nearest, (0.01, 0.05, 0.25, 0.5, 0.75)),
+        "density": [{"distance": distance, "share": share} for distance, share in proposal.density],
+        "effects": {
+            "default": asdict(proposal.default_effect),
+            "default_at_typical_distance": asdict(proposal.typical_effect),
+            "fixed_cut": asdict(proposal.cut_effect),
+        },
+        "fit": None if proposal.fit is None else asdict(proposal.fit),
+        "borderline": [asdict(pair) for pair in findings.pairs],
+    }
+
+
+def _quantiles(survey: Survey) -> PoolMedians:
+    medians = survey.medians
+    low, middle, high = np.quantile(medians, [0.01, 0.5, 0.99]).tolist() if len(medians) else (0.0, 0.0, 0.0)
+    return PoolMedians(percentile_1=round(low, 6), percentile_50=round(middle, 6), percentile_99=round(high, 6))
+
+
+def _named_quantiles(values: np.ndarray[tuple[int], np.dtype[np.float64]], at: Sequence[float]) -> dict[str, float]:
+    """By name; only of points that have a neighbour at all."""
+    known = values[np.isfinite(values)]
+    return {f"percentile_{share * 100:g}": float(np.quantile(known, share)) for share in at} if len(known) else {}

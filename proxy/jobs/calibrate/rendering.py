@@ -11,11 +11,8 @@ from rich.text import Text
 
 from vecsieve.config.policy import RelativeThreshold
 from vecsieve.config.problems import one_line
-from vecsieve.proxy.jobs.calibrate.borderline import Pair
-from vecsieve.proxy.jobs.calibrate.effect import PAGE, Effect
-from vecsieve.proxy.jobs.calibrate.findings import Findings, profile_of
-from vecsieve.proxy.jobs.calibrate.fit import Fit
-from vecsieve.proxy.jobs.calibrate.proposal import Proposal
+from vecsieve.proxy.jobs.calibrate.labels import Fit
+from vecsieve.proxy.jobs.calibrate.proposal import PAGE, Effect, Findings, Pair, Proposal, profile_of
 
 
 def report(findings: Findings, *, written: Path | None) -> RenderableType:

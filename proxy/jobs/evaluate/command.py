@@ -13,15 +13,13 @@ import orjson
 from rich.console import Console
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
-from vecsieve.proxy.ending import ended_by_signals
 from vecsieve.proxy.jobs.evaluate.contenders import Contender, contenders
 from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome, evaluated
-from vecsieve.proxy.jobs.evaluate.findings import Findings, Terms, as_json
 from vecsieve.proxy.jobs.evaluate.reading import read_set, set_folders
-from vecsieve.proxy.jobs.evaluate.rendering import report
+from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, as_json, report
 from vecsieve.proxy.jobs.evaluate.summary import summarised
-from vecsieve.proxy.jobs.files import write_whole
-from vecsieve.proxy.jobs.progress import progress_bar
+from vecsieve.proxy.jobs.files import progress_bar, write_whole
+from vecsieve.proxy.runtime import ended_by_signals
 
 PLAIN_WIDTH = 120  # where the output is not a terminal there is no width to ask for
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vecsieve.config.judgement import judged
-from vecsieve.config.load import load
+from vecsieve.config.load import judged, load
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import PRESETS, policy_of
 from vecsieve.config.problems import Finding, Problem, SettingsError, dotted, one_line, shown
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.yaml_core import NotYaml, read
-from vecsieve.proxy.resolved import ResolvedPolicy, resolved
+from vecsieve.proxy.search.policy import ResolvedPolicy, resolved
 
 PLAIN = "plain"  # the database's own answer, which every other is held against
 DEFAULT = "default"

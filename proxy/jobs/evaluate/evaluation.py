@@ -4,18 +4,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from vecsieve.proxy.jobs.evaluate.columns import Columns, columns
+import numpy as np
+
 from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, Contender
 from vecsieve.proxy.jobs.evaluate.judging import Judge, Judged
-from vecsieve.proxy.jobs.evaluate.knn import neighbours
-from vecsieve.proxy.jobs.evaluate.labelled import LabelledSet
-from vecsieve.proxy.jobs.evaluate.points import Points
-from vecsieve.proxy.jobs.evaluate.searching import Trial
-from vecsieve.proxy.jobs.evaluate.upstream import Upstream
-from vecsieve.proxy.jobs.progress import Advance
-from vecsieve.proxy.stopwatch import Clock
+from vecsieve.proxy.jobs.evaluate.reading import LabelledSet
+from vecsieve.proxy.jobs.evaluate.searching import Points, Trial, Upstream, neighbours
+from vecsieve.proxy.jobs.files import Advance
+from vecsieve.proxy.selection.values import FloatVector
+from vecsieve.proxy.telemetry.tracing import Clock
+
+# The measures of all queries of a set under one policy, a number per query: what means and intervals are made of.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Each (queries,) float64, in the queries' order; NaN and meaning as in Judged."""
+
+    returned: FloatVector
+    redundancy: FloatVector
+    collapsed: FloatVector
+    documents: FloatVector
+    recall: FloatVector
+    alpha_ndcg: FloatVector
+    ndcg: FloatVector
+    hit: FloatVector
+    retained: FloatVector
+    kept: FloatVector
+    lost: FloatVector
+    choosing_seconds: FloatVector
+    added_seconds: FloatVector
+
+
+def columns(judged: Sequence[Judged]) -> Columns:
+    """The rows turned into columns."""
+    return Columns(
+        **{field.name: np.array([getattr(one, field.name) for one in judged], np.float64) for field in fields(Columns)}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

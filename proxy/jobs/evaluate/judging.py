@@ -3,12 +3,119 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from vecsieve.proxy.jobs.evaluate.alpha_ndcg import AlphaNdcg
-from vecsieve.proxy.jobs.evaluate.labelled import LabelledSet
-from vecsieve.proxy.jobs.evaluate.metrics import met, ndcg, redundant
+import numpy as np
+
+from vecsieve.proxy.jobs.evaluate.reading import LabelledSet
 from vecsieve.proxy.jobs.evaluate.searching import Found
+from vecsieve.proxy.selection.values import FloatVector
+
+# One ranked list against the labels: what repeats, what was found, in what order.
+#
+# Sources: subtopic recall Zhai, Cohen and Lafferty, SIGIR 2003; nDCG Järvelin and Kekäläinen 2002.
+
+NEW_SHARE = 0.5  # an item with a smaller share of unseen atoms is redundant
+
+
+def redundant(atoms: Sequence[Sequence[str]]) -> int:
+    """How many of the items, best first, say less than half of it for the first time.
+
+    An item without atoms is never redundant: nothing is known of what it says. An atom that an item has twice counts twice.
+    """
+    seen: set[str] = set()
+    count = 0
+    for said in atoms:
+        count += sum(atom not in seen for atom in said) < NEW_SHARE * len(said)
+        seen.update(said)
+    return count
+
+
+def met(rows: Collection[int], subtopics: Mapping[str, frozenset[int]]) -> frozenset[str]:
+    """The subtopics that have an item in the list."""
+    return frozenset(name for name, satisfying in subtopics.items() if not satisfying.isdisjoint(rows))
+
+
+def discounts(count: int) -> FloatVector:
+    """1 / log2(rank + 1) of the ranks 1 … ``count``."""
+    return 1.0 / np.log2(np.arange(2, count + 2))
+
+
+def ndcg(rows: Sequence[int], relevant: frozenset[int], top_k: int) -> float:
+    """Binary gain over all relevant items. Copies earn again, so collapsing them lowers it: never a gate."""
+    weights = discounts(top_k)
+    gain = sum(float(weights[rank]) for rank, row in enumerate(rows[:top_k]) if row in relevant)
+    return gain / float(weights[: min(top_k, len(relevant))].sum())
+
+
+# Alpha-nDCG (Clarke et al., SIGIR 2008): every further item on a subtopic earns half of the one before.
+
+ALPHA = 0.5
+
+Topics = tuple[str, ...]
+
+
+class AlphaNdcg:
+    """One query's measure. What it is divided by costs more than the list itself, and is the same for every policy."""
+
+    __slots__ = ("_ideal", "_top_k", "_topics")
+
+    def __init__(self, subtopics: Mapping[str, frozenset[int]], top_k: int) -> None:
+        self._top_k = top_k
+        self._topics = _by_row(subtopics)
+        self._ideal = _discounted(_best_gains(Counter(self._topics.values()), top_k))
+
+    def of(self, rows: Sequence[int]) -> float:
+        """The measure of a list, best first."""
+        earned = _Earned()
+        gains = [earned.take(self._topics.get(row, ())) for row in rows[: self._top_k]]
+        return _discounted(gains) / self._ideal
+
+
+class _Earned:
+    """How often each subtopic has been met."""
+
+    __slots__ = ("_times",)
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+
+    def gain(self, topics: Topics) -> float:
+        return sum((1.0 - ALPHA) ** self._times[topic] for topic in topics)
+
+    def take(self, topics: Topics) -> float:
+        gain = self.gain(topics)
+        self._times.update(topics)
+        return gain
+
+
+def _by_row(subtopics: Mapping[str, frozenset[int]]) -> dict[int, Topics]:
+    topics: dict[int, Topics] = {}
+    for name, satisfying in subtopics.items():
+        for row in satisfying:
+            topics[row] = (*topics.get(row, ()), name)
+    return topics
+
+
+def _best_gains(left: Counter[Topics], top_k: int) -> list[float]:
+    """The gains of the ideal list, chosen greedily: the exact one is NP-hard. Items with equal subtopics are one kind;
+    of kinds that gain the same the largest goes first, so that the order of the corpus does not matter.
+    """
+    earned = _Earned()
+    gains: list[float] = []
+    while left and len(gains) < top_k:
+        kind = max(left, key=lambda topics: (earned.gain(topics), topics))
+        gains.append(earned.take(kind))
+        left[kind] -= 1
+        if not left[kind]:
+            del left[kind]
+    return gains
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    return float(np.dot(gains, discounts(len(gains)))) if gains else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

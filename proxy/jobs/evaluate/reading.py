@@ -13,10 +13,89 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
-from vecsieve.proxy.jobs.evaluate.labelled import Item, LabelledSet, Query, Vectors
-from vecsieve.proxy.jobs.evaluate.vectors import read_vectors
+from vecsieve.proxy.selection.values import Indices
+
+# A labelled set as evaluation sees it. Items and relevant ids are row numbers from here on.
+
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One row. ``atoms``: labels of what it says. ``payload``: its other members, key to raw JSON."""
+
+    doc: str
+    atoms: tuple[str, ...]
+    payload: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """``subtopics``: per need the rows that satisfy it, in the file's order. ``relevant``: their union where the file says
+    nothing else. ``candidates``: the closed list that is ranked, None for the whole corpus.
+    """
+
+    subtopics: Mapping[str, frozenset[int]]
+    relevant: frozenset[int]
+    candidates: Indices | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledSet:
+    """``vectors``: (items, d), ``query_vectors``: (queries, d); rows of length one, or zero where a vector was zero."""
+
+    name: str
+    items: tuple[Item, ...]
+    queries: tuple[Query, ...]
+    vectors: Vectors
+    query_vectors: Vectors
+
+
+# Embeddings from .npy files: a row a line of the JSON beside them, any width, any float, scaled to length one.
+
+ENDINGS = (".f16.npy", ".npy")  # the data packs' own name first
+
+
+def read_vectors(folder: Path, stem: str, *, rows: int) -> Vectors:
+    """(rows, d) float32 out of ``stem.f16.npy`` or ``stem.npy``. Raises SettingsError."""
+    path = next((found for ending in ENDINGS if (found := folder / (stem + ending)).is_file()), None)
+    if path is None:
+        raise SettingsError([Problem(str(folder / f"{stem}{ENDINGS[0]}"), "no such file", "the embeddings (or .npy)")])
+    matrix = _loaded(path)
+    if matrix.ndim != 2 or matrix.dtype.kind != "f" or matrix.shape[1] == 0:
+        raise _wrong(path, f"{matrix.dtype} of shape {matrix.shape}", "a matrix of floats, a row per line of the JSON")
+    if len(matrix) != rows:
+        raise _wrong(path, f"{len(matrix)} rows", f"{rows}, one per line of {stem}.jsonl")
+    finite = np.isfinite(matrix).all(axis=1)
+    if not finite.all():
+        raise _wrong(path, f"a number in row {int(finite.argmin())} that is not finite", "finite numbers")
+    return unit(matrix.astype(np.float32))
+
+
+def unit(matrix: Vectors) -> Vectors:
+    """Rows of length one, as a cosine collection keeps them; a row of zeros stays."""
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    scaled = np.zeros_like(matrix)
+    np.divide(matrix, lengths, out=scaled, where=lengths > 0.0)
+    return scaled
+
+
+def _loaded(path: Path) -> Vectors:
+    try:
+        matrix = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise _wrong(path, one_line(str(error)), "a readable .npy file") from error
+    if not isinstance(matrix, np.ndarray):  # an .npz under another name
+        raise _wrong(path, "an archive", "one array")
+    return matrix
+
+
+def _wrong(path: Path, seen: str, wanted: str) -> SettingsError:
+    return SettingsError([Problem(str(path), seen, wanted)])
+
 
 MOST_PROBLEMS = 20  # a file of another format is wrong in every line
 LABELS = frozenset({"id", "atoms"})  # everything else of a row is payload: the proxy must not see the labels

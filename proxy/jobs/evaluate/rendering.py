@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -11,10 +12,49 @@ from rich.table import Table
 from rich.text import Text
 
 from vecsieve.config.problems import one_line
-from vecsieve.proxy.jobs.evaluate.bootstrap import Estimate
-from vecsieve.proxy.jobs.evaluate.contenders import PLAIN
-from vecsieve.proxy.jobs.evaluate.findings import Findings, Terms
-from vecsieve.proxy.jobs.evaluate.summary import REDUNDANT, SetSummary, Summary, Worst
+from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, Contender
+from vecsieve.proxy.jobs.evaluate.summary import REDUNDANT, Estimate, SetSummary, Summary, Worst
+
+# Everything an evaluation found, as plain values for a program.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the figures hold for. ``pool``: the exact number of candidates fetched, None for each policy's own."""
+
+    top_k: int
+    every: int
+    pool: int | None
+    draws: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """One geometry. ``geometry``: the name that the command line gave it, None for the sets' own embeddings."""
+
+    geometry: str | None
+    summaries: Mapping[str, Summary]
+
+
+def as_json(found: Sequence[Findings], contenders: Sequence[Contender], terms: Terms) -> dict[str, object]:
+    """For orjson, which writes NaN as null."""
+    return {
+        **asdict(terms),
+        "policies": {each.name: each.settings.model_dump(by_alias=True, mode="json") for each in contenders},
+        "geometries": [
+            {
+                "geometry": each.geometry,
+                "policies": {name: _summary(summary) for name, summary in each.summaries.items()},
+            }
+            for each in found
+        ],
+    }
+
+
+def _summary(summary: Summary) -> dict[str, object]:
+    return {"headline": asdict(summary.headline), "sets": [asdict(each) for each in summary.sets]}
+
 
 ABSENT = "-"
 

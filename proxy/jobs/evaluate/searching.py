@@ -2,19 +2,165 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
+import orjson
 
 from vecsieve.adapters import ADAPTERS
 from vecsieve.adapters.contract import Operation, RequestHead
-from vecsieve.proxy.jobs.evaluate.labelled import Vectors
-from vecsieve.proxy.jobs.evaluate.points import json_floats
-from vecsieve.proxy.jobs.evaluate.upstream import Upstream
-from vecsieve.proxy.labels import Stage
-from vecsieve.proxy.resolved import ResolvedPolicy
-from vecsieve.proxy.search import Attempt, Rejected, Searcher, needs_of, plan
-from vecsieve.proxy.stopwatch import Clock, Stopwatch
+from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, Vectors
+from vecsieve.proxy.search.fetch import Attempt, Rejected, needs_of, plan
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.search.searcher import Searcher
+from vecsieve.proxy.selection.values import Indices
+from vecsieve.proxy.telemetry.labels import Stage
+from vecsieve.proxy.telemetry.tracing import Clock, Stopwatch
+
+# The items of a set as a Qdrant server writes them: each part of a point as JSON bytes, made once.
+
+# Which members of a payload are wanted.
+Wanted = Callable[[str], bool]
+
+
+def json_floats(row: Vectors) -> bytes:
+    """A row (d,) of float32 as JSON: the shortest digits that read back as the same float32."""
+    return orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+class Points:
+    """Point i is item i. Vectors are written when they are first wanted: most items are in no pool."""
+
+    __slots__ = ("_labelled", "_vectors")
+
+    def __init__(self, labelled: LabelledSet) -> None:
+        self._labelled = labelled
+        self._vectors: dict[int, bytes] = {}
+
+    def point(self, row: int, score: bytes, *, wanted: Wanted | None, with_vector: bool) -> bytes:
+        """One scored point; a part that is not asked for is not there. ``wanted``: None for no payload."""
+        parts = [b'{"id":%d,"version":0,"score":%s' % (row, score)]
+        if wanted is not None:
+            members = self._labelled.items[row].payload.items()
+            payload = b",".join(orjson.dumps(key) + b":" + value for key, value in members if wanted(key))
+            parts.append(b'"payload":{%s}' % payload)
+        if with_vector:
+            parts.append(b'"vector":%s' % self._vector(row))
+        return b",".join(parts) + b"}"
+
+    def _vector(self, row: int) -> bytes:
+        written = self._vectors.get(row)
+        if written is None:
+            written = self._vectors[row] = json_floats(self._labelled.vectors[row])
+        return written
+
+
+# Exact cosine neighbours, ties broken by row number.
+#
+# Products are added up in double and rounded to float32 at the end: a float32 product's last bit depends on how many rows are
+# multiplied at once, so that two copies would tie in one run and not in another. A database, too, gives copies one score.
+
+BLOCK = 256  # queries at once: 256 × 100,000 items are 100 MB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """One query's ranking, made as deep as it is asked for. ``similarities``: (items,) float32, to every item."""
+
+    similarities: npt.NDArray[np.float32]
+    candidates: Indices | None
+
+    def first(self, count: int) -> Indices:
+        """The rows of the ``count`` nearest (fewer, when there are no more), best first."""
+        rows = np.arange(len(self.similarities), dtype=np.intp) if self.candidates is None else self.candidates
+        values = self.similarities[rows]
+        if count < len(rows):
+            # All that tie with the last one stay until the sort decides by row.
+            near = values >= np.partition(values, len(rows) - count)[len(rows) - count] if count else values > np.inf
+            rows, values = rows[near], values[near]
+        return rows[np.lexsort((rows, -values))][:count]
+
+
+def neighbours(labelled: LabelledSet, *, every: int) -> Iterator[tuple[int, Neighbours]]:
+    """The number and the ranking of every ``every``-th query."""
+    numbers = range(0, len(labelled.queries), every)
+    items = labelled.vectors.T.astype(np.float64)
+    for start in range(0, len(numbers), BLOCK):
+        block = numbers[start : start + BLOCK]
+        products = labelled.query_vectors[block.start : block.stop : every].astype(np.float64) @ items
+        for number, row in zip(block, products.astype(np.float32), strict=True):
+            yield number, Neighbours(similarities=row, candidates=labelled.queries[number].candidates)
+
+
+# An in-memory Qdrant for one query: answers POST /collections/{name}/points/query from an exact ranking.
+#
+# It knows the members that the adapter sends and refuses every other, so that nothing it would do wrongly goes unseen.
+
+UNNAMED = ""
+
+
+class _Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    include: frozenset[str] | None = None
+    exclude: frozenset[str] | None = None
+
+
+class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    query: msgspec.Raw  # its ranking is known
+    limit: int = 10
+    offset: int = 0
+    with_payload: bool | frozenset[str] | _Selector | None = None
+    with_vector: bool | frozenset[str] | None = None
+
+
+class Upstream:
+    """Ranks one query's neighbours, as often as it is asked."""
+
+    __slots__ = ("_neighbours", "_points")
+
+    def __init__(self, points: Points, neighbours: Neighbours) -> None:
+        self._points = points
+        self._neighbours = neighbours
+
+    async def answer(self, body: bytes) -> bytes:
+        """A 200's body. Raises ValueError for a request that this server does not understand."""
+        request = msgspec.json.decode(body, type=_Request)
+        rows = self._neighbours.first(request.offset + request.limit)[request.offset :]
+        wanted, with_vector = _payload(request), _vector(request)
+        points = b",".join(
+            self._points.point(row, score, wanted=wanted, with_vector=with_vector)
+            for row, score in zip(rows.tolist(), self._scores(rows), strict=True)
+        )
+        return b'{"result":{"points":[%s]},"status":"ok","time":0.001}' % points
+
+    def _scores(self, rows: Indices) -> list[bytes]:
+        written = json_floats(self._neighbours.similarities[rows])[1:-1]
+        return written.split(b",") if written else []
+
+
+def _payload(request: _Request) -> Wanted | None:
+    """Top-level keys only: the adapter asks for no other."""
+    chosen = request.with_payload
+    if chosen is None or isinstance(chosen, bool):
+        return (lambda _key: True) if chosen else None
+    if isinstance(chosen, frozenset):
+        return chosen.__contains__
+    if (chosen.include is None) == (chosen.exclude is None):
+        raise ValueError("with_payload: saw neither or both of include and exclude, wanted one")
+    if chosen.include is not None:
+        return chosen.include.__contains__
+    hidden = chosen.exclude or frozenset()
+    return lambda key: key not in hidden
+
+
+def _vector(request: _Request) -> bool:
+    chosen = request.with_vector
+    if isinstance(chosen, frozenset) and chosen != {UNNAMED}:
+        raise ValueError(f"with_vector: saw {sorted(chosen)}, wanted the one vector there is, which has no name")
+    return bool(chosen)
+
 
 BACKEND = "qdrant"
 HEAD = RequestHead(method="POST", path="/collections/labelled/points/query", content_type="application/json")

@@ -13,8 +13,172 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from vecsieve.proxy.selection.guards import lexicon, opposites
 from vecsieve.proxy.selection.guards.numerals import spelled
+
+# Words that turn a statement round, language by language.
+#
+# Why a list and no model: a guard must say the same every time and explain itself with one word. Why all languages in one
+# list: nothing says which one a text is in, and a word of one language seldom occurs in another; where it does and means
+# something else there (Spanish "sin" in English, Italian "mai" in French, Romanian "nu" in Dutch), it is left out, because a text with a word
+# too few is merged as before, while a common word read wrongly would keep copies apart all over a language.
+#
+# Only whole words, in folded case. Scripts without blanks, and languages that negate inside the verb, are looked through for
+# NEGATING_PARTS.
+
+NEGATIONS = frozenset(
+    word.casefold()
+    for words in (
+        # English; also without the apostrophe, as people type it. "unable" and "refuse" are "cannot" and "will not".
+        (
+            "no not never none nobody nothing nowhere neither nor cannot without unable unwilling refuse refuses refused "
+            "refusing isnt arent wasnt werent dont doesnt didnt cant couldnt wont wouldnt shouldnt hasnt havent hadnt aint"
+        ),
+        # Denied by the front or the end of the word.
+        (
+            "impossible impractical immature immoral illegal illegitimate inability inaccurate inactive inadequate inappropriate "
+            "incapable incomplete incorrect ineffective inefficient insecure insignificant insufficient intolerable invalid "
+            "invisible irrelevant irresponsible inconsistent inequality injustice dishonest disadvantage disadvantages failure "
+            "cancellation rejection denial suspension absence absent useless worthless harmless pointless meaningless"
+        ),
+        "nicht kein keine keinen keiner keinem keines nie niemals nichts niemand ohne weder nirgends",  # German
+        "niet geen nooit niets niemand zonder",  # Dutch
+        "pas jamais aucun aucune sans rien",  # French
+        "nunca jamás ningún ninguna ninguno nada nadie tampoco",  # Spanish
+        "não nunca sem nenhum nenhuma ninguém nem",  # Portuguese
+        "non senza nessuno nessuna nessun niente nulla",  # Italian
+        "fără niciodată nimic nimeni",  # Romanian
+        "inte ej aldrig utan ingen inget inga ikke aldri uten uden ingenting",  # Swedish, Norwegian, Danish
+        "eivät emme ette älä ilman koskaan",  # Finnish
+        "nie bez nigdy nikt żaden żadna",  # Polish
+        "není nejsou nikdy nelze",  # Czech
+        "не нет ни никогда без нельзя никто ничего ні немає ніколи",  # Russian, Ukrainian
+        "nem nincs nélkül soha",  # Hungarian
+        "değil yok olmadan asla hiçbir",  # Turkish
+        "δεν μην όχι χωρίς ποτέ κανένας",  # Greek
+        "لا ليس ليست لم لن بدون غير نه نیست هرگز",  # Arabic, Persian
+        "לא אין בלי",  # Hebrew
+        "नहीं बिना",  # Hindi
+        "tidak bukan jangan tanpa belum",  # Indonesian, Malay
+        "không chưa chẳng đừng",  # Vietnamese
+        "안 못",  # Korean, as words of their own
+    )
+    for word in words.split()
+)
+
+# Parts of words, for scripts without blanks and for negation inside the word. Each with what it must not be: 不错 is "quite
+# good", 不同 "different", 未来 "future", 少ない "few", 特别 no negation at all.
+NEGATING_PARTS = (
+    "不(?![错錯同过過但断斷仅僅])",
+    "没|沒",
+    "(?<![従从])未(?![来來])",
+    "无法|無法|无需|無需|禁止|勿",
+    "(?<![少危])ない|なかった|ません|なくて|ずに",
+    "않|없|아니|못하",
+    "ไม่",
+)
+
+# A "no" that denies nothing: numero (No. 5), idioms, and the article of Portuguese ("no Brasil"), told by its neighbours.
+NOT_NEGATIONS = (
+    r"\bno\.? ?(?=\d)|\bno (?:doubt|matter)\b|\bnot (?:only|just)\b|\bor not\b|\bwhy not\b|\bnothing but\b|"
+    r"\bif not\b|\blast but not least\b|\bcan(?:'t|not| not) wait\b|\bnot to mention\b|\bsans[ -]serif\b"
+)
+PORTUGUESE = r"\b(?:em|uma|não|são|está|é|dos|das|ao|aos|pela|pelo|\w+ção|\w+ções)\b"
+
+# Denied or taken back by the word itself: of two texts that say otherwise the same, one is about its end. With their
+# regular inflections.
+REVERSALS = (
+    "reject revoke cancel suspend scrap overturn repeal annul rescind abandon deny abolish halt veto disavow terminate "
+    "fail lack prevent disable disallow disagree disapprove disconnect disappear dislike disprove discontinue"
+)
+# "un-" denies by rule, but for the words it only seems to be in.
+UN_WORD = r"un(?!i[a-z]|der|til|less|cle|cture|ctuous|anim|to\b|do\b)\w{4,}"
+# Verbs that take back only what restrains: whoever lifts a ban allows, whoever lifts a box does not.
+LIFTINGS = "lift end ease remove drop waive relax loosen clear dismiss escape avoid break defy"
+RESTRAINTS = (
+    "ban bans embargo embargoes sanction sanctions restriction restrictions curfew moratorium prohibition blockade siege "
+    "limit limits cap freeze charges lawsuit block warning alert quarantine lockdown tariff tariffs"
+)
+
+# Pairs of words that cannot both be said of the same thing.
+#
+# A pair speaks only when each of two texts has one side and neither has both, so a pair too many does little harm, and words
+# that have other meanings as well ("left", "last", "close") can be in it. A word that denies by itself (reject, unsafe,
+# invalid: the lists of lexicon) stands on the side of what it denies: it is read as "not" and that. English, the language of most
+# documentation; other languages are left to negation, which needs no pairs.
+
+# One pair a line, several words a side. Regular inflections are made from these; irregular ones are spelled out.
+PAIRS = """
+enable, activate, activated, disable | deactivate
+allow, permit, legalise, legalize, authorise, authorize, disallow | ban, forbid, forbade, forbidden, prohibit, outlaw
+accept, reject, refuse | decline
+increase, rise, rose, risen, climb, gain, grow, grew, grown, soar, surge, jump, rally, up, higher, raise | decrease, fall, fell, fallen, drop, decline, lose, lost, slide, slid, plunge, tumble, slump, sink, sank, shrink, shrank, down, lower, reduce, cut
+greater, larger, bigger | smaller
+high, higher, highest | low, lower, lowest
+maximum, maximal, maximise, maximize, max, most | minimum, minimal, minimise, minimize, min, least
+leading, lstrip, prefix, ltrim | trailing, rstrip, suffix, rtrim
+first | last
+oldest | newest, latest
+old, older, former | new, newer
+left | right
+before, prior | after
+start, begin, began, begun, launch, resume, continue, extend, halt, suspend, discontinue | end, stop, finish, cease
+open, reopen, opening | close, shut, closing
+buy, bought, purchase | sell, sold
+win, won, beat, beaten, victory | lose, lost, defeat
+add, insert, append, create | remove, delete, drop
+append | prepend
+attach | detach
+include, inclusive | exclude, exclusive
+show, visible, invisible | hide, hid, hidden
+encode, encoder | decode, decoder
+encrypt, encryption | decrypt, decryption
+compress | decompress, uncompress
+serialise, serialize | deserialise, deserialize
+import | export
+upload | download
+deposit | withdraw, withdrew, withdrawn, withdrawal
+debit | credit
+send, sent, sender | receive, receiver, recipient
+lend, lent, lender | borrow, borrower
+input | output
+push | pull, pop
+read, reading, reader | write, wrote, written, writing, writer
+ascending, asc | descending, desc
+horizontal, horizontally | vertical, vertically
+upper, uppercase, top | lower, lowercase, bottom
+above, over | below, under
+inbound, incoming, inner, inside, internal | outbound, outgoing, outer, outside, external
+source | destination, target
+parent | child, children
+public, publicly | private, privately
+true | false
+positive, positively | negative, negatively
+even | odd
+north, northern | south, southern
+east, eastern | west, western
+early, earlier | late, later
+support, favour, favor, endorse, pro | oppose, against, condemn
+guilty, convict | innocent, acquit
+arrest, jail, imprison, detain | release
+good, better, best, beneficial, benefit, helpful, help | bad, worse, worst, terrible, harmful, harm, hurt
+easy, easier, easily, simple | hard, harder, difficult
+cheap, cheaper, inexpensive, affordable | expensive, costly, costlier
+safe, safer, safely, secure, unsafe, insecure | dangerous, risky
+necessary, required, mandatory, compulsory, unnecessary | optional, voluntary
+valid, correct, invalid, incorrect | wrong
+strengthen, stronger | weaken, weaker
+male, man, men, boy | female, woman, women, girl
+synchronous, synchronously, sync | asynchronous, asynchronously, async
+love | hate
+"""
+
+# What takes two words: particles that turn the verb before them ("turn the light off"), and the bounds of a number, of which
+# "more" and "less" alone say nothing: "A is more likely than B" says what "B is less likely than A" says.
+PHRASES = (
+    r"\b(?:turn|switch|log|sign|check|opt|go|went|come|came)(?:s|ed|ing|ning)? (?:\w+ ){0,2}?(on|off|in|out|up|down)\b",
+    r"\b(more|less|fewer) than\b",
+)
+PHRASE_PAIRS = (("on", "off"), ("in", "out"), ("up", "down"), ("more", "less fewer"))
 
 # Of the words of both texts but the cues themselves, the share (Dice) that must be common.
 ALIKE = 0.6
@@ -127,22 +291,20 @@ def _all_sides(pairs: list[str]) -> dict[str, tuple[int, ...]]:
     return table
 
 
-_PAIRS = opposites.PAIRS.strip().splitlines()
+_PAIRS = PAIRS.strip().splitlines()
 _SIDES = _all_sides(_PAIRS)
-_PHRASES = tuple(re.compile(phrase) for phrase in opposites.PHRASES)
+_PHRASES = tuple(re.compile(phrase) for phrase in PHRASES)
 _PHRASE_SIDES = {
     word: 2 * (len(_PAIRS) + i) + half
-    for i, pair in enumerate(opposites.PHRASE_PAIRS)
+    for i, pair in enumerate(PHRASE_PAIRS)
     for half, words in enumerate(pair)
     for word in words.split()
 }
-_NEGATING = lexicon.NEGATIONS | {form for word in lexicon.REVERSALS.split() for form in _inflected(word)}
-_LIFTING = {form for word in lexicon.LIFTINGS.split() for form in _inflected(word)}
+_NEGATING = NEGATIONS | {form for word in REVERSALS.split() for form in _inflected(word)}
+_LIFTING = {form for word in LIFTINGS.split() for form in _inflected(word)}
 _CUES = _SIDES.keys() | _NEGATING | _LIFTING
-_LIFTED = re.compile(
-    rf"\b(?:{'|'.join(sorted(_LIFTING))}) (?:[\w'-]+ ){{0,4}}?(?:{'|'.join(lexicon.RESTRAINTS.split())})\b"
-)
-_UN = re.compile(lexicon.UN_WORD)
-_PARTS = re.compile("|".join(lexicon.NEGATING_PARTS))
-_DENIES_NOTHING = re.compile(lexicon.NOT_NEGATIONS)
-_PORTUGUESE = re.compile(lexicon.PORTUGUESE)
+_LIFTED = re.compile(rf"\b(?:{'|'.join(sorted(_LIFTING))}) (?:[\w'-]+ ){{0,4}}?(?:{'|'.join(RESTRAINTS.split())})\b")
+_UN = re.compile(UN_WORD)
+_PARTS = re.compile("|".join(NEGATING_PARTS))
+_DENIES_NOTHING = re.compile(NOT_NEGATIONS)
+_PORTUGUESE = re.compile(PORTUGUESE)

@@ -15,7 +15,7 @@ from rapidfuzz.process import cpdist
 
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.text.bounds import POOL_STEPS
-from vecsieve.proxy.selection.text.word_hashes import Hashes
+from vecsieve.proxy.selection.text.tokens import Hashes
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
 # Code points that a string can hold.

@@ -12,7 +12,7 @@ import xxhash
 
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.text.shingles import Grams
-from vecsieve.proxy.selection.text.word_hashes import Hashes
+from vecsieve.proxy.selection.text.tokens import Hashes
 
 BANDS = 16
 ROWS = 8

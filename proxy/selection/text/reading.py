@@ -13,15 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.policy import TextRules
-from vecsieve.proxy.selection.steps import Steps
 from vecsieve.proxy.selection.text.bounds import LONGEST, portions, readable
-from vecsieve.proxy.selection.text.canonical import folded, unwrapped
-from vecsieve.proxy.selection.text.identity import content_hash
+from vecsieve.proxy.selection.text.canonical import content_hash, folded, unwrapped
 from vecsieve.proxy.selection.text.margins import Edges, Margins, body, edges, learn
 from vecsieve.proxy.selection.text.memo import Memo
-from vecsieve.proxy.selection.text.tokens import words
-from vecsieve.proxy.selection.text.word_hashes import Hashes, hashed
-from vecsieve.proxy.selection.values import FloatVector, Metadata
+from vecsieve.proxy.selection.text.tokens import Hashes, hashed, words
+from vecsieve.proxy.selection.values import FloatVector, Metadata, Steps
 
 # A text of a hundred words takes some 2 kB in each: four thousand of them are remembered.
 _BOUND_BYTES = 8 << 20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.selection.text.word_hashes import Hashes, mixed
+from vecsieve.proxy.selection.text.tokens import Hashes, mixed
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
 # How many different 3-grams the smaller text must have for its containment to count: eight are a sentence of ten words.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.text.shingles import Grams, distinct
-from vecsieve.proxy.selection.text.word_hashes import Hashes, mixed
+from vecsieve.proxy.selection.text.tokens import Hashes, mixed
 
 BITS = 64
 

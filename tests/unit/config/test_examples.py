@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from vecsieve.config.display import effective
 from vecsieve.config.load import load
 from vecsieve.config.policy import FixedThreshold, PolicySettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import Settings
+from vecsieve.config.yaml_core import effective
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "config" / "examples").glob("*.yaml"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vecsieve.config.fields import is_mapping, leaves, members, models_in, wanted_of
+from vecsieve.config.fields import closest, is_mapping, leaves, members, models_in, suggestion, wanted_of
 from vecsieve.config.policy import (
     FetchSettings,
     FixedThreshold,
@@ -14,7 +14,6 @@ from vecsieve.config.policy import (
     RelativeThreshold,
 )
 from vecsieve.config.schema import LimitSettings, PineconeSettings, RuleSettings, Settings, UpstreamSettings
-from vecsieve.config.suggestions import closest, suggestion
 
 
 def test_leaves_are_scalars_with_their_kinds() -> None:

@@ -11,9 +11,9 @@ from support.lines import RememberedLines
 from support.promql import OF_LIBRARIES, spec_of
 from support.reports import REPORT
 from vecsieve.adapters.contract import Reason
-from vecsieve.proxy.labels import Bypass, FailOpen, LocalError, OperationName, Origin, Outcome, Retry
-from vecsieve.proxy.log import Access, AccessLog
-from vecsieve.proxy.metrics_catalogue import CATALOGUE, PREFIX
+from vecsieve.proxy.telemetry.catalogue import CATALOGUE, PREFIX
+from vecsieve.proxy.telemetry.labels import Bypass, FailOpen, LocalError, OperationName, Origin, Outcome, Retry
+from vecsieve.proxy.telemetry.log import Access, AccessLog
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/operating.md").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ import yaml
 
 from support.kustomize import Object, build
 from support.manifests import KUBERNETES, MADE, OVERLAYS, environment, only, ours, pod, settings_of
-from vecsieve.config.display import effective
 from vecsieve.config.load import load
+from vecsieve.config.yaml_core import effective
 
 ROOT = Path(__file__).resolve().parents[4]
 # Native sidecars are on by default from 1.29; the legacy overlay is for what is older.

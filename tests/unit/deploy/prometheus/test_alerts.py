@@ -11,8 +11,8 @@ import yaml
 from support.alert_cases import STORIES, A, Story
 from support.prometheus_tools import ALERTS, RECORDING, ROOT, needs_promtool, promtool, rules_of
 from support.promql import grouped_labels, spec_of, unknown
-from vecsieve.proxy.exposition import exposition, own_registry
-from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.telemetry.exposition import exposition, own_registry
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 RULES = rules_of(ALERTS)
 NAMES = [str(rule["alert"]) for rule in RULES]

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from support.loops import LoopFactory, both_loops, run
-from vecsieve.proxy.admin.connection import CONNECTIONS
-from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.admin.server import CONNECTIONS, AdminServer, Pages
 from vecsieve.proxy.admin.status import Status
-from vecsieve.proxy.exposition import own_registry, scrape
-from vecsieve.proxy.labels import BreakerState
-from vecsieve.proxy.metrics import Metrics
+from vecsieve.proxy.telemetry.exposition import own_registry, scrape
+from vecsieve.proxy.telemetry.labels import BreakerState
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 CANARY = "CANARY-77aa1"
 STATUS = Status(

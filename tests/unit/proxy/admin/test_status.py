@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.schema import Settings, UpstreamSettings
 from vecsieve.proxy.admin.status import Status, WorkerStatus, settings_hash, upstream_address
-from vecsieve.proxy.labels import BreakerState
+from vecsieve.proxy.telemetry.labels import BreakerState
 
 STATUS = Status(
     version="1.2.3",

@@ -94,7 +94,7 @@ def test_the_model_is_loaded_by_name_offline_and_on_one_thread(tmp_path: Path) -
     )
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from vecsieve.proxy.demo.embedding import embed\n"
+        "from vecsieve.proxy.demo.build_corpus import embed\n"
         "vectors = embed(['a', 'bcd'])\n"
         "print(vectors.dtype, vectors.tolist())\n"
     )

@@ -10,9 +10,8 @@ import pytest
 
 from support.chroma_server import NEEDS_CHROMA, asked
 from support.tiny_corpus import NEAR_A, A, B, corpus_of
-from vecsieve.proxy.demo.chroma_collection import ChromaCollection
-from vecsieve.proxy.demo.chroma_server import chroma_server
-from vecsieve.proxy.demo.http_host import DatabaseRefused
+from vecsieve.proxy.demo.chroma import ChromaCollection, chroma_server
+from vecsieve.proxy.demo.database import DatabaseRefused
 
 pytestmark = NEEDS_CHROMA
 

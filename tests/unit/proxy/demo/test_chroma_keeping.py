@@ -6,9 +6,8 @@ import ast
 import json
 import shlex
 
-from vecsieve.proxy.demo.chroma_keeping import instructions
-from vecsieve.proxy.demo.database import Addresses
-from vecsieve.proxy.demo.store import NAME
+from vecsieve.proxy.demo.chroma import instructions
+from vecsieve.proxy.demo.database import NAME, Addresses
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 PATH = "/api/v2/tenants/t/databases/d/collections/97050cbe-bbb2-4d9f-b12c-d0f2ce854b7e"

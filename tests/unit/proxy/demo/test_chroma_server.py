@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from support.chroma_server import NEEDS_CHROMA
-from vecsieve.proxy.demo import chroma_server as module
+from vecsieve.proxy.demo import chroma as module
 from vecsieve.proxy.demo.children import ChildFailed
-from vecsieve.proxy.demo.chroma_server import chroma_server
+from vecsieve.proxy.demo.chroma import chroma_server
 from vecsieve.proxy.demo.database import DatabaseMissing
 
 

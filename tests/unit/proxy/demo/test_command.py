@@ -9,13 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from vecsieve.proxy.demo import command
-from vecsieve.proxy.demo.choosing import Choice, choose
 from vecsieve.proxy.demo.command import DEFAULT_QUESTION, run
-from vecsieve.proxy.demo.corpus import load
-from vecsieve.proxy.demo.database import Addresses
-from vecsieve.proxy.demo.http_host import DatabaseRefused
+from vecsieve.proxy.demo.corpus import Choice, choose, load
+from vecsieve.proxy.demo.database import Addresses, DatabaseRefused, Store
 from vecsieve.proxy.demo.pinecone import Pinecone
-from vecsieve.proxy.demo.store import Store
 
 
 def test_an_unknown_number_ends_with_code_2_and_the_list_of_questions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,9 @@ from support.policies import SCALED_MMR
 from support.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
 from vecsieve.proxy.demo.comparison import Alike, CameIn, Comparison, CopyOf, KeptApart, Note, PassedOver, compare
 from vecsieve.proxy.demo.corpus import Corpus
+from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool
-from vecsieve.proxy.demo.store import Answer
-from vecsieve.proxy.resolved import ResolvedPolicy
+from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.policy import Fixed
 from vecsieve.proxy.selection.values import Link, Veto
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.demo import question_texts
+from vecsieve.proxy.demo import build_corpus
 from vecsieve.proxy.demo.corpus import (
     CHUNK_VECTORS_FILE,
     CHUNKS_FILE,
@@ -100,8 +100,8 @@ def test_most_questions_meet_copies_and_some_meet_none(corpus: Corpus) -> None:
 
 
 def test_questions_are_the_listed_ones_each_once(corpus: Corpus) -> None:
-    assert tuple(question.text for question in corpus.questions) == question_texts.QUESTIONS
-    assert len(set(question_texts.QUESTIONS)) == len(question_texts.QUESTIONS)
+    assert tuple(question.text for question in corpus.questions) == build_corpus.QUESTIONS
+    assert len(set(build_corpus.QUESTIONS)) == len(build_corpus.QUESTIONS)
 
 
 def test_the_licence_travels_with_the_text_and_the_changes_are_named() -> None:

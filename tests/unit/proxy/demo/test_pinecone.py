@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from support.tiny_corpus import A, B, corpus_of
-from vecsieve.proxy.demo.database import Addresses, Database
-from vecsieve.proxy.demo.http_host import Host
+from vecsieve.proxy.demo.database import Addresses, Database, Host
 from vecsieve.proxy.demo.pinecone import Pinecone
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
+from servers.pinecone.server import Emulator
 
 from support.emulated import emulated
 from support.tiny_corpus import NEAR_A, A, B, corpus_of
-from vecsieve.proxy.demo.http_host import DatabaseRefused, Host
-from vecsieve.proxy.demo.pinecone_index import API_KEY, PineconeIndex
-from vecsieve.proxy.demo.store import NAME
-from vecsieve.proxy.emulator.server import Emulator
+from vecsieve.proxy.demo.database import NAME, DatabaseRefused, Host
+from vecsieve.proxy.demo.pinecone import API_KEY, PineconeIndex
 
 CORPUS = corpus_of([B, A, NEAR_A])
 

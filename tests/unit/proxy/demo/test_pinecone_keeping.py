@@ -6,10 +6,8 @@ import ast
 import json
 import shlex
 
-from vecsieve.proxy.demo.database import Addresses
-from vecsieve.proxy.demo.pinecone_index import API_KEY
-from vecsieve.proxy.demo.pinecone_keeping import Hosts, instructions
-from vecsieve.proxy.demo.store import NAME
+from vecsieve.proxy.demo.database import NAME, Addresses
+from vecsieve.proxy.demo.pinecone import API_KEY, Hosts, instructions
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 HOSTS = Hosts(direct="http://127.0.0.1:1004", proxied="http://127.0.0.1:1002/_i/127.0.0.1:1004")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from support.tiny_corpus import A, B, corpus_of
 from vecsieve.proxy.demo.database import Addresses, Database
-from vecsieve.proxy.demo.keeping import instructions
-from vecsieve.proxy.demo.qdrant import Qdrant
+from vecsieve.proxy.demo.qdrant import Qdrant, instructions
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 

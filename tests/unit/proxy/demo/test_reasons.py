@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.demo_policies import FIXED, SHIPPED, choosing, cutting
 from support.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
 from vecsieve.proxy.demo.corpus import Corpus, load
+from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool, Reasons, explain
-from vecsieve.proxy.demo.store import Answer
-from vecsieve.proxy.resolved import ResolvedPolicy
+from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.policy import Fixed, Growing
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Link, Metadata, Metric, Veto

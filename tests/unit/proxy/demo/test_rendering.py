@@ -20,12 +20,13 @@ from vecsieve.proxy.demo.comparison import (
     Note,
     PassedOver,
     Side,
+    Summary,
+    Timing,
     compare,
 )
 from vecsieve.proxy.demo.corpus import Chunk, Corpus
 from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
-from vecsieve.proxy.demo.summary import Summary, Timing
 from vecsieve.proxy.selection.values import Link, Veto
 
 SUMMARY = Summary(

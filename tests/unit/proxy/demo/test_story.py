@@ -12,12 +12,11 @@ from rich.console import Console
 
 from support.demo_policies import SHIPPED
 from vecsieve.proxy.demo import story
-from vecsieve.proxy.demo.choosing import Choice
 from vecsieve.proxy.demo.comparison import Comparison, compare
-from vecsieve.proxy.demo.corpus import Corpus, Vectors
+from vecsieve.proxy.demo.corpus import Choice, Corpus, Vectors
 from vecsieve.proxy.demo.corpus import load as load_corpus
+from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool
-from vecsieve.proxy.demo.store import Answer
 from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Metadata, Metric

@@ -7,17 +7,14 @@ import pytest
 from support.reports import REPORT
 from support.toy_backend import OPERATION
 from support.toy_exchange import policy
-from vecsieve.adapters.first_step import Question
-from vecsieve.adapters.quota import is_exhausted
-from vecsieve.proxy.exchange import Exchange, Lost, Refused
-from vecsieve.proxy.failures import FailureKind
-from vecsieve.proxy.grpc.codes import Code
+from vecsieve.adapters.contract import Question, is_exhausted
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
-from vecsieve.proxy.grpc.failures import Answer, Failure, no_message, unreachable
-from vecsieve.proxy.knowing import Asks
-from vecsieve.proxy.labels import AttemptKind, FailOpen
-from vecsieve.proxy.report import header_value
-from vecsieve.proxy.search import Rejected
+from vecsieve.proxy.grpc.status import Answer, Code, Failure, no_message, unreachable
+from vecsieve.proxy.search.errors import FailureKind
+from vecsieve.proxy.search.exchange import Asks, Exchange, Lost, Refused
+from vecsieve.proxy.search.fetch import Rejected
+from vecsieve.proxy.search.report import header_value
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 
 INITIAL, TRAILING = (("date", "now"),), (("t-bin", b"\0"),)
 SUCCESS = Answer(message=b"upstream's", initial=INITIAL, trailing=TRAILING)

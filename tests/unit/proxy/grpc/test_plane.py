@@ -12,9 +12,9 @@ from support.grpc_raw import REPLY_HEAD, raw_upstream
 from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
 from support.running import Running
 from support.scripted_grpc import QUERY, UPSERT, before, ids, in_front, query, search, upsert
-from vecsieve.adapters.qdrant_grpc_unary import UNARY
-from vecsieve.proxy.labels import OperationName, Origin, Outcome
-from vecsieve.proxy.memory import LARGE_MESSAGE_BYTES
+from vecsieve.adapters.qdrant.calls import UNARY
+from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES
+from vecsieve.proxy.telemetry.labels import OperationName, Origin, Outcome
 
 STREAM = "/later.Service/Talk"
 

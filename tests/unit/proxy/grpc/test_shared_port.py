@@ -6,11 +6,9 @@ import ssl
 import pytest
 
 from support.relay_server import Heard, PlainDialect
-from vecsieve.proxy.grpc.arrival import Arrival
-from vecsieve.proxy.grpc.calls import Calls
-from vecsieve.proxy.grpc.handshake import Handshake
-from vecsieve.proxy.grpc.inner_socket import InnerSocket
-from vecsieve.proxy.grpc.shared_port import SharedPort
+from vecsieve.proxy.grpc.frames import Calls
+from vecsieve.proxy.grpc.listener import InnerSocket
+from vecsieve.proxy.grpc.shared_port import Arrival, Handshake, SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.protocol import ConnectionRules

@@ -11,13 +11,12 @@ import pytest
 
 from support.grpc_asking import ask, ask_on
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.doors import Door
-from vecsieve.proxy.grpc.calls import Calls
-from vecsieve.proxy.grpc.channels import Channels
-from vecsieve.proxy.grpc.inner_socket import InnerSocket
+from vecsieve.proxy.addresses import Door, Origin
+from vecsieve.proxy.grpc.frames import Calls
+from vecsieve.proxy.grpc.listener import InnerSocket
 from vecsieve.proxy.grpc.plane import Plane
 from vecsieve.proxy.grpc.side import GrpcSide
-from vecsieve.proxy.origin import Origin
+from vecsieve.proxy.grpc.upstream import Channels
 
 DATABASE, INDEX = Origin("http", "127.0.0.1:6334"), Origin("https", "docs.example")
 

@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 from support.http2_frames import GOAWAY_TYPE, frame, frames_of
 from support.loops import LoopFactory, both_loops, run
 from support.relay_server import Heard
-from vecsieve.proxy.grpc import splice, splice_end
-from vecsieve.proxy.grpc.allowance import FRAMES
-from vecsieve.proxy.grpc.calls import Calls
-from vecsieve.proxy.grpc.goaway import GOAWAY
+from vecsieve.proxy.grpc import splice
+from vecsieve.proxy.grpc import splice as grpc_splice
+from vecsieve.proxy.grpc.frames import FRAMES, GOAWAY, Calls
 from vecsieve.proxy.grpc.guests import Guests
-from vecsieve.proxy.grpc.inner_socket import InnerSocket
-from vecsieve.proxy.grpc.preface import PREFACE
+from vecsieve.proxy.grpc.listener import InnerSocket
+from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.grpc.splice import Splice
 from vecsieve.proxy.http.connections import Connections
 
@@ -326,7 +325,7 @@ def test_a_client_that_does_not_heed_a_goodbye_is_owed_nothing_after_a_while(
     loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(splice, "FAREWELL_SECONDS", 0.1)
-    monkeypatch.setattr(splice_end, "PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(grpc_splice, "PAUSE_SECONDS", 0.1)
 
     async def case(both: Spliced) -> None:
         both.guests.say_goodbye()
@@ -353,7 +352,7 @@ def test_whoever_does_not_go_after_the_last_words_is_cut(loop: LoopFactory, monk
 def test_whoever_takes_nothing_is_cut_although_the_other_side_has_gone_unnoticed(
     loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(splice_end, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(grpc_splice, "STALLED_SECONDS", 0.2)
 
     async def case(both: Spliced) -> None:
         _paused(both.client)
@@ -369,7 +368,7 @@ def test_whoever_takes_nothing_is_cut_although_the_other_side_has_gone_unnoticed
 
 @both_loops
 def test_one_that_stalls_and_goes_on_is_not_cut(loop: LoopFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splice_end, "STALLED_SECONDS", 0.4)
+    monkeypatch.setattr(grpc_splice, "STALLED_SECONDS", 0.4)
 
     async def case(both: Spliced) -> None:
         _paused(both.client)
@@ -461,7 +460,7 @@ def test_a_client_is_owed_what_the_kernel_still_keeps_for_it(loop: LoopFactory) 
     async def case(both: Spliced) -> None:
         cast(asyncio.Transport, both.client[1].transport).pause_reading()
         both.server[1].write(bytes(16 * MIB))
-        await asyncio.sleep(2 * splice_end.PAUSE_SECONDS)
+        await asyncio.sleep(2 * grpc_splice.PAUSE_SECONDS)
         assert both.guests.owed == 1, "nothing has come for a while, and it has not got all"
         both.client[1].transport.resume_reading()  # type: ignore[attr-defined]  # - as above
         await asyncio.wait_for(both.client[0].readexactly(16 * MIB), PATIENCE)

@@ -7,7 +7,7 @@ import pytest
 from support.relay_server import PlainDialect
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.trouble import WORDING, Trouble
+from vecsieve.proxy.search.errors import WORDING, Trouble
 
 ANSWERS = LocalAnswers(PlainDialect())
 

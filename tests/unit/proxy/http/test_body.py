@@ -9,11 +9,11 @@ from aiohttp import web
 from support.faultup import RawClient
 from support.relay_server import Heard, PlainDialect
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.doors import Door
-from vecsieve.proxy.failures import ClientBodyError, ClientFault
+from vecsieve.proxy.addresses import Door
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.listener import DataServer, listen
+from vecsieve.proxy.search.errors import ClientBodyError, ClientFault
 
 Look = Callable[[RequestBody], Awaitable[object]]
 LENGTH = b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 10\r\n\r\n"

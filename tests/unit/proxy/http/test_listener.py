@@ -12,13 +12,12 @@ from support.faultup import FaultyUpstream, answering, raw_exchange, reply
 from support.ports import free_ports
 from support.relay_server import Heard, PlainDialect, bare_relay
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.doors import Door
-from vecsieve.proxy.http import audit
+from vecsieve.proxy.addresses import Door, Origin
+from vecsieve.proxy.http import pools
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.audit import IncompatibleLibrary, audit_connector, audit_library, audit_session
 from vecsieve.proxy.http.listener import DataServer, effective_settings, listen, prove_settings
+from vecsieve.proxy.http.pools import IncompatibleLibrary, audit_connector, audit_library, audit_session
 from vecsieve.proxy.http.protocol import ClientConnection
-from vecsieve.proxy.origin import Origin
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n"
 LIMITS = LimitSettings()
@@ -84,7 +83,7 @@ async def test_the_pure_python_parser_refuses_the_start(monkeypatch: pytest.Monk
 
 def test_a_renamed_private_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     audit_library()
-    monkeypatch.setattr(audit, "RELIED_ON", ((web.StreamResponse, ("_prepare_headers", "_renamed")),))
+    monkeypatch.setattr(pools, "RELIED_ON", ((web.StreamResponse, ("_prepare_headers", "_renamed")),))
     with pytest.raises(IncompatibleLibrary, match=r"has no StreamResponse\._renamed"):
         audit_library()
 

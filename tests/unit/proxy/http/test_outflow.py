@@ -5,8 +5,8 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.loans import Loan
 from vecsieve.proxy.http.outflow import ANSWER_SHARE, Backlog
+from vecsieve.proxy.http.pools import Loan
 
 
 def test_one_answer_has_a_share_of_the_memory_and_all_together_the_whole() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vecsieve.proxy.http.headers import Target
 from vecsieve.proxy.http.routes import OneUpstream
-from vecsieve.proxy.http.target import Target
 
 TARGET = Target("/db//collections/x/points/search/?a", "/db//collections/x/points/search/")
 

@@ -11,9 +11,8 @@ from support.relay_server import Heard
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.events import Unheard
 from vecsieve.proxy.http.pools import BoundedResolver, Census
-from vecsieve.proxy.http.reply import NoRoom
-from vecsieve.proxy.http.upstream import ReplyTooLarge, Upstream, is_write
-from vecsieve.proxy.http.writes import Writes
+from vecsieve.proxy.http.relay import Writes
+from vecsieve.proxy.http.upstream import NoRoom, ReplyTooLarge, Upstream, is_write
 
 
 @pytest.fixture

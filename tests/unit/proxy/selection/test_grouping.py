@@ -12,8 +12,7 @@ from support.pools import angles, pool
 from vecsieve.proxy.selection import grouping
 from vecsieve.proxy.selection.grouping import group, linked
 from vecsieve.proxy.selection.policy import Fixed, Growing, When
-from vecsieve.proxy.selection.steps import finished
-from vecsieve.proxy.selection.values import Candidates, Link, Metadata
+from vecsieve.proxy.selection.values import Candidates, Link, Metadata, finished
 
 LONG = " ".join(f"word{i}" for i in range(60))
 OTHER = " ".join(f"other{i}" for i in range(60))

@@ -15,15 +15,15 @@ from support.oracles import page_list
 from support.policies import DEFAULT
 from support.pools import angles, damaged, planted, pool
 from vecsieve.config.policy import PolicySettings
-from vecsieve.proxy.resolved import resolved
+from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection import paged
 from vecsieve.proxy.selection.distances import RelativeDistances
-from vecsieve.proxy.selection.evidence import weigh
 from vecsieve.proxy.selection.geometry import NOISE, measure
+from vecsieve.proxy.selection.grouping import weigh
 from vecsieve.proxy.selection.paged import BLOCK, MANY, page, paging
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.text.reading import Texts
-from vecsieve.proxy.selection.text.word_hashes import Hashes
+from vecsieve.proxy.selection.text.tokens import Hashes
 from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Metadata, Metric, Selection
 
 ALLOW = replace(DEFAULT, short=Short.ALLOW)

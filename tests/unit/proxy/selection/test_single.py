@@ -33,8 +33,17 @@ from vecsieve.proxy.selection.policy import (
     When,
 )
 from vecsieve.proxy.selection.single import select, selecting
-from vecsieve.proxy.selection.steps import finished
-from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Link, Metadata, Metric, Selection, Veto
+from vecsieve.proxy.selection.values import (
+    Candidates,
+    Fate,
+    FloatMatrix,
+    Link,
+    Metadata,
+    Metric,
+    Selection,
+    Veto,
+    finished,
+)
 
 MMRS = st.builds(
     Mmr,

@@ -16,7 +16,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.analyze import command
 from vecsieve.proxy.jobs.analyze.command import Arguments, run
 from vecsieve.proxy.jobs.source import PointId, SourceError
-from vecsieve.proxy.profiles import PoolMedians, Profile, encoded
+from vecsieve.proxy.search.profiles import PoolMedians, Profile, encoded
 
 ARGUMENTS = Arguments(
     url="http://localhost:1",

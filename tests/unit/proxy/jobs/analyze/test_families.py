@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.memory_source import families as planted
 from support.searched_source import gathered_of
 from vecsieve.proxy.jobs.analyze.families import first_copies, leaders, saturated
-from vecsieve.proxy.jobs.analyze.gathered import NEIGHBOURS, Known
+from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS, Known
 from vecsieve.proxy.jobs.source import Vectors
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.values import Indices

@@ -7,9 +7,20 @@ import pytest
 
 from support.memory_source import families, points
 from support.searched_source import SearchedSource, numbered
-from vecsieve.proxy.jobs.analyze.gathered import NEIGHBOURS, Known, nothing_yet, spread
-from vecsieve.proxy.jobs.analyze.ids import NOWHERE
-from vecsieve.proxy.jobs.analyze.reading import LONGEST_NAME, FieldNames, Reading, list_ids, note, read_page, touched
+from vecsieve.proxy.jobs.analyze.reading import (
+    LONGEST_NAME,
+    NEIGHBOURS,
+    NOWHERE,
+    FieldNames,
+    Known,
+    Reading,
+    list_ids,
+    note,
+    nothing_yet,
+    read_page,
+    spread,
+    touched,
+)
 from vecsieve.proxy.jobs.source import Point, SourceError
 
 FIELDS = FieldNames(text=("text",), source=("source", "metadata.source"))

@@ -11,7 +11,7 @@ import pytest
 from support.analyzed import ALONE, COPIES, FAMILIES, asked, no_bar, planted, report
 from support.memory_source import families, points
 from support.searched_source import SearchedSource
-from vecsieve.proxy.jobs.analyze import keeping
+from vecsieve.proxy.jobs.analyze import run
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import as_json
 from vecsieve.proxy.jobs.analyze.run import analyze
@@ -141,10 +141,10 @@ def test_an_interruption_at_any_request_is_gone_on_from(tmp_path: Path, requests
 
 
 def test_the_state_is_written_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(keeping, "SHARE", 0)
+    monkeypatch.setattr(run, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(run, "SHARE", 0)
     written: list[int] = []
-    monkeypatch.setattr(keeping, "save", lambda _path, _of, reading: written.append(reading.done))
+    monkeypatch.setattr(run, "save", lambda _path, _of, reading: written.append(reading.done))
     # A page is kept before the next one is asked for: a process that is killed loses one page, not all.
     analyze(SearchedSource(many()), asked(state=tmp_path / "state"), bar=no_bar)
     assert written == [100, 200, 300, 360]

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from support.memory_source import families, points
 from support.searched_source import SearchedSource, numbered
 from vecsieve.proxy.jobs.analyze import state
-from vecsieve.proxy.jobs.analyze.gathered import nothing_yet, spread
-from vecsieve.proxy.jobs.analyze.reading import FieldNames, Reading, read_page
+from vecsieve.proxy.jobs.analyze.reading import FieldNames, Reading, nothing_yet, read_page, spread
 from vecsieve.proxy.jobs.analyze.state import Fingerprint, StateError, restore, save
 
 FIELDS = FieldNames(text=("text",), source=("source",))

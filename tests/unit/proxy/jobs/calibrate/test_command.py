@@ -12,10 +12,9 @@ from support.memory_source import MemorySource, families, points
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.calibrate import command
 from vecsieve.proxy.jobs.calibrate.command import Arguments, calibrated, run
-from vecsieve.proxy.jobs.calibrate.fit import CannotFit
-from vecsieve.proxy.jobs.calibrate.labels import Label
+from vecsieve.proxy.jobs.calibrate.labels import CannotFit, Label
 from vecsieve.proxy.jobs.source import SourceError
-from vecsieve.proxy.profiles import decoded
+from vecsieve.proxy.search.profiles import decoded
 
 ARGUMENTS = Arguments(
     url="http://127.0.0.1:1",

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.memory_source import MemorySource, families, points
-from vecsieve.proxy.jobs.calibrate.fit import Fit
+from vecsieve.proxy.jobs.calibrate.labels import Fit
 from vecsieve.proxy.jobs.calibrate.proposal import by_rule, proposed
-from vecsieve.proxy.jobs.calibrate.sampling import spread
-from vecsieve.proxy.jobs.calibrate.survey import Survey, survey
-from vecsieve.proxy.jobs.progress import Advance
+from vecsieve.proxy.jobs.calibrate.survey import Survey, spread, survey
+from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Vectors
 
 

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from support.calibrations import calibration
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.jobs.calibrate.findings import Findings
-from vecsieve.proxy.jobs.calibrate.fit import Fit
+from vecsieve.proxy.jobs.calibrate.labels import Fit
+from vecsieve.proxy.jobs.calibrate.proposal import Findings
 from vecsieve.proxy.jobs.calibrate.rendering import printable, report
 
 NEAR_CUT = 0.062  # noise that spreads a family's members around the cut

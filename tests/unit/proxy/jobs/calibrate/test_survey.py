@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from support.memory_source import MemorySource, families, points
-from vecsieve.proxy.jobs.calibrate.sampling import Sample, spread
-from vecsieve.proxy.jobs.calibrate.survey import EXCERPT_CHARACTERS, Survey, excerpt, mean_similarity, survey
-from vecsieve.proxy.jobs.progress import Advance
+from vecsieve.proxy.jobs.calibrate.survey import (
+    EXCERPT_CHARACTERS,
+    Sample,
+    Survey,
+    excerpt,
+    mean_similarity,
+    spread,
+    survey,
+)
+from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point, SourceError
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.evaluate.contenders import Contender, contenders
-from vecsieve.proxy.resolved import resolved
+from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.policy import Fixed, Mmr, Short, When
 
 

@@ -10,8 +10,7 @@ import pytest
 from support.labelled_folders import BY_VECTORS, CORPUS, QUERIES, labelled_folder
 from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, contenders
 from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome, evaluated
-from vecsieve.proxy.jobs.evaluate.labelled import LabelledSet
-from vecsieve.proxy.jobs.evaluate.reading import read_set
+from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
 
 
 def outcome(labelled: LabelledSet, *given: str, every: int = 1) -> tuple[SetOutcome, int]:

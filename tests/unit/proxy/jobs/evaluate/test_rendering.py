@@ -9,8 +9,7 @@ from rich.console import Console
 
 from support.outcomes import of, outcome
 from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome
-from vecsieve.proxy.jobs.evaluate.findings import Findings, Terms
-from vecsieve.proxy.jobs.evaluate.rendering import report
+from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, report
 from vecsieve.proxy.jobs.evaluate.summary import summarised
 
 NAN = float("nan")

@@ -12,13 +12,9 @@ import pytest
 
 from support.labelled_folders import BY_TEXT, BY_VECTORS, COPY, CORPUS, QUERIES, A, B, C, D, labelled_folder
 from vecsieve.proxy.jobs.evaluate.contenders import contenders
-from vecsieve.proxy.jobs.evaluate.knn import neighbours
-from vecsieve.proxy.jobs.evaluate.labelled import LabelledSet
-from vecsieve.proxy.jobs.evaluate.points import Points
-from vecsieve.proxy.jobs.evaluate.reading import read_set
-from vecsieve.proxy.jobs.evaluate.searching import Found, Trial
-from vecsieve.proxy.jobs.evaluate.upstream import Upstream
-from vecsieve.proxy.resolved import ResolvedPolicy
+from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
+from vecsieve.proxy.jobs.evaluate.searching import Found, Points, Trial, Upstream, neighbours
+from vecsieve.proxy.search.policy import ResolvedPolicy
 
 
 class Recorder(Upstream):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.guards import lexicon, opposites
+from vecsieve.proxy.selection.guards import negation
+from vecsieve.proxy.selection.guards import negation as guards_negation
 from vecsieve.proxy.selection.guards.negation import contradict, polarity
 from vecsieve.proxy.selection.guards.numerals import spelled
 
@@ -144,13 +145,13 @@ def test_any_mixture_of_cues_is_compared_both_ways_alike(words: list[str]) -> No
 
 
 def test_the_word_lists_are_spelled_as_texts_are() -> None:
-    for word in lexicon.NEGATIONS:
+    for word in negation.NEGATIONS:
         assert spelled(word) == word
-    assert spelled(opposites.PAIRS).split() == opposites.PAIRS.split()
+    assert spelled(guards_negation.PAIRS).split() == guards_negation.PAIRS.split()
 
 
 def test_every_pair_has_two_sides_and_no_word_on_both() -> None:
-    for line in opposites.PAIRS.strip().splitlines():
+    for line in guards_negation.PAIRS.strip().splitlines():
         left, right = ({word.strip() for word in side.split(",")} for side in line.split("|"))
         assert all(left)
         assert all(right)

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from support.texts import hostile_text
 from vecsieve.proxy.selection.guards import veto
-from vecsieve.proxy.selection.guards.many import many as guards_of_many
 from vecsieve.proxy.selection.guards.veto import CHARACTERS, MOST_NUMBERS, RANKS, Codes
+from vecsieve.proxy.selection.guards.veto import many as guards_of_many
 from vecsieve.proxy.selection.policy import Guards
-from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text.bounds import LONGEST_WORD
-from vecsieve.proxy.selection.values import Indices, Veto
+from vecsieve.proxy.selection.values import Indices, Veto, finished
 
 ALL = Guards(numbers=True, dates=True, versions=True, amounts=True, negation=True, short_words=30, keep_sources=())
 

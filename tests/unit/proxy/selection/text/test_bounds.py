@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.texts import ANY_TEXT, HOSTILE, hostile_text, rules
-from vecsieve.proxy.selection.steps import finished
-from vecsieve.proxy.selection.text import bounds, canonical, margins, reading, word_hashes
+from vecsieve.proxy.selection.text import bounds, canonical, margins, reading, tokens
 from vecsieve.proxy.selection.text.bounds import (
     LONGEST,
     LONGEST_WORD,
@@ -30,7 +29,7 @@ from vecsieve.proxy.selection.text.bounds import (
 )
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Metadata
+from vecsieve.proxy.selection.values import Metadata, finished
 
 MARKS = "\u0301\u0323"  # of two classes: to be sorted, which is what takes the time
 EVERYTHING = {"identical": True, "containment": 0.8, "jaccard": 0.9, "indel": 0.9, "minhash": 0.9, "simhash": 3}
@@ -41,7 +40,7 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.characters = self.lines = self.words = 0
-        self._normalize, self._edges, self._hashed = unicodedata.normalize, margins.edges, word_hashes.hashed
+        self._normalize, self._edges, self._hashed = unicodedata.normalize, margins.edges, tokens.hashed
         self._is_normalized = unicodedata.is_normalized
         monkeypatch.setattr(canonical, "unicodedata", self)
         monkeypatch.setattr(reading, "edges", self.edges)

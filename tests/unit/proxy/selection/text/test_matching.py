@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from support.texts import ANY_TEXT, ODD_TEXT, matched, passages, rules
 from vecsieve.proxy.selection.policy import Require
-from vecsieve.proxy.selection.steps import finished
 from vecsieve.proxy.selection.text import reading
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Link, Metadata
+from vecsieve.proxy.selection.values import Link, Metadata, finished
 
 WORDS = [f"w{i}" for i in range(100)]
 LONG = " ".join(WORDS)

@@ -11,7 +11,7 @@ from support.texts import passages
 from vecsieve.proxy.selection.text import minhash
 from vecsieve.proxy.selection.text.minhash import BANDS, ROWS, meet, signatures
 from vecsieve.proxy.selection.text.shingles import grams, jaccard, shared
-from vecsieve.proxy.selection.text.word_hashes import hashed
+from vecsieve.proxy.selection.text.tokens import hashed
 
 LONG = [f"w{i}" for i in range(400)]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.texts import ANY_TEXT, ODD_TEXT, rules, texts
 from vecsieve.proxy.selection.text import reading
 from vecsieve.proxy.selection.text.bounds import LONGEST
-from vecsieve.proxy.selection.text.identity import content_hash
+from vecsieve.proxy.selection.text.canonical import content_hash
 from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import Metadata

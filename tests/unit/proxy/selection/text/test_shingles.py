@@ -19,8 +19,7 @@ from vecsieve.proxy.selection.text.shingles import (
     jaccard,
     shared,
 )
-from vecsieve.proxy.selection.text.tokens import words
-from vecsieve.proxy.selection.text.word_hashes import hashed
+from vecsieve.proxy.selection.text.tokens import hashed, words
 
 LONG = " ".join(f"w{i}" for i in range(100))
 

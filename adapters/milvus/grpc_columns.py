@@ -1,0 +1,391 @@
+"""The columns of a Milvus reply: which field each shows, and where the element of each row stands in it.
+
+What is not known to stand once per row is a ValueError: a column that cannot be cut must not be guessed at.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from vecsieve.adapters.contract import Allowance
+from vecsieve.adapters.milvus.schema import BFLOAT16, FLOAT, FLOAT16, INT8
+from vecsieve.adapters.wire.json import last_values
+from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, length_field, only, text, unsigned, varint
+from vecsieve.adapters.wire.protobuf_values import spelled_text
+
+# What stands once per row in a Milvus reply, and its bytes for some of the rows.
+#
+# A strip is one run of elements. A box is a message around strips or other boxes; all else in it stays as it came.
+
+Indices = npt.NDArray[np.intp]
+
+_LAST_OF_A_VARINT = 0x80
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strip:
+    """Elements that follow each other. ``start``, ``end``: what they fill, tags included. ``number``: of the one field that
+    holds them all; None where each is a field of its own. ``edges``: (m + 1,) where element i begins, i + 1 where it ends.
+    ``places``: (rows,) the element of each row, -1 where it has none; None: row i has element i.
+    """
+
+    start: int
+    end: int
+    number: int | None
+    edges: Indices
+    places: Indices | None = None
+
+    @property
+    def size(self) -> int:
+        """How many elements."""
+        return len(self.edges) - 1
+
+    def of(self, rows: Indices) -> Indices:
+        """The elements of these rows, -1 where one has none."""
+        return rows if self.places is None else self.places[rows]
+
+    def cut(self, data: bytes, rows: Indices) -> bytes:
+        """The elements of these rows, in their order."""
+        edges = self.edges.tolist()
+        inside = b"".join([data[edges[at] : edges[at + 1]] for at in self.of(rows).tolist() if at >= 0])
+        return length_field(self.number, inside) if self.number is not None and inside else inside
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Box:
+    """A message and the parts in it, in the order of the wire."""
+
+    field: Field
+    parts: tuple[Part, ...]
+
+    @property
+    def start(self) -> int:
+        """Where it begins, tag included."""
+        return self.field.start
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.field.end
+
+    def cut(self, data: bytes, rows: Indices) -> bytes:
+        """The message with these rows, in their order."""
+        return length_field(self.field.number, recut(data, self.field.span, self.parts, rows))
+
+
+Part = Strip | Box
+
+
+def recut(data: bytes, span: tuple[int, int], parts: Sequence[Part], rows: Indices) -> bytes:
+    """What fills ``span``, its parts with these rows."""
+    pieces: list[bytes] = []
+    at = span[0]
+    for part in parts:
+        pieces += (data[at : part.start], part.cut(data, rows))
+        at = part.end
+    pieces.append(data[at : span[1]])
+    return b"".join(pieces)
+
+
+def fixed(field: Field, width: int) -> Strip:
+    """Elements of so many bytes each, packed into one field. Raises ValueError."""
+    size = field.end - field.value
+    if field.wire != LENGTH or (size and (not width or size % width)):
+        raise ValueError(f"field {field.number} at byte {field.start} holds no elements of {width} bytes")
+    edges = np.arange(field.value, field.end + 1, width or 1, dtype=np.intp)
+    return Strip(field.start, field.end, field.number, edges)
+
+
+def varints(data: bytes, field: Field) -> Strip:
+    """Integers or switches, packed into one field. Raises ValueError."""
+    if field.wire != LENGTH:
+        raise ValueError(f"field {field.number} at byte {field.start} is of wire type {field.wire}")
+    ends = np.flatnonzero(np.frombuffer(data[field.value : field.end], dtype=np.uint8) < _LAST_OF_A_VARINT)
+    edges = np.concatenate(([field.value], ends + field.value + 1)).astype(np.intp)
+    if edges[-1] != field.end or (len(edges) > 1 and np.diff(edges).max() > 10):
+        raise ValueError(f"field {field.number} at byte {field.start} holds no integers")
+    return Strip(field.start, field.end, field.number, edges)
+
+
+def single(found: Sequence[Field], number: int) -> Strip | None:
+    """Elements that are a field each; None where there are none. Raises ValueError where something stands between."""
+    those = [field for field in found if field.number == number]
+    if not those:
+        return None
+    if any(field.wire != LENGTH for field in those):
+        raise ValueError(f"element at byte {those[0].start} is neither text nor a message")
+    starts = [field.start for field in those]
+    if starts[1:] != [field.end for field in those[:-1]]:
+        raise ValueError(f"elements at byte {starts[0]} are interrupted")
+    return Strip(starts[0], those[-1].end, None, np.array([*starts, those[-1].end], dtype=np.intp))
+
+
+# FieldData.
+_TYPE, _NAME, _SCALARS, _VECTORS, _ID, _IS_DYNAMIC, _VALID, _STRUCTS = 1, 2, 3, 4, 5, 6, 7, 8
+_KNOWN = frozenset(range(1, 9))
+_STRUCT_FIELDS = 1
+
+# ScalarField: the array of each kind, whose elements are field 1 of it.
+BOOL, INT, LONG, FLOATS, DOUBLE, STRING, ARRAY, JSON, TIMESTAMP, DATE, TIME = 1, 2, 3, 4, 5, 6, 8, 9, 11, 15, 16
+_VARINTS = frozenset({BOOL, INT, LONG, TIMESTAMP, DATE, TIME})
+_FIXED: Mapping[int, int] = {FLOATS: 4, DOUBLE: 8}
+_SINGLE = frozenset({STRING, 7, ARRAY, JSON, 10, 12, 13, 14})  # 7: bytes; 10 and 12: geometry; 13 and 14: molecules
+_ELEMENTS = 1
+_SCALAR_VALID = 17
+
+# VectorField: vectors of numbers, bits, sparse ones, lists of vectors.
+_DIM, _FLOAT_VECTOR, _BITS, _SPARSE, _LISTS = 1, 2, 3, 6, 8
+_WIDTHS: Mapping[int, int] = {_FLOAT_VECTOR: 4, 4: 2, 5: 2, 7: 1}  # bytes a number
+_TYPES: Mapping[int, int] = {_FLOAT_VECTOR: FLOAT, 4: FLOAT16, 5: BFLOAT16, 7: INT8}
+_LIST_ELEMENTS = 2
+_VECTOR_VALID = 9
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """``kind``: which array of ScalarField holds its values. ``vector``: the DataType of vectors that can be compared. Both None
+    for all else. ``values``: where they stand; None where there are none. ``mask``: (rows,) which rows are not null, where that
+    is said; a null may have an element all the same.
+    """
+
+    box: Box
+    name: str
+    rows: int
+    is_dynamic: bool = False
+    kind: int | None = None
+    vector: int | None = None
+    width: int = 0
+    values: Strip | None = None
+    mask: Mask | None = None
+
+    def elements(self) -> Indices:
+        """(rows,) the element of each row's value; -1 for null, and where there is no value."""
+        if self.values is None:
+            return np.full(self.rows, -1, dtype=np.intp)
+        found = self.values.of(np.arange(self.rows, dtype=np.intp))
+        return found if self.mask is None else np.where(self.mask, found, -1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Content:
+    """What stands in a column: its parts, and of its values what ``Column`` says."""
+
+    parts: tuple[Part, ...]
+    kind: int | None = None
+    vector: int | None = None
+    width: int = 0
+    values: Strip | None = None
+    mask: Mask | None = None
+
+
+def read_column(data: bytes, field: Field, rows: int) -> Column:
+    """A FieldData. Raises ValueError."""
+    if field.wire != LENGTH:
+        raise ValueError(f"column at byte {field.start} is of wire type {field.wire}")
+    found = fields(data, field.span)
+    if unknown := {inner.number for inner in found} - _KNOWN:
+        raise ValueError(f"column at byte {field.start} has fields {sorted(unknown)}, which nobody here knows")
+    name, dynamic = only(found, _NAME, LENGTH), only(found, _IS_DYNAMIC, VARINT)
+    scalars, vectors, structs = (only(found, number, LENGTH) for number in (_SCALARS, _VECTORS, _STRUCTS))
+    if sum(each is not None for each in (scalars, vectors, structs)) != 1:
+        raise ValueError(f"column at byte {field.start} is not of one kind")
+    mask, parts = _validity(data, found, _VALID, rows)
+    if scalars is not None:
+        content = _scalars(data, scalars, mask, rows)
+    elif vectors is not None:
+        content = _vectors(data, vectors, mask, rows)
+    else:
+        assert structs is not None  # noqa: S101 - one of the three is there
+        content = _structs(data, structs, rows)
+    return Column(
+        box=Box(field, _in_order([*parts, *content.parts])),
+        name="" if name is None else text(data, name),
+        rows=rows,
+        is_dynamic=dynamic is not None and unsigned(data, dynamic) != 0,
+        kind=content.kind,
+        vector=content.vector,
+        width=content.width,
+        values=content.values,
+        mask=content.mask,
+    )
+
+
+def _scalars(data: bytes, field: Field, mask: Mask | None, rows: int) -> _Content:
+    found, mask, valid = _masked(data, field, _SCALAR_VALID, mask, rows)
+    array = _one(found, field)
+    if array is None:
+        _aligned(None, mask, rows)
+        return _Content((Box(field, tuple(valid)),))
+    strip = _aligned(_scalar_strip(data, array), mask, rows)
+    box = Box(array, () if strip is None else (strip,))
+    return _Content((Box(field, _in_order([box, *valid])),), kind=array.number, values=strip, mask=mask)
+
+
+def _scalar_strip(data: bytes, array: Field) -> Strip | None:
+    found, kind = fields(data, array.span), array.number
+    if kind in _SINGLE:
+        return single(found, _ELEMENTS)
+    packed = only(found, _ELEMENTS, LENGTH)
+    if kind in _VARINTS:
+        return None if packed is None else varints(data, packed)
+    if kind in _FIXED:
+        return None if packed is None else fixed(packed, _FIXED[kind])
+    raise ValueError(f"scalars at byte {array.start} are of the unknown kind {kind}")
+
+
+def _vectors(data: bytes, field: Field, mask: Mask | None, rows: int) -> _Content:
+    found, mask, valid = _masked(data, field, _VECTOR_VALID, mask, rows)
+    dim = only(found, _DIM, VARINT)
+    dimension = 0 if dim is None else unsigned(data, dim)
+    content = _one([inner for inner in found if inner.number != _DIM], field)
+    if content is None:
+        _aligned(None, mask, rows)
+        return _Content((Box(field, tuple(valid)),))
+    number = content.number
+    width = _WIDTHS.get(number, 0) * dimension
+    if number in {_FLOAT_VECTOR, _SPARSE, _LISTS}:
+        strip = _aligned(_vector_strip(data, content, width), mask, rows)
+        part: Part | None = Box(content, () if strip is None else (strip,))
+    elif number in _WIDTHS or number == _BITS:
+        part = strip = _aligned(fixed(content, dimension // 8 if number == _BITS else width), mask, rows)
+    else:
+        raise ValueError(f"vectors at byte {content.start} are of the unknown kind {number}")
+    parts = _in_order([*valid, *([] if part is None else [part])])
+    return _Content((Box(field, parts),), vector=_TYPES.get(number), width=width, values=strip, mask=mask)
+
+
+def _vector_strip(data: bytes, content: Field, width: int) -> Strip | None:
+    found = fields(data, content.span)
+    if content.number == _FLOAT_VECTOR:
+        packed = only(found, _ELEMENTS, LENGTH)
+        return None if packed is None else fixed(packed, width)
+    return single(found, _LIST_ELEMENTS if content.number == _LISTS else _ELEMENTS)
+
+
+def _structs(data: bytes, field: Field, rows: int) -> _Content:
+    """Fields of structures: each is a column of its own."""
+    found = fields(data, field.span)
+    if any(inner.number != _STRUCT_FIELDS for inner in found):
+        raise ValueError(f"structures at byte {field.start} hold what nobody here knows")
+    return _Content((Box(field, tuple(read_column(data, inner, rows).box for inner in found)),))
+
+
+def _masked(
+    data: bytes, field: Field, number: int, mask: Mask | None, rows: int
+) -> tuple[list[Field], Mask | None, list[Strip]]:
+    """The fields of a column's content but for its own validity; which rows have a value; and the strips that say so."""
+    found = fields(data, field.span)
+    own, strips = _validity(data, found, number, rows)
+    if own is not None and mask is not None and not np.array_equal(own, mask):
+        raise ValueError(f"column at byte {field.start} says twice, and differently, which rows have a value")
+    return [inner for inner in found if inner.number != number], mask if own is None else own, strips
+
+
+def _validity(data: bytes, found: Sequence[Field], number: int, rows: int) -> tuple[Mask | None, list[Strip]]:
+    """(rows,) which rows have a value; None where that is not said."""
+    field = only(found, number, LENGTH)
+    if field is None or field.value == field.end:
+        return None, []
+    strip = fixed(field, 1)
+    mask = np.frombuffer(data[field.value : field.end], dtype=np.uint8)
+    if len(mask) != rows or mask.max() > 1:
+        raise ValueError(f"validity at byte {field.start} is not one switch for each of {rows} rows")
+    return mask.astype(np.bool_), [strip]
+
+
+def _one(found: Sequence[Field], field: Field) -> Field | None:
+    """The one array in a column's content. Raises ValueError."""
+    if len(found) > 1 or any(inner.wire != LENGTH for inner in found):
+        raise ValueError(f"content at byte {field.start} is not one array")
+    return found[0] if found else None
+
+
+def _aligned(strip: Strip | None, mask: Mask | None, rows: int) -> Strip | None:
+    """The strip with the element of each row: all rows have one, or those that are valid. Raises ValueError."""
+    size = 0 if strip is None else strip.size
+    if size == rows:
+        return strip
+    if mask is None or size != int(mask.sum()):
+        raise ValueError(f"{size} values for {rows} rows")
+    places = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.intp)
+    return None if strip is None else replace(strip, places=places)
+
+
+def _in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
+    return tuple(sorted(parts, key=lambda part: part.start))
+
+
+# The values of a Milvus column as JSON, one a row, and those of a key in the column of dynamic fields.
+
+Values = Sequence[bytes | None]
+
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+
+
+def column_values(data: bytes, column: Column, allowance: Allowance | None = None) -> Values:
+    """(rows,) the JSON of each value; None for null, for what has no JSON of its own, and beyond the ``allowance``."""
+    spell = None if column.kind is None else _SPELLED.get(column.kind)
+    if column.values is None or spell is None:
+        return [None] * column.rows
+    edges = column.values.edges.tolist()
+    return [
+        None
+        if at < 0 or not (allowance is None or allowance.covers(edges[at + 1] - edges[at]))
+        else spell(data[edges[at] : edges[at + 1]])
+        for at in column.elements().tolist()
+    ]
+
+
+def key_values(documents: Values, key: str) -> Values:
+    """The member of this name in each JSON object; None where it has none, or is none."""
+    return [None if document is None else last_values(document, (key,))[0] for document in documents]
+
+
+def integer(element: bytes) -> bytes:
+    """A varint of 64 bits, signed."""
+    value = varint(element, 0, len(element))[0]
+    return b"%d" % (value - 2**64 if value >= 2**63 else value)
+
+
+def text_bytes(element: bytes) -> bytes:
+    """What a text or bytes field holds. Raises ValueError."""
+    (field,) = fields(element)
+    return element[field.value : field.end]
+
+
+def _text(element: bytes) -> bytes:
+    return spelled_text(text_bytes(element).decode())
+
+
+def _bool(element: bytes) -> bytes:
+    return b"true" if element != b"\x00" else b"false"
+
+
+def _float(element: bytes) -> bytes:
+    return orjson.dumps(_FLOAT.unpack(element)[0])
+
+
+def _double(element: bytes) -> bytes:
+    return orjson.dumps(_DOUBLE.unpack(element)[0])
+
+
+_SPELLED: Mapping[int, Callable[[bytes], bytes]] = {
+    BOOL: _bool,
+    INT: integer,
+    LONG: integer,
+    TIMESTAMP: integer,
+    DATE: integer,
+    TIME: integer,
+    FLOATS: _float,
+    DOUBLE: _double,
+    STRING: _text,
+    JSON: text_bytes,
+}

@@ -1,0 +1,302 @@
+"""A Milvus gRPC search: what it asks for, and the same bytes asking for more.
+
+Rule of this file: of the client's bytes only the parameters that say how many change; names of fields stand behind them. A
+hybrid search fuses what its parts bring: they stay as they are, so that candidates and scores are those of the client's
+own search, and more of the fused list is asked for, up to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH
+from vecsieve.adapters.milvus.schema import COMPARABLE, schema_of
+from vecsieve.adapters.milvus.search import (
+    OFFSET,
+    Chosen,
+    as_query,
+    bound,
+    check_chosen,
+    check_page,
+    choose,
+    most,
+    number,
+    number_at,
+    read_inner,
+)
+from vecsieve.adapters.wire.json import Members, splice
+from vecsieve.adapters.wire.protobuf import Field, Span, length_field
+from vecsieve.adapters.wire.protobuf_requests import Found, Messages, Shape, message, messages, number_of, read, text_of
+
+# Milvus's search parameters: a list of keys and values, all of them text, some said twice.
+#
+# Which of two values counts differs between servers: alike they are one, and both are changed; unlike the search is left alone.
+
+_KEY, _VALUE = 1, 2
+_PAIR = Shape(frozenset({_KEY, _VALUE}))
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The fields of a list, the key of each, and what every key says."""
+
+    fields: tuple[Field, ...]
+    keys: tuple[str, ...]
+    values: Mapping[str, str]
+
+
+def read_pairs(data: bytes, found: Sequence[Field]) -> Pairs:
+    """Read a list. Raises Unsupported."""
+    keys: list[str] = []
+    values: dict[str, str] = {}
+    for field in found:
+        pair = read(data, field.span, _PAIR)
+        key, value = text_of(data, message(pair, _KEY)), text_of(data, message(pair, _VALUE))
+        if values.setdefault(key, value) != value:
+            raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        keys.append(key)
+    return Pairs(tuple(found), tuple(keys), values)
+
+
+def changed(pairs: Pairs, values: Mapping[str, str]) -> list[tuple[Field, bytes]]:
+    """The fields of these keys with what they shall say, where they say something else, in the order of the wire."""
+    return [
+        (field, length_field(field.number, _pair(key, values[key])))
+        for field, key in zip(pairs.fields, pairs.keys, strict=True)
+        if key in values and values[key] != pairs.values[key]
+    ]
+
+
+def _pair(key: str, value: str) -> bytes:
+    return length_field(_KEY, key.encode()) + length_field(_VALUE, value.encode())
+
+
+# What a Milvus search is made by: the placeholder group of its request.
+
+_PLACEHOLDERS = 1
+_GROUP = Shape(frozenset(), frozenset({_PLACEHOLDERS}))
+_TAG, _TYPE, _VALUES = 1, 2, 3
+# 4, the level of an embedding list, is not spoken.
+_PLACEHOLDER = Shape(frozenset({_TAG, _TYPE}), frozenset({_VALUES}))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queries:
+    """The queries of one search, and the DataType of the field they are made at."""
+
+    kind: int
+    packed: tuple[bytes, ...]
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether they are vectors of numbers; not bits, not sparse, no text."""
+        return self.kind in COMPARABLE
+
+    def vectors(self) -> list[npt.NDArray[np.float32] | None]:
+        """(d,) each, None where it is none to compare with. Raises Unsupported."""
+        try:
+            return [as_query(each, self.kind) for each in self.packed]
+        except ValueError:
+            raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+
+
+def read_queries(data: bytes) -> Queries:
+    """Read a PlaceholderGroup. Raises Unsupported for more than one kind of query, or none."""
+    placeholders = messages(read(data, (0, len(data)), _GROUP), _PLACEHOLDERS)
+    if len(placeholders) != 1:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    found = read(data, placeholders[0].span, _PLACEHOLDER)
+    values = messages(found, _VALUES)
+    if not values:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    return Queries(number_of(data, found, _TYPE) or 0, tuple(data[slice(*value.span)] for value in values))
+
+
+# SearchRequest. What is not here changes what a search is: ids, scoring functions, highlights, aggregations.
+_QUERIES, _OUTPUT, _PARAMS, _NQ, _BY_KEYS = 6, 8, 9, 12, 16
+_SEARCH = Shape(frozenset({1, 2, 3, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 20}), frozenset({4, _OUTPUT, _PARAMS, 18}))
+_PARAMETERS = frozenset(
+    {"topk", "round_decimal", "ignore_growing", OFFSET, "metric_type", "anns_field", "hints", "params"}
+)
+
+# HybridSearchRequest.
+_PARTS, _RANKS, _HYBRID_OUTPUT = 5, 6, 10
+_HYBRID = Shape(frozenset({1, 2, 3, 7, 8, 9, 11, 12, 14}), frozenset({4, _PARTS, _RANKS, _HYBRID_OUTPUT}))
+_RANK_PARAMETERS = frozenset({"strategy", "params", "limit", "round_decimal", OFFSET})
+
+
+# What is entered of a request, for the count of its fields.
+MESSAGES: Messages = {
+    SEARCH: {_QUERIES: "group", _PARAMS: "pair"},
+    HYBRID_SEARCH: {_PARTS: SEARCH, _RANKS: "pair"},
+    "group": {1: "placeholder"},
+    "placeholder": {},
+    "pair": {},
+}
+# Of the JSON text that the index parameters are; those that are known take a hundred.
+_LONGEST_PARAMETERS = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A parsed request. ``limit``: the parameter that says how many. ``inner``: the index parameters as they are to be said;
+    None where they stay. ``output``: the number of the fields of names. ``vector``: what is compared.
+    """
+
+    body: bytes
+    pairs: Pairs
+    limit: str
+    inner: str | None
+    output: int
+    top_k: int
+    queries: int
+    vector: str
+    chosen: Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One SearchRequest. ``page``: topk and offset. ``most``: how many candidates its index parameters allow."""
+
+    found: Found
+    pairs: Pairs
+    queries: Queries
+    page: tuple[int, int]
+    inner: str | None
+    most: int
+
+
+def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+    """Read what the client wants. Raises Unsupported, nothing else."""
+    hybrid = operation.name == HYBRID_SEARCH
+    searches, document = (_hybrid if hybrid else _search)(body, needs)
+    return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
+
+
+def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
+    """The request that asks for the largest of ``fetch_k`` from rank 0 for each query, with the fields that were chosen."""
+    count = max(fetch_k)
+    body = document.body
+    if not count:
+        return body
+    values = {document.limit: str(count), OFFSET: "0"}
+    if document.inner is not None:
+        values["params"] = document.inner
+    edits = [(field.start, field.end, said) for field, said in changed(document.pairs, values)]
+    return splice(body, edits) + b"".join(
+        length_field(document.output, name.encode()) for name in document.chosen.added
+    )
+
+
+def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
+    part = _read_part(body, (0, len(body)))
+    if not part.queries.is_comparable:
+        raise Unsupported(Reason.NOTHING_TO_DO)
+    ranked_by = part.pairs.values.get("anns_field") or None
+    _check_searches(len(part.queries.packed), needs)
+    vector = _compared(ranked_by, needs)
+    top_k, offset = part.page
+    check_page(top_k, offset)
+    queries = part.queries.vectors() if vector == (ranked_by or vector) else [None] * len(part.queries.packed)
+    limit = most(part.most, dimension=_dimension(queries), queries=len(queries))
+    pages = OFFSET in part.pairs.values
+    searches = tuple(Search(top_k=top_k, offset=offset, pages=pages, query=query, most=limit) for query in queries)
+    document = Document(
+        body=body, pairs=part.pairs, limit="topk", inner=part.inner, output=_OUTPUT, top_k=top_k,
+        queries=len(searches), vector=vector, chosen=choose(_names(body, part.found, _OUTPUT), vector, needs),
+    )  # fmt: skip
+    return searches, document
+
+
+def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
+    found = read(body, (0, len(body)), _HYBRID)
+    pairs = read_pairs(body, messages(found, _RANKS))
+    check_chosen(pairs.values)
+    if not pairs.values.keys() <= _RANK_PARAMETERS or "limit" not in pairs.values:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    parts = [_read_part(body, field.span) for field in messages(found, _PARTS)]
+    counts = {len(part.queries.packed) for part in parts}
+    fields = [part.pairs.values.get("anns_field", "") for part in parts if part.queries.is_comparable]
+    if len(counts) != 1 or not fields or any(part.page[1] for part in parts):
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    (count,) = counts
+    _check_searches(count, needs)
+    vector = needs.vector_name or fields[0] or _compared(None, needs)
+    top_k, offset = number(pairs.values["limit"]), number(pairs.values.get(OFFSET, "0"))
+    check_page(top_k, offset)
+    limit = most(sum(part.page[0] for part in parts), dimension=0, queries=count)
+    search = Search(top_k=top_k, offset=offset, pages=OFFSET in pairs.values, query=None, most=limit)
+    document = Document(
+        body=body, pairs=pairs, limit="limit", inner=None, output=_HYBRID_OUTPUT, top_k=top_k,
+        queries=count, vector=vector, chosen=choose(_names(body, found, _HYBRID_OUTPUT), vector, needs),
+    )  # fmt: skip
+    return (search,) * count, document
+
+
+def _check_searches(count: int, needs: Needs) -> None:
+    if count > needs.bounds.searches:
+        raise Unsupported(Reason.TOO_MANY_SEARCHES)
+
+
+def _read_part(body: bytes, span: Span) -> _Part:
+    """One SearchRequest, alone or of a hybrid search. Raises Unsupported."""
+    found = read(body, span, _SEARCH)
+    pairs = read_pairs(body, messages(found, _PARAMS))
+    check_chosen(pairs.values)
+    if not pairs.values.keys() <= _PARAMETERS or number_of(body, found, _BY_KEYS):
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    group = message(found, _QUERIES)
+    if group is None or "topk" not in pairs.values:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    queries = read_queries(body[slice(*group.span)])
+    if number_of(body, found, _NQ) not in {None, len(queries.packed)}:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+    offset = number(pairs.values.get(OFFSET, "0"))
+    text = pairs.values.get("params", "").encode()
+    if len(text) > _LONGEST_PARAMETERS:
+        raise Unsupported(Reason.TOO_MANY_PARTS)
+    inner = read_inner(text)
+    return _Part(
+        found=found,
+        pairs=pairs,
+        queries=queries,
+        page=(number(pairs.values["topk"]), offset),
+        inner=_without_offset(text, inner, offset),
+        most=bound(text, inner),
+    )
+
+
+def _without_offset(text: bytes, inner: Members, offset: int) -> str | None:
+    """The index parameters with an offset of 0, which some clients say in them as well; None where they stay."""
+    said = number_at(text, inner, OFFSET)
+    if said is None:
+        return None
+    if said != offset:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+    member = inner[OFFSET]
+    return splice(text, [(member.value, member.end, b"0")]).decode()
+
+
+def _compared(ranked_by: str | None, needs: Needs) -> str:
+    """The field to compare by: the policy's, the one that is searched, or the only one there is. Raises Unsupported."""
+    if needs.vector_name is not None:
+        return needs.vector_name
+    schema = schema_of(needs)
+    name = ranked_by or (None if schema is None else schema.only_vector)
+    if not name:
+        raise Unsupported(Reason.NOTHING_TO_DO)
+    return name
+
+
+def _dimension(queries: Sequence[npt.NDArray[np.float32] | None]) -> int:
+    return max((len(query) for query in queries if query is not None), default=0)
+
+
+def _names(body: bytes, found: Found, number: int) -> tuple[str, ...]:
+    names: list[Field] = messages(found, number)
+    return tuple(text_of(body, name) for name in names)

@@ -1,0 +1,356 @@
+"""Pinecone over gRPC: the adapter, composed of the files beside it.
+
+Spoken: ``/VectorService/Query``, the one method that ranks. Everything else is passed through.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from vecsieve.adapters.contract import (
+    Bounds,
+    Malformed,
+    Needs,
+    Operation,
+    Pool,
+    Reason,
+    Reply,
+    RequestHead,
+    Search,
+    SearchCall,
+    Unsupported,
+)
+from vecsieve.adapters.pinecone import request
+from vecsieve.adapters.pinecone.calls import BACKEND, QUERY, index_of
+from vecsieve.adapters.pinecone.rest_request import only_one_ranking
+from vecsieve.adapters.wire import protobuf_requests
+from vecsieve.adapters.wire.json_requests import usable
+from vecsieve.adapters.wire.protobuf import (
+    FIXED32,
+    LENGTH,
+    REPLY_FIELDS,
+    VARINT,
+    Field,
+    fields,
+    length_field,
+    messages_in,
+    number_field,
+    only,
+    text,
+    unsigned,
+    without,
+)
+from vecsieve.adapters.wire.protobuf_requests import Messages
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen
+from vecsieve.adapters.wire.vectors import (
+    SparseRow,
+    matrix,
+    packed_floats,
+    row,
+    union_matrix,
+    unsigned_numbers,
+    without_vector,
+)
+
+# ``/VectorService/Query``: what its message asks for, and the same bytes asking for more.
+#
+# Rule of this file: what changes is said again behind the client's bytes. Of a field that holds one number or switch the last
+# counts (https://protobuf.dev/programming-guides/encoding/#last-one-wins), so no byte of the client's is touched.
+
+_NAMESPACE, _TOP_K, _FILTER, _INCLUDE_VALUES, _INCLUDE_METADATA = 1, 2, 3, 4, 5
+_VECTOR, _QUERY_ID, _SPARSE_VECTOR, _SCAN_FACTOR, _MAX_CANDIDATES = 7, 8, 9, 10, 11
+
+# What is there once at most. The legacy ``queries`` is not among it: such a request goes through.
+_QUERY_SINGLE: Mapping[int, int] = {
+    _NAMESPACE: LENGTH,
+    _TOP_K: VARINT,
+    _FILTER: LENGTH,
+    _INCLUDE_VALUES: VARINT,
+    _INCLUDE_METADATA: VARINT,
+    _QUERY_ID: LENGTH,
+    _SPARSE_VECTOR: LENGTH,
+    _SCAN_FACTOR: FIXED32,
+    _MAX_CANDIDATES: VARINT,
+}
+_MOST = 2**32 - 1
+# What is entered of a request, for the count of its fields: nothing. The numbers of its vector need not be packed.
+MESSAGES: Messages = {QUERY: {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One query. ``emptied``: the values were asked for by us alone. ``self_id``: what it was made by; "" for none."""
+
+    body: bytes
+    top_k: int
+    emptied: bool
+    self_id: str
+
+
+def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
+    """Read a request. Raises Unsupported, nothing else."""
+    single, packed = _read_query(body)
+    top_k = _number(body, single.get(_TOP_K)) or 0
+    request.is_worthwhile(top_k)
+    if needs.payload_fields and not _number(body, single.get(_INCLUDE_METADATA)):
+        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+    vector, self_id, is_sparse = row(packed), _text(body, single.get(_QUERY_ID)), _SPARSE_VECTOR in single
+    only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
+    candidates = _number(body, single.get(_MAX_CANDIDATES))
+    search = Search(
+        top_k=top_k,
+        offset=0,
+        pages=False,
+        query=usable(vector),
+        partition=_partition(_text(body, single.get(_NAMESPACE))),
+        most=request.within(candidates, numbers=len(vector), is_sparse=is_sparse),
+    )
+    is_forced = not _number(body, single.get(_INCLUDE_VALUES)) and needs.vectors
+    return search, Document(body=body, top_k=top_k, emptied=is_forced, self_id=self_id)
+
+
+def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
+    """The request that asks for ``fetch_k[0]`` candidates, with what selection compares. 0 leaves it as it came."""
+    (count,) = fetch_k
+    if not count:
+        return document.body
+    raised = b"" if count == document.top_k else number_field(_TOP_K, count)
+    return document.body + raised + (number_field(_INCLUDE_VALUES, 1) if document.emptied else b"")
+
+
+def _read_query(body: bytes) -> tuple[dict[int, Field], bytes]:
+    """The fields that are there once, by number, and the floats of the vector."""
+    try:
+        found = fields(body)
+    except ValueError:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+    if not {field.number for field in found} <= {*_QUERY_SINGLE, _VECTOR}:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    try:
+        single = {number: only(found, number, wire) for number, wire in _QUERY_SINGLE.items()}
+        packed = packed_floats(body, found, _VECTOR)
+    except ValueError:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+    return {number: field for number, field in single.items() if field is not None}, packed
+
+
+def _number(body: bytes, field: Field | None) -> int | None:
+    """A number or a switch; None when absent, which reads as zero and as off."""
+    value = None if field is None else unsigned(body, field)
+    if value is not None and value > _MOST:  # a reader of 32 bits would take it for another number
+        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+    return value
+
+
+def _text(body: bytes, field: Field | None) -> str:
+    try:
+        return "" if field is None else text(body, field)
+    except ValueError:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+
+
+def _partition(namespace: str) -> bytes:
+    """A namespace as a request over REST spells it, so that what is remembered of one transport serves the other."""
+    return orjson.dumps(namespace) if namespace else b""
+
+
+# A QueryResponse: where its matches stand, the pool in them, and the client's answer cut from it.
+#
+# What is not understood with certainty is Malformed. Vectors are compared by direction, as over REST. A query without values
+# shows none, that is neither field; everything else stays as it came, fields nobody knows included.
+
+_MATCHES = 2
+_ID, _SCORE, _VALUES, _METADATA, _SPARSE_VALUES = 1, 2, 3, 4, 5
+_SINGLE = {_ID: LENGTH, _SCORE: FIXED32, _METADATA: LENGTH, _SPARSE_VALUES: LENGTH}
+_INDICES, _WEIGHTS = 1, 2
+_STRUCT_FIELDS = 1
+_FLOAT = struct.Struct("<f")
+
+
+class Match(NamedTuple):
+    """One candidate: its field in the reply, the fields in it, and what they hold that matters; None where absent."""
+
+    field: Field
+    inside: list[Field]
+    id: str
+    score: float
+    metadata: Field | None
+    sparse: Field | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyDocument:
+    """A parsed reply: its fields in the order of the wire, and the matches among them."""
+
+    body: bytes
+    fields: tuple[Field, ...]
+    matches: tuple[Match, ...]
+
+
+def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
+    """Read a reply. Raises Malformed, nothing else."""
+    try:
+        return _read(request, needs, body)
+    except ValueError as error:
+        raise Malformed(str(error)) from None
+
+
+def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+    """The client's answer: the matches ``keep[0]`` in that order, without what the request added.
+
+    They take the places of the first matches, one each, so that keeping all of them in order changes no byte.
+    """
+    (kept,) = keep
+    shown = iter([_shown(reply.body, reply.matches[index], emptied=request.emptied) for index in kept.tolist()])
+    pieces = [
+        next(shown, b"") if field.number == _MATCHES else reply.body[field.start : field.end] for field in reply.fields
+    ]
+    return b"".join(pieces)
+
+
+def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
+    found = fields(body)
+    matches = tuple(_match(body, field) for field in found if field.number == _MATCHES)
+    vectors = _vectors(body, matches)
+    unusable = without_vector(vectors)
+    wanted = Wanted(needs.payload_fields, needs.optional_fields)
+    pool = Pool(
+        scores=np.array([match.score for match in matches], dtype=np.float64),
+        vectors=vectors,
+        fields=_all_fields(body, matches, wanted),
+        # As the service's JSON spells them: what is remembered of one transport serves the other.
+        ids=tuple(orjson.dumps(match.id) for match in matches),
+        compared_by="" if unusable < len(vectors) else None,
+        unusable=unusable,
+        # Who looks for what is like a record must not get it in place of what is like it.
+        alone=tuple(place for place, match in enumerate(matches) if match.id == request.self_id),
+    )
+    return pool, ReplyDocument(body=body, fields=tuple(found), matches=matches)
+
+
+def _match(body: bytes, field: Field) -> Match:
+    if field.wire != LENGTH:
+        raise ValueError(f"match at byte {field.start} is of wire type {field.wire}")
+    inside = fields(body, field.span)
+    found: dict[int, Field] = {}
+    for each in inside:
+        number = each.number
+        if number not in _SINGLE:
+            continue
+        if number in found or each.wire != _SINGLE[number]:
+            raise ValueError(
+                f"field {number} of the match at byte {field.start} stands twice or is of wire type {each.wire}"
+            )
+        found[number] = each
+    own, score = found.get(_ID), found.get(_SCORE)
+    if own is None or own.value == own.end:
+        raise ValueError(f"no id at byte {field.start}")
+    # A score of zero is not written.
+    value = 0.0 if score is None else float(_FLOAT.unpack_from(body, score.value)[0])
+    return Match(field, inside, text(body, own), value, found.get(_METADATA), found.get(_SPARSE_VALUES))
+
+
+def _vectors(body: bytes, matches: Sequence[Match]) -> npt.NDArray[np.float32]:
+    """(n, d): the dense vectors; where nobody has one, the sparse ones. Raises ValueError."""
+    dense = matrix([packed_floats(body, match.inside, _VALUES) for match in matches])
+    if dense.shape[1]:
+        return dense
+    return union_matrix([None if match.sparse is None else _sparse(body, match.sparse) for match in matches])
+
+
+def _sparse(body: bytes, field: Field) -> SparseRow | None:
+    inside = fields(body, field.span)
+    indices, weights = unsigned_numbers(body, inside, _INDICES), row(packed_floats(body, inside, _WEIGHTS))
+    return (indices, weights) if indices.size and indices.shape == weights.shape else None
+
+
+def _all_fields(body: bytes, matches: Sequence[Match], wanted: Wanted) -> tuple[tuple[bytes | None, ...], ...]:
+    """Per match the JSON of each wanted field, None where absent. Raises ValueError."""
+    rows: list[tuple[bytes | None, ...]] = []
+    left = REPLY_FIELDS
+    for match in matches:
+        if match.metadata is None or not wanted.keys:
+            rows.append((None,) * len(wanted.keys))
+            continue
+        held = messages_in(body, match.metadata.span, _STRUCT_FIELDS)
+        left -= len(held)
+        if left < 0:
+            raise ValueError(f"metadata up to byte {match.metadata.end} have more than {REPLY_FIELDS} keys")
+        rows.append(chosen(body, held, wanted, GOOGLE))
+    return tuple(rows)
+
+
+def _shown(body: bytes, match: Match, *, emptied: bool) -> bytes:
+    """A match as the client asked for it."""
+    dropped = [field for field in match.inside if field.number in {_VALUES, _SPARSE_VALUES}] if emptied else []
+    if not dropped:
+        return body[match.field.start : match.field.end]
+    return length_field(_MATCHES, without(body, match.field.span, dropped))
+
+
+PATH = "/VectorService/Query"
+# Its service has no streams; a method that is not here is passed on as one.
+UNARY = frozenset(
+    f"/VectorService/{name}"
+    for name in (
+        "Upsert",
+        "Delete",
+        "Fetch",
+        "List",
+        "Query",
+        "Update",
+        "DescribeIndexStats",
+        "ListNamespaces",
+        "DescribeNamespace",
+        "DeleteNamespace",
+        "CreateNamespace",
+        "FetchByMetadata",
+    )
+)
+
+
+class PineconeGrpc:
+    """The six verbs. Holds nothing: one instance serves any number of callers."""
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """Name the ranked search, or None. Total. The index is told by the host, as over REST."""
+        if head.method != "POST" or head.path != PATH:
+            return None
+        return Operation(backend=BACKEND, name=QUERY, collection=index_of(head.host))
+
+    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
+        """Count the fields of a message. Raises Unsupported where there are too many, nothing else."""
+        protobuf_requests.check_size(body, operation.name, MESSAGES, bounds)
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        """Read what the client wants. Raises Unsupported, nothing else."""
+        search, document = parse(body, needs)
+        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
+
+    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
+        """The client's message, asking for ``fetch_k[0]`` candidates with what selection compares."""
+        return widen(_request(call), fetch_k)
+
+    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
+        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        pool, document = parse_reply(_request(call), call.needs, body)
+        return Reply(pools=(pool,), document=document)
+
+    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+        """The native answer: kept matches are upstream's own bytes, what was added is gone."""
+        if not isinstance(reply.document, ReplyDocument):
+            raise TypeError("the reply was parsed by another adapter")
+        return trim(_request(call), reply.document, keep)
+
+
+def _request(call: SearchCall) -> Document:
+    if not isinstance(call.document, Document):
+        raise TypeError("the call was parsed by another adapter")
+    return call.document

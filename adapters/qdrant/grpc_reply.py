@@ -1,0 +1,357 @@
+"""Reading a Qdrant gRPC search reply: where its lists and points stand, and the pools in them.
+
+What is not understood with certainty is Malformed, never guessed. A list is the reply itself, or a result of a batch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from vecsieve.adapters.contract import Malformed, Needs, Pool
+from vecsieve.adapters.qdrant.grpc_request import Document, Plan
+from vecsieve.adapters.qdrant.ranking import Kind, Shape, best
+from vecsieve.adapters.wire.json_vectors import stack
+from vecsieve.adapters.wire.protobuf import (
+    FIXED32,
+    LENGTH,
+    REPLY_FIELDS,
+    VARINT,
+    Field,
+    Span,
+    entries,
+    fields,
+    held,
+    messages,
+    only,
+    skipped,
+    varint,
+)
+from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen
+from vecsieve.adapters.wire.vectors import (
+    SparseRow,
+    matrix,
+    packed_floats,
+    row,
+    union_matrix,
+    unsigned_numbers,
+    without_vector,
+)
+
+# The points of a Qdrant gRPC reply: where each stands, and its score, identifier, payload and vectors in it.
+
+# ScoredPoint. 4 was never used; version, shard_key and order_value are of no interest here.
+ID, PAYLOAD, SCORE, VECTORS = 1, 2, 3, 6
+_ID, _PAYLOAD, _VECTORS = ID << 3 | LENGTH, PAYLOAD << 3 | LENGTH, VECTORS << 3 | LENGTH
+_MESSAGES = frozenset({_ID, _PAYLOAD, _VECTORS})
+_SCORE = SCORE << 3 | FIXED32
+_KNOWN = frozenset({ID, PAYLOAD, SCORE, VECTORS})
+# A list of points, in every reply and in each result of a batch.
+RESULT = 1
+
+# The tags in PointId.
+_NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
+_FLOAT = struct.Struct("<f")
+
+
+Place = tuple[int, int, int]
+"""A field: where its tag stands, where what it holds begins, and where it ends."""
+
+
+class Point(NamedTuple):
+    """One candidate: its field in the list, and those in it that matter; None where absent."""
+
+    field: Field
+    id: Place
+    score: Place | None
+    vectors: Place | None
+    entries: list[Span]  # of its payload
+
+
+def read_points(data: bytes, span: Span) -> tuple[Point, ...]:
+    """The points of the message that fills ``span``, in order. Raises ValueError for anything but points."""
+    points: list[Point] = []
+    left = REPLY_FIELDS
+    for field in results(data, span):
+        points.append(_read_point(data, field))
+        left -= len(points[-1].entries)
+        if left < 0:
+            raise ValueError(f"payloads up to byte {field.end} have more than {REPLY_FIELDS} keys")
+    return tuple(points)
+
+
+def results(data: bytes, span: Span) -> list[Field]:
+    """The results of a message: points, or the lists of a batch. Raises ValueError."""
+    found = [field for field in fields(data, span) if field.number == RESULT]
+    if any(field.wire != LENGTH for field in found):
+        raise ValueError(f"results at byte {span[0]} are no messages")
+    return found
+
+
+def score_of(data: bytes, point: Point) -> float:
+    """A score; zero where it is left out, which is how protobuf writes a zero."""
+    return 0.0 if point.score is None else float(_FLOAT.unpack_from(data, point.score[1])[0])
+
+
+def id_of(data: bytes, point: Point) -> bytes:
+    """The identifier as REST writes it: a number, or a quoted UUID. Raises ValueError."""
+    start, value, end = point.id
+    tag, at = held(data, (value, end))
+    if tag == _NUMBER:
+        return b"%d" % varint(data, at, end)[0]
+    if tag == _UUID:
+        return orjson.dumps(data[at:end].decode())
+    raise ValueError(f"id at byte {start} is neither a number nor a UUID")
+
+
+def fields_of(data: bytes, points: Sequence[Point], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
+    """Per point the JSON of each wanted top-level payload key, None where absent. Raises ValueError.
+
+    Optional keys of a payload that holds what cannot be spelled are absent; what decides about tenants is not guessed.
+    """
+    must, may = needs.payload_fields, needs.optional_fields
+    if not (must or may):
+        return ((),) * len(points)
+    whole, least = Wanted(must, may), Wanted(must)
+    return tuple([_fields(data, point.entries, whole, least) for point in points])
+
+
+def _fields(data: bytes, entries: list[Span], whole: Wanted, least: Wanted) -> tuple[bytes | None, ...]:
+    try:
+        return chosen(data, entries, whole, QDRANT)
+    except ValueError:
+        return chosen(data, entries, least, QDRANT) + (None,) * (len(whole.keys) - len(least.keys))
+
+
+def _read_point(data: bytes, field: Field) -> Point:
+    """Walks by itself what ``fields`` would: a reply has ten fields for each candidate, and most of what it costs."""
+    at, end = field.span
+    found: dict[int, Place] = {}
+    entries: list[Span] = []
+    for _ in repeat(None, REPLY_FIELDS):
+        if at >= end:
+            break
+        start, tag = at, data[at]
+        if tag in _MESSAGES:
+            size, value = varint(data, at + 1, end)
+            at = value + size
+        elif tag == _SCORE:
+            value, at = at + 1, at + 5
+        else:
+            number, at = skipped(data, at, end)
+            if number in _KNOWN:
+                raise ValueError(
+                    f"field {number} of the point at byte {field.start} is of another wire type, or of a longer tag"
+                )
+            continue
+        if tag == _PAYLOAD:
+            entries.append((value, at))
+        elif tag in found:
+            raise ValueError(f"field {tag >> 3} of the point at byte {field.start} stands twice")
+        else:
+            found[tag] = start, value, at
+    if at != end or _ID not in found:
+        raise ValueError(f"the point at byte {field.start} has no id or was read to {at}, its message ends at {end}")
+    return Point(field, found[_ID], found.get(_SCORE), found.get(_VECTORS), entries)
+
+
+# The vectors of a Qdrant gRPC reply: where each point's stands, which one is compared, and all of them as one matrix.
+#
+# A vector is written in one of two ways: by servers up to 1.16 as numbers beside an index list (sparse) or a count of rows
+# (multivector), since 1.17 as a message of its own kind. What is shown of names differs from point to point in one reply.
+
+# VectorsOutput: the unnamed vector alone, or a message of named ones; the entries in that.
+UNNAMED, NAMED, ENTRIES = 1, 2, 1
+
+# VectorOutput: its old fields, and since 1.17 one of three messages.
+_DATA, _INDICES, _COUNT = 1, 2, 3
+_KINDS = {101: Kind.DENSE, 102: Kind.SPARSE, 103: Kind.MULTI}
+# In those messages: the numbers (of a multivector the rows), and a sparse vector's indices.
+_VALUES, _SPARSE_INDICES = 1, 2
+
+
+class _Stored(NamedTuple):
+    """One vector: its kind, the fields that hold its numbers, and whether they are the old ones."""
+
+    kind: Kind
+    fields: list[Field]
+    is_old: bool
+
+
+def named(data: bytes, span: Span | None) -> dict[str, Span]:
+    """The vectors in a point's message of them by name, "" being the unnamed one. Raises ValueError."""
+    if span is None:
+        return {}
+    found = fields(data, span)
+    alone, several = only(found, UNNAMED, LENGTH), only(found, NAMED, LENGTH)
+    if alone is not None:
+        if several is not None:
+            raise ValueError(f"vectors at byte {span[0]} are both one and named ones")
+        return {"": alone.span}
+    if several is None:
+        return {}
+    each = entries(data, messages(fields(data, several.span), ENTRIES))
+    vectors = {name.decode(): inner for name, inner in each}
+    if len(vectors) < len(each):
+        raise ValueError(f"vectors at byte {span[0]} have a name twice")
+    return vectors
+
+
+def find_best(data: bytes, points: Sequence[Mapping[str, Span]], prefers: str) -> str | None:
+    """The name to compare by when all vectors were asked for. Raises ValueError."""
+    first: dict[str, Shape] = {}
+    for point in points:
+        for name, span in point.items():
+            if name not in first:
+                stored = _stored(data, span)
+                is_dense = stored.kind is Kind.DENSE
+                first[name] = Shape(stored.kind, len(_floats(data, stored)) if is_dense else 0)
+    return best(first, prefers)
+
+
+def compare(data: bytes, spans: Sequence[Span | None]) -> npt.NDArray[np.float32]:
+    """(n, d) float32 of each candidate's vector, None where it has none; NaN rows for what is unusable. Raises ValueError.
+
+    The first vector's kind decides for the pool. Multivectors are not compared (qdrant_vectors.py says why).
+    """
+    found = [None if span is None else _stored(data, span) for span in spans]
+    kind = next((stored.kind for stored in found if stored is not None), Kind.DENSE)
+    alike = [stored if stored is not None and stored.kind is kind else None for stored in found]
+    if kind is Kind.DENSE:
+        return matrix([None if stored is None else _floats(data, stored) for stored in alike])
+    if kind is Kind.SPARSE:
+        return union_matrix([None if stored is None else _sparse(data, stored) for stored in alike])
+    return stack([None] * len(alike))
+
+
+def written_alike(data: bytes, name: str, vectors: Sequence[Span | None]) -> npt.NDArray[np.float32] | None:
+    """(n, d) of dense vectors that are all written as the first one is; None where one is not, or is not dense.
+
+    Such a vector ends with its numbers, and what stands before them is all that says where they are: where the bytes before
+    them are the first one's, and as many follow, walking the message would find the same (a tenth of the time).
+    """
+    first = vectors[0] if vectors else None
+    before = None if first is None else _before_numbers(data, name, first)
+    if first is None or before is None:
+        return None
+    size, lead = first[1] - first[0], data[first[0] : before]
+    packed: list[bytes] = []
+    for each in vectors:
+        if each is None or each[1] - each[0] != size or not data.startswith(lead, each[0]):
+            return None
+        packed.append(data[each[0] + len(lead) : each[1]])
+    return matrix(packed)
+
+
+def _before_numbers(data: bytes, name: str, span: Span) -> int | None:
+    """Where a dense vector's numbers begin, if they are one packed list at the very end of the message, else None."""
+    found = named(data, span)
+    stored = _stored(data, found[name]) if found.keys() == {name} else None
+    if stored is None or stored.kind is not Kind.DENSE:
+        return None
+    numbers = [inner for inner in stored.fields if inner.number == _DATA]
+    if len(numbers) != 1 or numbers[0].wire != LENGTH or numbers[0].end != span[1]:
+        return None
+    return None if (numbers[0].end - numbers[0].value) % 4 else numbers[0].value
+
+
+def _stored(data: bytes, span: Span) -> _Stored:
+    found = fields(data, span)
+    variants = [field for field in found if field.number in _KINDS]
+    if not variants:
+        numbers = {field.number for field in found}
+        kind = Kind.SPARSE if _INDICES in numbers else Kind.MULTI if _COUNT in numbers else Kind.DENSE
+        return _Stored(kind, found, is_old=True)
+    if len(variants) > 1 or variants[0].wire != LENGTH:
+        raise ValueError(f"vector at byte {span[0]} is not one message")
+    return _Stored(_KINDS[variants[0].number], fields(data, variants[0].span), is_old=False)
+
+
+def _floats(data: bytes, stored: _Stored) -> bytes:
+    """The numbers of a dense vector, or the values of a sparse one: field 1 of either way."""
+    return packed_floats(data, stored.fields, _DATA if stored.is_old else _VALUES)
+
+
+def _sparse(data: bytes, stored: _Stored) -> SparseRow | None:
+    """Indices and values; None where there are none, or not equally many."""
+    if stored.is_old:
+        wrapped = only(stored.fields, _INDICES, LENGTH)
+        indices = unsigned_numbers(data, [] if wrapped is None else fields(data, wrapped.span), _DATA)
+    else:
+        indices = unsigned_numbers(data, stored.fields, _SPARSE_INDICES)
+    values = row(_floats(data, stored))
+    return (indices, values) if indices.size and indices.shape == values.shape else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The list of one search: what it fills, its points in order, and its field in a batch."""
+
+    span: Span
+    points: tuple[Point, ...]
+    item: Field | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyDocument:
+    """A parsed reply: its bytes, and one list per plan."""
+
+    data: bytes
+    lists: tuple[Ranked, ...]
+
+
+def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
+    """Read a reply. Raises Malformed, nothing else."""
+    try:
+        lists = _lists(request, body)
+        pools = tuple(_pool(body, plan, ranked, needs) for plan, ranked in zip(request.plans, lists, strict=True))
+    except ValueError as error:
+        raise Malformed(str(error)) from None
+    return pools, ReplyDocument(body, lists)
+
+
+def _lists(request: Document, body: bytes) -> tuple[Ranked, ...]:
+    whole = 0, len(body)
+    if request.items is None:
+        return (Ranked(whole, read_points(body, whole), None),)
+    items = results(body, whole)
+    if len(items) != len(request.items):
+        raise ValueError(f"{len(items)} results, wanted {len(request.items)}")
+    ours = [items[plan.index] for plan in request.plans]
+    return tuple(Ranked(item.span, read_points(body, item.span), item) for item in ours)
+
+
+def _pool(data: bytes, plan: Plan, ranked: Ranked, needs: Needs) -> Pool:
+    """The pool of one list. Raises ValueError."""
+    points = ranked.points
+    name, vectors = _compared(data, plan, points)
+    unusable = without_vector(vectors)
+    return Pool(
+        scores=np.array([score_of(data, point) for point in points], dtype=np.float64),
+        vectors=vectors,
+        fields=fields_of(data, points, needs),
+        ids=tuple([id_of(data, point) for point in points]),
+        vector_name=name if plan.name is None else None,
+        compared_by=name,
+        unusable=unusable,
+    )
+
+
+def _compared(data: bytes, plan: Plan, points: tuple[Point, ...]) -> tuple[str | None, npt.NDArray[np.float32]]:
+    """The name of the vector to compare, and each point's. Raises ValueError."""
+    name, spans = plan.name, [None if point.vectors is None else point.vectors[1:] for point in points]
+    if name is not None:
+        alike = written_alike(data, name, spans)
+        if alike is not None:
+            return name, alike
+    found = [named(data, span) for span in spans]
+    if name is None:
+        name = find_best(data, found, plan.prefers)
+    return name, compare(data, [None if name is None else each.get(name) for each in found])

@@ -1,0 +1,404 @@
+"""A Qdrant gRPC search request: what it asks for, and the same bytes asking for more.
+
+Rule of this file: what is asked for in addition stands behind the client's bytes, where the last number counts and
+selections are merged; nothing is written anew. Of a batch only the items that change are framed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters.qdrant.ranking import Kind, Ranking, askable, check_shown, compared, decided, forced, missing
+from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT
+from vecsieve.adapters.wire import protobuf_requests
+from vecsieve.adapters.wire.protobuf import Field, Span, fields, length_field, number_field
+from vecsieve.adapters.wire.protobuf_requests import Found, Messages, Shape, message, messages, number_of, read, text_of
+from vecsieve.adapters.wire.vectors import packed_floats, row
+
+# What a Qdrant gRPC request ranks by: the kind of its query, and the vector it names.
+#
+# Where a ranking is dense, its span is that of the message that holds the numbers.
+
+# Query.variant. 9 is the nearest with MMR; 12, a text query, names a payload field where others name a vector.
+_NEAREST = 1
+_VARIANTS = {
+    2: Kind.REFERENCE,  # recommend
+    3: Kind.REFERENCE,  # discover
+    4: Kind.REFERENCE,  # context
+    5: Kind.CHOSEN,  # order_by
+    6: Kind.FUSED,  # fusion
+    7: Kind.CHOSEN,  # sample
+    8: Kind.FUSED,  # formula
+    9: Kind.CHOSEN,
+    10: Kind.FUSED,  # rrf
+    11: Kind.REFERENCE,  # relevance_feedback
+}
+QUERY = Shape(frozenset({_NEAREST, *_VARIANTS}), is_choice=True)
+# An order that only feeds the ranking above it, unlike MMR, which is a wish for diversity.
+_PLAIN_ORDERS = {5, 7}
+
+# VectorInput.variant.
+_INPUTS = {
+    1: Kind.REFERENCE,  # id
+    2: Kind.DENSE,
+    3: Kind.SPARSE,
+    4: Kind.MULTI,
+    5: Kind.REFERENCE,  # document
+    6: Kind.REFERENCE,  # image
+    7: Kind.REFERENCE,  # object
+}
+INPUT = Shape(frozenset(_INPUTS), is_choice=True)
+
+# PrefetchQuery, and the same fields of QueryPoints where the numbers agree.
+_PREFETCH, _PREFETCH_QUERY, _PREFETCH_USING = 1, 2, 3
+PREFETCH = Shape(frozenset(range(2, 9)), frozenset({_PREFETCH}))
+
+_ROOT_PREFETCH, _ROOT_QUERY, _ROOT_USING = 2, 3, 4
+_SEARCH_VECTOR, _SEARCH_NAME, _SEARCH_INDICES = 2, 10, 15
+_RECOMMEND_USING = 11
+_DISCOVER_USING = 9
+
+
+def of_query(data: bytes, _span: Span, found: Found, nesting: int) -> Ranking:
+    """The ranking of QueryPoints. ``nesting``: how deep its prefetches may be. Raises Unsupported."""
+    leaves = list(_prefetched(data, messages(found, _ROOT_PREFETCH), nesting))
+    root = message(found, _ROOT_QUERY)
+    if root is None:
+        raise Unsupported(Reason.ORDERING_CHOSEN)
+    kind, dense = _query(data, read(data, root.span, QUERY))
+    return decided(Ranking(kind, text_of(data, message(found, _ROOT_USING)), dense), leaves)
+
+
+def of_search(data: bytes, span: Span, found: Found, _nesting: int) -> Ranking:
+    """The ranking of SearchPoints: its vector is dense, or the values of a sparse one. Raises Unsupported."""
+    if _SEARCH_VECTOR not in found:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    name = text_of(data, message(found, _SEARCH_NAME))
+    if _SEARCH_INDICES in found:
+        return Ranking(Kind.SPARSE, name)
+    return Ranking(Kind.DENSE, name, span)
+
+
+def of_recommend(data: bytes, _span: Span, found: Found, _nesting: int) -> Ranking:
+    """The ranking of RecommendPoints. Raises Unsupported."""
+    return Ranking(Kind.REFERENCE, text_of(data, message(found, _RECOMMEND_USING)))
+
+
+def of_discover(data: bytes, _span: Span, found: Found, _nesting: int) -> Ranking:
+    """The ranking of DiscoverPoints. Raises Unsupported."""
+    return Ranking(Kind.REFERENCE, text_of(data, message(found, _DISCOVER_USING)))
+
+
+def _query(data: bytes, found: Found) -> tuple[Kind, Span | None]:
+    """The kind of a Query, and where a dense vector stands in it. Raises Unsupported."""
+    if not found:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    nearest = message(found, _NEAREST)
+    if nearest is None:
+        return _VARIANTS[next(iter(found))], None
+    inputs = read(data, nearest.span, INPUT)
+    if not inputs:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    number = next(iter(inputs))
+    inner = message(inputs, number)
+    kind = _INPUTS[number]
+    return kind, inner.span if inner is not None and kind is Kind.DENSE else None
+
+
+def _prefetched(data: bytes, prefetches: list[Field], nesting: int) -> Iterator[Ranking]:
+    """The rankings of all prefetches, depth first, each before what it prefetches itself. Raises Unsupported."""
+    if prefetches and not nesting:
+        raise Unsupported(Reason.TOO_DEEP)
+    return chain.from_iterable(_with_its_own(data, prefetch, nesting) for prefetch in prefetches)
+
+
+def _with_its_own(data: bytes, prefetch: Field, nesting: int) -> Iterator[Ranking]:
+    found = read(data, prefetch.span, PREFETCH)
+    root = message(found, _PREFETCH_QUERY)
+    if root is not None:
+        variant = read(data, root.span, QUERY)
+        kind, _ = _query(data, variant)
+        if not variant.keys() & _PLAIN_ORDERS:
+            yield Ranking(kind, text_of(data, message(found, _PREFETCH_USING)))
+    yield from _prefetched(data, messages(found, _PREFETCH), nesting - 1)
+
+
+# Which vectors and payload a Qdrant gRPC client asked for, and the fields that widen each selection.
+#
+# What is added stands behind the client's own bytes and is merged with them by the server: a second ``include`` unites the
+# names, and replaces an ``enable: false``. Nothing is ever added to an ``enable: true``.
+
+_ENABLE, _INCLUDE, _EXCLUDE = 1, 2, 3
+VECTORS = Shape(frozenset({_ENABLE, _INCLUDE}), is_choice=True)
+PAYLOAD = Shape(frozenset({_ENABLE, _INCLUDE, _EXCLUDE}), is_choice=True)
+
+# VectorsSelector.names, PayloadIncludeSelector.fields, PayloadExcludeSelector.fields.
+_NAMES = 1
+NAMES = Shape(frozenset(), frozenset({_NAMES}))
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """How the payload selection changes: ``asked`` is added to it. ``is_forced``: the whole payload is then ours."""
+
+    asked: tuple[str, ...] = ()
+    is_forced: bool = False
+
+
+def read_vectors(data: bytes, field: Field | None) -> bool | tuple[str, ...]:
+    """The client's selection: nothing, everything, or these names. Raises Unsupported."""
+    if field is None:
+        return False
+    found = read(data, field.span, VECTORS)
+    named = message(found, _INCLUDE)
+    return bool(number_of(data, found, _ENABLE)) if named is None else _names(data, named)
+
+
+def widen_vectors(number: int, wanted: bool | tuple[str, ...], name: str | None) -> bytes:
+    """The selector that also asks for ``name`` (None: for every vector), as field ``number``; b"" where nothing is missing."""
+    if wanted is True:
+        return b""
+    if name is None:
+        return length_field(number, number_field(_ENABLE, 1))
+    return b"" if wanted is not False and name in wanted else _include(number, (name,))
+
+
+def plan_payload(data: bytes, field: Field | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
+    """How the payload selection must change so that the top-level keys ``fields`` come along.
+
+    Raises Unsupported where one of ``fields`` could not be had and taken out again exactly. ``optional`` keys come along
+    where they can; a selection that names a part of one or hides one costs those keys and nothing else.
+    """
+    plain = askable(optional, fields)
+    found = {} if field is None else read(data, field.span, PAYLOAD)
+    if field is not None and not found:  # no selection at all: the server's to refuse
+        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+    if number_of(data, found, _ENABLE):
+        return Payload()
+    if not found or _ENABLE in found:
+        asked = forced(fields, plain)
+        return Payload(asked, is_forced=bool(asked))
+    if not (fields or plain):
+        return Payload()
+    try:
+        return _plan_chosen(data, found, fields, plain)
+    except Unsupported:
+        if fields:
+            raise
+        return Payload()
+
+
+def widen_payload(number: int, payload: Payload) -> bytes:
+    """What the selection must say beside what it says, as field ``number``; b"" where that is nothing."""
+    return _include(number, payload.asked) if payload.asked else b""
+
+
+def _plan_chosen(data: bytes, found: Found, fields: Sequence[str], optional: Sequence[str]) -> Payload:
+    included = message(found, _INCLUDE)
+    if included is not None:
+        return Payload(missing(_names(data, included), fields, optional))
+    hidden = message(found, _EXCLUDE)
+    check_shown(() if hidden is None else _names(data, hidden), fields)
+    return Payload()  # whatever of the optional keys it spares comes by itself
+
+
+def _names(data: bytes, field: Field) -> tuple[str, ...]:
+    return tuple(text_of(data, name) for name in messages(read(data, field.span, NAMES), _NAMES))
+
+
+def _include(number: int, names: Sequence[str]) -> bytes:
+    inside = b"".join(length_field(_NAMES, name.encode()) for name in names)
+    return length_field(number, length_field(_INCLUDE, inside))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """One search message: its fields, the numbers of those that change, and how its ranking is read.
+
+    ``dense``: the number of the floats in the message that a dense ranking points at.
+    """
+
+    shape: Shape
+    limit: int
+    offset: int
+    vectors: int
+    payload: int
+    ranking: Callable[[bytes, Span, Found, int], Ranking]
+    default_limit: int | None = None
+    dense: int = 1
+
+
+def _numbers(last: int, *, repeated: frozenset[int], unused: frozenset[int] = frozenset()) -> Shape:
+    return Shape(frozenset(range(1, last + 1)) - repeated - unused, repeated)
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "query": Layout(
+        shape=_numbers(15, repeated=frozenset({2})),
+        limit=8, offset=9, vectors=10, payload=11, ranking=of_query, default_limit=QUERY_LIMIT,
+    ),
+    "search": Layout(
+        shape=_numbers(15, repeated=frozenset({2}), unused=frozenset({5})),
+        limit=4, offset=9, vectors=11, payload=6, ranking=of_search, dense=2,
+    ),
+    "recommend": Layout(
+        shape=_numbers(20, repeated=frozenset({2, 3, 17, 18}), unused=frozenset({6, 15})),
+        limit=5, offset=10, vectors=12, payload=7, ranking=of_recommend,
+    ),
+    "discover": Layout(
+        shape=_numbers(14, repeated=frozenset({3})),
+        limit=5, offset=8, vectors=10, payload=6, ranking=of_discover,
+    ),
+}  # fmt: skip
+
+# What is entered of a request, for the count of its fields.
+MESSAGES: Messages = {
+    "batch of query": {2: "query"},
+    "batch of search": {2: "search"},
+    "batch of recommend": {2: "recommend"},
+    "batch of discover": {2: "discover"},
+    "query": {2: "prefetch", 3: "variant", 10: "selector", 11: "selector"},
+    "search": {6: "selector", 11: "selector"},
+    "recommend": {7: "selector", 12: "selector"},
+    "discover": {6: "selector", 10: "selector"},
+    "prefetch": {1: "prefetch", 2: "variant"},
+    "variant": {1: "input"},
+    "input": {2: "names"},  # a dense vector, whose numbers need not be packed
+    "selector": {2: "names", 3: "names"},
+    "names": {},
+}
+
+# The batch of each: collection, searches, consistency, timeout.
+_SEARCHES = 2
+BATCH = Shape(frozenset({1, 3, 4}), frozenset({_SEARCHES}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One search that is ours: what it says, and what will be added.
+
+    ``index``: which item of the batch it is (0 without a batch). ``wanted``: the vectors the client selected.
+    ``name``: the vector to compare; None asks for all, then ``prefers`` is the one the query searches.
+    """
+
+    index: int
+    layout: Layout
+    top_k: int
+    offset: int
+    wanted: bool | tuple[str, ...]
+    payload: Payload
+    name: str | None
+    prefers: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A parsed request. ``items``: those of the batch, None when it is no batch."""
+
+    body: bytes
+    plans: tuple[Plan, ...]
+    items: tuple[Field, ...] | None
+
+
+def check_size(operation: Operation, body: bytes, bounds: Bounds) -> None:
+    """Raises Unsupported for a message with more fields than the bounds allow."""
+    name, _, is_batch = operation.name.partition("_")
+    protobuf_requests.check_size(body, f"batch of {name}" if is_batch else name, MESSAGES, bounds)
+
+
+def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+    """Read what the client wants. Raises Unsupported, nothing else."""
+    name, _, is_batch = operation.name.partition("_")
+    layout = LAYOUTS[name]
+    whole = 0, len(body)
+    if not is_batch:
+        search, plan = _read(body, whole, layout, needs, 0)
+        document = Document(body=body, plans=(plan,), items=None)
+        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
+    items = tuple(messages(read(body, whole, BATCH), _SEARCHES))
+    if len(items) > needs.bounds.searches:
+        raise Unsupported(Reason.TOO_MANY_SEARCHES)
+    ours = [found for index, item in enumerate(items) if (found := _read_item(body, item, layout, needs, index))]
+    if not ours:
+        raise Unsupported(Reason.NOTHING_TO_DO)
+    return SearchCall(
+        operation=operation,
+        searches=tuple(search for search, _ in ours),
+        needs=needs,
+        document=Document(body=body, plans=tuple(plan for _, plan in ours), items=items),
+    )
+
+
+def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
+    """The request that asks for ``fetch_k[i]`` candidates from rank 0 for plan i, with vectors and payload keys added.
+
+    A count of 0 leaves that search as the client sent it.
+    """
+    body = document.body
+    added = {plan.index: _added(plan, count) for plan, count in zip(document.plans, fetch_k, strict=True) if count}
+    if document.items is None:
+        return body + added.get(0, b"")
+    pieces: list[bytes] = []
+    at = 0
+    for index, more in added.items():
+        item = document.items[index]
+        if more:
+            pieces += (body[at : item.start], length_field(_SEARCHES, body[item.value : item.end] + more))
+            at = item.end
+    return b"".join(pieces) + body[at:]
+
+
+def _added(plan: Plan, count: int) -> bytes:
+    layout = plan.layout
+    return (
+        (number_field(layout.limit, count) if count != plan.top_k else b"")
+        + (number_field(layout.offset, 0) if plan.offset else b"")
+        + widen_vectors(layout.vectors, plan.wanted, plan.name)
+        + widen_payload(layout.payload, plan.payload)
+    )
+
+
+def _read_item(body: bytes, item: Field, layout: Layout, needs: Needs, index: int) -> tuple[Search, Plan] | None:
+    """One item of a batch; None when it is not ours and stays as it is."""
+    try:
+        return _read(body, item.span, layout, needs, index)
+    except Unsupported:
+        return None
+
+
+def _read(body: bytes, span: Span, layout: Layout, needs: Needs, index: int) -> tuple[Search, Plan]:
+    found = read(body, span, layout.shape)
+    ranking = layout.ranking(body, span, found, needs.bounds.nesting)
+    limit, offset = number_of(body, found, layout.limit), number_of(body, found, layout.offset)
+    top_k, skipped = layout.default_limit if limit is None else limit, offset or 0
+    wanted = read_vectors(body, message(found, layout.vectors))
+    payload = plan_payload(body, message(found, layout.payload), needs.payload_fields, needs.optional_fields)
+    if not top_k:
+        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+    if top_k + skipped == 1:
+        raise Unsupported(Reason.SINGLE_RESULT)
+    name = compared(ranking, needs, wanted)
+    plan = Plan(
+        index=index, layout=layout, top_k=top_k, offset=skipped,
+        wanted=wanted, payload=payload, name=name, prefers=ranking.name,
+    )  # fmt: skip
+    query = _dense(body, ranking, layout)
+    if name != ranking.name:
+        query = None  # another vector lives in another space
+    return Search(top_k=top_k, offset=skipped, pages=offset is not None, query=query), plan
+
+
+def _dense(body: bytes, ranking: Ranking, layout: Layout) -> npt.NDArray[np.float32] | None:
+    if ranking.dense is None:
+        return None
+    try:
+        query = row(packed_floats(body, fields(body, ranking.dense), layout.dense))
+    except ValueError:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+    return query if len(query) and bool(np.isfinite(query).all()) else None

@@ -1,0 +1,269 @@
+"""What a Weaviate search ranks by: one of its ways to search, the vector it names, and the vector or object it is made by.
+
+A field set that is not known exactly leaves the search alone, and so do several target vectors, multivectors, and Weaviate's
+own selection for diversity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import Needs, Reason, Unsupported
+from vecsieve.adapters.wire.json_requests import usable
+from vecsieve.adapters.wire.protobuf import Field, length_field, number_field
+from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
+from vecsieve.adapters.wire.vectors import packed_floats, row
+
+HYBRID, KEYWORDS, NEAR_VECTOR, NEAR_OBJECT, NEAR_TEXT = 41, 42, 43, 44, 45
+_MEDIA = range(46, 52)  # an image, audio, video, depth, thermal, imu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way to search: its message's fields, and the numbers of those that matter; None where it has none."""
+
+    shape: Shape
+    targets: int | None = None
+    old_targets: int | None = None
+    selection: int | None = None
+
+
+_NEAR_ONE = Way(shape=Shape(frozenset({1, 2, 3, 5, 6}), frozenset({4})), targets=5, old_targets=4, selection=6)
+WAYS: Mapping[int, Way] = {
+    HYBRID: Way(
+        shape=Shape(frozenset({1, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 20}), frozenset({2, 3, 7, 21})),
+        targets=10, old_targets=7, selection=14,
+    ),
+    KEYWORDS: Way(shape=Shape(frozenset({1, 3}), frozenset({2}))),
+    NEAR_VECTOR: Way(
+        shape=Shape(frozenset({2, 3, 4, 6, 10}), frozenset({1, 5, 7, 8, 9})), targets=6, old_targets=5, selection=10
+    ),
+    NEAR_OBJECT: _NEAR_ONE,
+    NEAR_TEXT: Way(
+        shape=Shape(frozenset({2, 3, 4, 5, 7, 8}), frozenset({1, 6})), targets=7, old_targets=6, selection=8
+    ),
+    **dict.fromkeys(_MEDIA, _NEAR_ONE),
+}  # fmt: skip
+# Inside a hybrid search.
+_SUB_TEXT, _SUB_VECTOR = 8, 9
+
+# Targets.
+_NAMES = 1
+TARGETS = Shape(frozenset({2}), frozenset({_NAMES, 4}))
+# NearVector, and the same in VectorForTarget and Vectors.
+_FLOATS, _BYTES, _PER_TARGET, _FOR_TARGETS, _VECTORS = 1, 4, 7, 8, 9
+_TARGET_BYTES, _TARGET_VECTORS = 2, 3
+FOR_TARGET = Shape(frozenset({1, _TARGET_BYTES}), frozenset({_TARGET_VECTORS}))
+_VECTOR_BYTES, _TYPE = 3, 4
+VECTORS = Shape(frozenset({1, 2, _VECTOR_BYTES, _TYPE}))
+_PAIR_VALUE = 2
+_PAIR = Shape(frozenset({1, _PAIR_VALUE}))
+_SINGLE_TYPES = frozenset({None, 0, 1})
+_OBJECT_ID = 1
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """``target``: the named vector that is searched; None where the request names none. ``is_measured``: ranked by a
+    distance, otherwise by a score. ``self_id``: the object it is made by; "" for none.
+    """
+
+    way: int
+    target: str | None = None
+    query: Vector | None = None
+    self_id: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether by distance; otherwise by score."""
+        return self.way not in {HYBRID, KEYWORDS}
+
+
+def ranking_of(data: bytes, found: Found) -> Ranking:
+    """The ranking of a SearchRequest. Raises Unsupported."""
+    ways = [number for number in WAYS if number in found]
+    if not ways:  # a list of objects
+        raise Unsupported(Reason.ORDERING_CHOSEN)
+    if len(ways) > 1:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    (way,) = ways
+    inside, target = _inside(data, message(found, way), WAYS[way])
+    if way == NEAR_VECTOR:
+        return Ranking(way=way, target=target, query=_query(data, inside))
+    if way == NEAR_OBJECT:
+        return Ranking(way=way, target=target, self_id=text_of(data, message(inside, _OBJECT_ID)).lower())
+    if way == HYBRID:
+        for number, part in ((_SUB_TEXT, NEAR_TEXT), (_SUB_VECTOR, NEAR_VECTOR)):
+            if number in inside:
+                _inside(data, message(inside, number), WAYS[part])
+    return Ranking(way=way, target=target)
+
+
+def _inside(data: bytes, field: Field | None, way: Way) -> tuple[Found, str | None]:
+    """The fields of one way to search, and its target. Raises Unsupported."""
+    if field is None:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    inside = read(data, field.span, way.shape)
+    if way.selection in inside:
+        raise Unsupported(Reason.ORDERING_CHOSEN)
+    return inside, _target(data, inside, way)
+
+
+def _target(data: bytes, inside: Found, way: Way) -> str | None:
+    if way.targets is None or way.old_targets is None:
+        return None
+    field = message(inside, way.targets)
+    # The newer spelling counts where both are there.
+    names = messages(inside, way.old_targets) if field is None else messages(read(data, field.span, TARGETS), _NAMES)
+    if len(names) > 1:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    return text_of(data, names[0]) if names else None
+
+
+def _query(data: bytes, inside: Found) -> Vector | None:
+    """The vector of a NearVector, in whichever of its spellings the server reads first. Raises Unsupported."""
+    several, per_target = messages(inside, _FOR_TARGETS), messages(inside, _PER_TARGET)
+    if len(several) + len(per_target) > 1:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    if vectors := messages(inside, _VECTORS):
+        return _floats(_only_single(data, vectors))
+    if (packed := message(inside, _BYTES)) is not None:
+        return _floats(data[slice(*packed.span)])
+    if _FLOATS in inside:
+        return _numbers(data, inside)
+    if several:
+        return _for_target(data, several[0])
+    if per_target:
+        value = message(read(data, per_target[0].span, _PAIR), _PAIR_VALUE)
+        return None if value is None else _floats(data[slice(*value.span)])
+    return None
+
+
+def _numbers(data: bytes, inside: Found) -> Vector | None:
+    try:
+        return usable(row(packed_floats(data, inside[_FLOATS], _FLOATS)))
+    except ValueError:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+
+
+def _for_target(data: bytes, field: Field) -> Vector | None:
+    inside = read(data, field.span, FOR_TARGET)
+    if vectors := messages(inside, _TARGET_VECTORS):
+        return _floats(_only_single(data, vectors))
+    packed = message(inside, _TARGET_BYTES)
+    return None if packed is None else _floats(data[slice(*packed.span)])
+
+
+def _only_single(data: bytes, vectors: list[Field]) -> bytes:
+    """The bytes of the one vector there is, and that of one row. Raises Unsupported."""
+    if len(vectors) > 1:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    inside = read(data, vectors[0].span, VECTORS)
+    packed = message(inside, _VECTOR_BYTES)
+    if number_of(data, inside, _TYPE) not in _SINGLE_TYPES:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    return b"" if packed is None else data[slice(*packed.span)]
+
+
+def _floats(packed: bytes) -> Vector | None:
+    if len(packed) % 4:
+        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    return usable(row(packed))
+
+
+# What a Weaviate client wants to see of each result, and what is asked for beside it: metadata, vectors and properties.
+#
+# What is asked for in addition stands behind the client's bytes and is merged with them by the server, as protobuf does. The
+# server refuses the name of a property that is not there: only those that a policy insists on are asked for by name.
+
+# MetadataRequest.
+_UUID, _VECTOR, _DISTANCE, _SCORE, _SHOWN_VECTORS = 1, 2, 5, 7, 10
+METADATA = Shape(frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11}), frozenset({_SHOWN_VECTORS}))
+# PropertiesRequest, and in its references and objects the name.
+_SHOWN_NAMES, _REFERENCES, _OBJECTS, _ALL = 1, 2, 3, 11
+PROPERTIES = Shape(frozenset({_ALL}), frozenset({_SHOWN_NAMES, _REFERENCES, _OBJECTS}))
+_OWN_NAME = 1
+_REFERENCE = Shape(frozenset({_OWN_NAME, 2, 3, 4}))
+_OBJECT = Shape(frozenset({_OWN_NAME}), frozenset({2, 3}))
+
+# MetadataResult: what comes of each switch.
+_SHOWN_BY = {_UUID: frozenset({1, 20}), _DISTANCE: frozenset({7, 8}), _SCORE: frozenset({11, 12})}
+LEGACY_FLOATS, LEGACY_BYTES, NAMED = 2, 19, 23
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """``asked``: what the metadata request must say beside what it says. ``hidden``: the fields of a result's metadata that
+    come of it. ``listed``: the vectors that the client asked for by name, where another was added to them; else None.
+    ``compared``: the name of the vector to compare, "" being the unnamed one; None lets the reply tell. ``properties``: those
+    that are asked for.
+    """
+
+    asked: bytes
+    hidden: frozenset[int]
+    listed: frozenset[str] | None
+    compared: str | None
+    properties: tuple[str, ...] = ()
+
+
+def plan_shown(data: bytes, metadata: Field | None, properties: Field | None, ranking: Ranking, needs: Needs) -> Shown:
+    """How the two requests must change so that all that selection reads comes along. Raises Unsupported."""
+    found: Found = {} if metadata is None else read(data, metadata.span, METADATA)
+    missing = [
+        switch for switch in (_UUID, _DISTANCE if ranking.is_measured else _SCORE) if not number_of(data, found, switch)
+    ]
+    hidden = frozenset[int]().union(*(_SHOWN_BY[switch] for switch in missing))
+    asked = b"".join(number_field(switch, 1) for switch in missing)
+    compared = ranking.target if needs.vector_name is None else needs.vector_name
+    listed = frozenset(text_of(data, name) for name in messages(found, _SHOWN_VECTORS))
+    is_added = False
+    # Where the client lists some and none is known to be missing, those are what there is to compare.
+    if not number_of(data, found, _VECTOR):
+        if compared and compared not in listed:
+            is_added = bool(listed)
+            asked += length_field(_SHOWN_VECTORS, compared.encode())
+            hidden |= frozenset() if listed else {NAMED}
+        elif not listed:
+            asked += number_field(_VECTOR, 1)
+            hidden |= {LEGACY_FLOATS, LEGACY_BYTES, NAMED}
+    names = _missing(data, properties, needs.payload_fields)
+    return Shown(asked=asked, hidden=hidden, listed=listed if is_added else None, compared=compared, properties=names)
+
+
+def widen_shown(metadata: int, properties: int, shown: Shown) -> bytes:
+    """What must be said in addition, as fields of these numbers; b"" where that is nothing."""
+    names = b"".join(length_field(_SHOWN_NAMES, name.encode()) for name in shown.properties)
+    return (length_field(metadata, shown.asked) if shown.asked else b"") + (
+        length_field(properties, names) if names else b""
+    )
+
+
+def spelled(name: str) -> str:
+    """A property's name as the server keeps it."""
+    return name[:1].lower() + name[1:]
+
+
+def _missing(data: bytes, field: Field | None, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Those of the wanted properties that do not come by themselves. Raises Unsupported."""
+    if field is None:  # all come
+        return ()
+    found = read(data, field.span, PROPERTIES)
+    if number_of(data, found, _ALL):
+        return ()
+    listed = {spelled(text_of(data, name)) for name in messages(found, _SHOWN_NAMES)}
+    parts = {spelled(_own_name(data, part)) for part in (*messages(found, _REFERENCES), *messages(found, _OBJECTS))}
+    names = tuple(dict.fromkeys(spelled(name) for name in wanted if spelled(name) not in listed))
+    if parts.intersection(names):  # a part of it is chosen: the rest could not be told apart
+        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+    return names
+
+
+def _own_name(data: bytes, part: Field) -> str:
+    shape = _REFERENCE if part.number == _REFERENCES else _OBJECT
+    return text_of(data, message(read(data, part.span, shape), _OWN_NAME))

@@ -1,0 +1,348 @@
+"""Exact byte spans of the members of a JSON object and of the elements of a JSON array.
+
+The idea: msgspec checks the grammar in C and hands out each value as raw bytes; a walk over the text then finds where
+each of them stands. No value is decoded, so nothing is rounded, reordered or re-escaped. Spans are half-open byte
+offsets into the text that was given. Everything that is not certain raises ValueError, whatever the bytes are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import Allowance, Bounds, Reason, Unsupported
+
+Span = tuple[int, int]
+
+
+class Member(NamedTuple):
+    """Where one member stands: its key's opening quote, its value's first byte, the byte past its value.
+
+    A NamedTuple because a reply has hundreds and a frozen dataclass costs three times as much to make.
+    """
+
+    key: int
+    value: int
+    end: int
+
+
+Members = dict[str, Member]
+
+
+class RepeatedKey(ValueError):  # noqa: N818 - names what was met in the text
+    """An object names one key twice; which value counts is each reader's own choice, so there is none."""
+
+
+_KEY = re.compile(rb'[ \t\n\r]*+"((?:[^"\\]++|\\.)*+)"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL)
+_SPACE = re.compile(rb"[ \t\n\r]*+")
+_ESCAPE_BYTES = 6
+_BACKSLASH = ord("\\")
+_BLOCK = 1 << 20  # bytes that are looked through at a time, of which each takes up to 9 bytes more
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+# Members that are looked for one by one, of one object and of all objects of a text: each takes 2 microseconds, and a
+# payload may hold any number of them.
+MOST_MEMBERS = 1 << 14
+MOST_MEMBERS_IN_ALL = 1 << 15
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ABSENT = msgspec.Raw()
+_UNNAMEABLE = frozenset('"\\') | {chr(code) for code in range(0x20)}
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+# Far above any name a database takes; what is longer would be copied into each widened search.
+LONGEST_NAME = 64 * 1024
+_COPIED = 1 << 16  # bytes that are copied sooner than a view of them is made
+_DELIMITERS = b",}]"
+_CLOSE_OBJECT = ord("}")
+
+_Decoded = TypeVar("_Decoded")
+
+_HEXADECIMAL = b"0123456789abcdefABCDEF"
+
+
+def without_surrogates(text: bytes) -> bytes:
+    r"""The same structure at the same offsets, with every ``\uD800``-``\uDFFF`` escape replaced by another escape.
+
+    msgspec refuses a lone surrogate even inside a value it only skips, so the walk reads this text and the output is cut
+    from the original. Four hex digits inside a string change; a ``\\ud800`` that is no escape changes as harmlessly.
+    """
+    # A text without escapes is told by one byte; the pattern needs a third of the time that `in` needs for two bytes.
+    first = _SURROGATE.search(text) if b"\\" in text else None
+    if first is None:
+        return text
+    found = bytearray(text)
+    for start in range(first.start(), len(text), _BLOCK):
+        _mask_surrogates(np.frombuffer(found, np.uint8)[start : start + _BLOCK + _ESCAPE_BYTES - 1])
+    return bytes(found)
+
+
+def _mask_surrogates(codes: npt.NDArray[np.uint8]) -> None:
+    """All at once: a pattern takes 170 ns for each, and a reply of escaped emoji has a million."""
+    starts = np.flatnonzero(codes[: 1 - _ESCAPE_BYTES] == _BACKSLASH)
+    for place, wanted in enumerate(_SURROGATE_BYTES, 1):
+        starts = starts[wanted[codes[starts + place]]]
+    for place, code in enumerate(b"\\u0041"):
+        codes[starts + place] = code
+
+
+def _among(listed: bytes) -> npt.NDArray[np.bool_]:
+    """(256,) which bytes are listed."""
+    found = np.zeros(256, np.bool_)
+    found[list(listed)] = True
+    return found
+
+
+def members(text: bytes, span: Span) -> Members:
+    """The members of the object that fills ``span``, in document order. Raises RepeatedKey, and ValueError for too many.
+
+    Why the walk is exact although a dict forgets earlier values of a repeated key: JSON values are prefix-free (a number
+    ends at the delimiter that is checked), so a value whose bytes stand at the expected place is the value that stands
+    there; by induction each key is read where it stands, and a repetition is met as such.
+    """
+    start, end = span
+    raws = _parse(_OBJECT, part(text, span))
+    found: Members = {}
+    position = start + 1
+    if not raws:
+        return found
+    if len(raws) > MOST_MEMBERS:
+        raise ValueError(f"{len(raws)} members at byte {start}")
+    while True:
+        match = _KEY.match(text, position, end)
+        if match is None:
+            raise ValueError(f"no key at byte {position}")
+        key, value = _text(match[1]), match.end()
+        raw = raws.get(key)
+        if key in found or raw is None:
+            raise RepeatedKey(f"repeated key at byte {position}")
+        finish = value + len(raw)
+        if not text.startswith(raw, value):
+            raise RepeatedKey(f"repeated key at byte {position}")
+        found[key] = Member(match.start(1) - 1, value, finish)
+        position = _delimiter(text, finish)
+        if text[position] == _CLOSE_OBJECT:
+            break
+        position += 1
+    if position != end - 1:
+        raise ValueError(f"object ends at byte {position}, wanted {end - 1}")
+    return found
+
+
+def check_members(text: bytes) -> None:
+    """Raises ValueError where all the objects of a text have more members than are looked for one by one.
+
+    A colon behind a quote in a string counts as well, which errs on the side of not reading.
+    """
+    count = text.count(b'":')
+    if count > MOST_MEMBERS_IN_ALL:
+        raise ValueError(f"{count} members in all")
+
+
+def last_values(
+    text: bytes | memoryview, keys: tuple[str, ...], allowance: Allowance | None = None
+) -> tuple[bytes | None, ...]:
+    """The value of each key in an object, None where absent or beyond the ``allowance``; all None for what cannot be read.
+    Of a repeated key the last counts.
+
+    Other members are skipped without being made: an object may have 100,000 of them.
+    """
+    decoder = _reading(keys)
+    try:
+        found = decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return (None,) * len(keys)
+    values = map(found.get, keys) if isinstance(found, dict) else msgspec.structs.astuple(found)
+    return tuple(
+        [
+            None
+            if value is None or value is _ABSENT or not (allowance is None or allowance.covers(len(value)))
+            else bytes(value)
+            for value in values
+        ]
+    )
+
+
+@lru_cache(maxsize=256)
+def _reading(keys: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Reads the members of these names into a struct; into a dict where msgspec takes one for no field's name."""
+    if any(not _UNNAMEABLE.isdisjoint(key) for key in keys) or len(set(keys)) < len(keys):
+        return _OBJECT
+    names = [f"m{place}" for place in range(len(keys))]
+    wanted = [(name, msgspec.Raw, _ABSENT) for name in names]
+    return msgspec.json.Decoder(msgspec.defstruct("Members", wanted, rename=dict(zip(names, keys, strict=True))))
+
+
+def elements(text: bytes, span: Span) -> list[Span]:
+    """The spans of the elements of the array that fills ``span``, in order.
+
+    The lengths alone decide: elements follow each other with nothing but a comma and white space between.
+    """
+    found: list[Span] = []
+    position = span[0] + 1
+    for raw in _parse(_ARRAY, part(text, span)):
+        value = position if text[position] > 32 else _skip(text, position)
+        finish = value + len(raw)
+        found.append((value, finish))
+        position = _delimiter(text, finish) + 1
+    return found
+
+
+def cuts(found: Members, dropped: Collection[str]) -> list[Span]:
+    """What to remove from an object so that the members named in ``dropped`` are gone and it is still an object.
+
+    A member goes with the comma before it; where nothing before it stays, with the comma after it. The spans are
+    disjoint and ascending.
+    """
+    removed: list[Span] = []
+    entries = list(found.items())
+    kept_before = False
+    for index, (name, member) in enumerate(entries):
+        if name not in dropped:
+            kept_before = True
+        elif kept_before:
+            removed.append((entries[index - 1][1].end, member.end))
+        else:
+            following = entries[index + 1][1].key if index + 1 < len(entries) else member.end
+            removed.append((member.key, following))
+    return removed
+
+
+def splice(text: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """``text`` with each span ``(start, end)`` replaced by its bytes. Edits are disjoint; their order is free.
+
+    Insertions at one place (start == end) keep the order in which they were given.
+    """
+    pieces: list[bytes] = []
+    position = 0
+    for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
+        pieces += (text[position:start], replacement)
+        position = end
+    pieces.append(text[position:])
+    return b"".join(pieces)
+
+
+def whole(text: bytes) -> Span:
+    """The span of a document without the white space around it."""
+    start = _skip(text, 0)
+    return start, max(start, len(text.rstrip(b" \t\n\r")))
+
+
+def part(text: bytes, span: Span) -> bytes | memoryview:
+    """What fills ``span``, for a decoder: a large part is not copied."""
+    start, end = span
+    return text[start:end] if end - start <= _COPIED else memoryview(text)[start:end]
+
+
+def string(text: bytes) -> str:
+    """The value of one JSON string that names something. Raises ValueError for any other value, for one of more than 64 KiB,
+    and for a lone surrogate.
+    """
+    if text[:1] != b'"' or len(text) > LONGEST_NAME:  # before the text is parsed: it may be a list of megabytes
+        raise ValueError(f"{len(text)} bytes are no name")
+    value: str = json.loads(text)
+    value.encode()
+    return value
+
+
+def _parse(decoder: msgspec.json.Decoder[_Decoded], text: bytes | memoryview) -> _Decoded:
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        # RecursionError: msgspec counts its own depth against the interpreter's limit and stops there, in
+        # microseconds, whatever the input's depth. Qdrant's own reader stops at 128 levels.
+        raise ValueError(f"no JSON of the wanted kind: {error}") from None
+
+
+def _text(key: bytes) -> str:
+    return string(b'"' + key + b'"') if b"\\" in key else key.decode()
+
+
+def _skip(text: bytes, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match is not None else position
+
+
+def _delimiter(text: bytes, position: int) -> int:
+    if text[position] not in _DELIMITERS:
+        position = _skip(text, position)
+    if text[position] not in _DELIMITERS:
+        raise ValueError(f"no delimiter at byte {position}")
+    return position
+
+
+_SURROGATE_BYTES = tuple(map(_among, (b"u", b"dD", b"89abcdefABCDEF", _HEXADECIMAL, _HEXADECIMAL)))
+
+# How much of a JSON text there is to read, counted in linear time before it is parsed: of a request, and of a reply.
+#
+# Bytes are counted, no structure is read: characters inside strings count as well, so a count may be too high and is never
+# too low. What follows from too high a count is only that a search is answered plainly.
+#
+# Measured for 4 MiB: 1 to 2 ms for the counts, 10 to 25 ms where vectors have to be left out of them.
+
+# Numbers of all vectors of a request. Decoding that many takes 25 to 45 ms without the optional pysimdjson; 4 MiB of
+# ordinary numbers, eight characters and more each, are fewer.
+NUMBERS = 512 * 1024
+# Numbers of one vector: no database here takes more dimensions (Qdrant 65,536, Weaviate 65,535, Milvus 32,768).
+DIMENSIONS = 65_536
+# Of one number of a long vector on average, blanks included: a float64 in full has 25. Numbers of a megabyte take readers
+# several passes, 140 ms in all on a busy machine.
+NUMBER_BYTES = 64
+
+# Of a reply without its vectors: 4 MiB of plain text take 30 ms. A thousand candidates have 4 kB each.
+REPLY_BYTES = 4 * 1024 * 1024
+# Of the same: strings, lists and objects, a microsecond each where they are walked. A thousand candidates have 65 each.
+REPLY_PARTS = 64 * 1024
+# Surrogate escapes, each of which is replaced before the text is read.
+REPLY_SURROGATES = 64 * 1024
+
+# A list of numbers. Possessive, so that each byte is passed over twice at most: by the list and in search of the next one.
+_VECTOR = re.compile(rb"\[[-+.0-9eE, \t\r\n]*+\]")
+_QUOTE, _COMMA, _LIST, _OBJECT_START, _ESCAPE = b'",[{\\'
+
+
+def check_size(body: bytes, bounds: Bounds) -> None:
+    """Raises Unsupported for a body with more parts than the bounds allow: strings, list items, lists and objects."""
+    if len(body) <= bounds.parts:  # each part has a byte of its own
+        return
+    counts = _counts(body, (_QUOTE, _LIST, _OBJECT_START, _COMMA))
+    parts, commas = counts[0] // 2 + counts[1] + counts[2], counts[3]
+    if parts > bounds.parts or commas > NUMBERS:
+        raise Unsupported(Reason.TOO_MANY_PARTS)
+    if parts + commas <= bounds.parts:
+        return
+    between = _VECTOR.sub(b"", body).count(b",")
+    if parts + between > bounds.parts:
+        raise Unsupported(Reason.TOO_MANY_PARTS)
+
+
+def check_reply(text: bytes) -> None:
+    """Raises ValueError for a reply that, without its vectors, is too much to be read."""
+    if len(text) > REPLY_BYTES:
+        raise ValueError(f"{len(text)} bytes beside vectors, wanted {REPLY_BYTES} at most")
+    if len(text) <= REPLY_PARTS:
+        return
+    quotes, lists, objects, escapes = _counts(text, (_QUOTE, _LIST, _OBJECT_START, _ESCAPE))
+    parts = quotes // 2 + lists + objects
+    if parts > REPLY_PARTS:
+        raise ValueError(f"{parts} strings, lists and objects, wanted {REPLY_PARTS} at most")
+    if escapes > REPLY_SURROGATES and text.count(b"\\ud") + text.count(b"\\uD") > REPLY_SURROGATES:
+        raise ValueError(f"more than {REPLY_SURROGATES} surrogates")
+
+
+def check_dimensions(body: bytes, start: int, end: int) -> None:
+    """Raises Unsupported for a vector of more numbers than any database takes, or of numbers that fill lines."""
+    if end - start <= 2 * DIMENSIONS:
+        return
+    numbers = body.count(b",", start, end) + 1
+    if numbers > DIMENSIONS or end - start > NUMBER_BYTES * numbers:
+        raise Unsupported(Reason.TOO_MANY_PARTS)
+
+
+def _counts(body: bytes, wanted: tuple[int, ...]) -> list[int]:
+    view = np.frombuffer(body, dtype=np.uint8)
+    return [int(np.count_nonzero(view == byte)) for byte in wanted]

@@ -1,0 +1,247 @@
+"""A collection's settings: the JSON of the create call, the engine's config, and the JSON `info` shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vecsieve.proxy.demo.embedded.engine import Translated, edge
+from vecsieve.proxy.demo.embedded.errors import bad_format, bad_value, not_served
+from vecsieve.proxy.demo.embedded.fields import Body, Json, boolean, mapping, number, required, text, unsigned
+
+DEFAULT_VECTOR = ""
+_MAX_DIMENSION = 65_536
+_PLACEHOLDER = "no-vectors"
+"""A sparse vector no point has. Qdrant allows a collection without vectors, for lookups; qdrant-edge-py 0.9.0 does not."""
+# What Qdrant 1.19 shows for a collection created without them.
+_HNSW: dict[str, Json] = {
+    "m": 16,
+    "ef_construct": 100,
+    "full_scan_threshold": 10_000,
+    "max_indexing_threads": 0,
+    "on_disk": False,
+}
+_OPTIMIZERS: dict[str, Json] = {
+    "deleted_threshold": 0.2,
+    "vacuum_min_vector_number": 1000,
+    "default_segment_number": 0,
+    "max_segment_size": None,
+    "memmap_threshold": None,
+    "indexing_threshold": 10_000,
+    "flush_interval_sec": 5,
+    "max_optimization_threads": None,
+    "prevent_unoptimized": None,
+}
+_WAL: dict[str, Json] = {"wal_capacity_mb": 32, "wal_segments_ahead": 0, "wal_retain_closed": 1}
+_KEPT = (
+    "vectors",
+    "sparse_vectors",
+    "hnsw_config",
+    "optimizers_config",
+    "quantization_config",
+    "strict_mode_config",
+    "on_disk_payload",
+    "metadata",
+)
+
+
+def read_settings(body: Body) -> dict[str, Json]:
+    """What of a create call is kept and shown; refuses what the embedded server cannot honour."""
+    if body.get("sharding_method") not in {None, "auto"}:
+        raise not_served("custom sharding")
+    if body.get("init_from") is not None:
+        raise not_served("init_from")
+    return {name: body[name] for name in _KEPT if body.get(name) is not None}
+
+
+def wants_index(settings: Body) -> bool:
+    """Whether writes build the HNSW graph as they go: only when the client set an indexing threshold above 0.
+
+    The real server indexes in the background. Here building holds the process (0.2 s per thousand vectors of 128), so
+    without a wish the answer stays an exact scan: reproducible, and fast enough at the sizes this server is for.
+    """
+    threshold = mapping(settings.get("optimizers_config", {})).get("indexing_threshold")
+    return threshold is not None and unsigned(threshold) > 0
+
+
+def edge_config(settings: Body) -> Any:
+    """The engine's config for these settings."""
+    engine = edge()
+    given = mapping(settings.get("sparse_vectors", {}))
+    with Translated():
+        dense = {name: _dense(name, value) for name, value in dense_settings(settings).items()}
+        if not dense and not given:
+            given = {_PLACEHOLDER: {}}
+        return engine.EdgeConfig(
+            vectors=dense,
+            sparse_vectors={name: _sparse(mapping(value)) for name, value in given.items()},
+            hnsw_config=_hnsw(settings.get("hnsw_config")),
+            quantization_config=_quantization(settings.get("quantization_config")),
+            optimizers=_optimizers(settings.get("optimizers_config")),
+        )
+
+
+def dense_settings(settings: Body) -> dict[str, Body]:
+    """Dense vectors by name; a bare object is the unnamed vector."""
+    vectors = mapping(settings.get("vectors", {}))
+    if "size" in vectors and not isinstance(vectors["size"], dict):
+        return {DEFAULT_VECTOR: vectors}
+    return {name: mapping(value) for name, value in vectors.items()}
+
+
+def vector_settings(body: Body) -> tuple[str, dict[str, Json]]:
+    """Of a call that adds one vector: which settings it belongs to, `vectors` or `sparse_vectors`, and what is kept there."""
+    if "dense" in body:
+        return "vectors", _kept(mapping(body["dense"]), "size", "distance", "multivector_config", "datatype")
+    if "sparse" not in body:
+        raise bad_format("data did not match any variant of untagged enum VectorNameConfig")
+    given = mapping(body["sparse"])
+    index = _kept(given, "datatype")
+    return "sparse_vectors", _kept(given, "modifier") | ({"index": index} if index else {})
+
+
+def adding(name: str, kind: str, body: Body) -> Any:
+    """The engine's operation that adds a vector of these settings. Raises a Refusal for settings that are none."""
+    make = edge().UpdateOperation
+    if kind == "vectors":
+        dense = _dense(name, body)
+        return make.create_dense_vector(name, dense.size, dense.distance, dense.multivector_config, dense.datatype)
+    sparse = _sparse(body)
+    return make.create_sparse_vector(name, sparse.modifier, sparse.datatype)
+
+
+def removing(name: str) -> Any:
+    """The engine's operation that removes a vector, if there is one of that name."""
+    return edge().UpdateOperation.delete_vector_name(name)
+
+
+def placeholder_steps(before: Body, after: Body) -> tuple[list[Any], list[Any]]:
+    """What keeps the placeholder where there is no vector: the operations before and behind the one that changes them."""
+    had, has = bool(vector_names(before)), bool(vector_names(after))
+    made = [edge().UpdateOperation.create_sparse_vector(_PLACEHOLDER)] if had and not has else []
+    return made, [removing(_PLACEHOLDER)] if has and not had else []
+
+
+def vector_names(settings: Body) -> list[str]:
+    """All vectors of a collection, the dense ones first."""
+    return [*dense_settings(settings), *mapping(settings.get("sparse_vectors", {}))]
+
+
+def shown_config(settings: Body) -> dict[str, Json]:
+    """The `config` member of a collection's info, in the server's field order."""
+    params: dict[str, Json] = {"vectors": settings.get("vectors", {}), "shard_number": 1, "replication_factor": 1}
+    params |= {"write_consistency_factor": 1, "on_disk_payload": settings.get("on_disk_payload", True)}
+    if "sparse_vectors" in settings:
+        params["sparse_vectors"] = settings["sparse_vectors"]
+    shown: dict[str, Json] = {
+        "params": params,
+        "hnsw_config": _HNSW | _given(settings.get("hnsw_config")),
+        "optimizer_config": _OPTIMIZERS | _given(settings.get("optimizers_config")),
+        "wal_config": _WAL,
+        "quantization_config": settings.get("quantization_config"),
+        "strict_mode_config": {"enabled": False} | _given(settings.get("strict_mode_config")),
+    }
+    if "metadata" in settings:
+        shown["metadata"] = settings["metadata"]
+    return shown
+
+
+def _given(value: Json) -> dict[str, Json]:
+    return {} if value is None else {name: item for name, item in mapping(value).items() if item is not None}
+
+
+def _kept(given: Body, *names: str) -> dict[str, Json]:
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
+def _dense(name: str, body: Body) -> Any:
+    field = f"vectors.{name}.size" if name else "vectors.size"
+    size = unsigned(required(body, "size"), expected="u64")
+    if not 1 <= size <= _MAX_DIMENSION:
+        raise bad_value(field, f"value {size} invalid, must be from 1 to {_MAX_DIMENSION}")
+    return edge().EdgeVectorParams(
+        size,
+        choose("Distance", required(body, "distance")),
+        multivector_config=_multi(body.get("multivector_config")),
+        datatype=_datatype(body.get("datatype")),
+        quantization_config=_quantization(body.get("quantization_config")),
+        hnsw_config=_hnsw(body.get("hnsw_config")),
+    )
+
+
+def _sparse(body: Body) -> Any:
+    index = mapping(body.get("index") or {})
+    threshold = index.get("full_scan_threshold")
+    modifier = body.get("modifier")
+    return edge().EdgeSparseVectorParams(
+        full_scan_threshold=None if threshold is None else unsigned(threshold),
+        modifier=None if modifier in {None, "none"} else choose("Modifier", modifier),
+        datatype=_datatype(index.get("datatype")),
+    )
+
+
+def _multi(value: Json) -> Any:
+    if value is None:
+        return None
+    if mapping(value).get("comparator") != "max_sim":
+        raise bad_format(f"unknown variant `{value.get('comparator')}`, expected `max_sim`")
+    return edge().MultiVectorConfig(edge().MultiVectorComparator.MaxSim)
+
+
+def _datatype(value: Json) -> Any:
+    return None if value is None else choose("VectorStorageDatatype", value)
+
+
+def _hnsw(value: Json) -> Any:
+    if value is None:
+        return None
+    merged = _HNSW | _given(value)
+    payload_m = merged.get("payload_m")
+    return edge().HnswIndexConfig(
+        m=unsigned(merged["m"]),
+        ef_construct=unsigned(merged["ef_construct"]),
+        full_scan_threshold=unsigned(merged["full_scan_threshold"]),
+        payload_m=None if payload_m is None else unsigned(payload_m),
+    )
+
+
+def _optimizers(value: Json) -> Any:
+    given = _given(value)
+    counts = ("vacuum_min_vector_number", "default_segment_number", "max_segment_size", "indexing_threshold")
+    options: dict[str, Json] = {name: unsigned(given[name]) for name in counts if name in given}
+    if "deleted_threshold" in given:
+        options["deleted_threshold"] = number(given["deleted_threshold"], expected="f64")
+    return edge().EdgeOptimizersConfig(**options) if options else None
+
+
+def _quantization(value: Json) -> Any:
+    if value is None:
+        return None
+    body, engine = mapping(value), edge()
+    if "scalar" in body:
+        scalar = mapping(body["scalar"])
+        quantile = scalar.get("quantile")
+        return engine.ScalarQuantizationConfig(
+            choose("ScalarType", required(scalar, "type")), None if quantile is None else number(quantile), _ram(scalar)
+        )
+    if "product" in body:
+        product = mapping(body["product"])
+        return engine.ProductQuantizationConfig(
+            choose("CompressionRatio", required(product, "compression")), _ram(product)
+        )
+    if "binary" in body:
+        return engine.BinaryQuantizationConfig(_ram(mapping(body["binary"])))
+    raise not_served(f"quantization of kind {sorted(body)}")
+
+
+def _ram(body: Body) -> bool | None:
+    value = body.get("always_ram")
+    return None if value is None else boolean(value)
+
+
+def choose(kind: str, value: Json) -> Any:
+    """The member of an engine enumeration whose name is the wire's word, whatever the case of its letters."""
+    enumeration, wanted = getattr(edge(), kind), text(value).replace("_", "").lower()
+    for name in dir(enumeration):
+        if not name.startswith("_") and name.lower() == wanted:
+            return getattr(enumeration, name)
+    raise bad_format(f"unknown variant `{value}` of {kind}")

@@ -1,0 +1,190 @@
+"""A filter in JSON, as the engine's own filter. Every condition of Qdrant 1.19 that the engine has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vecsieve.proxy.demo.embedded.engine import Translated, edge
+from vecsieve.proxy.demo.embedded.errors import bad_format
+from vecsieve.proxy.demo.embedded.fields import (
+    Body,
+    Json,
+    boolean,
+    items,
+    mapping,
+    number,
+    one_or_many,
+    point_ids,
+    required,
+    text,
+    unsigned,
+)
+
+_CLAUSES = ("must", "should", "must_not", "min_should")
+_FIELD_TESTS = (
+    "match",
+    "range",
+    "geo_bounding_box",
+    "geo_radius",
+    "geo_polygon",
+    "values_count",
+    "is_empty",
+    "is_null",
+)
+_UNMATCHED = "data did not match any variant of untagged enum Condition"
+
+
+def read_filter(value: Json) -> Any:
+    """The engine's filter, or None when there is none."""
+    if value is None:
+        return None
+    body = mapping(value, what="struct Filter")
+    with Translated():
+        return edge().Filter(
+            must=_conditions(body, "must"),
+            should=_conditions(body, "should"),
+            must_not=_conditions(body, "must_not"),
+            min_should=_min_should(body.get("min_should")),
+        )
+
+
+def excluding(ids: list[int | str], value: Json) -> Any:
+    """The filter, and none of these ids. None when there is neither."""
+    if not ids:
+        return read_filter(value)
+    engine = edge()
+    given = read_filter(value)
+    with Translated():
+        return engine.Filter(
+            must=None if given is None else [given], must_not=[engine.HasIdCondition(point_ids=set(ids))]
+        )
+
+
+def _conditions(body: Body, clause: str) -> list[Any] | None:
+    value = body.get(clause)
+    return None if value is None else [_condition(mapping(item)) for item in one_or_many(value)]
+
+
+def _min_should(value: Json) -> Any:
+    if value is None:
+        return None
+    body = mapping(value)
+    conditions = [_condition(mapping(item)) for item in items(required(body, "conditions"))]
+    return edge().MinShould(conditions, unsigned(required(body, "min_count")))
+
+
+def _condition(body: Body) -> Any:
+    engine = edge()
+    readers: dict[str, Callable[[Json], Any]] = {
+        "key": lambda _: _field(body),
+        "has_id": lambda value: engine.HasIdCondition(set(point_ids(value))),
+        "has_vector": lambda value: engine.HasVectorCondition(text(value)),
+        "is_empty": lambda value: engine.IsEmptyCondition(_key(mapping(value))),
+        "is_null": lambda value: engine.IsNullCondition(_key(mapping(value))),
+        "nested": lambda value: _nested(mapping(value)),
+        **{clause: lambda _: read_filter(body) for clause in _CLAUSES},
+    }
+    named = next((name for name in readers if name in body), None)
+    if named is not None:
+        return readers[named](body[named])
+    if not body:
+        return read_filter(body)
+    raise bad_format(_UNMATCHED)
+
+
+def _nested(body: Body) -> Any:
+    return edge().NestedCondition(_key(body), read_filter(required(body, "filter")))
+
+
+def _field(body: Body) -> Any:
+    tests = {name: body[name] for name in _FIELD_TESTS if body.get(name) is not None}
+    if not tests:
+        raise bad_format(_UNMATCHED)
+    readers = {
+        "match": _match,
+        "range": _range,
+        "geo_bounding_box": _box,
+        "geo_radius": _radius,
+        "geo_polygon": _polygon,
+        "values_count": _values_count,
+        "is_empty": boolean,
+        "is_null": boolean,
+    }
+    return edge().FieldCondition(_key(body), **{name: readers[name](value) for name, value in tests.items()})
+
+
+def _key(body: Body) -> str:
+    return text(required(body, "key"))
+
+
+def _match(value: Json) -> Any:
+    body, engine = mapping(value), edge()
+    if "value" in body:
+        value = body["value"]
+        # qdrant-edge-py 0.9.0 tries int before bool, and Python's True is an int; numpy's is not.
+        return engine.MatchValue(np.bool_(value) if isinstance(value, bool) else value)
+    if "any" in body:
+        return engine.MatchAny(items(body["any"]))
+    if "except" in body:
+        return engine.MatchExcept(items(body["except"]))
+    for name, kind in (
+        ("text", engine.MatchText),
+        ("text_any", engine.MatchTextAny),
+        ("phrase", engine.MatchPhrase),
+        ("prefix", engine.MatchPrefix),
+        ("substring", engine.MatchSubstring),
+    ):
+        if name in body:
+            return kind(text(body[name]))
+    raise bad_format(_UNMATCHED)
+
+
+def _range(value: Json) -> Any:
+    body = {name: bound for name, bound in mapping(value).items() if name in {"gte", "gt", "lte", "lt"}}
+    bounds = {name: bound for name, bound in body.items() if bound is not None}
+    if any(isinstance(bound, str) for bound in bounds.values()):
+        return edge().RangeDateTime(**{name: text(bound) for name, bound in bounds.items()})
+    return edge().RangeFloat(**{name: number(bound, expected="f64") for name, bound in bounds.items()})
+
+
+def _values_count(value: Json) -> Any:
+    body = mapping(value)
+    bounds = {name: body[name] for name in ("gte", "gt", "lte", "lt") if body.get(name) is not None}
+    return edge().ValuesCount(**{name: unsigned(bound) for name, bound in bounds.items()})
+
+
+def geo_point(value: Json) -> Any:
+    """`{"lon":..,"lat":..}` as the engine's point."""
+    body = mapping(value)
+    return edge().GeoPoint(number(required(body, "lon"), expected="f64"), number(required(body, "lat"), expected="f64"))
+
+
+def _box(value: Json) -> Any:
+    body = mapping(value)
+    return edge().GeoBoundingBox(geo_point(required(body, "top_left")), geo_point(required(body, "bottom_right")))
+
+
+def _radius(value: Json) -> Any:
+    body = mapping(value)
+    return edge().GeoRadius(geo_point(required(body, "center")), number(required(body, "radius"), expected="f64"))
+
+
+def _polygon(value: Json) -> Any:
+    body = mapping(value)
+    interiors = body.get("interiors")
+    return edge().GeoPolygon(
+        _ring(required(body, "exterior")), None if interiors is None else [_ring(ring) for ring in items(interiors)]
+    )
+
+
+def _ring(value: Json) -> list[Any]:
+    return [geo_point(point) for point in items(required(mapping(value), "points"))]
+
+
+def read_condition(value: Json) -> Any:
+    """One condition on its own, as formulas use it."""
+    with Translated():
+        return _condition(mapping(value))

@@ -1,0 +1,349 @@
+"""The gRPC listener: the options that make it behave as the real server's does, start and stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+
+from vecsieve.adapters.wire.protobuf import number_field
+from vecsieve.config.addresses import Address
+from vecsieve.proxy.demo.embedded import collections, grpc_messages, grpc_requests, points, rest, searches
+from vecsieve.proxy.demo.embedded import collections as embedded_collections
+from vecsieve.proxy.demo.embedded import grpc_requests as embedded_grpc_requests
+from vecsieve.proxy.demo.embedded import points as embedded_points
+from vecsieve.proxy.demo.embedded import searches as embedded_searches
+from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.grpc_messages import Encoding, Writer, decoded, messages
+from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
+from vecsieve.proxy.demo.embedded.rest import refused_key
+from vecsieve.proxy.demo.embedded.searches import matrix_offsets, matrix_pairs
+
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[bytes, bytes]
+
+# The RPCs of Qdrant that the core has a verb for: which messages come and go, and how each is read and filled.
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One unary RPC. `request` and `reply` name message classes; `write` fills the reply with the verb's value."""
+
+    request: str
+    read: Callable[[Any], Call]
+    verb: Verb
+    reply: str
+    write: Writer
+
+
+def _write(request: str, read: Callable[[Any], Call], verb: Verb) -> Method:
+    return Method(request, read, verb, "PointsOperationResponse", grpc_messages.written)
+
+
+def _collection(request: str, read: Callable[[Any], Call], verb: Verb) -> Method:
+    return Method(request, read, verb, "CollectionOperationResponse", embedded_grpc_requests.done)
+
+
+_POINTS = {
+    "Upsert": _write("UpsertPoints", embedded_grpc_requests.upsert, embedded_points.upsert),
+    "Delete": _write("DeletePoints", embedded_grpc_requests.delete, embedded_points.delete),
+    "UpdateVectors": _write(
+        "UpdatePointVectors", embedded_grpc_requests.update_vectors, embedded_points.update_vectors
+    ),
+    "DeleteVectors": _write(
+        "DeletePointVectors", embedded_grpc_requests.delete_vectors, embedded_points.delete_vectors
+    ),
+    "SetPayload": _write("SetPayloadPoints", embedded_grpc_requests.payload, embedded_points.set_payload),
+    "OverwritePayload": _write("SetPayloadPoints", embedded_grpc_requests.payload, embedded_points.overwrite_payload),
+    "DeletePayload": _write(
+        "DeletePayloadPoints", embedded_grpc_requests.delete_payload, embedded_points.delete_payload
+    ),
+    "ClearPayload": _write("ClearPayloadPoints", embedded_grpc_requests.clear_payload, embedded_points.clear_payload),
+    "CreateFieldIndex": _write(
+        "CreateFieldIndexCollection", embedded_grpc_requests.create_index, embedded_collections.create_index
+    ),
+    "DeleteFieldIndex": _write(
+        "DeleteFieldIndexCollection", embedded_grpc_requests.delete_index, embedded_collections.delete_index
+    ),
+    "CreateVectorName": _write(
+        "CreateVectorNameRequest", embedded_grpc_requests.create_vector, embedded_collections.create_vector
+    ),
+    "DeleteVectorName": _write(
+        "DeleteVectorNameRequest", embedded_grpc_requests.delete_vector, embedded_collections.delete_vector
+    ),
+    "UpdateBatch": Method(
+        "UpdateBatchPoints",
+        embedded_grpc_requests.batch,
+        embedded_points.batch,
+        "UpdateBatchResponse",
+        grpc_messages.written_batch,
+    ),
+    "Get": Method("GetPoints", grpc_requests.get, points.retrieve, "GetResponse", grpc_messages.records),
+    "Scroll": Method("ScrollPoints", grpc_requests.plain, points.scroll, "ScrollResponse", grpc_messages.scroll),
+    "Count": Method("CountPoints", grpc_requests.plain, points.count, "CountResponse", grpc_messages.count),
+    "Facet": Method("FacetCounts", grpc_requests.plain, points.facet, "FacetResponse", grpc_messages.facet),
+    "Query": Method("QueryPoints", grpc_requests.plain, searches.query, "QueryResponse", grpc_messages.ranked),
+    "QueryBatch": Method(
+        "QueryBatchPoints",
+        grpc_requests.query_batch,
+        searches.query_batch,
+        "QueryBatchResponse",
+        grpc_messages.ranked_batch,
+    ),
+    "QueryGroups": Method(
+        "QueryPointGroups",
+        grpc_requests.plain,
+        embedded_searches.query_groups,
+        "QueryGroupsResponse",
+        grpc_messages.groups,
+    ),
+    "Search": Method("SearchPoints", grpc_requests.search, searches.search, "SearchResponse", grpc_messages.ranked),
+    "SearchBatch": Method(
+        "SearchBatchPoints",
+        grpc_requests.search_batch,
+        searches.search_batch,
+        "SearchBatchResponse",
+        grpc_messages.ranked_batch,
+    ),
+    "SearchGroups": Method(
+        "SearchPointGroups",
+        grpc_requests.search_groups,
+        embedded_searches.search_groups,
+        "SearchGroupsResponse",
+        grpc_messages.groups,
+    ),
+    "Recommend": Method(
+        "RecommendPoints", grpc_requests.recommend, searches.recommend, "RecommendResponse", grpc_messages.ranked
+    ),
+    "RecommendBatch": Method(
+        "RecommendBatchPoints",
+        grpc_requests.recommend_batch,
+        searches.recommend_batch,
+        "RecommendBatchResponse",
+        grpc_messages.ranked_batch,
+    ),
+    "RecommendGroups": Method(
+        "RecommendPointGroups",
+        grpc_requests.recommend_groups,
+        embedded_searches.recommend_groups,
+        "RecommendGroupsResponse",
+        grpc_messages.groups,
+    ),
+    "Discover": Method(
+        "DiscoverPoints", grpc_requests.discover, searches.discover, "DiscoverResponse", grpc_messages.ranked
+    ),
+    "DiscoverBatch": Method(
+        "DiscoverBatchPoints",
+        grpc_requests.discover_batch,
+        searches.discover_batch,
+        "DiscoverBatchResponse",
+        grpc_messages.ranked_batch,
+    ),
+    "SearchMatrixPairs": Method(
+        "SearchMatrixPoints", grpc_requests.plain, matrix_pairs, "SearchMatrixPairsResponse", grpc_messages.pairs
+    ),
+    "SearchMatrixOffsets": Method(
+        "SearchMatrixPoints", grpc_requests.plain, matrix_offsets, "SearchMatrixOffsetsResponse", grpc_messages.offsets
+    ),
+}
+_COLLECTIONS = {
+    "Create": _collection("CreateCollection", embedded_grpc_requests.create, collections.create),
+    "Update": _collection("UpdateCollection", embedded_grpc_requests.change, collections.change),
+    "Delete": _collection("DeleteCollection", embedded_grpc_requests.named, collections.delete),
+    "UpdateAliases": _collection("ChangeAliases", embedded_grpc_requests.change_aliases, collections.change_aliases),
+    "Get": Method(
+        "GetCollectionInfoRequest",
+        embedded_grpc_requests.named,
+        collections.info,
+        "GetCollectionInfoResponse",
+        embedded_grpc_requests.info,
+    ),
+    "List": Method(
+        "ListCollectionsRequest",
+        embedded_grpc_requests.nothing,
+        collections.listing,
+        "ListCollectionsResponse",
+        embedded_grpc_requests.listing,
+    ),
+    "CollectionExists": Method(
+        "CollectionExistsRequest",
+        embedded_grpc_requests.named,
+        collections.exists,
+        "CollectionExistsResponse",
+        embedded_grpc_requests.exists,
+    ),
+    "ListAliases": Method(
+        "ListAliasesRequest",
+        embedded_grpc_requests.nothing,
+        collections.aliases,
+        "ListAliasesResponse",
+        embedded_grpc_requests.aliases,
+    ),
+    "ListCollectionAliases": Method(
+        "ListCollectionAliasesRequest",
+        embedded_grpc_requests.named,
+        collections.aliases_of,
+        "ListAliasesResponse",
+        embedded_grpc_requests.aliases,
+    ),
+}
+
+METHODS: dict[str, Method] = {
+    **{f"/qdrant.Points/{name}": method for name, method in _POINTS.items()},
+    **{f"/qdrant.Collections/{name}": method for name, method in _COLLECTIONS.items()},
+}
+"""By full name, as it stands in the request's path."""
+
+# Refusals as gRPC statuses: the code the server gives each kind of mistake, and its words.
+
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    409: grpc.StatusCode.ALREADY_EXISTS,
+    422: grpc.StatusCode.INVALID_ARGUMENT,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    500: grpc.StatusCode.INTERNAL,
+    501: grpc.StatusCode.UNIMPLEMENTED,
+}
+_FORMAT = "Format error in JSON body: "
+_VALIDATION = "Validation error in "
+_WHERE = ("JSON body", "path parameters", "query parameters")
+
+
+def code_of(refusal: Refusal) -> grpc.StatusCode:
+    """The code for the refusal's HTTP status."""
+    return _CODES[refusal.status]
+
+
+def details_of(refusal: Refusal) -> str:
+    """The refusal's words without REST's: a message has no JSON, no path and no query, only a body."""
+    text = refusal.message.removeprefix(_FORMAT)
+    for where in _WHERE:
+        text = text.replace(f"{_VALIDATION}{where}:", f"{_VALIDATION}body:")
+    return text
+
+
+def trailers_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
+    """When to ask again, if there is such a time."""
+    seconds = refusal.retry_after_seconds
+    return () if seconds is None else (("retry-after", str(seconds)),)
+
+
+# The gRPC shell: one handler that finds the method, reads the message, calls the verb and fills the reply.
+#
+# Messages come in and go out as bytes, so that what cannot be decoded is answered as the server answers it.
+
+Behaviour = Callable[[bytes, "Context"], Awaitable[bytes]]
+
+_SERVING = number_field(1, 1)
+"""HealthCheckResponse with `status: SERVING`."""
+
+
+class Service(grpc.GenericRpcHandler):
+    """Answers every RPC of the embedded server; the registry stays its maker's to close."""
+
+    def __init__(self, registry: Registry, *, api_key: str | None, encoding: Encoding) -> None:
+        self._registry = registry
+        self._api_key = api_key
+        self._encoding = encoding
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """The handler of a method; None for what is not served, which gRPC answers with UNIMPLEMENTED."""
+        path = handler_call_details.method
+        # Both are answered without a key, as the server has it.
+        open_methods: dict[str, Behaviour] = {
+            "/grpc.health.v1.Health/Check": self._health,
+            "/qdrant.Qdrant/HealthCheck": self._about,
+        }
+        if path in open_methods:
+            return grpc.unary_unary_rpc_method_handler(open_methods[path])
+        method = METHODS.get(path)
+        return None if method is None else grpc.unary_unary_rpc_method_handler(self._guarded(method))
+
+    async def _health(self, _request: bytes, _context: Context) -> bytes:
+        return _SERVING
+
+    async def _about(self, _request: bytes, _context: Context) -> bytes:
+        reply: bytes = messages().HealthCheckReply(**rest.ABOUT).SerializeToString()
+        return reply
+
+    def _guarded(self, method: Method) -> Behaviour:
+        async def answer(request: bytes, context: Context) -> bytes:
+            given = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+            refused = refused_key(given, self._api_key)
+            if refused is not None:
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, refused)
+            try:
+                message = decoded(method.request, request)
+            except ValueError as error:
+                await context.abort(grpc.StatusCode.INTERNAL, str(error))
+            try:
+                return self._answered(method, message)
+            except Refusal as refusal:
+                await context.abort(code_of(refusal), details_of(refusal), trailers_of(refusal))
+
+        return answer
+
+    def _answered(self, method: Method, message: Any) -> bytes:
+        try:
+            call = method.read(message)
+        except ValueError as error:  # the official client's conversions, of a message that lacks what it must have
+            raise Refusal(400, str(error).split("\n", maxsplit=1)[0]) from error
+        started = time.perf_counter()
+        value = method.verb(self._registry, call)
+        reply = getattr(messages(), method.reply)(time=time.perf_counter() - started)
+        method.write(reply, value, self._encoding)
+        answer: bytes = reply.SerializeToString()
+        return answer
+
+
+_GRACE_SECONDS = 2.0
+_OPTIONS: tuple[tuple[str, int], ...] = (
+    # tonic gzips every answer to a client that takes gzip. A level chooses among what the client takes; naming the
+    # algorithm (`compression=`) breaks clients that take none: "Compression algorithm not supported" (grpcio 1.85).
+    ("grpc.default_compression_level", 1),  # of what both know, the first: gzip
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # tonic counts no pings; grpcio would send GOAWAY to a client that pings an idle connection.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_ping_strikes", 0),
+    # Off, so that a port in use is an error and not shared.
+    ("grpc.so_reuseport", 0),
+)
+
+
+class GrpcListener:
+    """A listening gRPC server. `address`: with the port that was really bound."""
+
+    def __init__(self, server: grpc.aio.Server, address: Address) -> None:
+        self._server = server
+        self.address = address
+
+    async def close(self) -> None:
+        """Take no more calls, and give those at work a moment."""
+        await self._server.stop(_GRACE_SECONDS)
+
+
+async def serve(service: Service, address: Address) -> GrpcListener:
+    """Serve at the address (port 0 picks a free one). Raises OSError when it cannot be listened on."""
+    server = grpc.aio.server(options=_OPTIONS)
+    server.add_generic_rpc_handlers((service,))
+    try:
+        port = server.add_insecure_port(authority(address))
+    except RuntimeError as error:
+        raise OSError(
+            f"cannot listen on {authority(address)} for gRPC: it is in use, or none of this machine's"
+        ) from error
+    await server.start()
+    return GrpcListener(server, Address(address.host, port))
+
+
+def authority(address: Address) -> str:
+    """`host:port`, an IPv6 literal in brackets."""
+    return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"

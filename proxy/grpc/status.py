@@ -1,0 +1,223 @@
+"""How a call ended: the answer's parts, or the failure's, and whose words a failure has.
+
+Rule of this file: values and one table, no call is made here. What the database said passes as it said it; the core's own
+words pass too, because a client would have read the same from its own core, unless they name addresses behind us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+
+import grpc
+
+from vecsieve.proxy.grpc.metadata import Pairs, for_client
+from vecsieve.proxy.search.errors import ORIGIN, WORDING, FailureKind, trouble_of
+from vecsieve.proxy.telemetry.labels import LocalError, Origin, UpstreamError
+from vecsieve.proxy.telemetry.metrics import Metrics
+
+STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
+UNSENDABLE_WORDS = "A metadata value is not printable ASCII text, which cannot be passed on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One message and status 0. ``initial``, ``trailing``: as the client is to get them."""
+
+    message: bytes
+    initial: Pairs = ()
+    trailing: Pairs = ()
+
+    @property
+    def body_bytes(self) -> int:
+        """The size of its message."""
+        return len(self.message)
+
+    @property
+    def is_success(self) -> bool:
+        """It is one."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A status other than 0. ``code``: its number. ``kind``: how the way to the database failed, as far as the words tell;
+    None where the status is the database's own. ``is_local``: the words are ours.
+    """
+
+    code: int
+    details: str
+    initial: Pairs = ()
+    trailing: Pairs = ()
+    kind: FailureKind | None = None
+    is_local: bool = False
+
+    @property
+    def body_bytes(self) -> int:
+        """It has no message."""
+        return 0
+
+    @property
+    def is_success(self) -> bool:
+        """It is none."""
+        return False
+
+    @property
+    def status_code(self) -> grpc.StatusCode:
+        """The code as the library wants it."""
+        return STATUS_CODES[self.code]
+
+
+# The words of the core (grpcio 1.66 to 1.85) where no peer has spoken; first match wins. Since 1.8x nothing but the words
+# tells a status the core made from one that came over the wire.
+_WORDS: tuple[tuple[grpc.StatusCode, str, FailureKind], ...] = (
+    (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses", FailureKind.CONNECT),
+    (grpc.StatusCode.UNAVAILABLE, "errors resolving ", FailureKind.DNS),
+    (grpc.StatusCode.UNAVAILABLE, "DNS resolution failed", FailureKind.DNS),
+    (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", FailureKind.TIMEOUT),
+    (grpc.StatusCode.DEADLINE_EXCEEDED, "Stream removed (Deadline Exceeded)", FailureKind.TIMEOUT),
+    (grpc.StatusCode.UNAVAILABLE, "Stream removed", FailureKind.RESET),
+    (grpc.StatusCode.UNAVAILABLE, "Socket closed", FailureKind.RESET),
+    (grpc.StatusCode.UNAVAILABLE, "Connection reset by peer", FailureKind.RESET),
+    (grpc.StatusCode.UNAVAILABLE, "Cancelling all calls", FailureKind.RESET),
+    (grpc.StatusCode.UNAVAILABLE, "GOAWAY received", FailureKind.RESET),
+    (grpc.StatusCode.UNAVAILABLE, "recvmsg:", FailureKind.RESET),
+    (grpc.StatusCode.UNAVAILABLE, "sendmsg:", FailureKind.RESET),
+)
+_HANDSHAKE = ("handshake", "certificate", "verification")
+
+
+def failure_of(error: grpc.aio.AioRpcError, *, is_connected: bool) -> Failure:
+    """The failure that a call was ended with. ``is_connected``: whether its connection stands, and the words are a peer's."""
+    details = error.details() or ""
+    kind = _kind_of(error.code(), details)
+    if kind in {FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS}:
+        if not is_connected:
+            return unreachable(kind)
+        kind = None
+    code: int = error.code().value[0]
+    initial, trailing = for_client(error.initial_metadata() or ()), for_client(error.trailing_metadata() or ())
+    return Failure(code=code, details=details, initial=initial, trailing=trailing, kind=kind)
+
+
+def unreachable(kind: FailureKind) -> Failure:
+    """No connection, in our words: the core's name the addresses that were tried."""
+    return _local(grpc.StatusCode.UNAVAILABLE, WORDING[trouble_of(kind)][1], kind)
+
+
+def no_message() -> Failure:
+    """Status 0 without a message, which no client takes for an answer."""
+    kind = FailureKind.PROTOCOL
+    return _local(grpc.StatusCode.INTERNAL, WORDING[trouble_of(kind)][1], kind)
+
+
+def unsendable() -> Failure:
+    """The request's metadata cannot be passed on as it came."""
+    return _local(grpc.StatusCode.INVALID_ARGUMENT, UNSENDABLE_WORDS, None)
+
+
+def invented(code: int, words: str) -> Failure:
+    """An answer of our own."""
+    return _local(STATUS_CODES[code], words, None)
+
+
+def _local(code: grpc.StatusCode, words: str, kind: FailureKind | None) -> Failure:
+    number: int = code.value[0]
+    return Failure(code=number, details=words, trailing=(ORIGIN,), kind=kind, is_local=True)
+
+
+def _kind_of(code: grpc.StatusCode, details: str) -> FailureKind | None:
+    kind = next((kind for of, words, kind in _WORDS if of is code and details.startswith(words)), None)
+    if kind is FailureKind.CONNECT and any(word in details.lower() for word in _HANDSHAKE):
+        return FailureKind.TLS
+    return kind
+
+
+# The status codes of gRPC, and the HTTP status that says the same, for counting (google/rpc/code.proto).
+
+
+class Code(IntEnum):
+    """How a call ended. A server may send other numbers; they count as UNKNOWN."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+_HTTP: Mapping[int, int] = MappingProxyType(
+    {
+        Code.OK: 200,
+        Code.CANCELLED: 499,
+        Code.UNKNOWN: 500,
+        Code.INVALID_ARGUMENT: 400,
+        Code.DEADLINE_EXCEEDED: 504,
+        Code.NOT_FOUND: 404,
+        Code.ALREADY_EXISTS: 409,
+        Code.PERMISSION_DENIED: 403,
+        Code.RESOURCE_EXHAUSTED: 429,
+        Code.FAILED_PRECONDITION: 400,
+        Code.ABORTED: 409,
+        Code.OUT_OF_RANGE: 400,
+        Code.UNIMPLEMENTED: 501,
+        Code.INTERNAL: 500,
+        Code.UNAVAILABLE: 503,
+        Code.DATA_LOSS: 500,
+        Code.UNAUTHENTICATED: 401,
+    }
+)
+
+
+def http_status(code: int) -> int:
+    """The HTTP status of a code."""
+    return _HTTP.get(code, 500)
+
+
+# Failed calls as metrics, so that they count as the same failures over HTTP do.
+#
+# Rule of this file: a failure is counted as the database's when it is met, and as ours when the client gets it.
+
+
+def met(metrics: Metrics, failure: Failure) -> None:
+    """A call to the database failed on its way; what the database itself says is no such failure."""
+    if failure.kind is not None:
+        metrics.upstream_failed(UpstreamError(failure.kind.value))
+
+
+def given(metrics: Metrics, failure: Failure) -> None:
+    """The client gets it, of a call that was passed on or could not be."""
+    if failure.kind is not None:
+        metrics.local_error(LocalError.NO_UPSTREAM)
+    elif failure.is_local:
+        metrics.local_error(LocalError.BAD_REQUEST)
+
+
+def speaker(failure: Failure | None) -> Origin:
+    """Whose status a call ended with: a broken connection's is nobody's but ours, whatever words the core has for it."""
+    is_ours = failure is not None and (failure.is_local or failure.kind is not None)
+    return Origin.PROXY if is_ours else Origin.UPSTREAM
+
+
+def code(failure: Failure | None) -> int:
+    """The code that a call ended with."""
+    return Code.OK if failure is None else failure.code
+
+
+def status(failure: Failure | None) -> int:
+    """The HTTP status of how a call ended."""
+    return http_status(code(failure))

@@ -1,0 +1,152 @@
+"""The two exceptions of the data plane, by whose fault they are.
+
+    Exception
+     ├─ UpstreamFailure   the database, or the way to it; .kind
+     └─ ClientBodyError   the client's request body; .fault
+
+Neither carries text: a library's message may hold a URL or a header value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+
+class FailureKind(StrEnum):
+    """How an exchange with the database failed. A closed set: every member is a metric label."""
+
+    CONNECT = "connect"  # no connection, refused or not in time: nothing was sent
+    DNS = "dns"
+    TLS = "tls"
+    TIMEOUT = "timeout"  # connected, then silent, stalled, or past the caller's deadline
+    RESET = "reset"  # closed or reset before a whole reply head
+    TRUNCATED = "truncated"  # closed, reset or misframed within the reply's body
+    PROTOCOL = "protocol"  # bytes that are no HTTP reply we may pass on
+
+
+class UpstreamFailure(Exception):  # noqa: N818 - it is named for what happened, like the metric that counts it
+    """The database did not answer, or not to the end."""
+
+    def __init__(self, kind: FailureKind) -> None:
+        super().__init__(kind.value)
+        self.kind = kind
+
+    @property
+    def before_sending(self) -> bool:
+        """Whether not one byte of the request can have reached the database."""
+        return self.kind in {FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS}
+
+
+class ClientFault(StrEnum):
+    """How a client's side failed. A closed set: every member is a metric label."""
+
+    GONE = "gone"
+    TOO_SLOW = "too_slow"
+    MALFORMED = "malformed"
+
+
+class ClientBodyError(Exception):
+    """The request body did not arrive whole."""
+
+    def __init__(self, fault: ClientFault) -> None:
+        super().__init__(fault.value)
+        self.fault = fault
+
+
+# The request fence: one of the two places that catch every exception, so that our bug is never the client's error.
+#
+# Parsing hostile bytes can end in RecursionError or MemoryError as well as in any ValueError, so the fence cannot be a
+# list. It catches Exception, never BaseException: cancellation passes through.
+
+T = TypeVar("T")
+
+
+async def first_standing(rungs: Sequence[Callable[[], Awaitable[T]]], fell: Callable[[Exception], None]) -> T | None:
+    """The first rung's result, else the next one's; None when all fell. ``fell`` hears of each failure, in order.
+
+    No rung may have sent a byte to the client: what follows a fall is another answer to the same request.
+    """
+    for rung in rungs:
+        try:
+            return await rung()
+        except Exception as error:  # noqa: BLE001 - the fence: whatever broke in our part, a lower rung answers
+            fell(error)
+    return None
+
+
+# What can go wrong so that an answer is ours, with its status and words; each transport words it in its own way.
+#
+# The words are fixed: nothing of a request is ever reflected.
+
+
+class Trouble(StrEnum):
+    """Why an answer is ours. A closed set: every member is a metric label."""
+
+    MALFORMED = "malformed"
+    HEAD_TOO_LARGE = "head_too_large"
+    HEAD_TIMEOUT = "head_timeout"
+    BODY_TIMEOUT = "body_timeout"
+    TARGET = "target"
+    CONNECT_METHOD = "connect_method"
+    VERSION = "version"
+    TRANSFER_CODING = "transfer_coding"
+    TWO_FRAMINGS = "two_framings"
+    OLD_CHUNKED = "old_chunked"
+    HEADER_BYTES = "header_bytes"
+    NO_INDEX = "no_index"
+    HOST_REFUSED = "host_refused"
+    WRONG_PATH = "wrong_path"
+    INFLATES = "inflates"
+    OVERLOADED = "overloaded"
+    NO_UPSTREAM = "no_upstream"
+    UPSTREAM_TIMEOUT = "upstream_timeout"
+    UPSTREAM_BROKE = "upstream_broke"
+    INTERNAL = "internal"
+
+
+WORDING: dict[Trouble, tuple[int, str]] = {
+    Trouble.MALFORMED: (400, "The request is not valid HTTP/1.1"),
+    Trouble.HEAD_TOO_LARGE: (431, "The request head is larger than this proxy takes"),
+    Trouble.HEAD_TIMEOUT: (408, "The request head did not arrive in time"),
+    Trouble.BODY_TIMEOUT: (408, "The request body stopped arriving"),
+    Trouble.TARGET: (400, "The request target must be a path"),
+    Trouble.CONNECT_METHOD: (405, "CONNECT is not possible here"),
+    Trouble.VERSION: (505, "Only HTTP/1.0 and HTTP/1.1 are spoken here"),
+    Trouble.TRANSFER_CODING: (501, "No transfer coding but chunked is understood here"),
+    Trouble.TWO_FRAMINGS: (400, "The request has both Content-Length and Transfer-Encoding"),
+    Trouble.OLD_CHUNKED: (400, "HTTP/1.0 has no chunked bodies"),
+    Trouble.HEADER_BYTES: (400, "A header field is not UTF-8 text"),
+    Trouble.NO_INDEX: (
+        404,
+        "No index is set for this path: give --index-host, or use the host describe_index returns here",
+    ),
+    Trouble.HOST_REFUSED: (
+        403,
+        "This host may not be reached from here: see pinecone.allowed_hosts; https, port 443 only",
+    ),
+    Trouble.WRONG_PATH: (404, "No path begins like this: an index is at /_i/<its host>, or at / with --index-host"),
+    Trouble.INFLATES: (413, "The message inflates to more than this proxy takes"),
+    Trouble.OVERLOADED: (503, "Too many requests are in flight"),
+    Trouble.NO_UPSTREAM: (502, "The database cannot be reached"),
+    Trouble.UPSTREAM_TIMEOUT: (504, "The database did not answer in time"),
+    Trouble.UPSTREAM_BROKE: (502, "The database broke off its answer"),
+    Trouble.INTERNAL: (500, "The proxy failed"),
+}
+ORIGIN = ("x-vecsieve-origin", "proxy")
+
+
+def trouble_of(cause: FailureKind | ClientFault) -> Trouble:
+    """What a failed exchange is answered as."""
+    match cause:
+        case FailureKind.CONNECT | FailureKind.DNS | FailureKind.TLS:
+            return Trouble.NO_UPSTREAM
+        case FailureKind.TIMEOUT:
+            return Trouble.UPSTREAM_TIMEOUT
+        case FailureKind.RESET | FailureKind.TRUNCATED | FailureKind.PROTOCOL:
+            return Trouble.UPSTREAM_BROKE
+        case ClientFault.TOO_SLOW:
+            return Trouble.BODY_TIMEOUT
+        case ClientFault.MALFORMED | ClientFault.GONE:
+            return Trouble.MALFORMED

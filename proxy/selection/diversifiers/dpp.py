@@ -1,0 +1,86 @@
+"""Greedy determinantal point process (Chen, Zhang and Zhou 2018): the picks whose kernel has the largest determinant.
+
+The kernel is L = diag(q) S diag(q), with S the similarity of the candidates and q their quality, q = exp(alpha * z),
+z the relevance as standard scores. The determinant gained by candidate i is q_i^2 times what the picks before it leave
+unexplained of S_ii, and Chen's alpha = (1 - diversity) / (2 * diversity), so that the logarithm of the gain, times
+diversity, is
+
+    (1 - diversity) * z_i + diversity * log(unexplained_i)
+
+which is what is compared here. No exponential overflows in it, and both ends are legal and exact: at 0 it is the order of
+relevance, at 1 relevance has no say.
+
+S need not be positive semidefinite: clipping similarities at zero and scaling them by the pool's median can both break
+it, as can tenants set apart. Then what is left unexplained of a candidate may fall below zero. That reads as nothing left,
+for it happens to candidates which the picks already explain. (The gain of an indefinite kernel has no other meaning, and
+repairing its eigenvalues would cost more than the selection.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.diversifiers.relevance import scaled
+from vecsieve.proxy.selection.geometry import NOISE
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+
+
+def dpp(gains: FloatVector, distance: FloatMatrix, *, diversity: float, count: int, scale: float | None) -> Indices:
+    """Indices of ``count`` picks (all, when there are fewer), in pick order; ties go to the lower index.
+
+    A candidate of which nothing is left unexplained (a copy of a pick; within NOISE, as everywhere) waits until all others
+    are picked, and then relevance decides: there is always a full page.
+
+    ``gains``: (m,) finite, higher is more relevant. ``distance``: (m, m); infinite means unknown, and counts as
+    similarity 0. ``scale``: None reads similarity as 1 - distance, a number as max(0, 1 - distance / scale).
+    O(count^2 * m).
+    """
+    by_relevance = np.argsort(-gains, kind="stable").astype(np.intp, copy=False)
+    count = min(count, len(gains))
+    if diversity == 0.0 or not count:
+        return by_relevance[:count]
+    picks = _greedy((1.0 - diversity) * _standard(gains), _similarity(distance, scale), diversity, count)
+    rest = by_relevance[~np.isin(by_relevance, picks)]
+    return np.concatenate((picks, rest[: count - len(picks)]))
+
+
+def _greedy(quality: FloatVector, similarity: npt.NDArray[np.float64], diversity: float, count: int) -> Indices:
+    """At most ``count`` picks: it ends where nothing is left unexplained of any candidate.
+
+    Row t of ``factor`` is row t of the Cholesky factor of S over the picks, carried on to all candidates (m,): what a
+    candidate has in common with pick t and with none of the picks before it.
+    """
+    unexplained = similarity.diagonal().copy()
+    factor = np.empty((count, len(quality)))
+    picks = np.empty(count, dtype=np.intp)
+    for place in range(count):
+        is_open = unexplained > NOISE
+        if not is_open.any():
+            return picks[:place]
+        values = np.full(len(quality), -np.inf)
+        values[is_open] = quality[is_open] + diversity * np.log(unexplained[is_open])
+        # Within NOISE of the best is a tie: which of two equals a rounding error favours is nobody's choice.
+        pick = picks[place] = (values >= values.max() - NOISE).argmax()
+        shared = similarity[pick] - factor[:place, pick] @ factor[:place]
+        factor[place] = shared / np.sqrt(unexplained[pick])
+        unexplained -= factor[place] ** 2
+        unexplained[pick] = 0.0
+    return picks
+
+
+def _standard(gains: FloatVector) -> FloatVector:
+    """Standard scores (m,): mean 0, deviation 1; all zero where the gains are equal."""
+    spread = scaled(gains)  # to [0, 1] first, where no square overflows
+    spread = spread - spread.mean()
+    deviation = float(spread.std())
+    standard: FloatVector = spread / deviation if deviation > 0.0 else spread
+    return standard
+
+
+def _similarity(distance: FloatMatrix, scale: float | None) -> npt.NDArray[np.float64]:
+    """The similarity of every pair (m, m), read as MMR reads it."""
+    unit = 1.0 if scale is None else max(scale, NOISE)
+    similarity = 1.0 - distance.astype(np.float64) / unit
+    similarity[np.isinf(similarity)] = 0.0
+    return similarity if scale is None else np.maximum(0.0, similarity)

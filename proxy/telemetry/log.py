@@ -1,0 +1,422 @@
+"""The access log: one line for a request that ended, of closed sets and numbers only.
+
+No path, query, header, collection or message is in it. Trace ids stay out because they come from a header; the id of a
+request is our own, random, and told to nobody else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import queue
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Protocol
+
+from vecsieve.proxy.search.report import Report
+from vecsieve.proxy.telemetry.labels import OperationName, Origin, Outcome
+
+# Where log lines leave the process. A reader who stalls or goes away costs lines, never a request and never a crash.
+#
+# Rule of this file: bytes and descriptors; what a line says is decided elsewhere.
+
+HELD_LINES = 10_000  # at most 20 MiB of 2 KiB lines while the reader stalls
+CLOSE_SECONDS = 1.0  # a blocked reader must not hold up the end of the process
+
+
+class LineSink(Protocol):
+    """Takes whole lines. ``put`` never blocks and never raises; what cannot be written is dropped and counted."""
+
+    dropped: int
+
+    def put(self, line: bytes) -> None:
+        """Write the line, which ends in a newline, some time soon."""
+        ...
+
+    def close(self) -> None:
+        """Write what is held, for a bounded time."""
+        ...
+
+
+class ThreadedSink:
+    """A bounded queue and one thread that writes, because a write to a full pipe blocks.
+
+    Make it in the process that uses it: a thread does not survive fork. ``on_drop`` is called once per lost line, from
+    whichever thread lost it.
+    """
+
+    def __init__(
+        self, descriptor: int = 1, *, held_lines: int = HELD_LINES, on_drop: Callable[[], None] = lambda: None
+    ) -> None:
+        self.dropped = 0
+        self.on_drop = on_drop
+        self._descriptor = descriptor
+        self._held: queue.Queue[bytes | None] = queue.Queue(maxsize=held_lines)
+        self._thread = threading.Thread(target=self._run, name="vecsieve-log", daemon=True)
+        self._thread.start()
+
+    def put(self, line: bytes) -> None:
+        """Hold the line for the thread; drop it when too many are held."""
+        try:
+            self._held.put_nowait(line)
+        except queue.Full:
+            self._drop()
+
+    def close(self) -> None:
+        """Write what is held, then end the thread; give up after a second."""
+        try:
+            self._held.put(None, timeout=CLOSE_SECONDS)
+        except queue.Full:
+            return
+        self._thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        is_torn = False
+        while (line := self._held.get()) is not None:
+            whole = b"\n" + line if is_torn else line
+            written = _write(self._descriptor, whole)
+            is_torn = 0 < written < len(whole) or (is_torn and written == 0)
+            if written < len(whole):
+                self._drop()
+
+    def _drop(self) -> None:
+        self.dropped += 1
+        self.on_drop()
+
+
+class PollingSink:
+    """Writes at once, and only when the descriptor takes a whole line without blocking: for a process that forks.
+
+    A pipe that polls as writable has room for PIPE_BUF bytes, which is more than a line.
+    """
+
+    def __init__(self, descriptor: int = 1) -> None:
+        self.dropped = 0
+        self._descriptor = descriptor
+
+    def put(self, line: bytes) -> None:
+        """Write the line now, or drop it."""
+        _, writable, _ = select.select([], [self._descriptor], [], 0)
+        if not writable or _write(self._descriptor, line) < len(line):
+            self.dropped += 1
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _write(descriptor: int, data: bytes) -> int:
+    """How many bytes were written before an error: closed reader, full disk, closed descriptor."""
+    written = 0
+    while written < len(data):
+        try:
+            written += os.write(descriptor, data[written:])
+        except BlockingIOError:
+            # Somebody made the descriptor non-blocking for all who share it; this thread may wait.
+            select.select([], [descriptor], [], 1.0)
+        except OSError:
+            break
+    return written
+
+
+# The guard on foreign loggers: no record of aiohttp's or asyncio's may carry a header value, a path or a traceback.
+#
+# aiohttp writes the offending bytes of a malformed request into its log, and asyncio prints the message of an exception
+# nobody awaited. What remains of such a record is where it came from and which class of exception it was: enough to find
+# the place, nothing of the request.
+
+FOREIGN = (
+    "aiohttp",
+    "aiohttp.access",
+    "aiohttp.client",
+    "aiohttp.internal",
+    "aiohttp.server",
+    "aiohttp.web",
+    "aiohttp.websocket",
+    "asyncio",
+)
+
+
+class Withhold(logging.Filter):
+    """Replaces a record's words by its place and the class of its exception."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Redact the record; it is still logged."""
+        error = record.exc_info[0] if record.exc_info else None
+        record.msg = "%s:%d %s (words withheld: they may quote a request)"
+        record.args = (record.module, record.lineno, error.__name__ if error else "message")
+        record.exc_info = record.exc_text = record.stack_info = None
+        return True
+
+
+def guard_foreign_loggers() -> None:
+    """Install the guard, once. A filter works on one logger, not on its children, hence the list."""
+    for name in FOREIGN:
+        logger = logging.getLogger(name)
+        if not any(isinstance(present, Withhold) for present in logger.filters):
+            logger.addFilter(Withhold())
+
+
+# What a log line says: one JSON object, at most 2 KiB, nothing of a request's words.
+#
+# Our own loggers (`vecsieve.*`) are trusted to say fixed words and fields from closed sets. Every other logger is not: of
+# its records only the place and the exception's class remain. No exception's message and no local is ever printed.
+
+LINE_BYTES = 2048  # below PIPE_BUF (4096 on Linux), so that lines of several workers never mix
+OWN = "vecsieve"
+FIELDS = "fields"  # the attribute of a record that holds its structured fields
+
+Field = str | int | float | bool | None
+
+
+def encode(fields: Mapping[str, Field]) -> bytes:
+    """One line of ASCII JSON: whatever a value holds, it cannot end the line or reach a terminal."""
+    line = _dump({name: _plain(value) for name, value in fields.items()})
+    if len(line) <= LINE_BYTES:
+        return line
+    # The first fields say when, how bad and what: as many as fit, each cut.
+    cut: dict[str, Field] = {"truncated": True}
+    for name, value in fields.items():
+        longer = {**cut, name[:64]: value[:256] if isinstance(value, str) else _plain(value)}
+        if len(_dump(longer)) > LINE_BYTES:
+            break
+        cut = longer
+    return _dump(cut)
+
+
+def timestamp(seconds: float) -> str:
+    """Seconds since the epoch as RFC 3339 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def place_of(error: BaseException) -> str:
+    """The class of an exception and where it was raised: enough to find it, nothing of what it was about."""
+    return f"{type(error).__name__} at {_where(error.__traceback__)}"
+
+
+def _where(trace: TracebackType | None) -> str:
+    if trace is None:
+        return "unknown"
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_globals.get('__name__', 'unknown')}:{trace.tb_lineno}"
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line without its newline."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's words and fields, with the class and place of its exception."""
+        fields: dict[str, Field] = {
+            "ts": timestamp(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            fields["error"] = place_of(record.exc_info[1])
+        own = getattr(record, FIELDS, None)
+        if isinstance(own, Mapping):
+            fields.update(own)
+        return encode(fields)[:-1].decode("ascii")
+
+
+class ForeignWithheld(logging.Filter):
+    """Withholds the words of every logger that is not ours, for those the guard by name does not know."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Redact the record unless it is ours or was redacted already; it is still logged."""
+        if record.name == OWN or record.name.startswith(OWN + "."):
+            return True
+        if any(isinstance(present, Withhold) for present in logging.getLogger(record.name).filters):
+            return True
+        return Withhold().filter(record)
+
+
+def _plain(value: Field) -> Field:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no word for it
+    return value
+
+
+def _dump(fields: Mapping[str, Field]) -> bytes:
+    # The standard library, not orjson: it takes lone surrogates, and escapes everything beyond ASCII.
+    return json.dumps(fields, separators=(",", ":"), default=lambda value: type(value).__name__).encode("ascii") + b"\n"
+
+
+SUCCESS_SHARE = 0.01  # errors and fail-opens are logged all; of the rest one in a hundred shows what normal is
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One request that ended. ``status`` None: the client got none. ``report``: of a classified search.
+
+    ``is_loopback``, ``is_reused``: whether the client is on this machine, and whether its connection had carried a request
+    before; None where that is not known.
+    """
+
+    request_id: str
+    method: str
+    operation: OperationName
+    backend: str
+    outcome: Outcome
+    origin: Origin
+    status: int | None
+    seconds: float
+    request_bytes: int = 0
+    response_bytes: int = 0
+    is_loopback: bool | None = False
+    is_reused: bool | None = None
+    report: Report | None = None
+
+    @property
+    def is_remarkable(self) -> bool:
+        """Whether it is logged whatever the share of successes."""
+        return self.is_trouble or (self.status is not None and self.status >= 400)
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether an operator should look: no answer, a 5xx, one of our own making, or a search that was not improved.
+
+        A 4xx of the database is its answer to a client's mistake, or to whether something exists: nobody here can mend it.
+        """
+        return (
+            self.status is None
+            or self.status >= 500
+            or self.outcome is Outcome.FAIL_OPEN
+            or self.origin is Origin.PROXY
+        )
+
+
+class AccessLog:
+    """Writes all errors and fail-opens, and every n-th of the rest. ``wall_clock``: seconds since the epoch."""
+
+    __slots__ = ("_owed", "_share", "_sink", "_wall_clock")
+
+    def __init__(
+        self, sink: LineSink, *, share: float = SUCCESS_SHARE, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._sink = sink
+        self._share = share
+        self._wall_clock = wall_clock
+        self._owed = 0.0
+
+    def write(self, access: Access) -> None:
+        """Log the request if it is its turn. Never blocks, never raises."""
+        if not access.is_remarkable:
+            self._owed += self._share
+            if self._owed < 1.0:
+                return
+            self._owed -= 1.0
+        self._sink.put(encode({"ts": timestamp(self._wall_clock()), **_fields(access)}))
+
+
+def _fields(access: Access) -> dict[str, Field]:
+    fields: dict[str, Field] = {
+        "level": "warning" if access.is_trouble else "info",
+        "msg": "access",
+        "request_id": access.request_id,
+        "method": access.method if access.method in METHODS else "_OTHER",
+        "operation": access.operation.value,
+        "backend": access.backend,
+        "status": access.status,
+        "origin": access.origin.value,
+        "outcome": access.outcome.value,
+        "duration_ms": _ms(access.seconds),
+        "request_bytes": access.request_bytes,
+        "response_bytes": access.response_bytes,
+        "peer_is_loopback": access.is_loopback,
+        "connection_is_reused": access.is_reused,
+    }
+    report = access.report
+    if report is not None:
+        fields |= {
+            "reason": report.reason,
+            "upstream_ms": _ms(report.upstream_seconds),
+            "added_ms": _ms(report.added_seconds),
+            "searches": report.searches,
+            "top_k": report.top_k,
+            "candidates": report.candidates,
+            "collapsed": report.collapsed,
+            "returned": report.returned,
+        }
+    return fields
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+# How a process logs: every record, warning and uncaught exception as a redacted line in one sink.
+#
+# Called by the command line alone: a library that is imported must not take over the host's logging.
+
+LOGGER = logging.getLogger(OWN)
+
+
+class _SinkHandler(logging.Handler):
+    """Hands formatted records to the sink."""
+
+    def __init__(self, sink: LineSink) -> None:
+        super().__init__()
+        self._sink = sink
+        self.setFormatter(JsonLines())
+        self.addFilter(ForeignWithheld())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Format here, in the calling thread, so that the record's objects are free at once."""
+        try:
+            line = self.format(record)
+        except (TypeError, ValueError, KeyError):
+            # A message whose arguments do not fit it. logging would print both to standard error.
+            self._sink.put(
+                encode({"level": "error", "logger": record.name, "msg": "a record that does not fit its words"})
+            )
+            return
+        self._sink.put(line.encode("ascii") + b"\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Logging:
+    """What ``set_up`` installed."""
+
+    sink: LineSink
+    _handler: logging.Handler
+    _hooks: tuple[object, object, object]
+
+    def close(self) -> None:
+        """Take everything back and write what is held."""
+        sys.excepthook, threading.excepthook, sys.unraisablehook = self._hooks  # type: ignore[assignment]  # - as they were
+        logging.captureWarnings(capture=False)
+        logging.getLogger().removeHandler(self._handler)
+        self.sink.close()
+
+
+def set_up(sink: LineSink, *, level: int = logging.INFO) -> Logging:
+    """Send every logger's records, warnings and uncaught exceptions to the sink, redacted."""
+    handler = _SinkHandler(sink)
+    installed = Logging(sink, handler, (sys.excepthook, threading.excepthook, sys.unraisablehook))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level)
+    guard_foreign_loggers()
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda hooked: _uncaught(hooked.exc_type, hooked.exc_value, hooked.exc_traceback)
+    sys.unraisablehook = lambda hooked: _uncaught(hooked.exc_type, hooked.exc_value, hooked.exc_traceback)
+    return installed
+
+
+def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    where = place_of(error.with_traceback(trace)) if error is not None else kind.__name__
+    LOGGER.critical("uncaught exception", extra={FIELDS: {"error": where}})

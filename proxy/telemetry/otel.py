@@ -1,0 +1,266 @@
+"""The OpenTelemetry side: our spans as the SDK's, held by its batching thread, sent as OTLP over HTTP.
+
+The SDK's tracer is not used: it takes names and attributes of any kind. Its queue, its thread and its exporter are, and what
+comes to them is made here of members of closed sets. opentelemetry is an extra and loaded inside functions alone: a
+process that traces nothing never loads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.config.schema import Settings, TracingSettings
+from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.telemetry.spans import Kind, Method, Recording, Span
+from vecsieve.proxy.telemetry.tracing import Clock
+
+# The file with what the collector wants to see of us: read when the process starts, and never shown.
+
+SETTING = "tracing.headers_file"
+WANTED = "a readable file with one `name: value` a line"
+_LINE = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)[ \t]*")
+
+
+def headers_of(file: str | None) -> dict[str, str]:
+    """Fields by name; none without a file. Empty lines do not count. Raises SettingsError, which says nothing of what is in it."""
+    return {} if file is None else dict(_fields(file))
+
+
+def _fields(file: str) -> Iterator[tuple[str, str]]:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        seen = error.strerror if isinstance(error, OSError) and error.strerror else "no text in UTF-8"
+        raise SettingsError([Problem(SETTING, f"{file}: {seen}", WANTED)]) from None
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _LINE.fullmatch(line)
+        if found is not None:
+            yield found[1], found[2]
+        elif line.strip():
+            raise SettingsError([Problem(SETTING, f"{file}: something else in line {number}", WANTED)])
+
+
+# What a span is called and what it says, in OpenTelemetry's words: every one from a closed set or from the settings.
+
+
+@dataclass(frozen=True, slots=True)
+class SpanWords:
+    """The words of one process. ``hosts``: those of the settings, without ports, in the order that spans count them by."""
+
+    backend: str
+    hosts: tuple[str, ...]
+
+    def name(self, span: Span) -> str:
+        """Its name: few different ones, as the conventions demand."""
+        if span.stage is not None:
+            return span.stage.value
+        method = "HTTP" if span.method in {None, Method.OTHER} else str(span.method)
+        about = span.attempt if span.kind is Kind.LEG else span.operation
+        return method if about is None else f"{method} {about.value}"
+
+    def attributes(self, span: Span) -> dict[str, str | int]:
+        """What is known of it, by the conventions' names."""
+        if span.stage is not None:
+            return {}
+        is_leg = span.kind is Kind.LEG
+        said: dict[str, str | int | None] = {
+            "http.request.method": None if span.method is None else span.method.value,
+            "http.response.status_code": span.status,
+            "rpc.grpc.status_code": None if span.code is None else int(span.code),
+            "server.address": None if span.host is None else self.hosts[span.host],
+            "url.scheme": None if span.is_tls is None else "https" if span.is_tls else "http",
+            "db.system.name": self.backend if is_leg else None,
+            "db.operation.name": None if span.operation is None else span.operation.value,
+            "vecsieve.outcome": None if span.outcome is None else span.outcome.value,
+            "vecsieve.candidates": span.candidates,
+            "vecsieve.collapsed": span.collapsed,
+            "vecsieve.fail_open.reason": None if span.fail_open is None else span.fail_open.value,
+        }
+        return {key: value for key, value in said.items() if value is not None}
+
+
+LOGGER = logging.getLogger("vecsieve.tracing")
+PATH = "/v1/traces"  # behind a collector's URL (OTLP's specification)
+SEND_SECONDS = 10.0  # one batch with its retries, as the SDK has it
+BATCH_SECONDS = 5.0  # how long a span waits for others, as the SDK has it
+BATCH_SPANS = 256  # half of the SDK's: the thread that encodes them holds the interpreter, 25 us a span
+FLUSH_SECONDS = 0.9  # a collector that is silent must not hold up the end of an idle process for a second
+LOOK_SECONDS = 0.01
+
+Dropped = Callable[[int], object]
+"""Counts spans that no collector took; called from any thread."""
+
+Readable = Any
+"""The SDK's ReadableSpan, whose name nothing outside of functions may load."""
+
+
+class Exporter(Protocol):
+    """The SDK's SpanExporter, as far as it is used."""
+
+    def export(self, spans: Sequence[Readable], /) -> Any:
+        """Send them; the SDK's word for how that went."""
+        ...
+
+    def shutdown(self) -> None:
+        """Give up what is being sent."""
+        ...
+
+
+def tracing_of(settings: Settings, *, clock: Clock, dropped: Dropped) -> Recording:
+    """Tracing as the settings describe it; ``tracing.endpoint`` is one. Raises SettingsError for a file that cannot be read."""
+    origins = origins_of(settings)
+    words = SpanWords(settings.backend, tuple(origin.host for origin in origins))
+    # The library's own lines quote what a collector answers, and say once per batch what is said once here.
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
+    return Recording(
+        exporting=Handover(
+            exporter_of(settings.tracing), words, queue_spans=settings.tracing.queue_spans, dropped=dropped
+        ),
+        ratio=settings.tracing.sample_ratio,
+        origins=origins,
+        clock=clock,
+        wall=time.time_ns,
+        chance=random.Random(),  # noqa: S311 - ids and a sample, no secrets; seeded by the system in every process
+    )
+
+
+def origins_of(settings: Settings) -> tuple[Origin, ...]:
+    """Where the settings say that requests go, the upstream first. Hosts of Pinecone's indexes have the indexes' names in them."""
+    urls = [settings.upstream.url] + ([] if settings.grpc.upstream is None else [settings.grpc.upstream])
+    return tuple(Origin.of(url) for url in urls)
+
+
+def exporter_of(tracing: TracingSettings) -> Exporter:
+    """What sends batches. Fields of the file go before those of OTEL_EXPORTER_OTLP_HEADERS."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    headers = headers_of(tracing.headers_file)
+    made: Exporter = OTLPSpanExporter(endpoint=f"{tracing.endpoint}{PATH}", headers=headers, timeout=SEND_SECONDS)
+    return made
+
+
+class Handover:
+    """Hands spans over to the SDK's thread. A span too many is dropped, and so is what the collector does not take; both count."""
+
+    def __init__(self, exporter: Exporter, words: SpanWords, *, queue_spans: int, dropped: Dropped) -> None:
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        self._taken = _Taken(dropped)
+        self._exporter = exporter
+        self._dropped = dropped
+        self._most = queue_spans
+        self._given = 0
+        self._readable = _readable(words)
+        self._processor = BatchSpanProcessor(
+            _watched(exporter, self._taken.batch),
+            max_queue_size=queue_spans,
+            schedule_delay_millis=BATCH_SECONDS * 1000,
+            max_export_batch_size=min(BATCH_SPANS, queue_spans),
+        )
+
+    def emit(self, span: Span) -> None:
+        """Hold the span for the thread; drop it when too many are held or being sent."""
+        if self._given - self._taken.spans >= self._most:
+            self._dropped(1)
+            return
+        self._given += 1
+        self._processor.on_end(self._readable(span))
+
+    async def close(self) -> None:
+        """Send what is held; give up after a moment, and leave the thread to the end of the process."""
+        # A thread of our own, because the loop's executor is waited for at the end of the loop, however long that takes.
+        sending = threading.Thread(target=self._processor.shutdown, name="vecsieve-tracing", daemon=True)
+        sending.start()
+        until = time.monotonic() + FLUSH_SECONDS
+        while sending.is_alive() and time.monotonic() < until:  # noqa: ASYNC110 - a thread has no event of the loop
+            await asyncio.sleep(LOOK_SECONDS)
+        if sending.is_alive():
+            self._exporter.shutdown()  # a batch that was refused is not sent again
+
+
+class _Taken:
+    """What the exporter is done with. Written by the SDK's thread alone, so that no lock is needed."""
+
+    def __init__(self, dropped: Dropped) -> None:
+        self.spans = 0
+        self._dropped = dropped
+        self._is_refused = False
+
+    def batch(self, size: int, *, is_accepted: bool) -> None:
+        """A batch was sent, or given up."""
+        self.spans += size
+        if not is_accepted:
+            self._dropped(size)
+        if is_accepted is not self._is_refused:
+            return
+        self._is_refused = not is_accepted
+        if is_accepted:
+            LOGGER.info("the collector takes spans again")
+        else:
+            LOGGER.warning("the collector takes no spans: they are dropped")
+
+
+def _readable(words: SpanWords) -> Callable[[Span], Readable]:
+    """What makes the SDK's spans."""
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+    resource = _resource()
+    kinds = {Kind.REQUEST: SpanKind.SERVER, Kind.LEG: SpanKind.CLIENT, Kind.STAGE: SpanKind.INTERNAL}
+    fine, failed = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
+
+    def readable(span: Span) -> Readable:
+        flags, parent = TraceFlags(span.flags), span.parent_id
+        is_remote = span.kind is Kind.REQUEST
+        return ReadableSpan(
+            name=words.name(span),
+            context=SpanContext(span.trace_id, span.span_id, is_remote=False, trace_flags=flags),
+            parent=None if parent is None else SpanContext(span.trace_id, parent, is_remote, flags),
+            resource=resource,
+            attributes=words.attributes(span),
+            kind=kinds[span.kind],
+            status=failed if span.is_failed else fine,
+            start_time=span.started_ns,
+            end_time=span.ended_ns,
+        )
+
+    return readable
+
+
+def _resource() -> Any:
+    """Who sends: vecsieve, unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say otherwise."""
+    from opentelemetry.sdk.resources import Resource
+
+    made = Resource.create({"service.version": version("vecsieve")})
+    is_nameless = str(made.attributes.get("service.name", "")).startswith("unknown_service")
+    return made.merge(Resource({"service.name": "vecsieve"})) if is_nameless else made
+
+
+def _watched(exporter: Exporter, done: Callable[..., None]) -> Any:
+    """The exporter, and ``done`` told of every batch."""
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+    class Watched(SpanExporter):
+        def export(self, spans: Sequence[Readable]) -> SpanExportResult:
+            result: SpanExportResult = SpanExportResult.FAILURE
+            try:
+                result = exporter.export(spans)
+            finally:
+                done(len(spans), is_accepted=result is SpanExportResult.SUCCESS)
+            return result
+
+        def shutdown(self) -> None:
+            exporter.shutdown()
+
+    return Watched()

@@ -1,0 +1,145 @@
+"""Reading bodies as proto3's JSON: both spellings of a name, numbers as text, null for absent, nothing unknown.
+
+Records and documents are read with the same numbers and lists; their names have one spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from servers.pinecone.errors import invalid, unknown_field
+from servers.pinecone.shapes import Reals
+from servers.pinecone.store import Sparse
+
+Json = Any
+Body = Mapping[str, Any]
+
+MAX_DIMENSION = 20_000
+MAX_SPARSE = 1000
+MAX_ID = 512
+_WHOLE = re.compile(r"-?\d{1,18}")
+
+
+def message(value: Json, names: tuple[str, ...], *, where: str = "") -> dict[str, Json]:
+    """The fields of a message under their camelCase names, those that are null left out."""
+    spellings = {spelling: name for name in names for spelling in (name, _snake(name))}
+    found: dict[str, Json] = {}
+    for spelling, item in mapping(value, where or "body").items():
+        if spelling not in spellings:
+            raise unknown_field(f"{where}.{spelling}" if where else spelling)
+        name = spellings[spelling]
+        if name in found:
+            raise invalid(f"{name}: the field is there twice")
+        if item is not None:
+            found[name] = item
+    return found
+
+
+def _snake(name: str) -> str:
+    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+
+
+def mapping(value: Json, where: str) -> Body:
+    """A JSON object."""
+    if not isinstance(value, Mapping):
+        raise invalid(f"{where}: expected an object")
+    return value
+
+
+def text(value: Json, where: str, *, default: str = "") -> str:
+    """A string; the default when absent."""
+    if value is None:
+        return default
+    if not isinstance(value, str):
+        raise invalid(f"{where}: expected a string")
+    return value
+
+
+def boolean(value: Json, where: str) -> bool:
+    """A boolean; false when absent."""
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise invalid(f"{where}: expected true or false")
+    return value
+
+
+def whole(value: Json, where: str, *, least: int, most: int) -> int:
+    """A whole number within bounds, as a number or as text."""
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise invalid(f"{where}: expected a whole number from {least} to {most}")
+    if not least <= value <= most:
+        raise invalid(f"{where} must be from {least} to {most}, got {value}")
+    return value
+
+
+def items(value: Json, where: str) -> list[Json]:
+    """A list; empty when absent."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise invalid(f"{where}: expected a list")
+    return value
+
+
+def texts(value: Json, where: str, *, most: int | None = None) -> list[str]:
+    """A list of strings; none when absent."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise invalid(f"{where}: expected a list of strings")
+    if most is not None and len(value) > most:
+        raise invalid(f"{where}: at most {most}, got {len(value)}")
+    return value
+
+
+def record_id(value: Json, where: str) -> str:
+    """An id: 1 to 512 characters of ASCII."""
+    found = text(value, where)
+    if not 1 <= len(found) <= MAX_ID or not found.isascii():
+        raise invalid(f"{where}: an id has 1 to {MAX_ID} ASCII characters")
+    return found
+
+
+def reals(value: Json, where: str, *, most: int = MAX_DIMENSION) -> Reals:
+    """A list of float32, shape (n,), n up to `most`. A number may stand as text, as proto3 has it."""
+    if not isinstance(value, list):
+        raise invalid(f"{where}: expected a list of numbers")
+    if len(value) > most:
+        raise invalid(f"{where}: at most {most} values, got {len(value)}")
+    if not set(map(type, value)) <= {int, float, str}:
+        raise invalid(f"{where}: expected a list of numbers")
+    try:
+        with np.errstate(over="ignore"):
+            found = np.array([float(item) for item in value], dtype=np.float64).astype(np.float32)
+    except (ValueError, OverflowError):
+        raise invalid(f"{where}: invalid value for type TYPE_FLOAT") from None
+    if not np.isfinite(found).all():
+        raise invalid(f"{where}: invalid value for type TYPE_FLOAT")
+    return found
+
+
+def sparse(value: Json, where: str) -> Sparse | None:
+    """`{"indices":[],"values":[]}`; None when absent or empty."""
+    if value is None:
+        return None
+    body = message(value, ("indices", "values"), where=where)
+    return sparse_of(body.get("indices", []), body.get("values", []), where)
+
+
+def sparse_of(indices: Json, values: Json, where: str) -> Sparse | None:
+    """Indices (uint32, each once) and as many values. None when there are none."""
+    weights = reals(values, f"{where}.values", most=MAX_SPARSE)
+    if not isinstance(indices, list) or len(indices) != len(weights):
+        raise invalid(f"{where}: as many indices as values are wanted")
+    places = [whole(index, f"{where}.indices", least=0, most=2**32 - 1) for index in indices]
+    if len(set(places)) != len(places):
+        raise invalid(f"{where}: an index is there twice")
+    return Sparse(indices=tuple(places), values=weights) if places else None

@@ -1,0 +1,123 @@
+"""`POST /query`: dense, sparse and hybrid, by vector or by the id of a record; the legacy `queries` too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from servers.pinecone.calls import Answer, Call, transcoded
+from servers.pinecone.errors import invalid, too_long
+from servers.pinecone.fields import boolean, items, message, reals, sparse, text, whole
+from servers.pinecone.filters import read_filter
+from servers.pinecone.probes import Probe, checked, probe_of_id, ranked
+from servers.pinecone.ranking import Scored
+from servers.pinecone.schema import DENSE, SPARSE
+from servers.pinecone.shapes import Struct
+from servers.pinecone.store import Index, Record
+from servers.pinecone.versions import DEDICATED, SCHEMA
+
+Json = Any
+
+MAX_TOP_K = 10_000
+_ALWAYS = ("namespace", "topK", "filter", "includeValues", "includeMetadata", "vector", "id", "sparseVector")
+_QUERY_VECTOR = ("values", "sparseValues", "topK", "namespace", "filter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Which parts of a match are asked for."""
+
+    values: bool
+    metadata: bool
+
+
+def query(index: Index, call: Call) -> Answer:
+    """Answer one query."""
+    if not index.description.holds_vectors():
+        raise invalid("This index is searched through its documents: its schema names fields of its own")
+    body = message(call.json(), _known(call.version))
+    shown = Shown(
+        values=boolean(body.get("includeValues"), "includeValues"),
+        metadata=boolean(body.get("includeMetadata"), "includeMetadata"),
+    )
+    top_k = whole(body.get("topK", 0), "topK", least=1, most=MAX_TOP_K)
+    _check_tuning(body, top_k)
+    namespace, several = text(body.get("namespace"), "namespace"), items(body.get("queries"), "queries")
+    answer = transcoded(
+        {
+            "results": [_legacy(index, one, body, top_k, shown) for one in several],
+            "matches": [] if several else _matches(index, namespace, body, top_k, shown, call.version),
+            "namespace": namespace,
+            "usage": {"readUnits": 1},
+        },
+        index.seen(),
+    )
+    if len(answer.body) > call.limits.result:
+        raise too_long(len(answer.body), call.limits.result)
+    return answer
+
+
+def _known(version: str) -> tuple[str, ...]:
+    tuning = ("scanFactor", "maxCandidates") if version >= DEDICATED else ()
+    legacy = ("queries",) if version < SCHEMA else ()
+    return (*_ALWAYS, *tuning, *legacy)
+
+
+def _check_tuning(body: Mapping[str, Json], top_k: int) -> None:
+    if "maxCandidates" in body:
+        whole(body["maxCandidates"], "maxCandidates", least=top_k, most=100_000)
+    factor = body.get("scanFactor", 1.0)
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0.5 <= factor <= 4:
+        raise invalid("scanFactor must be from 0.5 to 4")
+
+
+def _legacy(index: Index, one: Json, body: Mapping[str, Json], top_k: int, shown: Shown) -> Json:
+    own = message(one, _QUERY_VECTOR, where="queries")
+    limit = whole(own["topK"], "queries.topK", least=1, most=MAX_TOP_K) if "topK" in own else top_k
+    namespace = text(own.get("namespace", body.get("namespace")), "namespace")
+    asked = {
+        "vector": own.get("values"),
+        "sparseVector": own.get("sparseValues"),
+        "filter": own.get("filter", body.get("filter")),
+    }
+    return {"matches": _matches(index, namespace, asked, limit, shown, ""), "namespace": namespace}
+
+
+def _matches(
+    index: Index, name: str, body: Mapping[str, Json], top_k: int, shown: Shown, version: str
+) -> list[dict[str, Json]]:
+    # Read before the namespace is looked up: a wrong request is wrong in an empty namespace too.
+    passes = read_filter(body.get("filter"))
+    probe = _probe(index, name, body, version)
+    found = [] if probe is None else ranked(index, name, probe, lambda record: passes(record.metadata))
+    return [_shown(item, shown) for item in found[:top_k]]
+
+
+def _probe(index: Index, name: str, body: Mapping[str, Json], version: str) -> Probe | None:
+    """What to look for; None when it is the record of an id that is not there."""
+    if body.get("id") is not None:
+        if body.get("vector") is not None:
+            raise invalid("Cannot provide both ID and vector at the same time.")
+        if version >= SCHEMA and body.get("sparseVector") is not None:
+            raise invalid("Cannot provide both ID and sparse vector at the same time.")
+        return probe_of_id(index, name, text(body["id"], "id"))
+    dense = None if body.get("vector") is None else reals(body["vector"], "vector")
+    return checked(index.description, Probe(dense=dense, sparse=sparse(body.get("sparseVector"), "sparseVector")))
+
+
+def _shown(item: Scored, shown: Shown) -> dict[str, Json]:
+    found: dict[str, Json] = {"id": item.record.id, "score": item.score, "values": []}
+    if shown.values:
+        found["values"] = item.record.dense.get(DENSE, [])
+    if shown.metadata and item.record.metadata:
+        found["metadata"] = Struct(item.record.metadata)
+    if shown.values and SPARSE in item.record.sparse:
+        found["sparseValues"] = sparse_shown(item.record)
+    return found
+
+
+def sparse_shown(record: Record) -> dict[str, Json]:
+    """A record's sparse vector as a message."""
+    own = record.sparse[SPARSE]
+    return {"indices": list(own.indices), "values": own.values}

@@ -1,0 +1,126 @@
+"""Start and stop the emulator inside a running loop.
+
+Every index gets a listener of its own on a free port, and the control plane calls it `http://127.0.0.1:<port>`, much as
+Pinecone Local does: any REST client can use that as it stands. With `host_form` given, indexes share the control plane's
+port and are told apart by the first label of the host a request is sent to, as at the real service. gRPC is spoken at an
+index's own port, whatever its host is called: its handlers are not told which host a call was sent to.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from servers.pinecone.calls import Limits
+from servers.pinecone.edge import Edge
+from servers.pinecone.grpc_service import Service
+from servers.pinecone.ports import Ports
+from servers.pinecone.project import Place, Project, label_of
+from servers.pinecone.rest import Rest
+
+from vecsieve.config.addresses import Address
+
+
+class Emulator:
+    """A running emulator: `url` is its control plane. Any key is taken, unless one is given.
+
+    host_form: what indexes are called, such as `{label}.svc.emulator.test:{port}`; None for a port for each.
+    private_form: the same for `private_host`; None repeats the host.
+    grpc: speak it beside REST where an index has a port of its own, and give each one.
+    tls: of every port; None is plain.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str | None = None,
+        limits: Limits | None = None,
+        host_form: str | None = None,
+        private_form: str | None = None,
+        grpc: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._forms = (host_form, private_form)
+        self._edge, self._limits = Edge(api_key), limits or Limits()
+        self._speaks_grpc = grpc
+        self._scheme = "http" if tls is None else "https"
+        self._labels: dict[int, str] = {}
+        self._host = ""
+        self.port = 0
+        self.project = Project(self._place)
+        rest = Rest(self.project, self._labels.get, edge=self._edge, limits=self._limits)
+        self._ports = Ports(rest.app(), tls=tls)
+
+    @property
+    def url(self) -> str:
+        """Where the control plane is."""
+        return self._url(self.port)
+
+    def grpc_address(self, name: str) -> str:
+        """Where the index of this name answers gRPC: `127.0.0.1:50051`. Raises KeyError where it does not."""
+        known = self._known(label_of(name)) if self._speaks_grpc else None
+        if known is None:
+            raise KeyError(name)
+        return self._authority(known)
+
+    async def start(self, listen: Address) -> None:
+        """Listen; port 0 picks a free one. Raises OSError when the port is taken."""
+        self._host = listen.host
+        await self._ports.begin(listen.host)
+        self.port = self._ports.open(listen.port)
+
+    async def close(self) -> None:
+        """Stop listening. What was stored is gone."""
+        await self._ports.close()
+
+    def _place(self, label: str) -> Place:
+        host_form, private_form = self._forms
+        if host_form is None:
+            host = self._url(self._port_of(label))
+        else:
+            host = host_form.format(label=label, port=self.port)
+            if self._speaks_grpc:
+                self._port_of(label)
+        return Place(host, host if private_form is None else private_form.format(label=label, port=self.port))
+
+    def _port_of(self, label: str) -> int:
+        """The index's own port. An index made anew under its old name is found where it was, as at the service."""
+        known = self._known(label)
+        if known is not None:
+            return known
+        service = Service(lambda: self.project.labelled(label), self._edge, self._limits) if self._speaks_grpc else None
+        port = self._ports.open(0, service)
+        self._labels[port] = label
+        return port
+
+    def _known(self, label: str) -> int | None:
+        return next((port for port, one in self._labels.items() if one == label), None)
+
+    def _url(self, port: int) -> str:
+        return f"{self._scheme}://{self._authority(port)}"
+
+    def _authority(self, port: int) -> str:
+        return f"{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
+
+
+@asynccontextmanager
+async def serve(
+    listen: Address,
+    *,
+    api_key: str | None = None,
+    limits: Limits | None = None,
+    host_form: str | None = None,
+    private_form: str | None = None,
+    grpc: bool = False,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[Emulator]:
+    """An emulator that listens while the block runs. Raises OSError when the port is taken."""
+    emulator = Emulator(
+        api_key=api_key, limits=limits, host_form=host_form, private_form=private_form, grpc=grpc, tls=tls
+    )
+    await emulator.start(listen)
+    try:
+        yield emulator
+    finally:
+        await emulator.close()

@@ -1,0 +1,183 @@
+"""Writing and reading records by id: upsert, update, delete, fetch, fetch_by_metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from servers.pinecone.calls import Answer, Call, transcoded
+from servers.pinecone.errors import NOT_FOUND, Refusal, invalid, too_long, unknown_field
+from servers.pinecone.fields import boolean, message, reals, record_id, sparse, text, texts, whole
+from servers.pinecone.filters import read_filter
+from servers.pinecone.listing import page_of
+from servers.pinecone.probes import check_dense
+from servers.pinecone.queries import sparse_shown
+from servers.pinecone.schema import DENSE, SPARSE, Description
+from servers.pinecone.shapes import Struct
+from servers.pinecone.store import Index, Namespace, Record
+from servers.pinecone.versions import DEDICATED
+
+Json = Any
+
+MAX_UPSERT = 1000
+MAX_FETCH = 1000
+MAX_METADATA = 40 * 1024
+_VECTOR = ("id", "values", "sparseValues", "metadata")
+
+
+def upsert(index: Index, call: Call) -> Answer:
+    """Write up to 1,000 records in up to 2 MB. All or nothing."""
+    if len(call.body) > call.limits.upsert:
+        raise too_long(len(call.body), call.limits.upsert)
+    if not index.description.holds_vectors():
+        raise invalid("This index takes documents: its schema names fields of its own")
+    body = message(call.json(), ("vectors", "namespace"))
+    given = body.get("vectors", [])
+    if not isinstance(given, list) or not 1 <= len(given) <= MAX_UPSERT:
+        raise invalid(f"vectors: a list of 1 to {MAX_UPSERT} is wanted")
+    records = [_record(index.description, one, f"vectors[{place}]") for place, one in enumerate(given)]
+    index.opened(text(body.get("namespace"), "namespace")).put(records)
+    return transcoded({"upsertedCount": len(records)}, index.written())
+
+
+def _record(description: Description, value: Json, where: str) -> Record:
+    body = message(value, _VECTOR, where=where)
+    record = Record(id=record_id(body.get("id"), f"{where}.id"), metadata=metadata(body.get("metadata"), where))
+    record = _with_vectors(description, record, body, where)
+    if (DENSE in description.dense()) != (DENSE in record.dense):
+        wanted = "dense values are wanted" if DENSE in description.dense() else "a sparse index takes no dense values"
+        raise invalid(f"{where}: {wanted}")
+    if not record.dense and not record.sparse:
+        raise invalid(f"{where}: sparse values are wanted")
+    return record
+
+
+def _with_vectors(description: Description, record: Record, body: Mapping[str, Json], where: str) -> Record:
+    """The record with the vectors of a body that has some."""
+    field = description.dense().get(DENSE)
+    if body.get("values"):
+        dense = reals(body["values"], f"{where}.values")
+        if field is not None:
+            check_dense(field, len(dense))
+        if not dense.any():
+            raise invalid(f"{where}: Dense vectors must contain at least one non-zero value")
+        record = replace(record, dense={DENSE: dense})
+    weights = sparse(body.get("sparseValues"), f"{where}.sparseValues")
+    if weights is not None:
+        if field is not None and field.metric != "dotproduct":
+            raise invalid("Index configuration does not support sparse values - only dotproduct indexes do")
+        record = replace(record, sparse={SPARSE: weights})
+    return record
+
+
+def metadata(value: Json, where: str) -> dict[str, Json]:
+    """Metadata: strings, numbers, booleans and lists of strings, up to 40 KB. Nothing for nothing."""
+    found = {} if value is None else value
+    if not isinstance(found, dict):
+        raise invalid(f"{where}.metadata: expected an object")
+    for name, item in found.items():
+        is_list = isinstance(item, list) and all(isinstance(part, str) for part in item)
+        if not is_list and not isinstance(item, str | bool | int | float):
+            raise invalid(
+                "Metadata value must be a string, number, boolean or list of strings, "
+                f"got {orjson.dumps(item).decode()[:100]!r} for field {name!r}"
+            )
+    size = len(orjson.dumps(found))
+    if size > MAX_METADATA:
+        raise invalid(f"Metadata size is {size} bytes, which exceeds the limit of {MAX_METADATA} bytes per vector")
+    return found
+
+
+def update(index: Index, call: Call) -> Answer:
+    """Change one record by id, or the metadata of all that pass a filter. An id that is not there changes nothing."""
+    body = message(call.json(), ("id", "values", "sparseValues", "setMetadata", "namespace", "filter", "dryRun"))
+    for name in ("filter", "dryRun"):
+        if name in body and call.version < DEDICATED:
+            raise unknown_field(name)
+    if ("id" in body) == ("filter" in body):
+        raise invalid("one of id and filter is wanted")
+    namespace = index.namespace(text(body.get("namespace"), "namespace")) or Namespace()
+    changes = metadata(body.get("setMetadata"), "setMetadata")
+    if "filter" in body:
+        passes = read_filter(body["filter"])
+        chosen = [record for record in namespace.records.values() if passes(record.metadata)]
+        if not boolean(body.get("dryRun"), "dryRun"):
+            namespace.put([replace(record, metadata={**record.metadata, **changes}) for record in chosen])
+        return transcoded({"matchedRecords": len(chosen)}, index.written())
+    _update_one(index, namespace, body, changes)
+    return transcoded({}, index.written())
+
+
+def _update_one(index: Index, namespace: Namespace, body: Mapping[str, Json], changes: Mapping[str, Json]) -> None:
+    wanted = record_id(body["id"], "id")
+    template = _with_vectors(index.description, Record(id=wanted), body, "update")
+    old = namespace.records.get(wanted)
+    if old is not None:
+        merged = replace(
+            old,
+            dense={**old.dense, **template.dense},
+            sparse={**old.sparse, **template.sparse},
+            metadata={**old.metadata, **changes},
+        )
+        namespace.put([merged])
+
+
+def delete(index: Index, call: Call) -> Answer:
+    """Forget records by id, by filter, or all of a namespace."""
+    body = message(call.json(), ("ids", "deleteAll", "namespace", "filter"))
+    ids = texts(body.get("ids"), "ids", most=MAX_FETCH)
+    everything = boolean(body.get("deleteAll"), "deleteAll")
+    if [bool(ids), everything, "filter" in body].count(True) != 1:
+        raise invalid("exactly one of ids, deleteAll and filter is wanted")
+    namespace = index.namespace(text(body.get("namespace"), "namespace"))
+    if namespace is None:
+        raise Refusal(NOT_FOUND, "Namespace not found")
+    passes = read_filter(body.get("filter"))
+    if not ids:
+        ids = [record.id for record in namespace.records.values() if everything or passes(record.metadata)]
+    namespace.remove(ids)
+    return transcoded({}, index.written())
+
+
+def fetch(index: Index, call: Call) -> Answer:
+    """Records by id, always whole; ids that are not there are left out."""
+    ids = [value for name, value in call.query if name == "ids"]
+    if not 1 <= len(ids) <= MAX_FETCH:
+        raise invalid(f"ids: 1 to {MAX_FETCH} are wanted, got {len(ids)}")
+    name = call.asked("namespace") or ""
+    records = (index.namespace(name) or Namespace()).records
+    found = [records[wanted] for wanted in dict.fromkeys(ids) if wanted in records]
+    return transcoded(
+        {"vectors": {one.id: _vector(one) for one in found}, "namespace": name, "usage": read_units(len(found))}
+    )
+
+
+def fetch_by_metadata(index: Index, call: Call) -> Answer:
+    """A page of the records that pass a filter, by id."""
+    body = message(call.json(), ("namespace", "filter", "limit", "paginationToken"))
+    if not body.get("filter"):
+        raise invalid("filter: a filter is wanted")
+    passes = read_filter(body["filter"])
+    name = text(body.get("namespace"), "namespace")
+    records = (index.namespace(name) or Namespace()).records
+    limit = whole(body.get("limit", 100), "limit", least=1, most=10_000)
+    matching = sorted(record.id for record in records.values() if passes(record.metadata))
+    ids, pagination = page_of(matching, limit, text(body.get("paginationToken"), "paginationToken"))
+    vectors = {wanted: _vector(records[wanted]) for wanted in ids}
+    return transcoded({"vectors": vectors, "namespace": name, "usage": read_units(len(ids)), **pagination})
+
+
+def read_units(count: int) -> dict[str, int]:
+    """A fetch costs a unit for every ten records, and at least one."""
+    return {"readUnits": max(1, -(-count // 10))}
+
+
+def _vector(record: Record) -> dict[str, Json]:
+    found: dict[str, Json] = {"id": record.id, "values": record.dense.get(DENSE, [])}
+    if record.metadata:
+        found["metadata"] = Struct(record.metadata)
+    if SPARSE in record.sparse:
+        found["sparseValues"] = sparse_shown(record)
+    return found

@@ -1,0 +1,117 @@
+"""Whole conversations written by hand from the wire format, and the recorded exchanges of real clients with a real server.
+
+A folder of tests/golden/chroma holds one: the client's request, what goes upstream, upstream's answer, what the client
+gets; ``case.json`` has the path, the counts asked for, the rows kept and what selection needs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.chroma_captures import NEEDS_EXCHANGES, Exchanged, exchanges
+from vecsieve.adapters.chroma.rest import ChromaRest
+from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, Unsupported
+
+CASES = sorted((Path(__file__).parents[3] / "golden" / "chroma").iterdir())
+RECORDED = exchanges()
+ADAPTER = ChromaRest()
+TEXT = Needs(optional_fields=("#document", "text"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_conversation_goes_as_written(case: Path) -> None:
+    told = json.loads((case / "case.json").read_bytes())
+    wanted: dict[str, list[str]] = told.get("needs", {})
+    needs = Needs(
+        payload_fields=tuple(wanted.get("payload_fields", ())), optional_fields=tuple(wanted.get("optional_fields", ()))
+    )
+    operation = ADAPTER.classify(RequestHead(method="POST", path=told["path"], content_type="application/json"))
+    assert operation is not None
+    call = ADAPTER.parse_request(operation, (case / "request.json").read_bytes(), needs)
+    assert ADAPTER.widen(call, told["fetch_k"]) == (case / "widened.json").read_bytes()
+    reply = ADAPTER.parse_reply(call, (case / "upstream.json").read_bytes())
+    keep = [np.array(kept, dtype=np.intp) for kept in told["keep"]]
+    assert ADAPTER.trim(call, reply, keep) == (case / "trimmed.json").read_bytes()
+
+
+def test_there_are_conversations() -> None:
+    assert len(CASES) >= 9
+
+
+def named(exchanged: Exchanged) -> Operation | None:
+    request = exchanged.request
+    return ADAPTER.classify(RequestHead(method=request.method, path=request.path, content_type=request.content_type))
+
+
+def read(exchanged: Exchanged, needs: Needs) -> SearchCall:
+    operation = named(exchanged)
+    assert operation is not None
+    return ADAPTER.parse_request(operation, exchanged.request.body, needs)
+
+
+def searches() -> list[Exchanged]:
+    return [each for each in RECORDED if each.is_query and "ids_filter" not in each.request.label]
+
+
+@NEEDS_EXCHANGES
+def test_every_recorded_query_is_recognised_and_nothing_else_is() -> None:
+    assert len(RECORDED) > 50
+    assert len(searches()) >= 15
+    assert all((named(each) is not None) is each.is_query for each in RECORDED)
+    assert {operation.name for each in RECORDED if (operation := named(each))} == {"query"}
+
+
+@NEEDS_EXCHANGES
+@pytest.mark.parametrize("exchanged", searches(), ids=lambda each: each.request.label)
+def test_widening_a_recorded_query_changes_only_how_much_it_asks_for(exchanged: Exchanged) -> None:
+    call = read(exchanged, TEXT)
+    wide, own = (json.loads(body) for body in (ADAPTER.widen(call, [50] * len(call.searches)), exchanged.request.body))
+    assert wide.pop("n_results") == 50
+    assert own.pop("n_results") == call.searches[0].top_k
+    added, asked = wide.pop("include"), own.pop("include")
+    assert added[: len(asked)] == asked
+    assert wide == own
+    assert ADAPTER.widen(call, [0] * len(call.searches)) == exchanged.request.body
+
+
+@NEEDS_EXCHANGES
+@pytest.mark.parametrize(
+    "exchanged", [each for each in searches() if each.status == 200], ids=lambda each: each.request.label
+)
+def test_a_recorded_answer_without_what_we_add_is_that_answer(exchanged: Exchanged) -> None:
+    # As it would come to a widened request: with the columns that the client asked for alone, nothing is added or cut.
+    call = read(exchanged, Needs(vectors=False))
+    include = json.loads(exchanged.request.body)["include"]
+    told = exchanged.answer
+    if "distances" not in include:
+        assert told.endswith(b"]}")
+        told = told[:-2] + (b"," if include else b"") + b'"distances"]}'
+    reply = ADAPTER.parse_reply(call, told)
+    keep = [np.arange(pool.size) for pool in reply.pools]
+    assert ADAPTER.trim(call, reply, keep) == exchanged.answer
+    assert [pool.size for pool in reply.pools] == [len(ids) for ids in json.loads(exchanged.answer)["ids"]]
+
+
+@NEEDS_EXCHANGES
+def test_a_recorded_query_among_fewer_records_than_it_wants_is_left_alone() -> None:
+    (exchanged,) = (each for each in RECORDED if each.is_query and "ids_filter" in each.request.label)
+    with pytest.raises(Unsupported, match=Reason.NOTHING_TO_DO.value):
+        read(exchanged, TEXT)
+
+
+@NEEDS_EXCHANGES
+def test_a_recorded_refusal_is_no_refusal_of_a_limit() -> None:
+    from vecsieve.adapters.chroma.dialect import ChromaDialect
+
+    refused = [each for each in RECORDED if each.status >= 400]
+    assert refused
+    for each in refused:
+        assert ChromaDialect().refused_limit(each.status, each.answer) is None
+        said = json.loads(each.answer)
+        assert json.loads(ChromaDialect().error(each.status, said["message"]).body).keys() == said.keys()
+        assert re.fullmatch(r"\w*Error", said["error"])

@@ -1,0 +1,105 @@
+"""What a description of a collection tells, and which fields are added by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.milvus_messages import message_type
+from vecsieve.adapters.contract import Declined, Malformed, Needs, Reason, Unsupported
+from vecsieve.adapters.milvus.schema import Schema, read_description, schema_of
+from vecsieve.adapters.milvus.search import Chosen, choose
+
+REAL = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"id", "text"}), is_dynamic=True)
+LITE = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"id", "text"}), is_dynamic=True, shows_all=True)
+
+
+def described(**types: int) -> bytes:
+    message = message_type("DescribeCollectionResponse")(collectionID=4711)
+    message.schema.name = "docs"
+    for name, kind in types.items():
+        message.schema.fields.add(name=name, data_type=kind)
+    raw: bytes = message.SerializeToString()
+    return raw
+
+
+def test_only_what_can_be_compared_is_a_vector_and_only_what_is_no_vector_a_scalar() -> None:
+    kinds = {
+        "id": 5,
+        "text": 21,
+        "a": 101,
+        "b": 102,
+        "c": 103,
+        "d": 105,
+        "bits": 100,
+        "sparse": 104,
+        "many": 106,
+        "s": 200,
+    }
+    found = read_description(described(**kinds))
+    assert found == Schema(vectors=frozenset("abcd"), scalars=frozenset({"id", "text"}))
+    assert found.only_vector is None
+    assert read_description(described(a=101, sparse=104)).only_vector == "a"
+
+
+def test_a_server_that_numbers_no_collection_shows_everything_unasked() -> None:
+    message = message_type("DescribeCollectionResponse").FromString(described(a=101))
+    message.ClearField("collectionID")
+    message.schema.enable_dynamic_field = True
+    found = read_description(message.SerializeToString())
+    assert (found.shows_all, found.is_dynamic) == (True, True)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff", b"\x12\x02\x22\x00", b"\x12\x04\x22\x02\x12\x00", b"\x12\x02\x20\x01"])
+def test_what_is_no_description_is_malformed(raw: bytes) -> None:
+    with pytest.raises(Malformed):
+        read_description(raw)
+
+
+def test_a_refusal_to_describe_is_told() -> None:
+    message = message_type("DescribeCollectionResponse")()
+    message.status.code = 1100
+    with pytest.raises(Declined, match="1100"):
+        read_description(message.SerializeToString())
+
+
+def test_what_is_known_is_a_schema_or_nothing() -> None:
+    assert schema_of(Needs()) is None
+    assert schema_of(Needs(known=REAL)) is REAL
+    with pytest.raises(TypeError):
+        schema_of(Needs(known="what another adapter was told"))
+
+
+@pytest.mark.parametrize(
+    ("listed", "schema", "columns", "keys"),
+    [
+        (("text",), None, ("vec",), ()),
+        (("text", "vec"), None, (), ()),
+        (("*",), None, (), ()),
+        ((), REAL, ("vec", "text"), ("page",)),
+        ((), LITE, (), ()),
+        (("id",), REAL, ("vec", "text"), ("page",)),
+        (("id",), LITE, ("vec", "text"), ()),
+        (("id", "own key"), REAL, ("vec", "text"), ()),
+        (("page",), REAL, ("vec", "text"), ()),
+    ],
+)
+def test_what_is_added(
+    listed: tuple[str, ...], schema: Schema | None, columns: tuple[str, ...], keys: tuple[str, ...]
+) -> None:
+    needs = Needs(known=schema, optional_fields=("text", "page", "no name", "text"))
+    assert choose(listed, "vec", needs) == Chosen(listed=listed, columns=columns, keys=keys)
+
+
+def test_over_rest_keys_are_added_beside_the_clients_own() -> None:
+    needs = Needs(known=REAL, optional_fields=("page",))
+    assert choose(("own",), "vec", needs, keys_apart=True).keys == ("page",)
+
+
+def test_a_field_that_must_come_along_and_cannot_leaves_the_search_alone() -> None:
+    with pytest.raises(Unsupported) as verdict:
+        choose(("text",), "vec", Needs(payload_fields=("tenant",)))
+    assert verdict.value.reason is Reason.PAYLOAD_SELECTOR
+    assert choose(("tenant",), "vec", Needs(payload_fields=("tenant",))).columns == ("vec",)
+    fixed = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"text"}))
+    with pytest.raises(Unsupported):
+        choose(("text",), "vec", Needs(known=fixed, payload_fields=("tenant",)))

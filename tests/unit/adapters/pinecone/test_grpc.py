@@ -1,0 +1,103 @@
+"""The adapter as a whole, and the recorded calls of every client that speaks gRPC."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from servers.pinecone.grpc_messages import message_type
+from servers.pinecone.grpc_methods import METHODS, SERVICE
+
+from support.grpc_captures import NEEDS_CALLS, CapturedCall, captured_calls
+from support.pinecone_messages import Service, queries, read, services
+from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters.pinecone.grpc import UNARY, PineconeGrpc
+
+ADAPTER = PineconeGrpc()
+QUERY = "/VectorService/Query"
+HOST = "idx-abc123.svc.aped-4627-b74a.pinecone.io"
+RECORDED = captured_calls("pinecone")
+SEARCHES = [call for call in RECORDED if call.path == QUERY]
+
+
+def named(path: str, host: str = HOST) -> Operation | None:
+    return ADAPTER.classify(RequestHead(method="POST", path=path, host=host))
+
+
+def test_the_one_method_that_ranks_is_named_as_over_rest() -> None:
+    assert named(QUERY) == Operation(backend="pinecone", name="query", collection="idx-abc123")
+    assert named(QUERY, host="") == Operation(backend="pinecone", name="query", collection="")
+
+
+@pytest.mark.parametrize(
+    "path", ["/VectorService/Fetch", "/VectorService/query", "/query", "VectorService/Query", QUERY + "/", "", "/"]
+)
+def test_nothing_else_is_ours(path: str) -> None:
+    assert named(path) is None
+
+
+def test_every_method_of_the_service_takes_one_message_and_gives_one() -> None:
+    assert {f"/{SERVICE}/{name}" for name in METHODS} == UNARY
+
+
+def test_a_call_is_a_post() -> None:
+    assert ADAPTER.classify(RequestHead(method="GET", path=QUERY, host=HOST)) is None
+
+
+@given(path=st.text(max_size=40), host=st.text(max_size=20), message=st.binary(max_size=20))
+def test_classify_never_raises(path: str, host: str, message: bytes) -> None:
+    """Invariant: classify is total."""
+    found = ADAPTER.classify(RequestHead(method="POST", path=path, host=host, message=message))
+    assert (found is not None) is (path == QUERY)
+
+
+@given(service=services(), body=queries(include_metadata=True))
+def test_a_whole_search_gives_the_kept_matches_in_order(service: Service, body: bytes) -> None:
+    """Invariant: the answer is the direct one's message with other matches."""
+    operation = named(QUERY)
+    assert operation is not None
+    call = ADAPTER.parse_request(operation, body, Needs(optional_fields=("text",)))
+    reply = ADAPTER.parse_reply(call, service.answer(ADAPTER.widen(call, [30])))
+    (pool,) = reply.pools
+    keep = np.arange(pool.size)[::-2]
+    answer = read("QueryResponse", ADAPTER.trim(call, reply, [keep]))
+    direct = read("QueryResponse", service.answer(body))
+    assert [match.id for match in answer.matches] == [service.records[place].id for place in keep]
+    for message in (answer, direct):
+        message.ClearField("matches")
+    assert answer == direct
+
+
+def test_a_document_of_another_adapter_is_refused() -> None:
+    operation = Operation(backend="other", name="query", collection="c")
+    call = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
+    with pytest.raises(TypeError):
+        ADAPTER.widen(call, [])
+    with pytest.raises(TypeError):
+        ADAPTER.trim(call, Reply(pools=(), document=None), [])
+
+
+@NEEDS_CALLS
+def test_every_recorded_search_is_there() -> None:
+    assert {call.label.split("/")[0] for call in SEARCHES} == {f"py{major}" for major in range(5, 11)}
+    assert {call.label.rsplit("/", 1)[1] for call in SEARCHES} == {
+        "query_min", "query_full", "query_id", "query_hybrid", "query_sparse",
+    }  # fmt: skip
+    assert {call.path for call in RECORDED if named(call.path) is not None} == {QUERY}
+
+
+@NEEDS_CALLS
+@pytest.mark.parametrize("call", SEARCHES, ids=lambda call: call.label)
+def test_a_recorded_search_is_read_and_widening_adds_the_two_declared_fields(call: CapturedCall) -> None:
+    operation = named(call.path)
+    assert operation is not None
+    parsed = ADAPTER.parse_request(operation, call.message, Needs(optional_fields=("text",)))
+    asked = message_type("QueryRequest").FromString(call.message)
+    (search,) = parsed.searches
+    assert search.top_k == asked.top_k == 3
+    assert (search.query is not None) is bool(asked.vector)
+    assert search.partition == (b'"ns1"' if asked.namespace else b"")
+    values = b"" if asked.include_values else b"\x20\x01"
+    assert ADAPTER.widen(parsed, [40]) == call.message + b"\x10\x28" + values
+    assert ADAPTER.widen(parsed, [0]) == call.message

@@ -1,0 +1,249 @@
+""""""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+from servers.pinecone.grpc_messages import message_type
+
+from support.pinecone_messages import UNKNOWN, Service, queries, query, read, scored_vectors, services
+from vecsieve.adapters.contract import Malformed, Needs, Pool
+from vecsieve.adapters.pinecone import grpc
+from vecsieve.adapters.pinecone.grpc import Document, ReplyDocument, parse_reply, trim
+
+TEXT = Needs(optional_fields=("text", "größe"))
+
+
+def scored(id: str, score: float = 0.5, **fields: Any) -> Any:  # noqa: A002 - the field's own name
+    metadata = fields.pop("metadata", None)
+    made = message_type("ScoredVector")(id=id, score=score, **fields)
+    if metadata is not None:
+        made.metadata.update(metadata)
+    return made
+
+
+def asked(needs: Needs | None = None, **fields: Any) -> Document:
+    return grpc.parse(query(**{"top_k": 3, "vector": [1.0, 0.0], **fields}), needs or Needs())[1]
+
+
+def reply(*records: Any, tail: bytes = b"", **fields: Any) -> bytes:
+    return bytes(message_type("QueryResponse")(matches=records, **fields).SerializeToString()) + tail
+
+
+def pool_of(body: bytes, request: Document | None = None, needs: Needs | None = None) -> Pool:
+    return parse_reply(request or asked(), needs or Needs(), body)[0]
+
+
+def cut(body: bytes, keep: list[int], request: Document) -> bytes:
+    return trim(request, parse_reply(request, Needs(), body)[1], [np.array(keep, dtype=np.intp)])
+
+
+def test_scores_vectors_ids_and_fields_are_those_of_the_matches() -> None:
+    body = reply(
+        scored("a", 0.25, values=[1, 0], metadata={"text": "x", "größe": 3, "other": True}),
+        scored("é<", 0, values=[0.5, -1], metadata={"größe": ["a", 'b"']}),
+        scored("c", -1, values=[0, 1]),
+    )
+    pool = pool_of(body, needs=TEXT)
+    assert pool.scores.tolist() == [0.25, 0, -1]
+    assert pool.vectors.dtype == np.float32
+    assert pool.vectors.tolist() == [[1, 0], [0.5, -1], [0, 1]]
+    assert pool.fields == ((b'"x"', b"3"), (None, b'["a","b\\""]'), (None, None))
+    assert pool.ids == (b'"a"', '"é<"'.encode(), b'"c"')
+    assert (pool.unusable, pool.compared_by, pool.alone) == (0, "", ())
+
+
+def test_required_fields_stand_before_optional_ones() -> None:
+    needs = Needs(payload_fields=("b",), optional_fields=("a",))
+    assert pool_of(reply(scored("x", values=[1], metadata={"a": 1, "b": 2.5})), needs=needs).fields == ((b"2.5", b"1"),)
+
+
+def test_a_match_without_a_usable_vector_is_a_row_of_nan() -> None:
+    body = reply(
+        scored("a", values=[1, 0]), scored("b"), scored("c", values=[1]), scored("d", values=[float("inf"), 0])
+    )
+    pool = pool_of(body)
+    assert np.isnan(pool.vectors).any(axis=1).tolist() == [False, True, True, True]
+    assert pool.unusable == 3
+
+
+def test_a_reply_without_vectors_has_none_to_compare() -> None:
+    pool = pool_of(reply(scored("a"), scored("b")))
+    assert (pool.vectors.shape, pool.unusable, pool.compared_by) == ((2, 0), 2, None)
+    assert pool_of(b"").size == 0
+
+
+def test_sparse_vectors_are_compared_where_there_are_no_dense_ones() -> None:
+    body = reply(
+        scored("a", sparse_values={"indices": [1, 9], "values": [1, 2]}),
+        scored("b", sparse_values={"indices": [9, 4_000_000_000], "values": [3, 4]}),
+        scored("c", sparse_values={"indices": [1], "values": [1, 2]}),
+        scored("d"),
+    )
+    pool = pool_of(body)
+    assert pool.vectors[:2].tolist() == [[1, 2, 0], [0, 3, 4]]
+    assert pool.unusable == 2
+    assert pool_of(reply(scored("a", values=[1], sparse_values={"indices": [1], "values": [1]}))).vectors.shape == (
+        1,
+        1,
+    )
+
+
+def test_numbers_one_by_one_are_read_as_packed_ones_are() -> None:
+    sparse = b"\x08\x01\x08\x05\x15\x00\x00\x00\x3f\x15\x00\x00\x80\x3e"
+    match = b"\x0a\x01a\x2a\x0e" + sparse
+    body = b"\x12" + bytes([len(match)]) + match
+    assert read("QueryResponse", body).matches[0].sparse_values.indices == [1, 5]
+    assert pool_of(body).vectors.tolist() == [[0.5, 0.25]]
+
+
+def test_the_record_that_was_searched_by_stands_alone() -> None:
+    body = reply(scored("b", values=[1]), scored("a", values=[1]))
+    assert pool_of(body, asked(vector=[], id="a")).alone == (1,)
+    assert pool_of(body).alone == ()
+
+
+def test_identifiers_are_spelled_as_over_rest() -> None:
+    body = reply(scored('x"\\y', values=[1]))
+    assert [orjson.loads(one) for one in pool_of(body).ids] == ['x"\\y']
+
+
+def test_values_that_nobody_asked_for_are_taken_out() -> None:
+    body = reply(
+        scored("a", values=[1, 0], metadata={"t": 1}),
+        scored("b", values=[1, 0], sparse_values={"indices": [1], "values": [1]}),
+    )
+    assert cut(body, [1, 0], asked()) == reply(scored("b"), scored("a", metadata={"t": 1}))
+    wanted = asked(include_values=True)
+    assert read("QueryResponse", cut(body, [1], wanted)).matches == read("QueryResponse", body).matches[1:]
+
+
+def test_everything_around_the_matches_and_what_nobody_knows_stays() -> None:
+    match = scored("a", values=[1, 0])
+    match.MergeFromString(UNKNOWN)
+    shown = scored("a")
+    shown.MergeFromString(UNKNOWN)
+    around = {"namespace": "ns", "usage": {"read_units": 7}, "results": [{"namespace": "old"}]}
+    body = reply(match, scored("b", values=[1, 0]), tail=UNKNOWN, **around)
+    assert cut(body, [0], asked()) == reply(shown, tail=UNKNOWN, **around)
+
+
+def test_nothing_kept_leaves_what_stands_around() -> None:
+    assert cut(reply(scored("a"), namespace="ns"), [], asked()) == reply(namespace="ns")
+
+
+def test_matches_that_do_not_stand_together_keep_their_places() -> None:
+    one, two = reply(scored("a", values=[1])), reply(scored("b", values=[2]))
+    body = one + reply(namespace="ns") + two
+    wanted = asked(include_values=True)
+    assert cut(body, [0, 1], wanted) == body
+    assert cut(body, [1], wanted) == two + reply(namespace="ns")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"\x12", "byte 1"),
+        (b"\x10\x01", "wire type 0"),
+        (b"\x12\x00", "no id"),
+        (b"\x12\x02\x0a\x00", "no id"),
+        (b"\x12\x03\x0a\x01\xff", "utf-8"),
+        (b"\x12\x06\x0a\x01a\x0a\x01b", "field 1 of the match"),
+        (b"\x12\x05\x0a\x01a\x10\x01", "field 2"),
+        (b"\x12\x07\x0a\x01a\x1a\x02ab", "no floats"),
+        (b"\x12\x07\x0a\x01a\x2a\x02\x08\xff", "no end"),
+    ],
+)
+def test_what_cannot_be_read_with_certainty_is_malformed(body: bytes, words: str) -> None:
+    with pytest.raises(Malformed, match=words):
+        pool_of(body)
+
+
+@given(service=services(), body=queries(), needs=st.sampled_from([Needs(), TEXT]))
+def test_the_services_own_page_cut_from_the_pool_is_the_direct_answer(
+    service: Service, body: bytes, needs: Needs
+) -> None:
+    """Invariant: keeping the first top_k of the pool gives the bytes the client would have got without us."""
+    search, request = grpc.parse(body, needs)
+    pool, document = parse_reply(request, needs, service.answer(grpc.widen(request, [30])))
+    kept = np.arange(min(search.top_k, pool.size))
+    assert trim(request, document, [kept]) == service.answer(body)
+
+
+@given(service=services(), body=queries(include_values=True))
+def test_keeping_everything_that_was_wanted_changes_no_byte(service: Service, body: bytes) -> None:
+    """Invariant: trim with all indices and values wanted is the identity."""
+    _, request = grpc.parse(body, Needs())
+    answer = service.answer(body)
+    pool, document = parse_reply(request, Needs(), answer)
+    assert trim(request, document, [np.arange(pool.size)]) == answer
+
+
+@given(service=services(), body=queries(include_metadata=True), data=st.data())
+def test_kept_matches_are_upstreams_own_in_the_order_of_keep(
+    service: Service, body: bytes, data: st.DataObject
+) -> None:
+    """Invariant: the answer's matches are the kept ones without what was added, and fields are read where there are some."""
+    _, request = grpc.parse(body, TEXT)
+    upstream = service.answer(grpc.widen(request, [30]))
+    pool, document = parse_reply(request, TEXT, upstream)
+    order = data.draw(st.permutations(range(pool.size)).map(lambda all_: all_[: data.draw(st.integers(0, 5))]))
+    answer = read("QueryResponse", trim(request, document, [np.array(order, dtype=np.intp)]))
+    expected = [service.records[place] for place in order]
+    assert [match.id for match in answer.matches] == [record.id for record in expected]
+    assert all(bool(match.values) <= (not request.emptied) for match in answer.matches)
+    assert [row[0] is not None for row in pool.fields] == ["text" in record.metadata for record in service.records]
+    assert len(pool.vectors) == len(pool.ids) == len(pool.fields) == pool.size == len(service.records)
+
+
+@given(
+    record=scored_vectors("hybrid"), start=st.integers(0, 400), cut_out=st.integers(0, 12), noise=st.binary(max_size=6)
+)
+def test_damage_to_a_reply_never_yields_wrong_content(record: Any, start: int, cut_out: int, noise: bytes) -> None:
+    """Invariant: a damaged reply is Malformed, or the answer is that very message without values."""
+    request = asked()
+    body = reply(record, record, namespace="ns", usage={"read_units": 1})
+    at = start % (len(body) + 1)
+    broken = body[:at] + noise + body[at + cut_out :]
+    try:
+        pool, document = parse_reply(request, TEXT, broken)
+    except Malformed:
+        return
+    answer = trim(request, document, [np.arange(pool.size)])
+    expected = as_protobuf_reads(broken)
+    if expected is None:  # protobuf looks deeper into what is handed on as it came; the client's reader will say so
+        return
+    for match in expected.matches:
+        match.ClearField("values")
+        match.ClearField("sparse_values")
+    # Bytes: two messages that hold a NaN are never equal.
+    assert written(read("QueryResponse", answer)) == written(expected)
+
+
+def written(message: Any) -> bytes:
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def as_protobuf_reads(body: bytes) -> Any:
+    try:
+        return read("QueryResponse", body)
+    except DecodeError:
+        return None
+
+
+@given(body=st.binary(max_size=80))
+def test_arbitrary_bytes_raise_malformed_and_nothing_else(body: bytes) -> None:
+    """Invariant: a pool has as many rows as the reply has matches, or the reply is Malformed."""
+    request = asked()
+    try:
+        pool, document = parse_reply(request, TEXT, body)
+    except Malformed:
+        return
+    assert isinstance(document, ReplyDocument)
+    assert pool.size == len(document.matches) == len(pool.vectors)

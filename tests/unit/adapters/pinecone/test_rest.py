@@ -1,0 +1,93 @@
+""""""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vecsieve.adapters.contract import Needs, RequestHead
+from vecsieve.adapters.pinecone.rest import PineconeRest
+
+ADAPTER = PineconeRest()
+TEXT = Needs(optional_fields=("text",))
+
+
+def trimmed(request: bytes, reply: bytes, kept: list[int], *, path: str = "/query", needs: Needs = TEXT) -> bytes:
+    operation = ADAPTER.classify(RequestHead(method="POST", path=path))
+    assert operation is not None
+    call = ADAPTER.parse_request(operation, request, needs)
+    parsed = ADAPTER.parse_reply(call, reply)
+    return ADAPTER.trim(call, parsed, [np.array(kept, dtype=np.intp)])
+
+
+@pytest.mark.parametrize(
+    ("upstream", "client"),
+    [
+        (b'{"id":"a","score":0.86176908,"values":[1,2]}', b'{"id":"a","score":0.86176908,"values":[]}'),
+        (
+            b'{"id":"a","score":1,"values":[1],"sparseValues":{"indices":[1],"values":[2]},"metadata":{"n":1E2}}',
+            b'{"id":"a","score":1,"values":[],"metadata":{"n":1E2}}',
+        ),
+        (
+            b'{"id":"a","score":1,"values":[],"sparseValues":{"indices":[1],"values":[2]}}',
+            b'{"id":"a","score":1,"values":[]}',
+        ),
+        (
+            b'{"sparseValues":{"indices":[1],"values":[2]}, "values" : [ 1 ] , "score":1,"id":"a"}',
+            b'{"values" : [] , "score":1,"id":"a"}',
+        ),
+        (b'{"id":"a","score":1}', b'{"id":"a","score":1}'),
+        (
+            b'{"id":"a","score":1,"values":[1],"metadata":{"values":[1],"sparseValues":"\\ud800"},"new":null}',
+            b'{"id":"a","score":1,"values":[],"metadata":{"values":[1],"sparseValues":"\\ud800"},"new":null}',
+        ),
+    ],
+)
+def test_values_that_nobody_asked_for_become_an_empty_list_and_sparse_ones_go(upstream: bytes, client: bytes) -> None:
+    reply = b'{"results":[],"matches":[%s],"namespace":"n","usage":{"readUnits":6}}'
+    assert trimmed(b'{"topK":2,"vector":[1]}', reply % upstream, [0]) == reply % client
+
+
+def test_values_that_were_asked_for_stay_as_they_are() -> None:
+    reply = b'{"matches":[{"id":"a","score":1,"values":[1.50],"sparseValues":{"indices":[1],"values":[2]}}]}'
+    assert trimmed(b'{"topK":2,"vector":[1],"includeValues":true}', reply, [0]) == reply
+
+
+def test_matches_are_left_out_and_everything_around_them_stays() -> None:
+    reply = (
+        b' {"results":[ ],\n"matches":[ {"id":"a","score":1,"values":[]} , {"id":"b","score":1,"values":[]},'
+        b'{"id":"c","score":1,"values":[]} ],"usage":{"readUnits":6},"new":{"matches":[1]}} '
+    )
+    expected = reply.replace(b' , {"id":"b","score":1,"values":[]}', b"")
+    assert trimmed(b'{"topK":2,"vector":[1]}', reply, [0, 2]) == expected
+
+
+def test_fields_that_were_asked_for_by_us_alone_are_taken_out_of_a_record() -> None:
+    path = "/records/namespaces/ns/search"
+    reply = b'{"result":{"hits":[{"_id":"a","_score":0.5,"fields":{"text":"x","title":"t"}}]},"usage":{"read_units":5}}'
+    own = b'{"query":{"top_k":2,"inputs":{"text":"a"}},"fields":["title"]}'
+    assert trimmed(own, reply, [0], path=path) == reply.replace(b'"text":"x",', b"")
+    every = b'{"query":{"top_k":2,"inputs":{"text":"a"}}}'
+    assert trimmed(every, reply, [0], path=path) == reply
+    alone = reply.replace(b',"title":"t"', b"")
+    assert trimmed(own, alone, [0], path=path) == alone.replace(b'"text":"x"', b"")
+
+
+def test_a_document_keeps_its_id_and_score_and_what_the_client_named() -> None:
+    path = "/namespaces/ns/documents/search"
+    clause = b'"score_by":[{"type":"dense_vector","field":"v","values":[1,0]}],"top_k":2'
+    reply = b'{"matches":[{"_id":"a","_score":null,"title":"t","v":[1,0]}],"namespace":"ns","usage":{"read_units":1}}'
+    named = b'{%s,"include_fields":["title"]}' % clause
+    assert trimmed(named, reply, [0], path=path) == reply.replace(b',"v":[1,0]', b"")
+    bare = reply.replace(b',"title":"t"', b"")
+    assert trimmed(b"{%s}" % clause, bare, [0], path=path) == bare.replace(b',"v":[1,0]', b"")
+    for selection in (b'["*"]', b'["v"]'):
+        wanted = b'{%s,"include_fields":%s}' % (clause, selection)
+        assert trimmed(wanted, reply, [0], path=path) == reply
+
+
+def test_a_document_may_begin_with_what_was_added() -> None:
+    path = "/namespaces/ns/documents/search"
+    request = b'{"score_by":[{"type":"dense_vector","field":"v","values":[1]}],"top_k":2}'
+    reply = b'{"matches":[{"v":[1], "_id":"a","_score":1}]}'
+    assert trimmed(request, reply, [0], path=path) == b'{"matches":[{"_id":"a","_score":1}]}'

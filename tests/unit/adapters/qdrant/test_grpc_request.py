@@ -1,0 +1,181 @@
+""""""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from qdrant_client import grpc
+
+from support.qdrant_grpc_model import field
+from support.qdrant_grpc_talks import Twins, twins
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, Unsupported
+from vecsieve.adapters.qdrant.grpc_request import Document, parse_request, widen
+from vecsieve.adapters.qdrant.rest_request import parse_request as parse_rest
+
+DENSE = grpc.Query(nearest=grpc.VectorInput(dense=grpc.DenseVector(data=[1.0, 2.0])))
+BY_ID = grpc.Query(nearest=grpc.VectorInput(id=grpc.PointId(num=3)))
+ALL = grpc.WithVectorsSelector(enable=True)
+PLAIN = Needs()
+
+
+def parsed(name: str, message: Any, needs: Needs = PLAIN) -> tuple[tuple[Search, ...], Document]:
+    body = message if isinstance(message, bytes) else message.SerializeToString()
+    call = parse_request(Operation(backend="qdrant", name=name, collection="c"), body, needs)
+    assert isinstance(call.document, Document)
+    return call.searches, call.document
+
+
+def refusal(name: str, message: Any, needs: Needs = PLAIN) -> Reason:
+    with pytest.raises(Unsupported) as refused:
+        parsed(name, message, needs)
+    return refused.value.reason
+
+
+def query(**members: Any) -> Any:
+    return grpc.QueryPoints(**{"collection_name": "c", "query": DENSE, **members})
+
+
+def test_limit_defaults_to_ten_on_query_and_is_added_only_when_it_must_change() -> None:
+    message = query(with_vectors=ALL)
+    (search,), document = parsed("query", message)
+    assert (search.top_k, search.offset, search.pages) == (10, 0, False)
+    assert widen(document, [10]) == message.SerializeToString()
+    assert widen(document, [50]) == message.SerializeToString() + b"\x40\x32"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("search", grpc.SearchPoints(vector=[1.0])),
+        ("recommend", grpc.RecommendPoints(positive=[grpc.PointId(num=1)])),
+        ("discover", grpc.DiscoverPoints()),
+    ],
+)
+def test_the_older_methods_have_no_default_limit(name: str, message: Any) -> None:
+    assert refusal(name, message) is Reason.AMBIGUOUS_FIELD
+    message.limit = 3
+    assert parsed(name, message)[0][0].top_k == 3
+
+
+def test_a_limit_of_zero_is_the_servers_to_refuse() -> None:
+    assert refusal("query", query(limit=0)) is Reason.AMBIGUOUS_FIELD
+
+
+def test_limits_of_64_bits_are_read_as_they_are() -> None:
+    (search,), _ = parsed("query", query(limit=2**64 - 1, offset=2**63))
+    assert (search.top_k, search.offset) == (2**64 - 1, 2**63)
+
+
+def test_one_result_is_its_own_representative() -> None:
+    assert refusal("query", query(limit=1)) is Reason.SINGLE_RESULT
+    assert refusal("query", query(limit=1, offset=0)) is Reason.SINGLE_RESULT
+    assert parsed("query", query(limit=1, offset=1))[0][0].offset == 1
+
+
+def test_an_offset_that_was_named_tells_that_there_are_pages_and_is_set_to_zero() -> None:
+    (search,), document = parsed("query", query(offset=7, with_vectors=ALL))
+    assert (search.offset, search.pages) == (7, True)
+    wide = widen(document, [30])
+    assert wide == document.body + b"\x40\x1e\x48\x00"
+    assert (grpc.QueryPoints.FromString(wide).limit, grpc.QueryPoints.FromString(wide).offset) == (30, 0)
+    (search,), document = parsed("query", query(offset=0, with_vectors=ALL))
+    assert (search.offset, search.pages) == (0, True)
+    assert widen(document, [10]) == document.body
+
+
+def test_the_dense_query_is_read_in_every_way_it_can_be_written() -> None:
+    (search,), _ = parsed("query", query())
+    assert search.query is not None
+    assert search.query.tolist() == [1.0, 2.0]
+    assert search.query.dtype == np.float32
+    unpacked = b"\x15\x00\x00\x80\x3f\x15\x00\x00\x00\x40\x20\x05"
+    for message in (grpc.SearchPoints(vector=[1.0, 2.0], limit=5), unpacked):
+        (search,), _ = parsed("search", message)
+        assert search.query is not None
+        assert search.query.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("numbers", [[], [float("nan")], [float("inf"), 1.0]])
+def test_a_query_that_cannot_be_used_is_none(numbers: list[float]) -> None:
+    variant = grpc.Query(nearest=grpc.VectorInput(dense=grpc.DenseVector(data=numbers)))
+    assert parsed("query", query(query=variant))[0][0].query is None
+
+
+def test_a_query_by_reference_or_compared_by_another_vector_is_none() -> None:
+    assert parsed("query", query(query=BY_ID))[0][0].query is None
+    assert parsed("query", query(using="a"), Needs(vector_name="b"))[0][0].query is None
+    assert parsed("query", query(using="a"), Needs(vector_name="a"))[0][0].query is not None
+
+
+def test_numbers_that_are_no_floats_are_left_alone() -> None:
+    odd = field(3, field(1, field(2, field(1, b"123"))))
+    assert refusal("query", odd) is Reason.UNSUPPORTED_FIELD
+
+
+def test_what_is_missing_is_asked_for_behind_the_clients_bytes() -> None:
+    _, document = parsed("query", query(using="a", limit=4), Needs(payload_fields=("text",)))
+    wide = widen(document, [20])
+    assert wide.startswith(document.body)
+    message: Any = grpc.QueryPoints.FromString(wide)
+    assert message == query(
+        using="a",
+        limit=20,
+        with_vectors=grpc.WithVectorsSelector(include=grpc.VectorsSelector(names=["a"])),
+        with_payload=grpc.WithPayloadSelector(include=grpc.PayloadIncludeSelector(fields=["text"])),
+    )
+
+
+@pytest.mark.parametrize("name", ["query", "search", "recommend", "discover", "query_batch"])
+def test_a_field_that_nobody_knows_or_that_stands_twice_leaves_the_request_alone(name: str) -> None:
+    assert refusal(name, field(99, b"")) is Reason.UNSUPPORTED_FIELD
+    assert refusal(name, field(1, b"c") * 2) is Reason.AMBIGUOUS_FIELD
+
+
+def batch(*items: Any, **members: Any) -> Any:
+    return grpc.QueryBatchPoints(collection_name="c", query_points=items, **members)
+
+
+def test_items_of_a_batch_that_are_not_ours_stay_byte_for_byte() -> None:
+    sampled = query(query=grpc.Query(sample=grpc.Sample.Random), limit=7)
+    message = batch(query(limit=3, with_vectors=ALL), sampled, query(offset=2, with_vectors=ALL), timeout=9)
+    searches, document = parsed("query_batch", message)
+    assert [(search.top_k, search.offset) for search in searches] == [(3, 0), (10, 2)]
+    wide = grpc.QueryBatchPoints.FromString(widen(document, [12, 40]))
+    assert wide == batch(
+        query(limit=12, with_vectors=ALL), sampled, query(limit=40, offset=0, with_vectors=ALL), timeout=9
+    )
+    assert widen(document, [0, 0]) == document.body
+    assert widen(document, [3, 0]) == document.body
+    assert grpc.QueryBatchPoints.FromString(widen(document, [0, 40])).query_points[0] == message.query_points[0]
+
+
+def test_a_batch_without_any_search_of_ours_has_nothing_to_do() -> None:
+    assert refusal("query_batch", batch()) is Reason.NOTHING_TO_DO
+    assert refusal("query_batch", batch(query(limit=1))) is Reason.NOTHING_TO_DO
+    assert refusal("query_batch", b"\x10\x01") is Reason.UNSUPPORTED_FIELD
+
+
+NEEDS = [Needs(), Needs(vector_name="dense"), Needs(vector_hint="dense"), Needs(payload_fields=("text",))]
+
+
+@given(both=twins())
+def test_rest_and_grpc_read_the_same_from_the_same_content(both: Twins) -> None:
+    """Whatever is said by both interfaces gives the same searches, or is left alone for the same reason."""
+    operation = Operation(backend="qdrant", name=both.operation, collection="c")
+    for needs in NEEDS:
+        try:
+            rest = parse_rest(operation, both.rest.body, needs)
+        except Unsupported as verdict:
+            with pytest.raises(Unsupported, match=verdict.reason.value):
+                parse_request(operation, both.grpc.body, needs)
+            continue
+        found = parse_request(operation, both.grpc.body, needs)
+        assert len(found.searches) == len(rest.searches)
+        for ours, theirs in zip(found.searches, rest.searches, strict=True):
+            assert (ours.top_k, ours.offset, ours.pages) == (theirs.top_k, theirs.offset, theirs.pages)
+            assert (ours.query is None) == (theirs.query is None)
+            if ours.query is not None and theirs.query is not None:
+                np.testing.assert_array_equal(ours.query, theirs.query)

@@ -1,0 +1,143 @@
+""""""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from qdrant_client import grpc
+
+from support.qdrant_grpc_model import field
+from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.qdrant.grpc_request import Payload, plan_payload, read_vectors, widen_payload, widen_vectors
+from vecsieve.adapters.wire.protobuf import Field, fields
+
+NUMBER = 10
+
+
+def placed(selector: Any) -> tuple[bytes, Field | None]:
+    """A message that holds the selector, and its field there."""
+    if selector is None:
+        return b"", None
+    data = field(NUMBER, selector if isinstance(selector, bytes) else selector.SerializeToString())
+    return data, fields(data)[0]
+
+
+def vectors(value: bool | list[str]) -> Any:
+    if isinstance(value, bool):
+        return grpc.WithVectorsSelector(enable=value)
+    return grpc.WithVectorsSelector(include=grpc.VectorsSelector(names=value))
+
+
+def including(*keys: str) -> Any:
+    return grpc.WithPayloadSelector(include=grpc.PayloadIncludeSelector(fields=keys))
+
+
+def excluding(*keys: str) -> Any:
+    return grpc.WithPayloadSelector(exclude=grpc.PayloadExcludeSelector(fields=keys))
+
+
+@pytest.mark.parametrize(
+    ("selector", "wanted"),
+    [
+        (None, False),
+        (grpc.WithVectorsSelector(), False),
+        (vectors(False), False),
+        (vectors(True), True),
+        (vectors([]), ()),
+        (vectors(["a", "größe"]), ("a", "größe")),
+    ],
+)
+def test_the_vectors_a_client_selects(selector: Any, wanted: bool | tuple[str, ...]) -> None:
+    assert read_vectors(*placed(selector)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("selector", "reason"),
+    [
+        (field(2, field(1, b"\xff")), Reason.UNSUPPORTED_FIELD),
+        (field(1, b""), Reason.UNSUPPORTED_FIELD),
+        (b"\x10\x01", Reason.UNSUPPORTED_FIELD),
+        (field(3, b""), Reason.UNSUPPORTED_FIELD),
+        (b"\x08\x01" + field(2, b""), Reason.AMBIGUOUS_FIELD),
+        (field(2, b"") * 2, Reason.AMBIGUOUS_FIELD),
+    ],
+)
+def test_a_selection_that_is_not_understood_is_left_alone(selector: bytes, reason: Reason) -> None:
+    with pytest.raises(Unsupported) as refused:
+        read_vectors(*placed(selector))
+    assert refused.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "merged"),
+    [
+        (None, "a", vectors(["a"])),
+        (None, "", vectors([""])),
+        (None, None, vectors(True)),
+        (vectors(False), "a", vectors(["a"])),
+        (vectors(False), None, vectors(True)),
+        (vectors(True), "a", vectors(True)),
+        (vectors(True), None, vectors(True)),
+        (vectors([]), "a", vectors(["a"])),
+        (vectors(["b"]), "a", vectors(["b", "a"])),
+        (vectors(["a"]), "a", vectors(["a"])),
+        (vectors(["b"]), None, vectors(True)),
+    ],
+)
+def test_what_is_added_and_what_the_client_said_are_merged_to_both(client: Any, name: str | None, merged: Any) -> None:
+    data, found = placed(client)
+    wide = data + widen_vectors(NUMBER, read_vectors(data, found), name)
+    assert grpc.QueryPoints.FromString(wide).with_vectors == merged
+
+
+def test_nothing_is_added_where_nothing_is_missing() -> None:
+    assert widen_vectors(NUMBER, True, "a") == b""
+    assert widen_vectors(NUMBER, ("a",), "a") == b""
+
+
+@pytest.mark.parametrize(
+    ("client", "fields_wanted", "optional", "planned", "merged"),
+    [
+        (None, (), (), Payload(), None),
+        (None, ("a",), ("b",), Payload(("a", "b"), is_forced=True), including("a", "b")),
+        (grpc.WithPayloadSelector(enable=False), ("a",), (), Payload(("a",), is_forced=True), including("a")),
+        (grpc.WithPayloadSelector(enable=True), ("a",), ("b",), Payload(), grpc.WithPayloadSelector(enable=True)),
+        (including("x"), ("a",), ("b",), Payload(("a", "b")), including("x", "a", "b")),
+        (including("a"), ("a",), (), Payload(), including("a")),
+        (including(), (), ("b",), Payload(("b",)), including("b")),
+        (including("b.c"), (), ("b",), Payload(), including("b.c")),
+        (including("b.c"), (), ("a",), Payload(("a",)), including("b.c", "a")),
+        (including('"b"'), (), ("b",), Payload(), including('"b"')),
+        (excluding("x"), ("a",), ("b",), Payload(), excluding("x")),
+        (excluding("b"), (), ("b",), Payload(), excluding("b")),
+        (excluding("b"), (), (), Payload(), excluding("b")),
+    ],
+)
+def test_payload_keys_are_added_to_what_the_client_selects(
+    client: Any, fields_wanted: tuple[str, ...], optional: tuple[str, ...], planned: Payload, merged: Any
+) -> None:
+    data, found = placed(client)
+    plan = plan_payload(data, found, fields_wanted, optional)
+    assert plan == planned
+    # 10 is with_payload's number in no request; Search has it at 6.
+    wide = grpc.SearchPoints.FromString(
+        (b"" if found is None else field(6, data[found.value : found.end])) + widen_payload(6, plan)
+    )
+    assert wide.with_payload == merged if merged is not None else not wide.HasField("with_payload")
+
+
+@pytest.mark.parametrize(
+    ("client", "reason"),
+    [
+        (including("a.b"), Reason.PAYLOAD_SELECTOR),
+        (excluding("a.b"), Reason.PAYLOAD_SELECTOR),
+        (grpc.WithPayloadSelector(), Reason.PAYLOAD_SELECTOR),
+        (field(2, field(1, b"\xff")), Reason.UNSUPPORTED_FIELD),
+        (field(2, b"") + field(3, b""), Reason.AMBIGUOUS_FIELD),
+    ],
+)
+def test_a_field_that_could_not_be_had_and_taken_out_again_refuses_the_search(client: Any, reason: Reason) -> None:
+    with pytest.raises(Unsupported) as refused:
+        plan_payload(*placed(client), ("a",), ())
+    assert refused.value.reason is reason

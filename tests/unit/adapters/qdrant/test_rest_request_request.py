@@ -1,0 +1,306 @@
+""""""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, Unsupported
+from vecsieve.adapters.qdrant.rest_request import ENDPOINTS, Document, parse_request, widen
+
+PLAIN = Needs()
+
+
+def parsed(name: str, body: bytes | dict[str, Any], needs: Needs = PLAIN) -> tuple[tuple[Search, ...], Document]:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    call = parse_request(Operation(backend="qdrant", name=name, collection="c"), raw, needs)
+    assert isinstance(call.document, Document)
+    return call.searches, call.document
+
+
+def widened(name: str, body: bytes, *fetch_k: int, needs: Needs = PLAIN) -> bytes:
+    return widen(parsed(name, body, needs)[1], fetch_k)
+
+
+def refusal(name: str, body: bytes | dict[str, Any], needs: Needs = PLAIN) -> Reason:
+    with pytest.raises(Unsupported) as caught:
+        parsed(name, body, needs)
+    return caught.value.reason
+
+
+def test_limit_defaults_to_ten_on_query_and_is_inserted_only_when_it_must_change() -> None:
+    (search,), document = parsed("query", b'{"query":[1],"with_vector":true}')
+    assert (search.top_k, search.offset, search.pages) == (10, 0, False)
+    assert widen(document, [10]) == b'{"query":[1],"with_vector":true}'
+    assert widen(document, [50]) == b'{"limit":50,"query":[1],"with_vector":true}'
+
+
+@pytest.mark.parametrize("name", ["search", "recommend", "discover"])
+def test_the_older_endpoints_have_no_default_limit(name: str) -> None:
+    ranking: dict[str, Any] = {"vector": [1]} if name == "search" else {}
+    assert refusal(name, ranking) is Reason.AMBIGUOUS_FIELD
+    assert refusal(name, {**ranking, "limit": None}) is Reason.AMBIGUOUS_FIELD
+    assert parsed(name, {**ranking, "limit": 3})[0][0].top_k == 3
+    assert parsed(name, {**ranking, "top": 4})[0][0].top_k == 4
+
+
+def test_null_is_absent_where_the_server_says_so() -> None:
+    body = (
+        b'{"query":[1],"limit":null,"offset":null,"with_vector":null,"with_payload":null,"prefetch":null,"using":null}'
+    )
+    (search,), _ = parsed("query", body)
+    assert (search.top_k, search.offset, search.pages) == (10, 0, False)
+    assert widened("query", body, 50) == body.replace(b'"limit":null', b'"limit":50').replace(
+        b'"with_vector":null', b'"with_vector":[""]'
+    )
+
+
+@pytest.mark.parametrize(("offset", "pages"), [(b"0", True), (b"7", True)])
+def test_a_named_offset_means_paging_even_at_zero(offset: bytes, pages: bool) -> None:
+    body = b'{"query":[1],"limit":5,"offset":%s}' % offset
+    (search,), _ = parsed("query", body)
+    assert (search.offset, search.pages) == (int(offset), pages)
+    assert b'"offset":0' in widened("query", body, 30)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1.0", "1e1", '"5"', "true", "[5]", "-0", "99999999999999999999"])
+def test_a_limit_that_is_no_plain_positive_integer_is_ambiguous(number: str) -> None:
+    assert refusal("query", b'{"query":[1],"limit":%s}' % number.encode()) is Reason.AMBIGUOUS_FIELD
+
+
+@pytest.mark.parametrize("number", ["-1", "1.0", '"5"', "true", "{}"])
+def test_an_offset_that_is_no_plain_integer_is_ambiguous(number: str) -> None:
+    assert refusal("query", b'{"query":[1],"offset":%s}' % number.encode()) is Reason.AMBIGUOUS_FIELD
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        b'"limit":5,"top":5',
+        b'"limit":5,"with_vector":true,"with_vectors":true',
+        b'"limit":5,"limit":5',
+        b'"limit":5,"lim\\u0069t":6',
+        b'"limit":5,"offset":1,"offset":2',
+    ],
+)
+def test_a_field_named_twice_is_ambiguous(members: bytes) -> None:
+    assert refusal("search", b'{"vector":[1],%s}' % members) is Reason.AMBIGUOUS_FIELD
+
+
+def test_a_repeated_key_in_the_query_is_ambiguous_and_one_in_the_filter_is_the_servers() -> None:
+    assert refusal("query", b'{"query":{"nearest":[1],"nearest":[2]}}') is Reason.AMBIGUOUS_FIELD
+    assert parsed("query", b'{"query":[1],"filter":{"must":[],"must":[]}}')
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'"x"',
+        b"{",
+        b'{"query":[1]}x',
+        b'\xef\xbb\xbf{"query":[1]}',
+        b'{"query":NaN}',
+        b"[" * 100_000,
+    ],
+)
+@pytest.mark.parametrize("name", ["query", "query_batch"])
+def test_what_is_no_json_object_is_not_json(name: str, body: bytes) -> None:
+    assert refusal(name, body) is Reason.NOT_JSON
+
+
+def test_a_hundred_thousand_levels_inside_a_request_are_refused() -> None:
+    assert refusal("query", b'{"query":[1],"filter":' + b'{"must":' * 100_000) is Reason.NOT_JSON
+
+
+@pytest.mark.parametrize(("limit", "offset"), [(1, None), (1, 0)])
+def test_the_first_result_alone_is_left_alone(limit: int, offset: int | None) -> None:
+    assert refusal("query", {"query": [1], "limit": limit, "offset": offset}) is Reason.SINGLE_RESULT
+
+
+def test_one_result_behind_others_is_a_search() -> None:
+    assert parsed("query", {"query": [1], "limit": 1, "offset": 1})[0][0].top_k == 1
+
+
+@pytest.mark.parametrize("name", sorted(ENDPOINTS))
+def test_a_member_that_is_not_known_leaves_the_search_alone(name: str) -> None:
+    ranking: dict[str, Any] = {"query": {"query": [1]}, "search": {"vector": [1]}}.get(name, {})
+    assert refusal(name, {**ranking, "limit": 3, "diversity": 0.5}) is Reason.UNSUPPORTED_FIELD
+
+
+def test_members_the_server_ignores_are_left_as_they_are() -> None:
+    assert widened("query", b'{"query":[1],"limit":5,"top":9}', 30) == (
+        b'{"with_vector":[""],"query":[1],"limit":30,"top":9}'
+    )
+    assert widened("discover", b'{"target":1,"limit":5,"with_vectors":true}', 30) == (
+        b'{"with_vector":[""],"target":1,"limit":30,"with_vectors":true}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        (b"true", b"true"),
+        (b"false", b'["a"]'),
+        (b"null", b'["a"]'),
+        (b"[]", b'["a"]'),
+        (b"[ ]", b'[ "a"]'),
+        (b'["x"]', b'["x","a"]'),
+        (b'["a"]', b'["a"]'),
+        (b'["\\u0061", "x" ]', b'["\\u0061", "x" ]'),
+    ],
+)
+@pytest.mark.parametrize("spelling", [b"with_vector", b"with_vectors"])
+def test_the_vector_selector_is_united_with_the_compared_vector(
+    spelling: bytes, selector: bytes, expected: bytes
+) -> None:
+    body = b'{"query":[1],"using":"a","limit":5,"%s":%s}' % (spelling, selector)
+    assert widened("query", body, 5) == body.replace(selector + b"}", expected + b"}")
+
+
+@pytest.mark.parametrize("selector", ['"a"', "1", "[1]", "{}", '["a",null]', '["\\ud800"]'])
+def test_a_vector_selector_of_another_kind_is_left_to_the_server(selector: str) -> None:
+    body = b'{"query":[1],"with_vector":%s}' % selector.encode()
+    assert refusal("query", body) in {Reason.UNSUPPORTED_FIELD, Reason.NOT_JSON}
+
+
+def test_names_that_need_escaping_are_escaped() -> None:
+    body = json.dumps({"query": [1], "using": 'a"\\größe'}).encode()
+    assert json.loads(widened("query", body, 20))["with_vector"] == ['a"\\größe']
+
+
+def test_a_policys_vector_is_asked_for_first_and_the_query_vector_then_means_nothing() -> None:
+    body = b'{"query":[1],"using":"a","limit":5}'
+    (search,), document = parsed("query", body, Needs(vector_name="b", vector_hint="c"))
+    assert document.plans[0].name == "b"
+    assert search.query is None
+    assert b'"with_vector":["b"]' in widen(document, [20])
+
+
+@pytest.mark.parametrize(("hint", "expected"), [(None, b"true"), ("d", b'["d"]'), ("", b'[""]')])
+def test_a_hint_serves_where_the_query_does_not_tell(hint: str | None, expected: bytes) -> None:
+    needs = Needs(vector_hint=hint)
+    for query in (b'{"indices":[1],"values":[1]}', b"[[1],[2]]"):
+        body = b'{"query":%s,"using":"s","limit":5}' % query
+        assert widened("query", body, 5, needs=needs) == b'{"with_vector":' + expected + b"," + body[1:]
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [(b'["ghost"]', b'["ghost","s"]'), (b"[]", b'["s"]'), (b'["s"]', b'["s"]'), (b"true", b"true")],
+)
+def test_names_the_client_selects_are_still_asked_for_so_that_an_unknown_one_stays_an_error(
+    selector: bytes, expected: bytes
+) -> None:
+    body = b'{"query":{"indices":[1],"values":[0.5]},"using":"s","with_vector":%s}'
+    assert widened("query", body % selector, 10) == body % expected
+
+
+def test_a_hint_never_overrules_what_a_request_says() -> None:
+    assert b'["a"]' in widened("query", b'{"query":[1],"using":"a"}', 20, needs=Needs(vector_hint="d"))
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("query", b'{"query":[0.5,1e-1,-2]}'),
+        ("query", b'{"query":{"nearest":[0.5,1e-1,-2]}}'),
+        ("search", b'{"vector":[0.5,1e-1,-2],"limit":5}'),
+        ("search", b'{"vector":{"name":"a","vector":[0.5,1e-1,-2]},"limit":5}'),
+    ],
+)
+def test_a_dense_query_vector_is_read(name: str, body: bytes) -> None:
+    (search,), _ = parsed(name, body)
+    assert search.query is not None
+    assert search.query.dtype == np.float32
+    np.testing.assert_array_equal(search.query, np.array([0.5, 0.1, -2], dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    "query", [[], ["a"], [1e39], [[1.0]], 5, "id", {"indices": [1], "values": [1]}, {"fusion": "rrf"}]
+)
+def test_without_a_usable_dense_query_there_is_none(query: object) -> None:
+    (search,), _ = parsed("query", {"query": query})
+    assert search.query is None
+
+
+def test_items_that_are_not_ours_keep_their_place_and_their_bytes() -> None:
+    body = (
+        b'{"searches": [ {"query":{"sample":"random"}} , 5, {"query":[1],"limit":3}, {"query":[2],"limit":1},'
+        b' {"query":[3],"x":1,"x":2}, {"query":[4],"limit":4} ]}'
+    )
+    searches, document = parsed("query_batch", body)
+    assert [search.top_k for search in searches] == [3, 4]
+    assert document.batch == 6
+    assert [plan.index for plan in document.plans] == [2, 5]
+    assert widen(document, [30, 40]) == body.replace(
+        b'{"query":[1],"limit":3}', b'{"with_vector":[""],"query":[1],"limit":30}'
+    ).replace(b'{"query":[4],"limit":4}', b'{"with_vector":[""],"query":[4],"limit":40}')
+
+
+@pytest.mark.parametrize("searches", ["[]", '[{"query":{"sample":"random"}}]', "[1,null]"])
+def test_a_batch_without_an_item_of_ours_has_nothing_to_do(searches: str) -> None:
+    assert refusal("query_batch", b'{"searches":%s}' % searches.encode()) is Reason.NOTHING_TO_DO
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{}", Reason.NOT_JSON),
+        (b'{"searches":{}}', Reason.NOT_JSON),
+        (b'{"searches":[{"query":[1]}],"more":1}', Reason.UNSUPPORTED_FIELD),
+        (b'{"searches":[{"query":[1]}],"searches":[]}', Reason.AMBIGUOUS_FIELD),
+    ],
+)
+def test_a_batch_of_another_shape_is_left_alone(body: bytes, reason: Reason) -> None:
+    assert refusal("query_batch", body) is reason
+
+
+def test_a_count_of_0_leaves_an_items_bytes_alone() -> None:
+    body = b'{"searches":[{"query":[1],"limit":900,"offset":5},{"query":[2],"limit":3}]}'
+    assert widened("query_batch", body, 0, 30) == body.replace(
+        b'{"query":[2],"limit":3}', b'{"with_vector":[""],"query":[2],"limit":30}'
+    )
+
+
+def test_one_count_is_wanted_for_each_search() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        widened("query", b'{"query":[1]}', 20, 20)
+
+
+def test_a_key_that_is_no_unicode_text_is_left_to_the_server() -> None:
+    assert refusal("query", b'{"query":{"\xff":1}}') is Reason.UNSUPPORTED_FIELD
+
+
+TEXT = Needs(optional_fields=("text",))
+
+
+def test_a_payload_that_nobody_asked_for_is_forced_only_where_the_reply_can_be_restored() -> None:
+    # A server up to 1.9 writes null for it, and a reply in which all payload is ours no longer shows that.
+    assert b'"with_payload":["text"]' in widened("query", b'{"query":[1]}', 24, needs=TEXT)
+    for name, body in (
+        ("search", b'{"vector":[1],"limit":9}'),
+        ("recommend", b'{"limit":9}'),
+        ("discover", b'{"limit":9}'),
+    ):
+        assert b"with_payload" not in widened(name, body, 24, needs=TEXT)
+        known = replace(TEXT, absent_as_null=True)
+        assert b'"with_payload":["text"]' in widened(name, body, 24, needs=known)
+
+
+def test_optional_fields_are_added_to_a_selection_on_every_endpoint() -> None:
+    body = b'{"vector":[1],"limit":9,"with_payload":["a"]}'
+    assert b'"with_payload":["a","text"]' in widened("search", body, 24, needs=TEXT)
+
+
+@pytest.mark.parametrize("selector", [["text.part"], {"exclude": ["text"]}, {"include": ["a"], "exclude": ["b"]}, 7])
+def test_an_optional_field_never_refuses_a_search(selector: object) -> None:
+    body = {"query": [1], "with_payload": selector}
+    assert widen(parsed("query", body, TEXT)[1], [24]) == widen(parsed("query", body)[1], [24])
+    assert refusal("query", body, Needs(payload_fields=("text",))) is Reason.PAYLOAD_SELECTOR

@@ -1,0 +1,174 @@
+""""""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.hostile_bodies import messages
+from vecsieve.adapters import GRPC_ADAPTERS
+from vecsieve.adapters.contract import Bounds, Malformed, Needs, Operation, Reason, Reply, Unsupported
+from vecsieve.adapters.milvus.grpc_request import MESSAGES as MILVUS
+from vecsieve.adapters.pinecone.grpc import MESSAGES as PINECONE
+from vecsieve.adapters.qdrant.grpc_request import MESSAGES as QDRANT
+from vecsieve.adapters.weaviate.grpc_request import MESSAGES as WEAVIATE
+from vecsieve.adapters.wire.protobuf import (
+    HEAD_FIELDS,
+    REPLY_FIELDS,
+    TooManyFields,
+    fields,
+    head_fields,
+    length_field,
+    number_field,
+)
+from vecsieve.adapters.wire.protobuf_requests import Messages, check_size
+
+BOUNDS = Bounds(searches=128, parts=4_096, nesting=4)
+KNOWN: Messages = {"outer": {2: "inner"}, "inner": {2: "inner"}}
+
+
+def small(parts: int) -> Bounds:
+    return Bounds(searches=1, parts=parts, nesting=1)
+
+
+def refusal(data: bytes, bounds: Bounds, known: Messages = KNOWN) -> Reason | None:
+    try:
+        check_size(data, "outer", known, bounds)
+    except Unsupported as refused:
+        return refused.reason
+    return None
+
+
+def test_fields_are_counted_in_the_messages_that_are_entered_and_in_no_others() -> None:
+    three = number_field(1, 5) * 3
+    data = length_field(1, three * 50) + length_field(2, three + length_field(2, three)) + length_field(2, three)
+    assert refusal(data, small(13)) is None
+    assert refusal(data, small(12)) is Reason.TOO_MANY_PARTS
+
+
+def test_a_number_where_a_message_belongs_is_not_entered() -> None:
+    assert refusal(number_field(2, 1 << 40) * 3, small(3)) is None
+
+
+def test_what_is_no_message_is_no_search() -> None:
+    assert refusal(b"\x0b" * 100, small(3)) is Reason.UNSUPPORTED_FIELD
+
+
+def test_a_message_too_short_to_hold_too_much_is_not_walked() -> None:
+    assert refusal(b"\x0b" * 6, small(3)) is None
+
+
+def test_a_walk_ends_one_field_behind_its_bound() -> None:
+    data = number_field(1, 5) * 4
+    assert len(fields(data, most=4)) == 4
+    with pytest.raises(TooManyFields, match="more than 3 fields before byte 8 of 8"):
+        fields(data, most=3)
+
+
+def test_the_outermost_fields_of_any_message_are_bounded() -> None:
+    assert len(head_fields(number_field(1, 5) * HEAD_FIELDS)) == HEAD_FIELDS
+    with pytest.raises(TooManyFields):
+        head_fields(number_field(1, 5) * (HEAD_FIELDS + 1))
+
+
+@pytest.mark.parametrize("known", [QDRANT, MILVUS, PINECONE, WEAVIATE])
+def test_every_message_that_is_entered_is_known(known: Messages) -> None:
+    assert {name for inside in known.values() for name in inside.values()} <= known.keys()
+
+
+FIELDS = st.recursive(
+    st.just(b""),
+    lambda inner: st.lists(st.tuples(st.sampled_from([1, 2]), inner), max_size=5).map(
+        lambda made: b"".join(length_field(number, inside) for number, inside in made)
+    ),
+    max_leaves=30,
+)
+
+
+@given(data=FIELDS, bound=st.integers(0, 40))
+def test_what_is_let_through_has_no_more_fields_than_allowed(data: bytes, bound: int) -> None:
+    """Of a message the fields are counted that the table leads to, each once."""
+
+    def count(inside: bytes) -> int:
+        found = fields(inside)
+        return len(found) + sum(count(inside[each.value : each.end]) for each in found if each.number == 2)
+
+    assert (refusal(data, small(bound)) is None) == (count(data) <= bound)
+
+
+@given(data=st.binary(max_size=300), bound=st.integers(0, 100))
+def test_the_count_is_total(data: bytes, bound: int) -> None:
+    """Whatever the bytes, they are let through or refused."""
+    assert refusal(data, small(bound)) in {None, Reason.TOO_MANY_PARTS, Reason.UNSUPPORTED_FIELD}
+
+
+@pytest.mark.parametrize(
+    ("backend", "name", "known"),
+    [
+        ("qdrant", "query", {1: length_field(1, b"c"), 2: b"", 3: b"", 10: b"", 11: b""}),
+        ("qdrant", "query_batch", {1: length_field(1, b"c"), 2: b""}),
+        ("qdrant", "search", {1: length_field(1, b"c"), 2: b"", 4: number_field(4, 10), 6: b"", 11: b""}),
+        ("milvus", "search", {3: length_field(3, b"c"), 6: b"", 8: b"", 9: b""}),
+        ("milvus", "hybrid_search", {3: length_field(3, b"c"), 5: b"", 6: b""}),
+        ("pinecone", "query", {2: number_field(2, 10), 7: b"", 3: b"", 9: b""}),
+        ("weaviate", "search", {1: length_field(1, b"c"), 20: b"", 21: b"", 41: b"", 43: b"", 44: b""}),
+    ],
+)
+def test_a_message_of_very_many_small_fields_is_refused_or_let_through_and_never_fails(
+    backend: str, name: str, known: dict[int, bytes]
+) -> None:
+    adapter = GRPC_ADAPTERS[backend]()
+    operation = Operation(backend=backend, name=name, collection="c")
+    refused_for = set()
+    for what, message in messages(known, most=1 << 15):
+        reason: Reason | None = None
+        try:
+            adapter.check_size(operation, message, BOUNDS)
+        except Unsupported as refused:
+            reason = refused.reason
+        assert reason in {None, Reason.TOO_MANY_PARTS, Reason.UNSUPPORTED_FIELD}, what
+        refused_for.add(reason)
+    assert {None, Reason.TOO_MANY_PARTS} <= refused_for, "as large as the bound matters, and some are let through"
+
+
+def entries_of(count: int, number: int) -> bytes:
+    """So many entries of a map, as field ``number``."""
+    return length_field(number, length_field(1, b"k") + length_field(2, b"")) * count
+
+
+def replied(backend: str, name: str, request: bytes, reply: bytes) -> Reply:
+    adapter = GRPC_ADAPTERS[backend]()
+    operation = Operation(backend=backend, name=name, collection="c")
+    return adapter.parse_reply(adapter.parse_request(operation, request, NEEDS), reply)
+
+
+NEEDS = Needs(optional_fields=("text",))
+FLOATS = bytes(8)
+REQUESTS = {
+    "qdrant": ("query", length_field(3, length_field(1, length_field(2, length_field(1, FLOATS))))),
+    "pinecone": ("query", number_field(2, 10) + length_field(7, b"\0\0\x80?" * 2)),
+    "weaviate": ("search", number_field(30, 10) + length_field(43, length_field(4, FLOATS))),
+}
+
+
+def result(backend: str, count: int) -> bytes:
+    """A result with so many keys in its payload."""
+    if backend == "qdrant":
+        return length_field(1, length_field(1, number_field(1, 7)) + entries_of(count, 2))
+    if backend == "pinecone":
+        return length_field(2, length_field(1, b"a") + length_field(4, entries_of(count, 1)))
+    own = length_field(11, entries_of(count, 1))
+    return length_field(2, length_field(2, length_field(1, b"a")) + length_field(1, own))
+
+
+@pytest.mark.parametrize("backend", REQUESTS)
+@pytest.mark.parametrize(("results", "more"), [(1, 1), (2, 100)])
+def test_the_payloads_of_a_reply_are_read_up_to_a_bound(backend: str, results: int, more: int) -> None:
+    each = REPLY_FIELDS // results - 10
+    whole = result(backend, each) * results
+    assert replied(backend, *REQUESTS[backend], whole).pools[0].size == results
+    with pytest.raises(Malformed):
+        replied(backend, *REQUESTS[backend], whole + result(backend, 10 * results + more))
+    with pytest.raises(Malformed):
+        replied(backend, *REQUESTS[backend], result(backend, REPLY_FIELDS + 1))

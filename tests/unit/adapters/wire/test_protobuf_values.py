@@ -1,0 +1,168 @@
+""""""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from google.protobuf.struct_pb2 import Struct
+from hypothesis import given
+from hypothesis import strategies as st
+from qdrant_client.conversions.conversion import payload_to_grpc
+from qdrant_client.grpc import ScoredPoint
+
+from vecsieve.adapters.wire.protobuf import FIXED64, encoded, entries, fields, length_field, messages, number_field
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, QDRANT, Schema, Wanted, as_json, chosen
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
+SCHEMAS = pytest.mark.parametrize("schema", [QDRANT, GOOGLE], ids=["qdrant", "google"])
+
+
+def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    values = st.recursive(
+        st.one_of(st.none(), st.booleans(), TEXTS, leaves),
+        lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+        max_leaves=8,
+    )
+    return st.dictionaries(TEXTS, values, max_size=4)
+
+
+def qdrant_map(payload: dict[str, Any]) -> bytes:
+    point = ScoredPoint(payload=payload_to_grpc(payload))
+    data: bytes = point.SerializeToString()
+    return data
+
+
+def google_map(payload: dict[str, Any]) -> bytes:
+    message = Struct()
+    message.update(payload)
+    return message.SerializeToString()
+
+
+def texts(data: bytes, number: int, names: list[str], schema: Schema) -> tuple[bytes | None, ...]:
+    return chosen(data, messages(fields(data), number), Wanted(names), schema)
+
+
+@given(nested(st.one_of(INTEGERS, DOUBLES)))
+def test_a_qdrant_payload_reads_as_it_was_stored(payload: dict[str, Any]) -> None:
+    """Every key's JSON is the value the official client put there; integers and doubles stay apart."""
+    names = [*payload, "no such key"]
+    *found, absent = texts(qdrant_map(payload), 2, names, QDRANT)
+    assert absent is None
+    assert [spelled(json.loads(raw or b"")) for raw in found] == [spelled(value) for value in payload.values()]
+
+
+def spelled(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+@given(nested(DOUBLES))
+def test_a_google_struct_reads_as_it_was_stored(payload: dict[str, Any]) -> None:
+    """Every key's JSON is the value that protobuf's own library put there."""
+    names = [*payload, "no such key"]
+    *found, absent = texts(google_map(payload), 1, names, GOOGLE)
+    assert absent is None
+    assert [json.loads(raw or b"") for raw in found] == list(payload.values())
+
+
+@given(payload=nested(INTEGERS), seed=st.randoms(use_true_random=False))
+def test_equal_values_have_equal_bytes_whatever_their_order(payload: dict[str, Any], seed: Any) -> None:
+    """The order of a map's entries, which servers draw at random, does not show."""
+    shuffled = list(payload.items())
+    seed.shuffle(shuffled)
+    around, other = {"a": payload}, {"a": dict(shuffled)}
+    assert texts(qdrant_map(around), 2, ["a"], QDRANT) == texts(qdrant_map(other), 2, ["a"], QDRANT)
+
+
+def test_whole_numbers_are_written_as_each_schema_means_them() -> None:
+    double = encoded(2 << 3 | FIXED64) + bytes.fromhex("0000000000000840")
+    assert as_json(double, (0, len(double)), QDRANT) == b"3.0"
+    assert as_json(double, (0, len(double)), GOOGLE) == b"3"
+    assert texts(google_map({"a": 1e300, "b": -0.5}), 1, ["a", "b"], GOOGLE) == (b"1e+300", b"-0.5")
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@SCHEMAS
+def test_what_is_no_number_is_null_as_in_rest(number: float, schema: Schema) -> None:
+    data = google_map({"a": number})
+    ((_, value),) = entries(data, messages(fields(data), 1))
+    assert as_json(data, value, schema) == b"null"
+
+
+@SCHEMAS
+def test_a_value_that_holds_nothing_is_null(schema: Schema) -> None:
+    assert as_json(b"", (0, 0), schema) == b"null"
+    assert texts(length_field(1, length_field(1, b"a")), 1, ["a"], schema) == (b"null",)
+
+
+def test_of_a_repeated_key_the_last_one_counts() -> None:
+    first, last = (length_field(1, b"a") + length_field(2, number_field(3, value)) for value in (1, 2))
+    assert texts(length_field(2, first) + length_field(2, last), 2, ["a"], QDRANT) == (b"2",)
+
+
+def test_an_entry_with_its_value_first_is_read() -> None:
+    value = number_field(3, 5)
+    data = length_field(2, length_field(2, value) + length_field(1, b"a"))
+    assert texts(data, 2, ["a"], QDRANT) == (b"5",)
+
+
+def test_a_key_of_more_than_127_bytes_is_read() -> None:
+    assert texts(qdrant_map({"k" * 200: 1}), 2, ["k" * 200], QDRANT) == (b"1",)
+
+
+def test_the_empty_key_is_a_key() -> None:
+    assert texts(length_field(2, length_field(2, number_field(3, 5))), 2, [""], QDRANT) == (b"5",)
+    assert texts(qdrant_map({"": 6}), 2, [""], QDRANT) == (b"6",)
+
+
+def test_a_key_that_is_no_text_is_nobodys() -> None:
+    data = length_field(2, length_field(1, b"\xff") + length_field(2, number_field(3, 5)))
+    assert texts(data, 2, ["\udcff", "a"], QDRANT) == (None, None)
+
+
+def deep(levels: int) -> bytes:
+    data = b""
+    for _ in range(levels):
+        data = length_field(7, length_field(1, data))
+    return data
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (number_field(9, 1), "tag 72, which is of no known kind"),
+        (number_field(3, 1) + number_field(5, 1), "wanted one field"),
+        (number_field(4, 1), "tag 32, which"),
+        (length_field(2, b"12345678"), "tag 18, which"),
+        (length_field(4, b"\xff"), "utf-8"),
+        (length_field(7, number_field(1, 1)), "field 1 at byte 2 is of another wire type"),
+        (length_field(6, number_field(1, 1)), "field 1 at byte 2 is of another wire type"),
+        (length_field(6, length_field(1, length_field(1, b"\xff") + length_field(2, b""))), "utf-8"),
+        (length_field(6, length_field(1, length_field(2, b"") * 2)), "field 2: 2 of"),
+        (deep(101), "deeper than 100"),
+        (b"\x22", "no end of the number"),
+    ],
+)
+def test_what_cannot_be_spelled_with_certainty_is_refused(data: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        as_json(data, (0, len(data)), QDRANT)
+
+
+def test_a_hundred_levels_are_read() -> None:
+    data = deep(100)
+    assert json.loads(as_json(data, (0, len(data)), QDRANT)) != []
+
+
+@given(data=st.binary(max_size=60))
+@SCHEMAS
+def test_any_bytes_are_a_json_text_or_refused(data: bytes, schema: Schema) -> None:
+    """Whatever the bytes, what comes back is JSON, and what is raised is ValueError."""
+    try:
+        found = as_json(data, (0, len(data)), schema)
+    except ValueError:
+        return
+    json.loads(found)

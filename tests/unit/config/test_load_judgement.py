@@ -1,0 +1,137 @@
+"""Everything is judged as far as it can be: one slip neither hides another nor is told twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from vecsieve.config.contradictions import of_policy, of_rules, of_settings
+from vecsieve.config.load import judged
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.problems import Finding, dotted
+from vecsieve.config.schema import RuleSettings, Settings
+
+
+def paths(tree: dict[str, object], *known: Finding) -> list[str]:
+    return [dotted(finding.path) for finding in judged(tree, known)[1]]
+
+
+def test_a_sound_tree_has_no_findings_and_gives_its_settings() -> None:
+    settings, findings = judged({"workers": 2, "policy": {"when": "always"}}, ())
+    assert findings == ()
+    assert settings == Settings(workers=2, policy=PolicySettings(when="always"))
+
+
+def test_a_contradiction_is_told_although_something_else_is_wrong() -> None:
+    assert paths({"workers": 0, "policy": {"fetch": {"floor": 300}}}) == ["workers", "policy.fetch.floor"]
+
+
+def test_a_contradiction_with_a_wrong_value_is_not_told() -> None:
+    assert paths({"policy": {"fetch": {"floor": 300, "cap": "many"}}}) == ["policy.fetch.cap"]
+    assert paths({"listen": "nowhere", "admin": "127.0.0.1:6343"}) == ["listen"]
+
+
+def test_a_contradiction_of_the_policy_is_told_once_and_not_for_every_rule() -> None:
+    rules = ({"collection": "a"}, {"collection": "b", "policy": {"linkage": "single"}})
+    assert paths({"policy": {"fetch": {"floor": 300}}, "rules": rules}) == ["policy.fetch.floor"]
+
+
+def test_a_rule_may_heal_a_contradiction_but_not_hide_it() -> None:
+    rules = ({"collection": "a", "policy": {"fetch": {"floor": 30}}},)
+    assert paths({"policy": {"fetch": {"floor": 300}}, "rules": rules}) == ["policy.fetch.floor"]
+
+
+def test_a_rule_that_contradicts_the_policy_is_told_at_the_rule() -> None:
+    rules = ({"collection": "a", "policy": {"order": "mmr"}}, {"collection": "b"})
+    assert paths({"policy": {"mmr": None}, "rules": rules}) == ["rules[0].policy.order"]
+
+
+def test_a_rule_that_leans_on_a_wrong_value_of_the_policy_is_not_accused() -> None:
+    rules = ({"collection": "a", "policy": {"fetch": {"floor": 300}}},)
+    assert paths({"policy": {"fetch": {"cap": "many"}}, "rules": rules}) == ["policy.fetch.cap"]
+
+
+def test_a_rule_that_decides_all_itself_is_judged_although_the_policy_is_wrong() -> None:
+    rules = ({"collection": "a", "policy": {"order": "mmr", "mmr": "none"}},)
+    tree: dict[str, object] = {"policy": {"mmr": {"lambda": 7}}, "rules": rules}
+    assert paths(tree) == ["policy.mmr.lambda", "rules[0].policy.order"]
+
+
+def test_wrong_rules_keep_the_numbers_of_those_behind_them() -> None:
+    rules = (5, {"collection": "a", "policy": {"when": "never"}}, {"colection": "b"}, {"policy": {"short": 1}})
+    assert paths({"rules": rules}) == [
+        "rules[0]",
+        "rules[2].colection",
+        "rules[1].policy.when",
+        "rules[3].policy.short",
+    ]
+
+
+def test_what_is_known_to_be_wrong_is_not_told_again() -> None:
+    known = Finding(("workers",), "x", "y")
+    assert paths({"workers": "x"}, known) == ["workers"]
+    standing = Finding(("workers",), "it again", "the key once", stands=True)
+    assert paths({"workers": "x"}, standing) == ["workers", "workers"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "hidden"),
+    [
+        ("*", "docs", True),
+        ("docs", "docs", True),
+        ("docs-*", "docs-*", True),
+        ("docs-*", "docs-eu", True),
+        ("docs-*", "docs-e*", False),  # true, but not provable by looking
+        ("docs", "*", False),
+        ("Docs", "docs", False),
+    ],
+)
+def test_a_rule_is_hidden_when_that_is_certain(earlier: str, later: str, hidden: bool) -> None:
+    found = list(of_rules((RuleSettings(collection=earlier), RuleSettings(collection=later))))
+    assert bool(found) is hidden
+
+
+def test_a_rule_is_hidden_only_when_its_backend_is_too() -> None:
+    hidden = (RuleSettings(backend="q*"), RuleSettings(backend="qdrant", collection="a"))
+    open_to_others = (RuleSettings(backend="qdrant"), RuleSettings(backend="*", collection="a"))
+    assert list(of_rules(hidden))
+    assert not list(of_rules(open_to_others))
+
+
+def test_the_first_rule_that_hides_another_is_named() -> None:
+    rules = (RuleSettings(collection="a"), RuleSettings(), RuleSettings(collection="a"))
+    assert [found.finding.wanted.split(" matches")[0][-8:] for found in of_rules(rules)] == ["rules[0]"]
+
+
+def test_the_first_is_named_whether_it_is_a_pattern_or_a_name() -> None:
+    patterns = ("a*", "b", "ab", "b*", "b", "ab", "bc")
+    found = of_rules(tuple(RuleSettings(collection=each) for each in patterns))
+    named = [(dotted(each.finding.path), each.finding.wanted.split(": ")[1].split(" ")[0]) for each in found]
+    assert named == [
+        ("rules[2]", "rules[0]"),
+        ("rules[4]", "rules[1]"),
+        ("rules[5]", "rules[0]"),
+        ("rules[6]", "rules[3]"),
+    ]
+
+
+@pytest.mark.parametrize("bounds", [{"min": 0.1, "max": 0.1}, {"fixed": 0.0}, {"min": 0.0, "max": 2.0}])
+def test_bounds_that_meet_are_no_contradiction(bounds: dict[str, float]) -> None:
+    assert not list(of_policy(PolicySettings.model_validate({"threshold": bounds})))
+
+
+def test_ports_picked_by_the_system_are_no_contradiction() -> None:
+    assert not list(of_settings(Settings(listen="127.0.0.1:0", admin="127.0.0.1:0")))
+
+
+def test_an_upstream_that_is_the_admin_port_is_a_contradiction() -> None:
+    tree = {"upstream": {"url": "http://127.0.0.1:9464"}}
+    assert [dotted(found.finding.path) for found in of_settings(Settings.model_validate(tree))] == ["upstream.url"]
+
+
+def test_a_diversifier_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
+    _, findings = judged({"policy": {"diversify": "ssd"}}, ())
+    assert [finding.wanted for finding in findings] == [
+        "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
+    ]
+    assert judged({"policy": {"diversify": "dpp"}}, ())[1] == ()

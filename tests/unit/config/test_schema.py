@@ -1,0 +1,114 @@
+"""The settings of tracing: off unless asked for, no credentials in them, and a missing extra is told by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vecsieve.config import schema
+from vecsieve.config.load import judged, load
+from vecsieve.config.problems import SettingsError
+from vecsieve.config.schema import Settings, TracingSettings, collector_url
+
+ENDPOINT = "http://127.0.0.1:4318"
+
+
+def test_tracing_is_off_unless_an_endpoint_is_given() -> None:
+    assert Settings().tracing == TracingSettings(endpoint=None)
+    assert load(file=None, environment={"VECSIEVE_TRACING_ENDPOINT": "none"}, flags={}).tracing.endpoint is None
+
+
+@pytest.mark.parametrize(
+    ("url", "used"),
+    [
+        (ENDPOINT, ENDPOINT),
+        (ENDPOINT + "/", ENDPOINT),
+        ("https://gateway.example/otlp", "https://gateway.example/otlp"),
+        ("https://gateway.example/otlp/", "https://gateway.example/otlp"),
+        ("http://[::1]:4318/a/b", "http://[::1]:4318/a/b"),
+    ],
+)
+def test_a_collector_has_scheme_host_and_perhaps_a_path(url: str, used: str) -> None:
+    assert collector_url(url) == used
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "collector:4318",
+        "ftp://c",
+        "http://",
+        "http://u:p@c/x",
+        "http://c/x?key=1",
+        "http://c/x#y",
+        "http://c/a b",
+        "http://c//",
+    ],
+)
+def test_anything_else_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        collector_url(url)
+
+
+def test_a_credential_in_the_url_is_refused_and_not_repeated() -> None:
+    environment = {"VECSIEVE_TRACING_ENDPOINT": "https://user:s3cret@gateway.example/otlp"}
+    with pytest.raises(SettingsError) as refused:
+        load(file=None, environment=environment, flags={})
+    assert "tracing.endpoint (VECSIEVE_TRACING_ENDPOINT): wanted http or https" in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("sample_ratio", 1.5), ("sample_ratio", -0.1), ("queue_spans", 10)])
+def test_a_number_out_of_range_is_told(name: str, value: float) -> None:
+    found = judged({"tracing": {name: value}}, ())[1]
+    assert [finding.path for finding in found] == [("tracing", name)]
+
+
+def missing(*names: str) -> Callable[[str], object | None]:
+    """As importlib has it where these are not installed: None for a module, an error for one inside a missing one."""
+
+    def find_spec(name: str) -> object | None:
+        if any(name.startswith(each + ".") for each in names):
+            raise ModuleNotFoundError(name)
+        return None if name in names else object()
+
+    return find_spec
+
+
+@pytest.mark.parametrize("names", [("opentelemetry",), ("opentelemetry.sdk",), ("opentelemetry.exporter",)])
+def test_a_missing_extra_is_told_where_tracing_is_on_and_only_there(
+    names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "find_spec", missing(*names))
+    (found,) = judged({"tracing": {"endpoint": ENDPOINT}}, ())[1]
+    assert found.path == ("tracing", "endpoint")
+    assert found.wanted == "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
+    assert judged({}, ())[1] == ()
+
+
+def test_check_explains_a_missing_extra_and_exits_2(tmp_path: Path) -> None:
+    """In a process of its own, from which the exporter is hidden as if it were not installed."""
+    program = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Hidden(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "opentelemetry" or name.startswith("opentelemetry."):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Hidden())
+from vecsieve.proxy.cli import main
+main()
+"""
+    file = tmp_path / "vecsieve.yaml"
+    file.write_text(f"tracing:\n  endpoint: {ENDPOINT}\n", encoding="utf-8")
+    asked = [sys.executable, "-c", program, "check", "--config", str(file)]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'" in done.stderr

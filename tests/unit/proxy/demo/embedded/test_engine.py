@@ -1,0 +1,68 @@
+"""What the engine raises, and what the client is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vecsieve.proxy.demo.embedded.engine import Shard, Translated, edge
+from vecsieve.proxy.demo.embedded.errors import Refusal
+
+
+class PanicException(BaseException):
+    """Stands for a panic of the engine's Rust code."""
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "message"),
+    [
+        (
+            "Vector dimension error: expected dim: 2, got 3",
+            400,
+            "Wrong input: Vector dimension error: expected dim: 2, got 3",
+        ),
+        ("No point with id 7", 404, "Not found: No point with id 7 found"),
+        ("Service runtime error: broken", 500, "Service internal error: broken"),
+        ("Inconsistent storage: lost", 500, "Service internal error: Inconsistent storage: lost"),
+        ("Wrong usage of sparse vectors", 400, "Wrong input: Conversion between sparse and regular vectors failed"),
+        ("Wrong usage of multi vectors", 400, "Wrong input: Conversion between multi and regular vectors failed"),
+    ],
+)
+def test_an_engine_error_becomes_the_servers_answer(text: str, status: int, message: str) -> None:
+    with pytest.raises(Refusal) as caught, Translated():
+        raise Exception(text)  # noqa: TRY002 - exactly what the engine raises
+    assert (caught.value.status, caught.value.message, caught.value.is_timed) == (status, message, True)
+
+
+@pytest.mark.parametrize("kind", [ValueError, TypeError, OverflowError])
+def test_an_argument_the_engine_cannot_convert_is_a_format_error(kind: type[Exception]) -> None:
+    with pytest.raises(Refusal, match=r"^Format error in JSON body: first$") as caught, Translated():
+        raise kind("first\nsecond")
+    assert (caught.value.status, caught.value.is_timed) == (400, False)
+
+
+def test_a_panic_is_the_engines_fault() -> None:
+    with pytest.raises(Refusal, match=r"^Service internal error: gone$") as caught, Translated():
+        raise PanicException("gone")
+    assert caught.value.status == 500
+
+
+@pytest.mark.parametrize("error", [Refusal(404, "x"), KeyError("x"), KeyboardInterrupt()])
+def test_what_is_not_the_engines_passes_untouched(error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught, Translated():
+        raise error
+    assert caught.value is error
+
+
+def test_records_come_in_the_order_asked_and_once(tmp_path: Path) -> None:
+    engine = edge()
+    shard = Shard.create(
+        tmp_path / "s", engine.EdgeConfig(vectors={"": engine.EdgeVectorParams(1, engine.Distance.Dot)})
+    )
+    shard.update(engine.UpdateOperation.upsert_points([engine.Point(n, [1.0]) for n in range(9)]))
+    found = shard.retrieve([7, 2, 99, 5, 2], False, False)
+    assert [record.id for record in found] == [7, 2, 5]
+    shard.close()
+    with pytest.raises(Refusal, match="not initialized"):
+        shard.info()

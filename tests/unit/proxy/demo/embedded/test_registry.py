@@ -1,0 +1,140 @@
+"""Collections, their settings and their aliases, without a transport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.embedded_core import Core, core
+from support.refusals import refusal_of
+from vecsieve.proxy.demo.embedded import collections, points
+from vecsieve.proxy.demo.embedded import points as embedded_points
+from vecsieve.proxy.demo.embedded.configs import choose, dense_settings, shown_config, wants_index
+from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.registry import Registry
+
+PLAIN: dict[str, Any] = {"vectors": {"size": 2, "distance": "Dot"}}
+
+
+@pytest.fixture
+def empty() -> Iterator[Core]:
+    with core() as made:
+        yield made
+
+
+@given(st.text(max_size=300))
+def test_any_name_is_a_collection_or_a_refusal_and_never_a_path(name: str) -> None:
+    """A name is accepted and listed, or refused with 422; directories are numbered whatever the name."""
+    registry = Registry()
+    try:
+        refused = refusal_of(lambda: registry.create(name, {}))
+        assert (refused is None) == registry.has(name)
+        assert refused is None or refused.status == 422
+        made = [directory.name for directory in (registry._root / "collections").iterdir()]
+        assert made == ([] if refused is not None else ["000001"])
+    finally:
+        registry.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "message"),
+    [
+        ({"vectors": {"size": 2, "distance": "Hamming"}}, 400, "unknown variant `Hamming`"),
+        ({"vectors": {"size": 2}}, 400, "missing field `distance`"),
+        ({"vectors": {"a": {"size": 65537, "distance": "Dot"}}}, 422, r"vectors.a.size: value 65537 invalid"),
+        ({**PLAIN, "sharding_method": "custom"}, 501, "custom sharding"),
+        ({**PLAIN, "init_from": {"collection": "x"}}, 501, "init_from"),
+        ({**PLAIN, "quantization_config": {"novel": {}}}, 501, "novel"),
+        ({"sparse_vectors": {"s": {"modifier": "tfidf"}}}, 400, "unknown variant `tfidf`"),
+    ],
+)
+def test_settings_that_cannot_be_honoured_are_refused_and_leave_nothing(
+    empty: Core, settings: object, status: int, message: str
+) -> None:
+    with pytest.raises(Refusal, match=message) as caught:
+        empty.call(collections.create, settings)
+    assert caught.value.status == status
+    assert empty.call(collections.listing) == {"collections": []}
+
+
+def test_names_and_aliases_do_not_take_each_others_place(empty: Core) -> None:
+    empty.call(collections.create, PLAIN)
+    empty.registry.create_alias("a", "c")
+    with pytest.raises(Refusal, match="Alias with the same name already exists"):
+        empty.call(collections.create, PLAIN, name="a")
+    with pytest.raises(Refusal) as caught:
+        empty.registry.create_alias("c", "c")
+    assert caught.value.status == 409
+    with pytest.raises(Refusal, match="Alias none does not exists!"):
+        empty.registry.rename_alias("none", "other")
+    assert empty.call(collections.delete, name="a") is False
+    assert empty.registry.has("a")
+
+
+def test_an_alias_moves_to_another_collection(empty: Core) -> None:
+    for name in ("c", "d"):
+        empty.call(collections.create, PLAIN, name=name)
+    empty.registry.create_alias("a", "c")
+    empty.registry.create_alias("a", "d")
+    assert empty.registry.find("a").name == "d"
+    assert empty.registry.aliases("c") == []
+
+
+def test_a_name_can_be_used_again_and_starts_empty(empty: Core) -> None:
+    empty.call(collections.create, PLAIN)
+    empty.call(embedded_points.upsert, {"points": [{"id": 1, "vector": [1, 2]}]})
+    assert empty.call(collections.delete) is True
+    empty.call(collections.create, PLAIN)
+    assert empty.call(collections.info)["points_count"] == 0
+
+
+def test_an_index_is_built_only_on_request_and_a_change_can_request_it(empty: Core) -> None:
+    empty.call(collections.create, {"vectors": {"size": 64, "distance": "Dot"}})
+    stored = [{"id": n, "vector": [n % 7, *([1] * 63)]} for n in range(200)]
+    empty.call(embedded_points.upsert, {"points": stored})
+    segments = empty.call(collections.info)["segments_count"]
+    assert empty.call(collections.change, {"optimizers_config": {"indexing_threshold": 1}}) is True
+    info = empty.call(collections.info)
+    assert info["config"]["optimizer_config"]["indexing_threshold"] == 1
+    assert info["segments_count"] > segments
+    assert info["points_count"] == 200
+
+
+def test_an_index_is_wanted_above_a_threshold_of_zero() -> None:
+    assert not wants_index({})
+    assert not wants_index({"optimizers_config": {"indexing_threshold": 0}})
+    assert wants_index({"optimizers_config": {"indexing_threshold": 1}})
+
+
+def test_a_bare_vector_is_the_unnamed_one_and_a_name_may_be_size() -> None:
+    bare = {"size": 2, "distance": "Dot"}
+    assert dense_settings({"vectors": bare}) == {"": bare}
+    assert dense_settings({"vectors": {"size": bare}}) == {"size": bare}
+    assert dense_settings({}) == {}
+
+
+def test_shown_settings_are_the_defaults_and_what_was_given() -> None:
+    shown = shown_config({**PLAIN, "hnsw_config": {"m": 4, "on_disk": None}, "strict_mode_config": {"enabled": True}})
+    assert list(shown)[:4] == ["params", "hnsw_config", "optimizer_config", "wal_config"]
+    assert shown["hnsw_config"]["m"] == 4
+    assert shown["hnsw_config"]["on_disk"] is False
+    assert shown["strict_mode_config"] == {"enabled": True}
+    assert "metadata" not in shown
+
+
+def test_words_of_the_wire_find_the_engines_members_whatever_their_case() -> None:
+    assert choose("Distance", "Cosine") == choose("Distance", "cosine")
+    with pytest.raises(Refusal, match="unknown variant"):
+        choose("Distance", "__class__")
+
+
+def test_a_collection_may_have_no_vectors_and_then_its_points_have_none(empty: Core) -> None:
+    empty.call(collections.create, {"vectors": {}})
+    empty.call(embedded_points.upsert, {"points": [{"id": 1, "vector": {}, "payload": {"a": 1}}]})
+    body = {"ids": [1], "with_vector": True}
+    assert empty.call(points.retrieve, body) == [{"id": 1, "payload": {"a": 1}, "vector": {}}]
+    assert empty.call(collections.info)["config"]["params"]["vectors"] == {}

@@ -1,0 +1,88 @@
+""""""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from vecsieve.proxy.grpc.status import (
+    Code,
+    Failure,
+    given,
+    invented,
+    met,
+    no_message,
+    speaker,
+    status,
+    unreachable,
+    unsendable,
+)
+from vecsieve.proxy.search.errors import FailureKind
+from vecsieve.proxy.telemetry.exposition import value
+from vecsieve.proxy.telemetry.labels import LocalError, Origin, UpstreamError
+from vecsieve.proxy.telemetry.metrics import Metrics
+
+REFUSED = Failure(code=Code.NOT_FOUND, details="no collection")
+BROKEN = Failure(code=Code.UNAVAILABLE, details="Socket closed", kind=FailureKind.RESET)
+
+
+def counts(registry: CollectorRegistry, name: str, kinds: type[LocalError | UpstreamError]) -> dict[str, float]:
+    found = {kind.value: value(registry, name, backend="qdrant", kind=kind.value) for kind in kinds}
+    return {kind: count for kind, count in found.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("failure", "kinds"),
+    [
+        (REFUSED, {}),
+        (BROKEN, {"reset": 1}),
+        (no_message(), {"protocol": 1}),
+        (unsendable(), {}),
+        (invented(Code.INTERNAL, "ours"), {}),
+        *((unreachable(kind), {kind.value: 1}) for kind in (FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS)),
+    ],
+)
+def test_what_broke_on_the_way_is_an_error_of_upstreams(failure: Failure, kinds: dict[str, float]) -> None:
+    met(Metrics(registry := CollectorRegistry()), failure)
+    assert counts(registry, "upstream_errors_total", UpstreamError) == kinds
+    assert counts(registry, "local_errors_total", LocalError) == {}
+
+
+@pytest.mark.parametrize(
+    ("failure", "kinds"),
+    [
+        (REFUSED, {}),
+        (BROKEN, {"no_upstream": 1}),
+        (no_message(), {"no_upstream": 1}),
+        (unreachable(FailureKind.CONNECT), {"no_upstream": 1}),
+        (unsendable(), {"bad_request": 1}),
+    ],
+)
+def test_what_a_client_gets_instead_of_an_answer_is_an_error_of_ours(failure: Failure, kinds: dict[str, float]) -> None:
+    given(Metrics(registry := CollectorRegistry()), failure)
+    assert counts(registry, "local_errors_total", LocalError) == kinds
+
+
+def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
+    for kind in FailureKind:
+        met(Metrics(registry := CollectorRegistry()), Failure(code=Code.UNAVAILABLE, details="", kind=kind))
+        assert sum(counts(registry, "upstream_errors_total", UpstreamError).values()) == 1, kind
+
+
+@pytest.mark.parametrize(
+    ("failure", "origin"),
+    [
+        (None, Origin.UPSTREAM),
+        (REFUSED, Origin.UPSTREAM),
+        (BROKEN, Origin.PROXY),
+        (no_message(), Origin.PROXY),
+        (unsendable(), Origin.PROXY),
+    ],
+)
+def test_the_database_speaks_only_where_it_was_heard(failure: Failure | None, origin: Origin) -> None:
+    assert speaker(failure) is origin
+
+
+@pytest.mark.parametrize(("failure", "number"), [(None, 200), (REFUSED, 404), (BROKEN, 503), (unsendable(), 400)])
+def test_a_call_counts_under_the_status_that_http_would_give(failure: Failure | None, number: int) -> None:
+    assert status(failure) == number

@@ -1,0 +1,163 @@
+""""""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.faultup import FaultyUpstream, RawClient, answering, reply
+from support.relay_server import bare_relay
+from vecsieve.proxy.http.protocol import FRAMING_BYTES, LARGEST_PIECE_BYTES, LEAST_PIECE_BYTES, ChunkWatch
+
+HEAD = b"PUT /collections/c/points HTTP/1.1\r\nHost: db\r\nTransfer-Encoding: chunked\r\n\r\n"
+PATIENCE = 20.0
+
+
+class Body:
+    """What of a body's reader is looked at."""
+
+    total_bytes = 0
+
+
+def fed(watch: ChunkWatch, body: Body, *, content: int, framing: int) -> bool:
+    body.total_bytes += content
+    return watch.fed(content + framing, body)  # type: ignore[arg-type]  # - it has what is looked at
+
+
+def test_chunks_of_a_byte_are_a_flood_when_their_framing_has_come_to_the_bound() -> None:
+    watch, body, count = ChunkWatch(), Body(), 0
+    fed(watch, body, content=0, framing=80)
+    while not watch.is_flood:
+        assert fed(watch, body, content=100, framing=500)
+        count += 1
+    assert count == FRAMING_BYTES // 500 + 1
+
+
+@given(st.lists(st.tuples(st.integers(13, 100_000), st.integers(1, 300)), max_size=50))
+def test_chunks_of_thirteen_bytes_and_more_are_never_a_flood(pieces: list[tuple[int, int]]) -> None:
+    """Invariant: however much comes, a body whose chunks are not tiny is no flood, and its pieces stay within their bounds."""
+    watch, body = ChunkWatch(), Body()
+    for size, count in pieces:
+        fed(watch, body, content=size * count, framing=(len(f"{size:x}") + 4) * count)
+        assert not watch.is_flood
+        assert LEAST_PIECE_BYTES <= watch.piece_bytes <= LARGEST_PIECE_BYTES
+
+
+def test_the_next_body_begins_anew() -> None:
+    watch, one, other = ChunkWatch(), Body(), Body()
+    fed(watch, one, content=0, framing=0)
+    fed(watch, one, content=10, framing=2 * FRAMING_BYTES)
+    assert watch.is_flood
+    fed(watch, other, content=0, framing=80)
+    assert not watch.is_flood
+    assert not watch.fed(10, None)
+    assert watch.body is None
+
+
+async def flooded(port: int, piece: bytes, *, most: int = 64 * 2**20) -> tuple[bytes, int]:
+    """What a client hears that sends this for ever, and how much it could send."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(HEAD)
+    sent, hearing = 0, asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
+    with contextlib.suppress(ConnectionError):
+        while not hearing.done() and sent < most:
+            writer.write(piece * (65536 // len(piece)))
+            await writer.drain()
+            sent += 65536
+            await asyncio.sleep(0)
+    heard = await asyncio.wait_for(hearing, PATIENCE)
+    writer.transport.abort()
+    return heard, sent
+
+
+@pytest.mark.parametrize("piece", [b"1\r\nx\r\n", b"0001;name=value\r\nx\r\n"])
+async def test_a_flood_of_chunks_is_answered_400_cut_and_counted(piece: bytes) -> None:
+    async with (
+        asyncio.timeout(PATIENCE),
+        FaultyUpstream(answering(reply())) as upstream,
+        bare_relay(upstream.url) as relay,
+    ):
+        heard, sent = await flooded(relay.port, piece)
+        assert heard.startswith(b"HTTP/1.1 400 ")
+        assert b"connection: close" in heard.lower()
+        assert sent < 16 * 2**20
+        assert relay.heard.rejected == ["flood"]
+        assert not any(request.content for request in upstream.requests), "half a body is no write"
+        while relay.heard.open_connections:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_turn_of_the_loop_takes_one_piece_of_framing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces, fed_ = [0], ChunkWatch.fed
+
+    def counted(self: ChunkWatch, size: int, body: object) -> bool:
+        is_framing = fed_(self, size, body)  # type: ignore[arg-type]  # - as it came
+        assert size <= LEAST_PIECE_BYTES or not is_framing
+        pieces[-1] += is_framing
+        return is_framing
+
+    async def turns() -> None:
+        while True:
+            await asyncio.sleep(0)
+            pieces.append(0)
+
+    monkeypatch.setattr(ChunkWatch, "fed", counted)
+    async with (
+        asyncio.timeout(PATIENCE),
+        FaultyUpstream(answering(reply())) as upstream,
+        bare_relay(upstream.url) as relay,
+    ):
+        turning = asyncio.create_task(turns())
+        await flooded(relay.port, b"1\r\nx\r\n")
+        turning.cancel()
+    assert sum(pieces) > 100
+    assert max(pieces) == 1
+
+
+def chunked(parts: Iterator[bytes]) -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("largest", [7, 600, 5_000, 300_000])
+async def test_a_body_in_chunks_arrives_whole_however_it_was_fed(largest: int) -> None:
+    content = bytes(range(256)) * 8192
+    sizes = [1 + (number * 7919) % largest for number in range(len(content))]
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(content[at : at + size])
+        at += size
+        if at >= len(content) or len(parts) == 60_000:
+            break
+    wanted = b"".join(parts)
+    async with (
+        asyncio.timeout(60),
+        FaultyUpstream(answering(reply(b"done"))) as upstream,
+        bare_relay(upstream.url) as relay,
+    ):
+        client = await RawClient.connect(relay.port)
+        await client.send(HEAD + chunked(iter(parts)))
+        assert (await client.reply()).status == 200
+        assert upstream.requests[0].content == wanted
+        assert relay.heard.rejected == []
+        await client.close()
+
+
+async def test_a_json_encoder_that_sends_a_chunk_a_token_is_no_flood() -> None:
+    vectors = [[number / 7 for number in range(1536)] for _ in range(8)]
+    parts = [part.encode() for part in json.JSONEncoder().iterencode({"points": vectors})]
+    async with (
+        asyncio.timeout(PATIENCE),
+        FaultyUpstream(answering(reply())) as upstream,
+        bare_relay(upstream.url) as relay,
+    ):
+        client = await RawClient.connect(relay.port)
+        await client.send(HEAD + chunked(iter(parts)))
+        assert (await client.reply()).status == 200
+        await client.close()
+        assert relay.heard.rejected == []

@@ -1,0 +1,177 @@
+"""Which host a path leads to, and that nothing of the path is lost on the way."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.pinecone.calls import OF_THE_CONTROL_PLANE
+from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.http.headers import Target, read_target
+from vecsieve.proxy.http.routes import OF_AN_INDEX, prefix_of, route
+from vecsieve.proxy.search.errors import Trouble
+
+FIXED = Origin("https", "fixed.svc.x.pinecone.io")
+NAMED = Origin("https", "docs-1.svc.x.pinecone.io")
+HOSTS = {"docs-1.svc.x.pinecone.io": NAMED}
+
+
+def routed(raw: str, index: Origin | None = None) -> Target | Trouble:
+    target = read_target(raw)
+    assert target is not None
+    return route(target, index, HOSTS.get)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *("/query", "//query", "/query/", "/", "/?", "/query?a=b?c"),
+        *(
+            "/records/namespaces//search",
+            "/records/namespaces/a%2Fb%20c%25d/search",
+            "/records/namespaces/%2E%2E/search",
+        ),
+        *("/vectors/fetch?ids=b+c&ids=b%20c&ids=/_i/x", "/indexes", "/_i/docs-1.svc.x.pinecone.io/query", "/a/../b"),
+    ],
+)
+@pytest.mark.parametrize("slashes", ["/", "//"])
+def test_a_named_host_gets_the_rest_of_the_path_byte_for_byte(rest: str, slashes: str) -> None:
+    prefix = "/_i/docs-1.svc.x.pinecone.io" if rest.startswith("/_i/") else ""
+    expected = Target(rest, rest.split("?", 1)[0], NAMED, prefix)
+    assert routed(f"{slashes}_i/docs-1.svc.x.pinecone.io{rest}") == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix"),
+    [
+        ("/query", ""),
+        ("//query", ""),
+        ("/a/b/query", "/a/b"),
+        ("/a//b//query", "/a//b"),
+        ("/a/vectors/upsert", "/a"),
+        ("/a/records/namespaces/query/search", "/a"),
+        ("/a/namespaces/n/documents/search", "/a"),
+        ("/_i/docs.example/query", "/_i/docs.example"),
+        ("/_i/127.0.0.1:80/_i/docs/query", "/_i/127.0.0.1:80/_i/docs"),
+        ("/_i/query/query", "/_i/query"),
+        ("/_i/query", ""),
+        ("/records/namespaces/a/b/query", ""),
+        ("/a/b", ""),
+        ("/indexes", ""),
+        ("/", ""),
+        ("/a/../query", ""),
+        ("/a/%2E./query", ""),
+        ("/query/..", ""),
+    ],
+)
+def test_what_stands_before_an_indexs_own_path_is_told_by_the_path_alone(path: str, prefix: str) -> None:
+    assert prefix_of(path) == prefix
+
+
+@given(st.text(alphabet="/_ia.%2equry", max_size=40))
+def test_a_prefix_is_where_the_path_begins_and_nothing_of_an_index_is_in_it(rest: str) -> None:
+    """For any path: the prefix begins it, and what follows begins with a part of an index whenever there is a prefix."""
+    path = f"/{rest}"
+    prefix = prefix_of(path)
+    assert path.startswith(prefix)
+    assert not prefix or path[len(prefix) :].lstrip("/").partition("/")[0] in OF_AN_INDEX
+
+
+@pytest.mark.parametrize(("rest", "raw"), [("", "/"), ("?a=b", "/?a=b"), ("?", "/?")])
+def test_a_named_host_without_a_path_is_asked_for_its_root(rest: str, raw: str) -> None:
+    assert routed(f"/_i/docs-1.svc.x.pinecone.io{rest}") == Target(raw, "/", NAMED)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("other.svc.x.pinecone.io", "docs-1.svc.x.pinecone.io%2Fquery", "docs-1.svc.x.pinecone.io%2fquery"),
+        *("docs-1.svc.x.pinecone.io.", "docs-1.svc.x.pinecone.io:8443", "u@docs-1.svc.x.pinecone.io", "127.0.0.1"),
+        *("[::1]", "..", "docs-1.svc.x.pinecone.io\\", "docs-1.svc.x.pinecone.io#", "_i"),
+    ],
+)
+def test_a_host_that_may_not_be_named_is_refused(host: str) -> None:
+    assert routed(f"/_i/{host}/query", FIXED) is Trouble.HOST_REFUSED
+
+
+@pytest.mark.parametrize(
+    "raw", ["/_i", "/_i/", "//_i", "/_i//query", "/_i?a=b", "/_i/?/docs-1.svc.x.pinecone.io/query"]
+)
+def test_a_path_that_names_no_host_is_wrong(raw: str) -> None:
+    assert routed(raw, FIXED) is Trouble.WRONG_PATH
+
+
+@pytest.mark.parametrize("first", sorted(OF_AN_INDEX))
+@pytest.mark.parametrize("form", ["/{}", "//{}", "/{}/a%2Fb//c", "/{}?x=/_i/y"])
+def test_the_paths_of_an_index_go_to_the_fixed_one(first: str, form: str) -> None:
+    raw = form.format(first)
+    assert routed(raw, FIXED) == Target(raw, raw.split("?", 1)[0], FIXED)
+    assert routed(raw) is Trouble.NO_INDEX
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(f"/{first}" for first in sorted(OF_THE_CONTROL_PLANE)),
+        *(
+            "/indexes/query",
+            "/assistant/chat/query",
+            "/",
+            "/future/thing",
+            "/indexes/_i/x",
+            "//indexes",
+            "/%5Fi/x/query",
+        ),
+        *("/queryx", "/future/queryx", "/future/query/deeper"),
+    ],
+)
+def test_everything_else_goes_to_the_control_plane_as_it_is(raw: str) -> None:
+    expected = routed(raw, FIXED)
+    if raw == "/%5Fi/x/query":  # no name of ours, and it ends like a path of an index
+        assert expected is Trouble.WRONG_PATH
+    else:
+        assert expected == read_target(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ["/docs-1/query", "/h/x//query", "/x/vectors/upsert", "/x/describe_index_stats", "/x/records/namespaces//search"],
+)
+def test_a_prefix_that_leads_nowhere_is_told_so(raw: str) -> None:
+    assert routed(raw, FIXED) is Trouble.WRONG_PATH
+
+
+paths = st.from_regex(r"/(_i|query|indexes|[a-z%/.?@:]{0,6})?[\x21-\x7e]{0,25}", fullmatch=True)
+
+
+@given(paths, st.sampled_from([None, FIXED]))
+def test_whatever_the_path_it_goes_to_a_host_that_was_agreed_on(raw: str, index: Origin | None) -> None:
+    """Invariant: a target goes out with an agreed origin and as a tail of what came in, or not at all."""
+    found = routed(raw, index)
+    if isinstance(found, Target):
+        assert found.origin in {None, index, NAMED}
+        assert raw.endswith(found.raw) or found.raw == "/" + raw[-len(found.raw) + 1 :]
+        assert read_target(found.raw) is not None
+    else:
+        assert found in {Trouble.HOST_REFUSED, Trouble.NO_INDEX, Trouble.WRONG_PATH}
+
+
+@given(st.text(alphabet="abAB01.-_:%@[]/\\?#", max_size=30), paths)
+def test_no_host_is_asked_for_but_the_one_segment(host: str, rest: str) -> None:
+    """Invariant: what is judged as a host is exactly the segment behind /_i/, undecoded."""
+    asked: list[str] = []
+
+    def judge(text: str) -> Origin | None:
+        asked.append(text)
+        return NAMED
+
+    target = read_target(f"/_i/{host}{rest}")
+    assert target is not None
+    found = route(target, None, judge)
+    segment = target.path.split("/")[2]
+    assert asked == ([segment] if segment else [])
+    if segment:
+        assert isinstance(found, Target)
+        rest = target.raw[len(f"/_i/{segment}") :]
+        assert found.raw == (rest if rest.startswith("/") else f"/{rest}")

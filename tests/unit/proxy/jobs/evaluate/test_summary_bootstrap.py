@@ -1,0 +1,93 @@
+"""Intervals: the sample first, the same draws for everybody, and the width that statistics expects."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.outcomes import of
+from vecsieve.proxy.jobs.evaluate import summary
+from vecsieve.proxy.jobs.evaluate.summary import estimate, resampled
+
+NAN = float("nan")
+SHARES = st.floats(0.0, 1.0)
+
+
+def test_the_first_value_is_that_of_the_sample_itself() -> None:
+    own = of(redundancy=[0.0, 0.5], recall=[1.0, 0.5], retained=[1.0, 0.0])
+    plain = of(redundancy=[0.5, 1.0], recall=[0.5, 0.5], retained=[1.0, 1.0])
+    drawn = resampled("a", own, plain, draws=5, seed=0)
+    assert (drawn.redundancy[0], drawn.plain_redundancy[0], drawn.retention[0], drawn.gain[0]) == (
+        0.25,
+        0.75,
+        0.5,
+        0.25,
+    )
+    assert len(drawn.gain) == 6
+
+
+def test_queries_without_an_answer_to_keep_do_not_count_for_retention() -> None:
+    drawn = resampled("a", of(retained=[NAN, 1.0, 0.0, NAN]), of(recall=[0.5] * 4), draws=50, seed=0)
+    assert drawn.retention[0] == 0.5
+    assert np.nanmin(drawn.retention) >= 0.0
+    assert np.nanmax(drawn.retention) <= 1.0
+
+
+def test_a_set_in_which_no_answer_was_there_has_no_retention() -> None:
+    assert np.isnan(resampled("a", of(retained=[NAN, NAN]), of(recall=[0.5] * 2), draws=3, seed=0).retention).all()
+
+
+def test_draws_depend_on_the_seed_and_the_set_and_on_nothing_else() -> None:
+    own, plain = of(recall=np.linspace(0.0, 1.0, 30).tolist()), of(recall=[0.5] * 30)
+
+    def gains(name: str, seed: int) -> bytes:
+        return resampled(name, own, plain, draws=20, seed=seed).gain.tobytes()
+
+    assert gains("a", 0) == gains("a", 0)
+    assert gains("a", 0) != gains("a", 1)
+    assert gains("a", 0) != gains("b", 0)
+
+
+def test_every_policy_meets_the_same_draws() -> None:
+    values = np.linspace(0.0, 1.0, 30)
+    plain = of(recall=[0.0] * 30)
+    one = resampled("a", of(recall=values.tolist()), plain, draws=20, seed=0)
+    other = resampled("a", of(recall=(values * 2.0).tolist()), plain, draws=20, seed=0)
+    np.testing.assert_allclose(other.gain, one.gain * 2.0)
+
+
+def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, plain = of(recall=np.linspace(0.0, 1.0, 30).tolist()), of(recall=[0.5] * 30)
+    whole = resampled("a", own, plain, draws=25, seed=0).gain
+    monkeypatch.setattr(summary, "CELLS", 100)
+    np.testing.assert_allclose(resampled("a", own, plain, draws=25, seed=0).gain, whole, rtol=1e-12)
+
+
+def test_the_interval_of_a_mean_is_as_wide_as_its_standard_error_says() -> None:
+    values = np.random.default_rng(7).normal(0.5, 0.1, 400)
+    found = estimate(resampled("a", of(recall=values.tolist()), of(recall=[0.0] * 400), draws=4000, seed=0).gain)
+    assert found.low is not None
+    assert found.high is not None
+    expected = 1.96 * values.std() / math.sqrt(400)
+    assert (found.high - found.low) / 2.0 == pytest.approx(expected, rel=0.1)
+    assert (found.high + found.low) / 2.0 == pytest.approx(values.mean(), abs=0.1 * expected)
+
+
+def test_without_draws_there_is_a_value_and_no_interval() -> None:
+    assert estimate(np.array([0.25])) == summary.Estimate(value=0.25, low=None, high=None)
+    assert estimate(np.array([0.25, NAN, NAN])) == summary.Estimate(value=0.25, low=None, high=None)
+
+
+@given(st.lists(SHARES, min_size=2, max_size=30).map(np.array))
+def test_an_interval_lies_within_what_was_drawn(values: npt.NDArray[np.float64]) -> None:
+    """Invariant: lowest draw ≤ low ≤ high ≤ highest draw; the sample's own value is not one of the draws."""
+    found = estimate(values)
+    assert found.value == values[0]
+    assert found.low is not None
+    assert found.high is not None
+    assert values[1:].min() <= found.low <= found.high <= values[1:].max()

@@ -1,0 +1,58 @@
+"""What the client raised, in words an operator can act on; keys never among them."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from vecsieve.proxy.jobs.qdrant import explained, known_errors
+
+URL = "http://db:6333"
+
+
+def said(error: Exception, names: tuple[str, ...] = ("docs", "news")) -> str:
+    assert isinstance(error, known_errors())
+    return str(explained(error, url=URL, collection="dosc", names=lambda: names))
+
+
+def answered(status: int, content: bytes = b"") -> UnexpectedResponse:
+    return UnexpectedResponse(status, "", content, httpx.Headers({"api-key": "sesame"}))
+
+
+def test_an_unknown_collection_names_those_there_are() -> None:
+    assert said(answered(404)) == f"{URL} has no collection 'dosc'; it has: docs, news"
+    assert "none that this key may see" in said(answered(404), ())
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_says_where_a_key_goes(status: int) -> None:
+    text = said(answered(status, b'{"status":{"error":"forbidden"}}'))
+    assert str(status) in text
+    assert "--api-key-env" in text
+
+
+def test_other_answers_are_quoted_in_the_databases_own_words() -> None:
+    assert said(answered(400, b'{"status":{"error":"Limit exceeded"}}')).endswith("status 400: Limit exceeded")
+    assert said(answered(502, b"<html>\nbad gateway")).endswith("status 502: <html>\\u000abad gateway")
+
+
+def test_what_cannot_be_reached_is_named_with_the_reason() -> None:
+    text = said(ResponseHandlingException(httpx.ConnectTimeout("timed out")))
+    assert text == f"{URL} does not answer as Qdrant does: ConnectTimeout: timed out"
+
+
+def test_a_database_that_wants_less_is_understood() -> None:
+    assert "--rate" in said(ResourceExhaustedResponse("slow down", 3))
+
+
+@given(st.integers(300, 599), st.binary(max_size=300))
+def test_any_answer_is_one_line_without_headers(status: int, content: bytes) -> None:
+    """Whatever an error's body holds, the message is one bounded line and shows no header."""
+    text = said(answered(status, content))
+    assert "\n" not in text
+    assert len(text) < 300
+    assert "sesame" not in text

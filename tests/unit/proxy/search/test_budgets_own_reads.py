@@ -1,0 +1,180 @@
+"""The budget of our own reads: what it grants in a minute, and how it comes back after a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from support.clocks import ManualClock
+from support.toy_backend import OPERATION
+from vecsieve.proxy.search.budgets import FREE, OVERDRAFT, QUIET_SECONDS, RISE_SECONDS, SLOT_SECONDS, SLOTS, OwnReads
+from vecsieve.proxy.telemetry.exposition import value
+from vecsieve.proxy.telemetry.labels import OwnRead, Withheld
+from vecsieve.proxy.telemetry.metrics import Metrics
+
+OTHER = replace(OPERATION, collection="other")
+MINUTE = SLOT_SECONDS * SLOTS
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1000.0)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def own(clock: ManualClock, registry: CollectorRegistry) -> OwnReads:
+    return OwnReads(0.1, metrics=Metrics(registry), clock=clock)
+
+
+def taken(own: OwnReads, kind: OwnRead = OwnRead.GROW, *, most: int = 100) -> int:
+    """How many are granted in a row."""
+    return next((count for count in range(most) if not own.take(OPERATION, kind)), most)
+
+
+def test_the_first_search_of_a_collection_may_be_grown(own: OwnReads) -> None:
+    own.asked(OPERATION)
+    assert taken(own) == FREE
+
+
+def test_the_budget_is_a_share_of_what_clients_read_in_the_last_minute(own: OwnReads, clock: ManualClock) -> None:
+    own.asked(OPERATION, 90)
+    assert taken(own) == 9 + FREE
+    assert taken(own) == 0
+    clock.advance(MINUTE)
+    assert taken(own) == FREE
+
+
+def test_a_batch_costs_as_many_reads_as_it_has_searches(own: OwnReads) -> None:
+    own.asked(OPERATION, 90)
+    assert not own.take(OPERATION, OwnRead.GROW, 11)
+    assert own.take(OPERATION, OwnRead.GROW, 10)
+
+
+def test_collections_have_budgets_of_their_own(own: OwnReads) -> None:
+    own.asked(OPERATION, 10)
+    assert taken(own) == 2
+    assert own.take(OTHER, OwnRead.GROW)
+
+
+def test_what_is_granted_and_what_is_not_are_counted(own: OwnReads, registry: CollectorRegistry) -> None:
+    assert own.take(OPERATION, OwnRead.GROW)
+    assert not own.take(OPERATION, OwnRead.RECALL)
+    own.refused(OPERATION.collection)
+    assert not own.take(OPERATION, OwnRead.SHADOW)
+    assert value(registry, "own_reads_total", kind="grow") == 1
+    assert value(registry, "own_reads_total", kind="recall") == 0
+    assert value(registry, "own_reads_withheld_total", reason=Withheld.BUDGET) == 1
+    assert value(registry, "own_reads_withheld_total", reason=Withheld.REFUSED) == 1
+
+
+def test_asking_whether_one_would_be_granted_counts_nothing(own: OwnReads, registry: CollectorRegistry) -> None:
+    assert own.has(OPERATION)
+    assert not own.has(OPERATION, FREE + 1)
+    assert value(registry, "own_reads_withheld_total", reason=Withheld.BUDGET) == 0
+    assert taken(own) == FREE
+
+
+def test_what_was_granted_and_not_sent_is_granted_again(own: OwnReads) -> None:
+    assert taken(own) == FREE
+    own.give_back(OPERATION)
+    assert taken(own) == 1
+
+
+@pytest.mark.parametrize("kind", [OwnRead.SHADOW, OwnRead.LOOKUP])
+def test_what_a_setting_asks_for_by_name_is_bounded_by_refusals_alone(
+    own: OwnReads, clock: ManualClock, kind: OwnRead
+) -> None:
+    assert taken(own, kind) == 100
+    own.refused(OPERATION.collection)
+    assert taken(own, kind) == 0
+    clock.advance(QUIET_SECONDS + RISE_SECONDS / 2)
+    own.asked(OPERATION, 10)
+    assert taken(own, kind) == 5
+
+
+def test_a_replay_is_never_withheld_but_too_many_end_the_widening(own: OwnReads) -> None:
+    for _ in range(FREE + OVERDRAFT):
+        own.spend(OPERATION, OwnRead.REPLAY)
+        assert not own.is_overdrawn(OPERATION)
+    own.spend(OPERATION, OwnRead.REPLAY)
+    assert own.is_overdrawn(OPERATION)
+    own.asked(OPERATION, 10)
+    assert not own.is_overdrawn(OPERATION)
+
+
+def test_after_a_refusal_nothing_is_sent_for_a_minute_then_little_then_more(own: OwnReads, clock: ManualClock) -> None:
+    own.refused(OPERATION.collection)
+    granted = []
+    for _ in range(12):
+        own.asked(OPERATION, 600)
+        granted.append((own.is_quiet(OPERATION), taken(own)))
+        clock.advance(MINUTE)
+    assert granted[0] == (True, 0)
+    assert granted[1] == (False, 0)
+    assert [count for _, count in granted[1:]] == [6 * step for step in range(10)] + [60 + FREE]
+    assert not any(quiet for quiet, _ in granted[1:])
+
+
+def test_a_refusal_on_the_way_up_begins_anew(own: OwnReads, clock: ManualClock) -> None:
+    own.refused(OPERATION.collection)
+    clock.advance(QUIET_SECONDS + RISE_SECONDS)
+    own.asked(OPERATION, 100)
+    assert own.take(OPERATION, OwnRead.GROW)
+    own.refused(OPERATION.collection)
+    assert (own.is_quiet(OPERATION), taken(own)) == (True, 0)
+
+
+def test_a_refusal_whose_collection_cannot_be_told_ends_reads_of_ours_and_no_widening(
+    own: OwnReads, clock: ManualClock
+) -> None:
+    own.refused("")
+    assert not own.is_quiet(OPERATION)
+    assert taken(own) == 0
+    assert not own.take(OTHER, OwnRead.SHADOW)
+    clock.advance(QUIET_SECONDS + RISE_SECONDS)
+    assert taken(own) == FREE
+
+
+def test_only_so_many_collections_are_remembered(clock: ManualClock) -> None:
+    own = OwnReads(0.1, metrics=Metrics(CollectorRegistry()), clock=clock, entries=2)
+    for name in ("a", "b", "a", "c"):
+        own.asked(replace(OPERATION, collection=name))
+    assert len(own) == 2
+    own.refused("a")
+    assert own.is_quiet(replace(OPERATION, collection="a"))
+
+
+@given(
+    share=st.floats(0.0, 1.0),
+    steps=st.lists(st.tuples(st.sampled_from(["ask", "take", "wait", "refuse"]), st.integers(1, 30)), max_size=120),
+)
+def test_in_any_minute_ours_are_at_most_one_more_than_the_share(share: float, steps: list[tuple[str, int]]) -> None:
+    """Over any window of the last minute's slots, granted reads never pass the share of the clients' reads by more than one."""
+    clock = ManualClock(500.0)
+    own = OwnReads(share, metrics=Metrics(CollectorRegistry()), clock=clock)
+    clients: list[tuple[int, int]] = []
+    granted: list[tuple[int, int]] = []
+    for what, number in steps:
+        slot = int(clock() / SLOT_SECONDS)
+        if what == "ask":
+            own.asked(OPERATION, number)
+            clients.append((slot, number))
+        elif what == "take" and own.take(OPERATION, OwnRead.GROW, number):
+            granted.append((slot, number))
+        elif what == "wait":
+            clock.advance(float(number))
+        elif what == "refuse" and number == 1:
+            own.refused(OPERATION.collection)
+        recent = int(clock() / SLOT_SECONDS) - SLOTS
+        theirs = sum(count for at, count in clients if at > recent)
+        if what == "take":
+            assert sum(count for at, count in granted if at > recent) <= FREE + share * theirs + 1e-5

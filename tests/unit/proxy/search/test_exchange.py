@@ -1,0 +1,92 @@
+"""What an exchange's attempt has met, and the report and the records made of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.toy_exchange import ToyExchange, toys
+from vecsieve.adapters.contract import Malformed
+from vecsieve.proxy.search.exchange import Lost, Refused, Seen, note, records_of, report_of, rows_of
+from vecsieve.proxy.search.fetch import Attempt, Rejected
+from vecsieve.proxy.telemetry.labels import FailOpen, OperationName, Outcome, Recall, Stage
+
+
+async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]:
+    around, exchange = toys(), ToyExchange(plain=plain)
+    if plain.count(b"{") > 1:
+        exchange.upstream.rankings *= plain.count(b"{")
+    attempt = around.ladder.prepare(exchange)
+    assert isinstance(attempt, Attempt)
+    await around.ladder.answer(exchange, attempt)
+    return exchange, attempt
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Rejected(FailOpen.NO_VECTORS), FailOpen.NO_VECTORS),
+        (Malformed("at 3"), FailOpen.MALFORMED),
+        (MemoryError(), FailOpen.MEMORY),
+        (ValueError(), FailOpen.INTERNAL),
+        (RecursionError(), FailOpen.INTERNAL),
+    ],
+)
+def test_each_fall_has_its_reason(error: Exception, reason: FailOpen) -> None:
+    seen = Seen()
+    note(seen, error)
+    assert seen.reason is reason
+
+
+def test_the_first_reason_stands_because_later_ones_follow_from_it() -> None:
+    seen = Seen()
+    note(seen, Rejected(FailOpen.OVERFETCH_TIMEOUT))
+    note(seen, ValueError())
+    assert seen.reason is FailOpen.OVERFETCH_TIMEOUT
+
+
+async def test_rows_and_records_are_one_a_search() -> None:
+    _, attempt = await attempted(b'[{"k": 4}, {"k": 2}]')
+    rows = rows_of(attempt)
+    assert [row.returned for row in rows] == [4, 2]
+    assert [row.candidates for row in rows] == [16, 16]
+    assert [record.top_k for record in records_of(attempt)] == [4, 2]
+
+
+async def test_a_search_that_was_sent_as_it_came_has_no_record() -> None:
+    _, attempt = await attempted(b'[{"k": 4}, {"k": 2000}]')
+    assert [planned is None for planned in attempt.plan] == [False, True]
+    assert len(rows_of(attempt)) == 2
+    assert [record.top_k for record in records_of(attempt)] == [4]
+
+
+async def test_a_report_tells_what_the_attempt_came_to() -> None:
+    exchange, attempt = await attempted()
+    attempt.recall = Recall.HIT
+    report = report_of(exchange.operation, attempt, outcome=Outcome.DEDUP, rows=rows_of(attempt))
+    assert (report.backend, report.operation, report.outcome) == ("toy", OperationName.QUERY, Outcome.DEDUP)
+    assert (report.fail_open, report.bypass, report.grown) == (None, None, False)
+    assert report.overfetch_bytes == attempt.fetched_bytes > 0
+    assert report.recall is Recall.HIT
+    assert (report.looked, report.extra_read_units) == (None, 0)
+    assert Stage.UPSTREAM in dict(report.stages)
+    assert report.figures == rows_of(attempt)
+
+
+async def test_a_report_of_a_fall_has_no_figures() -> None:
+    exchange, attempt = await attempted()
+    report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=FailOpen.MEMORY)
+    assert (report.outcome, report.fail_open, report.figures) == (Outcome.FAIL_OPEN, FailOpen.MEMORY, ())
+    assert (report.searches, report.top_k) == (1, 4), "what was asked for is known, whatever came of it"
+
+
+async def test_a_report_of_a_batch_says_how_many_searches_ask_for_how_many_results() -> None:
+    exchange, attempt = await attempted(b'[{"k": 4}, {"k": 2}]')
+    report = report_of(exchange.operation, attempt, outcome=Outcome.DEDUP)
+    assert (report.searches, report.top_k) == (2, 6)
+
+
+def test_what_was_lost_or_refused_says_so_without_a_word_of_upstreams() -> None:
+    lost = Lost(FailOpen.TOO_LARGE, received_bytes=7)
+    assert (lost.reason, lost.received_bytes, str(lost)) == (FailOpen.TOO_LARGE, 7, "too_large")
+    refused = Refused(400, b"secret", is_server_error=False, may_be_size=True)
+    assert "secret" not in f"{refused} {refused!r}"

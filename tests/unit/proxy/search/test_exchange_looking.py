@@ -1,0 +1,153 @@
+""""""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from support.clocks import ManualClock
+from support.toy_backend import OPERATION
+from support.toy_exchange import ToyDialect
+from vecsieve.adapters.contract import Lookup
+from vecsieve.proxy.search.breaker import CONSECUTIVE, Breaker
+from vecsieve.proxy.search.budgets import QUIET_SECONDS, OwnReads
+from vecsieve.proxy.search.exchange import Looking, Lost, Refused, Seen
+from vecsieve.proxy.search.lookups import LookupFailed
+from vecsieve.proxy.telemetry.exposition import value
+from vecsieve.proxy.telemetry.labels import BreakerState, FailOpen, Looked
+from vecsieve.proxy.telemetry.metrics import Metrics
+
+LOOKUP = Lookup(method="GET", target="/vectors/fetch?ids=a", ids=("a",))
+REFUSED = Refused(403, b"quota", is_server_error=False, may_be_size=False)
+
+
+class Transport:
+    """Looks up; each answer takes two seconds of the clock. ``seconds``: what each lookup was given."""
+
+    operation = OPERATION
+
+    def __init__(self, clock: ManualClock, answer: bytes | BaseException = b"body") -> None:
+        self.clock = clock
+        self.answer = answer
+        self.seconds: list[float] = []
+
+    async def look_up(self, lookup: Lookup, *, seconds: float) -> bytes:
+        assert lookup is LOOKUP
+        self.seconds.append(seconds)
+        self.clock.advance(2.0)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def looking(clock: ManualClock, registry: CollectorRegistry) -> Looking:
+    metrics = Metrics(registry, backend="pinecone")
+    own = OwnReads(0.1, metrics=metrics, clock=clock)
+    return Looking(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock)
+
+
+def timed(registry: CollectorRegistry) -> float:
+    return value(registry, "upstream_request_duration_seconds_sum", backend="pinecone", attempt="lookup")
+
+
+async def failure(looking: Looking, transport: Transport, seen: Seen) -> Looked:
+    look = looking.of(transport, seen, ToyDialect())
+    assert look is not None
+    with pytest.raises(LookupFailed) as failed:
+        await look(LOOKUP)
+    return failed.value.looked
+
+
+def test_a_transport_that_cannot_has_no_lookups(looking: Looking) -> None:
+    assert looking.of(object(), Seen(), ToyDialect()) is None
+
+
+async def test_a_lookup_gets_what_its_search_has_left_and_is_timed_and_counted(
+    looking: Looking, clock: ManualClock, registry: CollectorRegistry
+) -> None:
+    transport, seen = Transport(clock), Seen(deadline=clock() + 5.0)
+    look = looking.of(transport, seen, ToyDialect())
+    assert look is not None
+    assert [await look(LOOKUP), await look(LOOKUP)] == [b"body", b"body"]
+    assert transport.seconds == [5.0, 3.0]
+    assert seen.received_bytes == 8
+    assert timed(registry) == 4.0
+    assert value(registry, "upstream_response_bytes_total", backend="pinecone") == 8
+
+
+async def test_when_no_time_is_left_nothing_is_sent(looking: Looking, clock: ManualClock) -> None:
+    transport = Transport(clock)
+    assert await failure(looking, transport, Seen(deadline=clock())) is Looked.TIMEOUT
+    assert transport.seconds == []
+
+
+@pytest.mark.parametrize(
+    ("ended", "looked", "received_bytes"),
+    [
+        (REFUSED, Looked.STATUS, len(b"quota")),
+        (Lost(FailOpen.OVERFETCH_TIMEOUT), Looked.TIMEOUT, 0),
+        (Lost(FailOpen.OVERFETCH_RESET), Looked.RESET, 0),
+        (Lost(FailOpen.TOO_LARGE, received_bytes=70), Looked.TOO_LARGE, 70),
+        (Lost(FailOpen.MALFORMED, received_bytes=7), Looked.MALFORMED, 7),
+    ],
+)
+async def test_every_failure_has_its_name_and_its_bytes_on_the_account(
+    looking: Looking,
+    clock: ManualClock,
+    registry: CollectorRegistry,
+    ended: Exception,
+    looked: Looked,
+    received_bytes: int,
+) -> None:
+    seen = Seen(deadline=clock() + 5.0)
+    assert await failure(looking, Transport(clock, ended), seen) is looked
+    assert seen.received_bytes == received_bytes
+    assert timed(registry) == 2.0
+
+
+async def test_after_five_failures_in_a_row_lookups_are_left_out_until_one_may_try_again(
+    looking: Looking, clock: ManualClock
+) -> None:
+    transport = Transport(clock, REFUSED)
+    for _ in range(CONSECUTIVE):
+        assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.STATUS
+    assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.BREAKER
+    assert len(transport.seconds) == CONSECUTIVE
+    clock.advance(60.0)
+    transport.answer = b"body"
+    look = looking.of(transport, Seen(deadline=clock() + 5.0), ToyDialect())
+    assert look is not None
+    assert await look(LOOKUP) == b"body"
+    assert looking.breaker.state is BreakerState.CLOSED
+
+
+async def test_a_client_that_leaves_says_nothing_about_lookups(looking: Looking, clock: ManualClock) -> None:
+    for _ in range(CONSECUTIVE + 1):
+        look = looking.of(Transport(clock, asyncio.CancelledError()), Seen(deadline=clock() + 5.0), ToyDialect())
+        assert look is not None
+        with pytest.raises(asyncio.CancelledError):
+            await look(LOOKUP)
+    assert looking.breaker.state is BreakerState.CLOSED
+
+
+async def test_a_lookup_refused_for_want_of_quota_is_the_last_for_a_while(looking: Looking, clock: ManualClock) -> None:
+    transport = Transport(clock, Refused(429, b"quota", is_server_error=False, may_be_size=False))
+    assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.STATUS
+    assert looking.own.is_quiet(OPERATION)
+    assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.WITHHELD
+    assert len(transport.seconds) == 1
+    clock.advance(QUIET_SECONDS)
+    assert not looking.own.is_quiet(OPERATION)

@@ -1,0 +1,278 @@
+"""Override headers are obeyed, or refused by a message that repeats nothing of the request."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.config.policy import MmrSettings
+from vecsieve.config.schema import OverrideSettings, Settings
+from vecsieve.proxy.search.policy import HEADERS, BadOverride, Policies, ResolvedPolicy, is_override, mmr_of, parse
+from vecsieve.proxy.selection.policy import (
+    Dpp,
+    Fixed,
+    Growing,
+    Linkage,
+    Mmr,
+    Order,
+    Relative,
+    Relevance,
+    Similarity,
+    Strategy,
+)
+from vecsieve.proxy.telemetry.labels import OverrideName
+
+ALLOWED = OverrideSettings()
+
+
+def policy(**members: object) -> ResolvedPolicy:
+    return Policies(Settings.model_validate({"policy": members})).resolve("qdrant", "c")
+
+
+def given_headers(*headers: tuple[str, str], **members: object) -> ResolvedPolicy:
+    return parse(headers, ALLOWED, policy(**members))
+
+
+def refusal(*headers: tuple[str, str], allowed: OverrideSettings = ALLOWED, **members: object) -> str:
+    with pytest.raises(BadOverride) as caught:
+        parse(headers, allowed, policy(**members))
+    return str(caught.value)
+
+
+def test_there_is_a_header_and_a_setting_for_each_override() -> None:
+    assert set(HEADERS) == {
+        "x-vecsieve-mode",
+        "x-vecsieve-distance-threshold",
+        "x-vecsieve-relative-threshold",
+        "x-vecsieve-linkage",
+        "x-vecsieve-mmr-lambda",
+        "x-vecsieve-representative",
+        "x-vecsieve-order",
+        "x-vecsieve-fetch-k",
+    }
+    assert {name.value for name in OverrideName} == set(OverrideSettings.model_fields)
+    assert [info.description for info in OverrideSettings.model_fields.values()] == list(HEADERS)
+
+
+def test_without_an_override_the_policy_itself_comes_back() -> None:
+    chosen = policy()
+    assert parse([("api-key", "x"), ("x-vecsiev-mode", "off"), ("vecsieve-mode", "off")], ALLOWED, chosen) is chosen
+    assert parse([], ALLOWED, chosen) is chosen
+
+
+def test_the_policy_that_was_given_is_not_changed() -> None:
+    chosen = policy()
+    before = dataclasses.replace(chosen)
+    changed = parse([("x-vecsieve-mode", "off"), ("x-vecsieve-fetch-k", "30")], ALLOWED, chosen)
+    assert chosen == before
+    assert changed != before
+
+
+@pytest.mark.parametrize("mode", ["on", "shadow", "off"])
+def test_mode(mode: str) -> None:
+    assert given_headers(("x-vecsieve-mode", mode), mode="shadow").mode == mode
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("0.15", 0.15), (".5", 0.5), ("2", 2.0), ("1e-1", 0.1)])
+def test_a_distance_threshold_is_a_fixed_one(text: str, value: float) -> None:
+    assert given_headers(("x-vecsieve-distance-threshold", text)).selection.threshold == Fixed(value=value)
+
+
+def test_a_relative_threshold_keeps_the_bounds_of_the_policy() -> None:
+    kept = given_headers(("x-vecsieve-relative-threshold", "0.5"), threshold={"min": 0.1, "max": 0.4})
+    assert kept.selection.threshold == Relative(factor=0.5, minimum=0.1, maximum=0.4)
+
+
+def test_a_relative_threshold_over_a_fixed_one_has_the_default_bounds() -> None:
+    made = given_headers(("x-vecsieve-relative-threshold", "0"), threshold={"fixed": 0.4})
+    assert made.selection.threshold == Relative(factor=0.0, minimum=0.0, maximum=0.30)
+
+
+@pytest.mark.parametrize("linkage", list(Linkage))
+def test_linkage(linkage: Linkage) -> None:
+    assert given_headers(("x-vecsieve-linkage", linkage.value)).selection.linkage is linkage
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_representative(strategy: Strategy) -> None:
+    made = given_headers(("x-vecsieve-representative", strategy.value))
+    assert made.selection.representative is strategy
+    without_text = replace(made, selection=replace(made.selection, text=None))
+    assert bool(without_text.fields.text) is (strategy in {Strategy.LONGEST, Strategy.CHAIN})
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_order(order: Order) -> None:
+    assert given_headers(("x-vecsieve-order", order.value)).selection.order is order
+
+
+def test_mmr_lambda_keeps_the_scaling_of_the_policy() -> None:
+    made = given_headers(("x-vecsieve-mmr-lambda", "0"), mmr={"relevance": "raw"})
+    assert made.selection.diversifier == Mmr(weight=0.0, relevance=Relevance.RAW, similarity=Similarity.SCALED)
+
+
+def test_mmr_lambda_switches_mmr_on_with_the_default_scaling() -> None:
+    made = given_headers(("x-vecsieve-mmr-lambda", "1"), mmr=None)
+    assert made.selection.diversifier == Mmr(weight=1.0, relevance=Relevance.MINMAX, similarity=Similarity.SCALED)
+
+
+def test_fetch_k_is_bounded_by_the_cap() -> None:
+    assert given_headers(("x-vecsieve-fetch-k", "40"), fetch={"cap": 40}).fetch.exact == 40
+    assert refusal(("x-vecsieve-fetch-k", "41"), fetch={"cap": 40}) == (
+        "x-vecsieve-fetch-k: wanted a whole number from 1 to 40"
+    )
+
+
+@pytest.mark.parametrize("name", ["X-VecSieve-Mode", "X-VECSIEVE-MODE", "x-vecsieve-mode"])
+def test_names_are_read_in_any_case_and_blanks_around_values_do_not_count(name: str) -> None:
+    assert is_override(name)
+    assert given_headers((name, " \toff ")).mode == "off"
+
+
+@pytest.mark.parametrize("name", ["x-vecsieve-", "X-Vecsieve-Anything", "x-vecsieve-mode"])
+def test_every_header_of_the_prefix_is_ours_to_strip(name: str) -> None:
+    assert is_override(name)
+
+
+@pytest.mark.parametrize("name", ["x-vecsieve", "vecsieve-mode", "api-key", "", " x-vecsieve-mode"])
+def test_no_other_header_is(name: str) -> None:
+    assert not is_override(name)
+
+
+@pytest.mark.parametrize(
+    ("header", "wanted"),
+    [
+        ("mode", "one of on, shadow, off"),
+        ("distance-threshold", "a number from 0 to 2"),
+        ("relative-threshold", "a number from 0 to 1"),
+        ("linkage", "one of single, complete, average, leader"),
+        ("mmr-lambda", "a number from 0 to 1"),
+        ("representative", "one of rank, centroid, hybrid, query_closest, longest, auto, chain"),
+        ("order", "one of backend, mmr"),
+        ("fetch-k", "a whole number from 1 to 200"),
+    ],
+)
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "ON",
+        "nan",
+        "inf",
+        "-inf",
+        "-1",
+        "2.01",
+        "1_0",
+        "\u0661",
+        "1e99",
+        "0x1",
+        "1 1",
+        "hunter2",
+        "\udcff",
+        "9" * 5000,
+    ],
+)
+def test_a_bad_value_is_refused_and_not_repeated(header: str, wanted: str, value: str) -> None:
+    assert refusal((f"x-vecsieve-{header}", value)) == f"x-vecsieve-{header}: wanted {wanted}"
+
+
+@pytest.mark.parametrize("value", ["0", "1.0", "+1", "1e1"])
+def test_fetch_k_is_a_plain_count(value: str) -> None:
+    assert refusal(("x-vecsieve-fetch-k", value)).startswith("x-vecsieve-fetch-k: wanted a whole number")
+
+
+def test_a_header_given_twice_is_refused() -> None:
+    message = refusal(("x-vecsieve-mode", "off"), ("api-key", "x"), ("X-Vecsieve-Mode", "off"))
+    assert message == "x-vecsieve-mode: wanted the header once"
+
+
+def test_an_unknown_header_of_the_prefix_is_refused_without_repeating_its_name() -> None:
+    message = refusal(("x-vecsieve-hunter2", "off"))
+    assert message == f"a header that starts with x-vecsieve-: wanted one of {', '.join(HEADERS)}"
+
+
+@pytest.mark.parametrize("name", list(OverrideName))
+def test_a_forbidden_header_is_refused_whatever_it_says(name: OverrideName) -> None:
+    header = next(header for header, each in HEADERS.items() if each is name)
+    allowed = OverrideSettings.model_validate({name.value: False})
+    assert refusal((header, "hunter2"), allowed=allowed) == f"{header}: wanted no such header, the settings forbid it"
+
+
+def test_two_thresholds_at_once_are_refused() -> None:
+    message = refusal(("x-vecsieve-relative-threshold", "0.1"), ("x-vecsieve-distance-threshold", "0.1"))
+    assert message == "x-vecsieve-distance-threshold and x-vecsieve-relative-threshold: wanted one of the two"
+
+
+def test_who_asks_for_the_order_of_mmr_gets_mmr() -> None:
+    asked, default = ("x-vecsieve-order", "mmr"), mmr_of(MmrSettings())
+    assert given_headers(asked).selection.diversifier == default
+    assert given_headers(asked, diversify="dpp").selection.diversifier == Dpp(diversity=0.4)
+    made = given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5")).selection
+    assert (made.order, made.diversifier) == (Order.MMR, replace(default, weight=0.5))
+    assert given_headers(("x-vecsieve-order", "backend")).selection.diversifier is None
+
+
+@pytest.mark.parametrize("linkage", [Linkage.SINGLE, Linkage.COMPLETE, Linkage.AVERAGE])
+def test_a_linkage_that_knows_no_growing_cut_takes_the_relative_default(linkage: Linkage) -> None:
+    assert isinstance(policy().selection.threshold, Growing)
+    made = given_headers(("x-vecsieve-linkage", linkage.value)).selection
+    assert made.threshold == Relative(factor=0.20, minimum=0.0, maximum=0.30)
+    fixed = given_headers(("x-vecsieve-linkage", linkage.value), threshold={"fixed": 0.1}).selection
+    assert fixed.threshold == Fixed(value=0.1)
+
+
+def test_the_longest_needs_text_fields() -> None:
+    message = refusal(("x-vecsieve-representative", "longest"), text_fields=())
+    assert message == "x-vecsieve-representative: wanted no longest, the policy names no text fields"
+
+
+def test_several_headers_work_together_in_any_order() -> None:
+    headers = [("x-vecsieve-order", "mmr"), ("x-vecsieve-linkage", "single"), ("x-vecsieve-fetch-k", "30")]
+    made = given_headers(*headers)
+    assert made == given_headers(*reversed(headers))
+    assert (made.selection.order, made.selection.linkage, made.fetch.exact) == (Order.MMR, Linkage.SINGLE, 30)
+
+
+def test_the_value_travels_in_no_chained_exception() -> None:
+    with pytest.raises(BadOverride) as caught:
+        parse([("x-vecsieve-linkage", "hunter2")], ALLOWED, policy())
+    assert caught.value.__suppress_context__
+    assert caught.value.__cause__ is None
+
+
+names = st.sampled_from([*HEADERS, "x-vecsieve-", "x-vecsieve-other", "X-VECSIEVE-FETCH-K", "api-key"]) | st.text(
+    max_size=9
+)
+raw = st.binary(max_size=12).map(lambda content: content.decode("utf-8", "surrogateescape"))
+texts = raw | st.sampled_from(["on", "mmr", "0.5", "1", "100", "single", "longest", "nan", "1e308", "-0", "0" * 30])
+
+
+@given(headers=st.lists(st.tuples(names, texts), max_size=4), mmr=st.booleans())
+def test_any_headers_make_a_policy_or_a_bad_override(headers: list[tuple[str, str]], mmr: bool) -> None:
+    """Invariant: parse returns a ResolvedPolicy within the policy's bounds or raises BadOverride, nothing else."""
+    chosen = policy() if mmr else policy(mmr=None)
+    try:
+        made = parse(headers, ALLOWED, chosen)
+    except BadOverride:
+        assert any(is_override(name) for name, _ in headers)
+        return
+    assert made.fetch.exact is None or 1 <= made.fetch.exact <= made.fetch.cap
+    assert not isinstance(made.selection.diversifier, Mmr) or 0.0 <= made.selection.diversifier.weight <= 1.0
+    assert made.selection.order is Order.BACKEND or made.selection.diversifier is not None
+    assert (made is chosen) is not any(is_override(name) for name, _ in headers)
+
+
+@given(header=st.sampled_from(list(HEADERS)), value=raw.filter(lambda text: len(text) > 0))
+def test_a_refusal_is_one_sentence_per_header_whatever_the_value(header: str, value: str) -> None:
+    """Invariant: the message is a function of the header alone, so nothing of the value can be in it."""
+    try:
+        parse([(header, value)], ALLOWED, policy())
+    except BadOverride as error:
+        message = str(error)
+    else:
+        return
+    assert message == refusal((header, "!"))

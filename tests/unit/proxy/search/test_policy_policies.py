@@ -1,0 +1,239 @@
+"""Rules are read from the top, whole names are matched, and the answer is the same object every time."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from support.policies import ALL_GUARDS, ONE_A_CLUSTER, TEXT_RULES
+from vecsieve.config import values as written
+from vecsieve.config.policy import MetadataSettings
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy
+from vecsieve.proxy.selection.policy import (
+    Distance,
+    Dpp,
+    External,
+    Fixed,
+    Growing,
+    Linkage,
+    Method,
+    Mmr,
+    Order,
+    Policy,
+    Relevance,
+    Short,
+    Similarity,
+    Strategy,
+    Tie,
+    When,
+)
+
+
+def policies(**settings: object) -> Policies:
+    return Policies(Settings.model_validate(settings))
+
+
+def resolve(collection: str = "docs", **settings: object) -> ResolvedPolicy:
+    return policies(**settings).resolve("qdrant", collection)
+
+
+def test_the_default_policy_reaches_selection_number_for_number() -> None:
+    assert resolve() == ResolvedPolicy(
+        mode="on",
+        fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000, adaptive=False, lookups=False),
+        selection=Policy(
+            linkage=Linkage.LEADER,
+            threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.0),
+            chance=2.5e-6,
+            when=When.REDUNDANT,
+            representative=Strategy.RANK,
+            diversifier=None,
+            order=Order.BACKEND,
+            short=Short.GROW_THEN_FILL,
+            distance=Distance.AUTO,
+            text=TEXT_RULES,
+            guards=ALL_GUARDS,
+            chain=tuple(Tie),
+            authority=(),
+            caps=ONE_A_CLUSTER,
+        ),
+        tenant_keys=(),
+        text_fields=("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
+        metadata=MetadataSettings(),
+        vector=None,
+    )
+
+
+def test_classical_reaches_selection_number_for_number() -> None:
+    found = resolve(rules=({"preset": "classical"},))
+    assert found.fetch == Fetch(factor=1.0, floor=50, cap=200, page_cap=1000, adaptive=False, lookups=False)
+    assert found.selection == Policy(
+        linkage=Linkage.AVERAGE,
+        threshold=Fixed(value=0.15),
+        chance=2.5e-6,
+        when=When.ALWAYS,
+        representative=Strategy.RANK,
+        diversifier=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),
+        order=Order.MMR,
+        short=Short.FILL,
+        distance=Distance.COSINE,
+        text=None,
+        guards=ALL_GUARDS,  # they read texts, and there are none
+        chain=tuple(Tie),
+        authority=(),
+        caps=ONE_A_CLUSTER,
+    )
+
+
+@pytest.mark.parametrize(
+    ("literal", "enumeration"), [(written.Linkage, Linkage), (written.Representative, Strategy), (written.Tie, Tie)]
+)
+def test_the_words_of_the_settings_are_the_words_of_selection(literal: object, enumeration: type[StrEnum]) -> None:
+    assert list(get_args(literal)) == [member.value for member in enumeration]
+
+
+def test_mmr_none_and_zero_are_different_things() -> None:
+    assert resolve(policy={"mmr": None}).selection.diversifier is None
+    assert resolve(policy={"mmr": {}}).selection.diversifier == Mmr(
+        weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED
+    )
+    switched = resolve(policy={"mmr": {"lambda": 0.0}, "threshold": {"fixed": 0.0}}).selection
+    assert isinstance(switched.diversifier, Mmr)
+    assert switched.diversifier.weight == 0.0
+    assert switched.threshold == Fixed(value=0.0)
+
+
+RULES = (
+    {"collection": "docs-eu", "policy": {"vector": "first"}},
+    {"collection": "docs-*", "policy": {"vector": "second"}},
+    {"backend": "other*", "policy": {"vector": "third"}},
+    {"collection": "[ab]?", "policy": {"vector": "fourth"}},
+)
+
+
+@pytest.mark.parametrize(
+    ("backend", "collection", "vector"),
+    [
+        ("qdrant", "docs-eu", "first"),
+        ("qdrant", "docs-us", "second"),
+        ("qdrant", "docs-", "second"),
+        ("qdrant", "my-docs-us", None),
+        ("qdrant", "Docs-us", None),
+        ("other-one", "anything", "third"),
+        ("qdrant", "b1", "fourth"),
+        ("qdrant", "b12", None),
+        ("qdrant", "b\n", "fourth"),
+        ("qdrant", "docs-eu\n", "second"),
+        ("qdrant", "", None),
+    ],
+)
+def test_the_first_rule_that_matches_both_names_whole_decides(
+    backend: str, collection: str, vector: str | None
+) -> None:
+    assert policies(rules=RULES).resolve(backend, collection).vector == vector
+
+
+def test_the_settings_mode_beats_every_policys() -> None:
+    settings = {"policy": {"mode": "off"}, "rules": ({"collection": "a", "policy": {"mode": "shadow"}},)}
+    assert [resolve(name, **settings).mode for name in ("a", "b")] == ["shadow", "off"]
+    assert [resolve(name, mode="on", **settings).mode for name in ("a", "b")] == ["on", "on"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted"),
+    [
+        ({"text": None}, ()),
+        ({"text": None, "representative": "longest"}, ("t",)),
+        ({"text": {"span": None}}, ("t",)),
+        ({}, ("t", "doc_id", "document_id", "token_start", "token_end", "chunk_index")),
+        ({"text": None, "caps": {"per_document": 1}}, ("doc_id", "document_id")),
+        ({"text": None, "caps": {"per_source": 1}}, ("source",)),
+        ({"text": None, "guards": {"keep_sources": ("a",)}}, ("source",)),
+        ({"text": None, "representative": "chain", "chain": ("recency",)}, ("updated_at",)),
+        ({"text": None, "representative": "chain", "chain": ("authority",)}, ()),
+        ({"text": None, "representative": "chain", "chain": ("authority",), "authority": ("a",)}, ("source",)),
+        ({"text": None, "representative": "chain", "chain": ("citations",)}, ("citations", "url", "title")),
+        ({"text": None, "chain": ("citations",)}, ()),
+        ({"text": None, "representative": "chain", "chain": ("shorter",)}, ("t", "token_start", "token_end")),
+        (
+            {"text": None, "metadata": {"source": ("metadata.source", "metadata.origin")}, "caps": {"per_source": 2}},
+            ("metadata",),
+        ),
+    ],
+)
+def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], wanted: tuple[str, ...]) -> None:
+    assert resolve(policy={"text_fields": ("t",), **policy}).fields.top_level() == wanted
+
+
+def test_diversity_is_for_every_diversifier_but_mmr() -> None:
+    assert resolve(policy={"diversify": "dpp", "diversity": 0.0}).selection.diversifier == Dpp(diversity=0.0)
+    made = resolve(policy={"diversify": "ssd", "diversity": 1.0}).selection
+    assert made.diversifier == External(method=Method.SSD, diversity=1.0)
+    assert resolve(policy={"diversity": 0.9}).selection.diversifier is None
+    assert isinstance(resolve(policy={"mmr": {}, "diversity": 0.9}).selection.diversifier, Mmr)
+
+
+def test_a_collection_gets_the_same_object_every_time() -> None:
+    made = policies(rules=RULES)
+    assert made.resolve("qdrant", "docs-us") is made.resolve("qdrant", "docs-us")
+    assert made.resolve("qdrant", "docs-us") is made.resolve("qdrant", "docs-uk")
+    assert policies().resolve("qdrant", "a") == policies().resolve("qdrant", "b")
+
+
+def test_what_is_remembered_is_bounded_and_forgetting_changes_no_answer() -> None:
+    made = policies(rules=RULES)
+    first = made.resolve("qdrant", "docs-us")
+    for number in range(2 * MOST_REMEMBERED):
+        made.resolve("qdrant", f"invented-{number}")
+    assert len(made._remembered) == MOST_REMEMBERED
+    assert made.resolve("qdrant", "docs-us") is first
+
+
+def test_a_resolved_policy_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        resolve().mode = "off"  # type: ignore[misc]  # - that it is refused is the point
+
+
+def test_a_wrong_rule_that_no_loader_has_seen_is_refused_at_once() -> None:
+    with pytest.raises(ValidationError):
+        policies(rules=({"policy": {"linkage": "ward"}},))
+
+
+@given(
+    patterns=st.lists(st.text(alphabet="ab*?[]!-\n", min_size=1, max_size=6), min_size=1, max_size=4),
+    name=st.text(alphabet="ab*?[]!-\n", max_size=6),
+)
+def test_any_globs_decide_as_fnmatchcase_does(patterns: list[str], name: str) -> None:
+    """Invariant: the policy is that of the first pattern that fnmatchcase accepts, else the default."""
+    rules = tuple({"collection": each, "policy": {"vector": str(n)}} for n, each in enumerate(patterns))
+    expected = next((str(n) for n, each in enumerate(patterns) if fnmatchcase(name, each)), None)
+    made = policies(rules=rules)
+    assert made.resolve("qdrant", name).vector == expected
+    assert made.resolve("qdrant", name).vector == expected
+
+
+def test_vectors_are_looked_up_only_where_a_policy_says_so() -> None:
+    made = policies(backend="pinecone", rules=({"collection": "texts", "policy": {"fetch": {"integrated": "fetch"}}},))
+    assert [made.resolve("pinecone", name).fetch.lookups for name in ("texts", "other")] == [True, False]
+
+
+def test_pools_are_adaptive_where_reply_bytes_are_billed_unless_said_otherwise() -> None:
+    def is_adaptive(**members: object) -> bool:
+        made = Policies(Settings.model_validate(members))
+        return made.resolve(str(members.get("backend", "qdrant")), "c").fetch.adaptive
+
+    assert not is_adaptive()
+    assert is_adaptive(backend="pinecone")
+    assert is_adaptive(backend="pinecone", policy={"fetch": {"factor": 3.0}}, rules=({"preset": "classical"},))
+    assert not is_adaptive(backend="pinecone", policy={"fetch": {"adaptive": False}})
+    assert is_adaptive(
+        backend="pinecone", policy={"fetch": {"adaptive": False}}, rules=({"policy": {"fetch": {"adaptive": True}}},)
+    )

@@ -1,0 +1,91 @@
+"""Profiles in a running process: loaded, looked at again when it is time, told of when they cannot be taken or fit no more."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from support.clocks import ManualClock
+from support.policies import DEFAULT
+from support.profiles import profile
+from vecsieve.config.schema import ProfileSettings
+from vecsieve.proxy.search.profiles import WINDOW, Calibration, Origin, encoded
+from vecsieve.proxy.telemetry.metrics import Metrics
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+def count(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    return registry.get_sample_value(f"vecsieve_{name}", labels) or 0.0
+
+
+def made(registry: CollectorRegistry, clock: ManualClock, **settings: object) -> Calibration:
+    return Calibration(ProfileSettings.model_validate(settings), metrics=Metrics(registry), clock=clock)
+
+
+def origin(calibration: Calibration) -> Origin:
+    return calibration.scaling.of("docs", "", DEFAULT, dimension=384).origin
+
+
+def test_without_a_directory_nothing_is_read(registry: CollectorRegistry) -> None:
+    calibration = made(registry, ManualClock())
+    calibration.look()
+    assert origin(calibration) is Origin.POOL
+
+
+def test_profiles_are_there_from_the_first_search_and_again_when_it_is_time(
+    registry: CollectorRegistry, tmp_path: Path
+) -> None:
+    clock = ManualClock()
+    calibration = made(registry, clock, directory=str(tmp_path), reload_seconds=10.0)
+    assert origin(calibration) is Origin.POOL
+    (tmp_path / "docs.json").write_bytes(encoded(profile()))
+    clock.advance(9.0)
+    calibration.look()
+    assert origin(calibration) is Origin.POOL
+    clock.advance(1.0)
+    calibration.look()
+    assert origin(calibration) is Origin.PROFILE
+
+
+def test_a_broken_file_is_told_of_and_counted_and_the_last_good_one_stays(
+    registry: CollectorRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    (tmp_path / "docs.json").write_bytes(encoded(profile()))
+    calibration = made(registry, clock, directory=str(tmp_path))
+    (tmp_path / "docs.json").write_text('{"version": 1}')
+    clock.advance(60.0)
+    with caplog.at_level(logging.WARNING):
+        calibration.look()
+    assert origin(calibration) is Origin.PROFILE
+    assert count(registry, "profile_reload_failures_total") > 0
+    assert "docs.json" in caplog.text
+
+
+def test_drift_is_logged_once_and_counted(
+    registry: CollectorRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "docs.json").write_bytes(encoded(profile()))
+    calibration = made(registry, ManualClock(), directory=str(tmp_path))
+    with caplog.at_level(logging.INFO):
+        for _ in range(WINDOW + 5):
+            calibration.scaling.saw("docs", "", dimension=384, median=0.01, size=40)
+        calibration.scaling.saw("docs", "", dimension=768, median=0.01, size=40)
+    assert count(registry, "profile_drift_total", kind="distances") == 1.0
+    assert count(registry, "profile_drift_total", kind="dimension") == 1.0
+    assert sum("no longer look like" in record.message for record in caplog.records) == 2
+
+
+def test_learning_is_off_unless_asked_for(registry: CollectorRegistry) -> None:
+    plain, learning = made(registry, ManualClock()), made(CollectorRegistry(), ManualClock(), online=True)
+    for calibration, expected in ((plain, Origin.POOL), (learning, Origin.LEARNED)):
+        for _ in range(60):
+            calibration.scaling.saw("docs", "", dimension=384, median=0.3, size=40)
+        assert origin(calibration) is expected

@@ -1,0 +1,172 @@
+"""A report's numbers are those of the selection, and its header reads back to them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.policies import CLASSICAL
+from support.pools import planted, pool
+from support.reports import FIGURES, REPORT, report_of
+from support.selections import selection
+from vecsieve.adapters.contract import Pool, Reason, Search
+from vecsieve.proxy.search.report import REPORT_HEADER, Figures, figures, header_value
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
+from vecsieve.proxy.telemetry.labels import Bypass, Collapse, FailOpen, Guard, Looked, Outcome
+
+COUNTS = st.integers(min_value=0, max_value=10_000)
+SECONDS = st.floats(min_value=0, max_value=1_000)
+
+
+def test_the_header_reads_as_documented() -> None:
+    assert (REPORT_HEADER, header_value(REPORT)) == (
+        "x-vecsieve",
+        "pool=50;clusters=31;returned=8;collapsed=12;added_ms=1.4",
+    )
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS, SECONDS, SECONDS)
+def test_every_header_value_follows_the_grammar_and_reads_back(
+    pool: int, clusters: int, returned: int, collapsed: int, total: float, upstream: float
+) -> None:
+    """Invariant: five members in order, each the report's own number, nothing but digits behind the signs."""
+    each = replace(FIGURES, candidates=pool, clusters=clusters, returned=returned, collapsed=collapsed)
+    value = header_value(replace(report_of(each), total_seconds=total, upstream_seconds=upstream))
+    found = re.fullmatch(r"pool=(\d+);clusters=(\d+);returned=(\d+);collapsed=(\d+);added_ms=(\d+\.\d)", value)
+    assert found is not None
+    assert [int(number) for number in found.groups()[:4]] == [pool, clusters, returned, collapsed]
+    assert float(found[5]) == pytest.approx(max(0.0, total - upstream) * 1000, abs=0.051)
+
+
+@given(COUNTS, st.sampled_from(Looked))
+def test_a_call_with_lookups_says_behind_the_five_what_they_cost(units: int, looked: Looked) -> None:
+    """Invariant: the value without lookups, and one more member with the report's own number, zero included."""
+    report = replace(REPORT, looked=looked, extra_read_units=units)
+    assert header_value(report) == f"{header_value(REPORT)};extra_read_units={units}"
+
+
+def test_a_call_of_several_searches_reports_their_sums() -> None:
+    report = report_of(FIGURES, replace(FIGURES, candidates=10, clusters=9, returned=4, collapsed=1))
+    assert (report.candidates, report.clusters, report.returned, report.collapsed) == (60, 40, 12, 13)
+
+
+def test_a_call_without_figures_reports_zeros() -> None:
+    assert header_value(replace(REPORT, figures=(), total_seconds=0.0)) == (
+        "pool=0;clusters=0;returned=0;collapsed=0;added_ms=0.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("bypass", "fail_open", "reason"),
+    [
+        (None, None, None),
+        (Bypass.DISABLED, None, "disabled"),
+        (Reason.ORDERING_CHOSEN, None, "ordering_chosen"),
+        (None, FailOpen.BREAKER, "breaker"),
+    ],
+)
+def test_the_reason_is_the_one_that_was_given(
+    bypass: Bypass | Reason | None, fail_open: FailOpen | None, reason: str | None
+) -> None:
+    assert replace(REPORT, outcome=Outcome.BYPASS, bypass=bypass, fail_open=fail_open).reason == reason
+
+
+def searched(
+    scores: list[float], keep: list[int], representative: list[int], *, acted: bool = True, pages: bool = False
+) -> Figures:
+    """Numbers of one search of top_k ``len(keep)`` over candidates whose representatives are given."""
+    standing = np.array(representative, dtype=np.intp)
+    fates = np.full(len(scores), Fate.NOT_CHOSEN, dtype=np.int8)
+    fates[standing != np.arange(len(scores))] = Fate.COLLAPSED
+    fates[keep] = np.where(standing[keep] == np.array(keep, dtype=np.intp), Fate.KEPT, Fate.FILLED)
+    wanting = max(0, len(keep) - len(set(representative)))
+    chosen = selection(keep, representative, fates.tolist(), wanting=wanting, acted=acted)
+    return numbers(chosen, scores, pages=pages)
+
+
+def numbers(chosen: Selection, scores: list[float], *, pages: bool = False) -> Figures:
+    fetched = Pool(
+        scores=np.array(scores, dtype=np.float64),
+        vectors=np.zeros((len(scores), 0), dtype=np.float32),
+        unusable=1,
+    )
+    return figures(Search(top_k=len(chosen.keep), offset=0, pages=pages, query=None), fetched, chosen)
+
+
+def test_candidates_clusters_and_fates_are_counted() -> None:
+    found = searched([0.9, 0.8, 0.7, 0.6, 0.5], keep=[0, 3], representative=[0, 0, 0, 3, 4])
+    assert (found.candidates, found.clusters, found.returned, found.collapsed, found.filled, found.unusable) == (
+        5,
+        3,
+        2,
+        2,
+        0,
+        1,
+    )
+    assert not found.exhausted
+
+
+def test_the_collapsed_are_counted_by_reason_the_vetoed_by_guard() -> None:
+    chosen = selection(
+        keep=[0, 5],
+        representative=[0, 0, 0, 0, 0, 5, 6],
+        fates=[Fate.KEPT, *[Fate.COLLAPSED] * 3, Fate.CAPPED, Fate.KEPT, Fate.NOT_CHOSEN],
+        links=[0, Link.IDENTICAL, Link.INDEL, Link.JACCARD, Link.SPAN, 0, 0],
+        vetoes=[0, 0, 0, 0, 0, Veto.NEGATION, Veto.NEGATION],
+    )
+    found = numbers(chosen, [0.9] * 7)
+    assert (found.collapsed, found.capped) == (3, 1)
+    assert found.collapsed_by == ((Collapse.IDENTICAL_TEXT, 1), (Collapse.NEAR_TEXT, 2)), (
+        "who was not collapsed is not counted"
+    )
+    assert found.vetoed_by == ((Guard.NEGATION, 2),)
+
+
+@given(planted(), st.integers(0, 10))
+def test_the_reasons_add_up_to_the_collapsed(vectors: FloatMatrix, top_k: int) -> None:
+    """Invariant: whatever was selected, every collapsed candidate has exactly one reason."""
+    found = numbers(select(pool(vectors), top_k=top_k, policy=CLASSICAL), [0.5] * len(vectors))
+    assert sum(count for _, count in found.collapsed_by) == found.collapsed
+    assert (found.vetoed_by, found.capped) == ((), 0)
+
+
+def test_a_pool_with_fewer_clusters_than_wanted_is_exhausted_and_its_fills_are_counted() -> None:
+    found = searched([0.9, 0.8, 0.7], keep=[0, 1, 2], representative=[0, 0, 0])
+    assert (found.exhausted, found.filled, found.collapsed) == (True, 2, 0)
+
+
+def test_only_representatives_that_rank_alone_would_not_have_chosen_are_swaps() -> None:
+    # Candidate 1 collapsed: plain rank order takes 0, 2, 3; MMR took 4 for 3.
+    assert searched([5, 4, 3, 2, 1], keep=[0, 2, 4], representative=[0, 0, 2, 3, 4]).mmr_swaps == 1
+    assert searched([5, 4, 3, 2, 1], keep=[0, 2, 3], representative=[0, 0, 2, 3, 4]).mmr_swaps == 0
+
+
+@pytest.mark.parametrize(("acted", "pages"), [(False, False), (True, True)])
+def test_where_mmr_did_not_run_nothing_was_swapped(acted: bool, pages: bool) -> None:
+    found = searched([5, 4, 3], keep=[0, 2], representative=[0, 1, 2], acted=acted, pages=pages)
+    assert found.mmr_swaps == 0
+
+
+@pytest.mark.parametrize(
+    ("scores", "loss"),
+    [
+        ([0.8, 0.6, 0.4], 1 / 7),  # mean 0.7 became 0.6
+        ([-0.8, -0.6, -0.4], 1 / 7),  # lower is better here: the size of the move is the same
+        ([0.0, 0.0, 1.0], 0.0),  # no mean to compare with
+        ([float("nan"), 0.5, 0.4], 0.0),
+        ([float("inf"), 0.5, 0.4], 0.0),
+    ],
+)
+def test_score_loss_is_the_share_by_which_the_mean_moved(scores: list[float], loss: float) -> None:
+    assert searched(scores, keep=[0, 2], representative=[0, 0, 2]).score_loss == pytest.approx(loss)
+
+
+def test_an_empty_pool_has_figures_too() -> None:
+    found = searched([], keep=[], representative=[])
+    assert (found.candidates, found.returned, found.score_loss, found.mmr_swaps) == (0, 0, 0.0, 0)

@@ -1,0 +1,73 @@
+"""The walk: what its definition gives, with cuts that grow, forbidden pairs and earlier leaders."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support import oracles
+from vecsieve.proxy.selection.clustering import lead
+from vecsieve.proxy.selection.values import FloatMatrix
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def distances(n: int, seed: int, *, forbidden: float = 0.0) -> FloatMatrix:
+    """Multiples of 1/16, so that ties are many and none is a matter of rounding."""
+    random = np.random.default_rng(seed)
+    upper = np.triu(random.integers(1, 17, (n, n)) / 16, 1)
+    upper[np.triu(random.random((n, n)) < forbidden, 1)] = np.inf
+    return (upper + upper.T).astype(np.float32)
+
+
+def growing(n: int, seed: int) -> list[float]:
+    return [float(value) for value in np.sort(np.random.default_rng(seed).integers(0, 17, n) / 16)]
+
+
+@given(st.integers(0, 24), SEEDS, st.sampled_from([0.0, 0.1, 0.5]))
+def test_everybody_follows_the_nearest_leader_that_takes_them(n: int, seed: int, forbidden: float) -> None:
+    # Invariant: heads are those of the definition, whatever the cuts and whoever may not meet.
+    distance, cuts = distances(n, seed, forbidden=forbidden), growing(n, seed)
+    assert lead(distance, cuts).heads.tolist() == oracles.lead(distance.tolist(), cuts)
+
+
+@given(st.integers(0, 24), SEEDS, st.integers(0, 24), st.sampled_from([0.0, 0.2]))
+def test_a_walk_in_two_parts_is_the_walk(n: int, seed: int, split: int, forbidden: float) -> None:
+    # Invariant: leaders are the same when the first part's leaders are handed to the second, where nobody is forbidden
+    # to meet a follower of the first part (which the caller has to say, for they are not handed on).
+    split = min(split, n)
+    distance, cuts = distances(n, seed, forbidden=forbidden), growing(n, seed)
+    if forbidden:
+        distance[split:, :split] = np.where(np.isinf(distance[split:, :split]), 1.0, distance[split:, :split])
+        distance[:split, split:] = distance[split:, :split].T
+    whole, first = lead(distance, cuts), lead(distance[:split, :split], cuts)
+    second = lead(distance[split:, split:], cuts, distance[np.ix_(np.arange(split, n), first.leaders)])
+    assert [*first.leaders.tolist(), *(second.leaders + split).tolist()] == whole.leaders.tolist()
+    named = [int(first.leaders[-1 - head]) if head < 0 else head + split for head in second.heads.tolist()]
+    assert [*first.heads.tolist(), *named] == whole.heads.tolist()
+
+
+@given(st.integers(1, 24), SEEDS, st.integers(0, 23))
+def test_who_leads_depends_on_what_stands_before_alone(n: int, seed: int, fewer: int) -> None:
+    # Invariant: the leaders of a shorter ranking are the first leaders of a longer one.
+    fewer = min(fewer, n)
+    distance, cuts = distances(n, seed), growing(n, seed)
+    few, many = lead(distance[:fewer, :fewer], cuts).leaders.tolist(), lead(distance, cuts).leaders.tolist()
+    assert many[: len(few)] == few
+
+
+def test_the_cut_is_the_one_for_as_many_as_lead_already() -> None:
+    distance = np.array([[0, 0.3, 0.3], [0.3, 0, 0.3], [0.3, 0.3, 0]], np.float32)
+    assert lead(distance, [9.0, 0.2, 0.2]).leaders.tolist() == [0, 1, 2]
+    assert lead(distance, [9.0, 0.2, 0.3]).leaders.tolist() == [0, 1]
+    assert lead(distance, [9.0, 0.3, 0.0]).leaders.tolist() == [0]
+
+
+def test_copies_within_rounding_follow_the_better_ranked_of_two_leaders() -> None:
+    distance = np.array([[0, 0.5, 0.1000001], [0.5, 0, 0.1], [0.1000001, 0.1, 0]], np.float32)
+    assert lead(distance, [0.2] * 3).heads.tolist() == [0, 1, 0]
+
+
+def test_nobody_leads_nobody() -> None:
+    assert lead(np.empty((0, 0), np.float32), []).leaders.tolist() == []

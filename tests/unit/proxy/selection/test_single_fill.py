@@ -1,0 +1,46 @@
+"""Filling: the least redundant first, each counting for the next."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.oracles import fill as naive_fill
+from support.pools import angles, damaged
+from vecsieve.proxy.selection.geometry import measure
+from vecsieve.proxy.selection.single import fill
+from vecsieve.proxy.selection.values import FloatMatrix
+
+
+@given(damaged(smallest=1, largest=20), st.integers(0, 25), st.data())
+def test_fills_are_those_of_the_plain_algorithm(rows: FloatMatrix, count: int, data: st.DataObject) -> None:
+    # Invariant: farthest from all that is kept, one at a time, ties by rank, in rank order.
+    distance = measure(rows, magnitude=False).distance
+    kept = sorted(data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1)))
+    wanted = naive_fill(kept, distance.tolist(), count)
+    assert fill(np.array(kept, dtype=np.intp), distance, count).tolist() == wanted
+
+
+def test_two_copies_of_one_far_duplicate_do_not_both_come_in() -> None:
+    distance = measure(angles(0, 10, 10, 5), magnitude=False).distance
+    assert fill(np.array([0]), distance, 2).tolist() == [1, 3]
+
+
+def test_there_is_nothing_to_fill_from_an_empty_pool() -> None:
+    empty = np.empty(0, dtype=np.intp)
+    assert not len(fill(empty, np.empty((0, 0), dtype=np.float32), 3))
+
+
+def test_a_full_page_is_not_filled() -> None:
+    distance = measure(angles(0, 10, 20), magnitude=False).distance
+    assert not len(fill(np.array([0, 1]), distance, 0))
+    assert not len(fill(np.array([0, 1]), distance, -1))
+    assert fill(np.array([0, 1]), distance, 9).tolist() == [2]
+
+
+def test_the_distances_are_left_as_they_were() -> None:
+    distance = measure(angles(0, 10, 20), magnitude=False).distance
+    before = distance.tobytes()
+    fill(np.array([0]), distance, 2)
+    assert distance.tobytes() == before

@@ -1,0 +1,133 @@
+"""What a scrape contains beside the instruments, and how single samples are read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from support.exposed import exposed
+from support.reports import REPORT
+from vecsieve.proxy.telemetry.exposition import (
+    CONTENT_TYPE,
+    OPEN_CONTENT_TYPE,
+    exposition,
+    own_registry,
+    scrape,
+    shared_registry,
+    value,
+)
+from vecsieve.proxy.telemetry.labels import OperationName, Origin, Outcome, Shed
+from vecsieve.proxy.telemetry.metrics import Metrics
+
+
+def test_a_process_that_serves_alone_shows_its_memory_and_its_collections() -> None:
+    found = exposed(exposition(own_registry()))
+    assert found.total("process_resident_memory_bytes") > 1_000_000
+    assert found.total("python_gc_collections_total") >= 0
+    assert "python_gc_collections_total" in found.text
+
+
+def test_the_format_is_the_one_without_surprises() -> None:
+    assert CONTENT_TYPE == "text/plain; version=0.0.4; charset=utf-8"
+    assert b"# EOF" not in exposition(own_registry())
+
+
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+
+
+@pytest.mark.parametrize(
+    "accept", [PROMETHEUS_2, "Application/OpenMetrics-Text", "text/plain, application/openmetrics-text;q=0.1"]
+)
+def test_who_reads_open_metrics_gets_it(accept: str) -> None:
+    scraped = scrape(own_registry(), accept)
+    assert scraped.content_type == OPEN_CONTENT_TYPE == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert scraped.body.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize(
+    "accept", ["", "*/*", "text/plain;version=0.0.4", "application/openmetrics-text;q=0.00", ";;,,", "application/json"]
+)
+def test_everybody_else_gets_the_plain_text(accept: str) -> None:
+    registry = own_registry()
+    Metrics(registry)
+    scraped = scrape(registry, accept)
+    assert scraped.content_type == CONTENT_TYPE
+    assert b"# EOF" not in scraped.body
+    assert b"vecsieve_requests_total{" in scraped.body
+
+
+def test_both_formats_say_the_same() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    metrics.request_done(
+        OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02, trace_id=TRACE
+    )
+    metrics.config_taken("aaaa", previous=None, at=1000.0)
+    metrics.config_taken("bbbb", previous="aaaa", at=2000.0)
+
+    def samples(families: Iterable[Metric]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        return {
+            (each.name, tuple(sorted(each.labels.items()))): each.value
+            for family in families
+            for each in family.samples
+        }
+
+    assert samples(opened_families(registry)) == samples(exposed(exposition(registry)).families)
+
+
+def opened_families(registry: CollectorRegistry) -> Iterable[Metric]:
+    families: Iterable[Metric] = text_string_to_metric_families(  # type: ignore[no-untyped-call]  # - half typed
+        scrape(registry, PROMETHEUS_2).body.decode()
+    )
+    return families
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def test_a_bucket_leads_to_a_trace_in_open_metrics_alone() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    metrics.request_done(
+        OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02, trace_id=TRACE
+    )
+    metrics.request_done(OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=7.0)
+    metrics.search_done(REPORT, trace_id=TRACE)
+    leading = [
+        (sample.name, sample.exemplar.labels, sample.exemplar.value)
+        for family in opened_families(registry)
+        for sample in family.samples
+        if sample.exemplar is not None
+    ]
+    assert leading == [
+        ("vecsieve_request_duration_seconds_bucket", {"trace_id": TRACE}, 0.02),
+        ("vecsieve_added_latency_seconds_bucket", {"trace_id": TRACE}, pytest.approx(REPORT.added_seconds)),
+    ]
+    assert TRACE.encode() not in exposition(registry)
+
+
+def test_a_sample_is_read_by_its_name_and_labels() -> None:
+    registry = own_registry()
+    metrics = Metrics(registry)
+    metrics.requests_shed_total.labels(Shed.MEMORY.value).inc(3)
+    assert value(registry, "requests_shed_total", reason="memory") == 3
+    assert value(registry, "requests_shed_total", reason="never") == 0
+
+
+def test_a_shared_registry_wants_its_directory(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not a directory"):
+        shared_registry(tmp_path / "missing")
+    assert exposition(shared_registry(tmp_path)) == b""
+
+
+def test_a_file_that_a_starting_worker_has_not_filled_yet_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "counter_w0.db").touch()
+    assert exposition(shared_registry(tmp_path)) == b""

@@ -1,0 +1,100 @@
+"""Label values come from closed sets, and what is unknown becomes one of them."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.contract import Reason
+from vecsieve.proxy.selection.values import Link, Veto
+from vecsieve.proxy.telemetry import labels
+from vecsieve.proxy.telemetry.labels import Bypass, CodeClass, Collapse, FailOpen, Guard, OperationName, Retry
+
+SETS = [value for value in vars(labels).values() if isinstance(value, type) and value.__module__ == labels.__name__]
+
+
+@given(st.text())
+def test_every_text_is_an_operation_of_the_closed_set(name: str) -> None:
+    """Invariant: of() is total, and the identity on the set's own values."""
+    found = OperationName.of(name)
+    assert found.value == name if name in set(OperationName) else found is OperationName.OTHER
+
+
+@pytest.mark.parametrize("operation", OperationName)
+def test_an_operation_is_found_by_its_own_name(operation: OperationName) -> None:
+    assert OperationName.of(operation.value) is operation
+
+
+def test_a_request_that_no_adapter_classifies_is_other() -> None:
+    assert OperationName.of(None) is OperationName.OTHER
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        (100, "1xx"),
+        (200, "2xx"),
+        (299, "2xx"),
+        (304, "3xx"),
+        (404, "4xx"),
+        (599, "5xx"),
+        (600, "none"),
+        (99, "none"),
+        (0, "none"),
+        (-200, "none"),
+        (None, "none"),
+    ],
+)
+def test_a_status_falls_into_its_class(status: int | None, wanted: str) -> None:
+    assert CodeClass.of(status).value == wanted
+
+
+@pytest.mark.parametrize(
+    ("link", "wanted"),
+    [
+        (Link.NONE, "vectors"),  # by way of other members of the cluster
+        (Link.IDENTICAL, "identical_text"),
+        (Link.SPAN, "span"),
+        (Link.CONTAINMENT, "near_text"),
+        (Link.JACCARD, "near_text"),
+        (Link.INDEL, "near_text"),
+        (Link.MINHASH, "near_text"),
+        (Link.SIMHASH, "near_text"),
+        (Link.DISTANCE, "vectors"),
+    ],
+)
+def test_every_link_is_of_a_kind(link: Link, wanted: str) -> None:
+    assert Collapse.of(link).value == wanted
+
+
+def test_every_veto_is_a_guards() -> None:
+    assert [Guard.of(veto) for veto in Veto] == [None, *Guard]
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted"),
+    [
+        (FailOpen.OVERFETCH_STATUS, "refused"),
+        (FailOpen.NOT_FOUND_VECTOR, "refused"),
+        (FailOpen.OVERFETCH_TIMEOUT, "timeout"),
+        (FailOpen.OVERFETCH_RESET, "reset"),
+        (FailOpen.TOO_LARGE, "unusable"),
+        (FailOpen.MALFORMED, "unusable"),
+        (FailOpen.INTERNAL, "unusable"),
+    ],
+)
+def test_why_a_search_was_asked_again_follows_from_why_it_fell(reason: FailOpen, wanted: str) -> None:
+    assert Retry.of(reason) == wanted
+
+
+def test_the_two_sources_of_bypass_reasons_never_mean_two_things_by_one_word() -> None:
+    assert not {member.value for member in Bypass} & {member.value for member in Reason}
+
+
+@pytest.mark.parametrize("members", SETS, ids=lambda members: members.__name__)
+def test_every_label_value_is_short_and_plain(members: type[StrEnum]) -> None:
+    assert all(re.fullmatch(r"[a-z0-9_]{1,24}", member.value) for member in members)

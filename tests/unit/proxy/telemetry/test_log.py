@@ -1,0 +1,156 @@
+"""The access log says what happened in closed sets and numbers, every trouble and a share of the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.lines import RememberedLines
+from support.reports import FIGURES, REPORT
+from vecsieve.proxy.telemetry.labels import FailOpen, OperationName, Origin, Outcome
+from vecsieve.proxy.telemetry.log import Access, AccessLog
+
+ACCESS = Access(
+    request_id="0123456789abcdef",
+    method="POST",
+    operation=OperationName.QUERY,
+    backend="qdrant",
+    outcome=Outcome.DEDUP,
+    origin=Origin.UPSTREAM,
+    status=200,
+    seconds=0.0114,
+    request_bytes=900,
+    response_bytes=3000,
+    is_loopback=True,
+    is_reused=False,
+    report=replace(REPORT, searches=1, top_k=8),
+)
+
+
+def logged(*accesses: Access, share: float = 1.0) -> list[dict[str, object]]:
+    sink = RememberedLines()
+    log = AccessLog(sink, share=share, wall_clock=lambda: 1_700_000_000.25)
+    for access in accesses:
+        log.write(access)
+    return sink.objects
+
+
+def test_a_search_is_logged_with_its_figures() -> None:
+    assert logged(ACCESS) == [
+        {
+            "ts": "2023-11-14T22:13:20.250Z",
+            "level": "info",
+            "msg": "access",
+            "request_id": "0123456789abcdef",
+            "method": "POST",
+            "operation": "query",
+            "backend": "qdrant",
+            "status": 200,
+            "origin": "upstream",
+            "outcome": "dedup",
+            "duration_ms": 11.4,
+            "request_bytes": 900,
+            "response_bytes": 3000,
+            "peer_is_loopback": True,
+            "connection_is_reused": False,
+            "reason": None,
+            "upstream_ms": 10.0,
+            "added_ms": 1.4,
+            "searches": 1,
+            "top_k": 8,
+            "candidates": 50,
+            "collapsed": 12,
+            "returned": 8,
+        }
+    ]
+
+
+def test_a_request_that_is_no_search_has_no_figures() -> None:
+    [line] = logged(replace(ACCESS, report=None, operation=OperationName.OTHER, outcome=Outcome.PASSTHROUGH))
+    assert not {"candidates", "reason", "added_ms"} & set(line)
+
+
+def test_what_nobody_knows_is_null() -> None:
+    report = replace(REPORT, searches=None, top_k=None)
+    [line] = logged(replace(ACCESS, is_loopback=None, is_reused=None, report=report))
+    unknown = {name for name, value in line.items() if value is None}
+    assert unknown == {"peer_is_loopback", "connection_is_reused", "searches", "top_k", "reason"}
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        replace(ACCESS, status=None),
+        replace(ACCESS, status=500),
+        replace(ACCESS, status=503),
+        replace(ACCESS, status=404, origin=Origin.PROXY),
+        replace(ACCESS, origin=Origin.PROXY),
+        replace(ACCESS, outcome=Outcome.FAIL_OPEN, report=replace(REPORT, fail_open=FailOpen.MALFORMED)),
+    ],
+)
+def test_every_trouble_is_logged_as_a_warning_though_no_success_is(trouble: Access) -> None:
+    lines = logged(ACCESS, trouble, ACCESS, trouble, share=0.0)
+    assert [line["level"] for line in lines] == ["warning", "warning"]
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 499])
+def test_what_the_database_refuses_is_logged_each_time_and_is_no_warning(status: int) -> None:
+    lines = logged(ACCESS, replace(ACCESS, status=status), ACCESS, share=0.0)
+    assert [(line["level"], line["status"]) for line in lines] == [("info", status)]
+
+
+def test_the_reason_of_a_fail_open_is_in_the_line() -> None:
+    report = replace(REPORT, outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.MALFORMED)
+    [line] = logged(replace(ACCESS, outcome=Outcome.FAIL_OPEN, report=report))
+    assert line["reason"] == "malformed"
+
+
+@pytest.mark.parametrize(("share", "wanted"), [(0.0, 0), (0.01, 10), (0.25, 250), (0.5, 500), (1.0, 1000)])
+def test_the_share_of_successes_is_kept_exactly(share: float, wanted: int) -> None:
+    assert abs(len(logged(*[ACCESS] * 1000, share=share)) - wanted) <= 1
+
+
+@given(st.text(max_size=100))
+def test_no_method_of_a_clients_invention_reaches_the_log(method: str) -> None:
+    """Invariant: the method is one of eight words or _OTHER."""
+    [line] = logged(replace(ACCESS, method=method))
+    assert line["method"] in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "_OTHER"}
+
+
+def test_each_line_is_one_object_and_ends_in_a_newline() -> None:
+    sink = RememberedLines()
+    AccessLog(sink, share=1.0).write(ACCESS)
+    [line] = sink.lines
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"}\n")
+    assert len(line) <= 2048
+    assert json.loads(line)["msg"] == "access"
+
+
+def test_no_line_can_grow_beyond_its_bound_by_what_a_request_is() -> None:
+    most = 10**15
+    figures = replace(FIGURES, candidates=most, collapsed=most, returned=most)
+    report = replace(
+        REPORT,
+        figures=(figures,),
+        searches=most,
+        top_k=most,
+        total_seconds=1e9,
+        upstream_seconds=1e8,
+        fail_open=FailOpen.NOT_FOUND_VECTOR,
+    )
+    longest = replace(
+        ACCESS,
+        seconds=1e9,
+        request_bytes=most,
+        response_bytes=most,
+        operation=OperationName.DOCUMENTS_SEARCH,
+        report=report,
+    )
+    sink = RememberedLines()
+    AccessLog(sink, share=1.0).write(longest)
+    assert len(sink.lines[0]) <= 1024, "half of what a line may be"

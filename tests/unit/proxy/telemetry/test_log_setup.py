@@ -1,0 +1,136 @@
+"""Nothing that a request said reaches the log, whichever way an exception or a record takes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from support.lines import RememberedLines
+from vecsieve.proxy.telemetry.log import Logging, set_up
+
+CANARY = "CANARY-5e4d3c"
+
+
+@pytest.fixture
+def sink() -> RememberedLines:
+    return RememberedLines()
+
+
+@pytest.fixture
+def installed(sink: RememberedLines) -> Iterator[Logging]:
+    logging_ = set_up(sink)
+    yield logging_
+    logging_.close()
+
+
+def fail() -> None:
+    api_key = CANARY
+    raise ValueError(f"bad header: {api_key}")
+
+
+def raised() -> ValueError:
+    try:
+        fail()
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
+@pytest.mark.parametrize("name", ["aiohttp.server", "aiohttp.access", "asyncio", "urllib3", None])
+def test_foreign_records_are_logged_without_their_words(
+    installed: Logging, sink: RememberedLines, name: str | None
+) -> None:
+    assert installed.sink is sink
+    logging.getLogger(name).error("request %s", CANARY, exc_info=raised())
+    [line] = sink.objects
+    assert CANARY not in sink.text
+    assert "ValueError" in str(line["msg"])
+
+
+def test_our_own_records_are_logged_with_their_words_and_without_messages(
+    installed: Logging, sink: RememberedLines
+) -> None:
+    assert installed.sink is sink
+    logging.getLogger("vecsieve.part").warning("it broke", exc_info=raised(), extra={"fields": {"worker": 2}})
+    [line] = sink.objects
+    assert (line["msg"], line["worker"], line["level"]) == ("it broke", 2, "warning")
+    assert str(line["error"]).startswith("ValueError at ")
+    assert CANARY not in sink.text
+
+
+def test_an_uncaught_exception_is_a_line_without_its_message(installed: Logging, sink: RememberedLines) -> None:
+    assert installed.sink is sink
+    error = raised()
+    sys.excepthook(ValueError, error, error.__traceback__)
+    [line] = sink.objects
+    assert (line["level"], line["msg"]) == ("critical", "uncaught exception")
+    assert CANARY not in sink.text
+
+
+def test_an_exception_in_a_thread_is_a_line_without_its_message(installed: Logging, sink: RememberedLines) -> None:
+    assert installed.sink is sink
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    assert [line["msg"] for line in sink.objects] == ["uncaught exception"]
+    assert CANARY not in sink.text
+
+
+def test_an_exception_in_a_destructor_is_a_line_without_its_message(installed: Logging, sink: RememberedLines) -> None:
+    class Fragile:
+        def __del__(self) -> None:
+            fail()
+
+    assert installed.sink is sink
+    Fragile()
+    assert [line["msg"] for line in sink.objects] == ["uncaught exception"]
+    assert CANARY not in sink.text
+
+
+def test_a_warning_is_a_line_without_its_words(installed: Logging, sink: RememberedLines) -> None:
+    assert installed.sink is sink
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(capture=False)
+        logging.captureWarnings(capture=True)
+        warnings.warn(CANARY, stacklevel=1)
+    assert [line["logger"] for line in sink.objects] == ["py.warnings"]
+    assert CANARY not in sink.text
+
+
+def test_an_interrupt_from_the_keyboard_is_no_failure(installed: Logging, sink: RememberedLines) -> None:
+    assert installed.sink is sink
+    sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert sink.lines == []
+
+
+def test_a_record_whose_arguments_do_not_fit_prints_neither(
+    installed: Logging, sink: RememberedLines, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert installed.sink is sink
+    record = logging.LogRecord("vecsieve", logging.ERROR, "place.py", 7, "no room for it", (CANARY,), None)
+    installed._handler.handle(record)  # not by a logger: the handlers of the test runner object to it themselves
+    [line] = sink.objects
+    assert line["level"] == "error"
+    assert CANARY not in sink.text + capsys.readouterr().err
+
+
+def test_lines_below_the_level_are_not_written(installed: Logging, sink: RememberedLines) -> None:
+    assert installed.sink is sink
+    logging.getLogger("vecsieve").debug("detail")
+    assert sink.lines == []
+
+
+def test_closing_takes_everything_back() -> None:
+    before = (sys.excepthook, threading.excepthook, sys.unraisablehook, list(logging.getLogger().handlers))
+    sink = RememberedLines()
+    installed = set_up(sink)
+    assert sys.excepthook is not before[0]
+    installed.close()
+    assert (sys.excepthook, threading.excepthook, sys.unraisablehook, logging.getLogger().handlers) == before
+    assert sink.is_closed

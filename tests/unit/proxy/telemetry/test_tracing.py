@@ -1,0 +1,55 @@
+"""Tracing that is off keeps nothing, makes nothing and sends nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.telemetry.labels import AttemptKind, OperationName, Outcome, Stage
+from vecsieve.proxy.telemetry.tracing import NO_TRACING, UNTOLD, UNTRACED, Finish
+
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def test_every_request_is_untraced() -> None:
+    assert all(NO_TRACING.begin(parents) is UNTRACED for parents in ([], [PARENT], [PARENT, PARENT], ["x"]))
+    assert UNTRACED.trace_id is None
+
+
+def test_a_leg_leaves_the_clients_traceparent_alone() -> None:
+    leg = UNTRACED.leg(AttemptKind.ORIGINAL, "GET", Origin("http", "db:6333"))
+    with leg as entered:
+        entered.answered(200)
+        entered.ended(0)
+        entered.cut()
+    assert leg is UNTOLD
+    assert leg.traceparent is None
+
+
+async def test_nothing_that_is_told_is_kept() -> None:
+    UNTRACED.classified(OperationName.QUERY)
+    UNTRACED.staged([(Stage.DECODE, 1.0, 2.0)])
+    UNTRACED.end(Finish(method="GET", outcome=Outcome.PASSTHROUGH))
+    await NO_TRACING.close()
+    assert not hasattr(UNTRACED, "__dict__") or not vars(UNTRACED)
+
+
+def test_a_data_plane_that_traces_nothing_does_not_load_opentelemetry() -> None:
+    program = """
+import asyncio, sys
+from prometheus_client import CollectorRegistry
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.process import Process
+
+async def main():
+    for tracing in ({}, {"endpoint": "http://127.0.0.1:9"}):
+        settings = Settings.model_validate({"tracing": tracing})
+        await Process(settings, metrics=Metrics(CollectorRegistry()), log=lambda _: None).close()
+        print("opentelemetry.sdk" in sys.modules)
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["False", "True"]

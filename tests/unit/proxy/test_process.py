@@ -1,0 +1,114 @@
+"""What a process holds is shown as it is now, what it opened as a counter."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from support.clocks import ManualClock
+from support.faultup import FaultyUpstream, answering, raw_exchange, reply
+from support.running import running
+from support.scripted_grpc import in_front, query
+from vecsieve.proxy.http.pools import Census
+from vecsieve.proxy.process import Levels
+from vecsieve.proxy.search.limits import Admission
+from vecsieve.proxy.telemetry.exposition import value
+from vecsieve.proxy.telemetry.labels import Origin
+from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.requests import Ended, Tally
+
+ENDED = Ended(
+    method="GET",
+    status=200,
+    origin=Origin.UPSTREAM,
+    request_bytes=0,
+    response_bytes=0,
+    is_relayed=True,
+    is_loopback=None,
+)
+GET = b"GET /collections HTTP/1.1\r\nHost: db\r\nConnection: close\r\n\r\n"
+
+
+class Doorkeeper:
+    """Of an admission the number inside."""
+
+    in_flight = 0
+
+
+class Held:
+    """Levels whose holders are told what to hold."""
+
+    def __init__(self) -> None:
+        self.registry, self.census, self.shared = CollectorRegistry(), Census(0, 0, 0, 0), 0
+        metrics = Metrics(self.registry)
+        self.tally = Tally(metrics, log=lambda _: None, clock=ManualClock(0.0))
+        self.door = Doorkeeper()
+        admission = cast(Admission, self.door)
+        self.levels = Levels(metrics, self.tally, admission, lambda: self.census, lambda: self.shared)
+
+    def shown(self, name: str, **labels: str) -> float:
+        self.levels.look()
+        return value(self.registry, name, **labels)
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+def test_connections_to_the_database_are_shown_by_what_they_do(held: Held) -> None:
+    held.census, held.shared = Census(busy=3, idle=2, waiting=1, opened=9), 4
+    shown = {state: held.shown("upstream_connections", state=state) for state in ("busy", "idle", "shared")}
+    assert shown == {"busy": 3, "idle": 2, "shared": 4}
+    assert held.shown("upstream_requests_waiting") == 1
+    held.census, held.shared = Census(0, 0, 0, 9), 0
+    assert [held.shown("upstream_connections", state=state) for state in shown] == [0, 0, 0]
+
+
+def test_opened_connections_are_counted_once_however_often_one_looks(held: Held) -> None:
+    held.census = Census(busy=0, idle=0, waiting=0, opened=2)
+    assert [held.shown("upstream_connections_opened_total") for _ in range(3)] == [2, 2, 2]
+    held.census = Census(busy=0, idle=0, waiting=0, opened=5)
+    assert held.shown("upstream_connections_opened_total") == 5
+
+
+def test_who_has_come_and_is_not_inside_waits(held: Held) -> None:
+    visits = [held.tally.begin() for _ in range(3)]
+    held.door.in_flight = 1
+    assert held.shown("requests_waiting") == 2
+    held.door.in_flight = 3
+    assert held.shown("requests_waiting") == 0
+    for visit in visits:
+        held.tally.end(visit, ENDED)
+    assert held.shown("requests_waiting") == 0, "the last ones are still inside for a moment"
+
+
+async def test_a_data_plane_over_http_shows_its_pool_and_its_limit() -> None:
+    async with FaultyUpstream(answering(reply(b"[]"))) as database, running(database.url) as proxy:
+        assert proxy.count("connections_limit") > 0
+        await raw_exchange(proxy.port, GET)
+        await asyncio.sleep(0)
+        proxy.process.levels.look()
+        kept = {state: proxy.count("upstream_connections", state=state) for state in ("busy", "idle", "shared")}
+        assert kept == {"busy": 0, "idle": 1, "shared": 0}
+        assert proxy.count("upstream_connections_opened_total") == 1
+
+
+async def test_a_data_plane_over_grpc_shows_its_shared_connections() -> None:
+    async with in_front() as (_, proxy):
+        await query(proxy.port)
+        proxy.process.levels.look()
+        assert proxy.count("upstream_connections", state="shared") == 1
+        assert proxy.count("upstream_connections", state="busy") == 0
+
+
+def test_pools_that_were_closed_hold_nothing_and_take_nothing_back(held: Held) -> None:
+    """A look between the end of the pools and that of the process: it ended with status 1 where a collector was silent."""
+    held.census = Census(1, 2, 0, 3)
+    held.levels.look()
+    held.census = Census(0, 0, 0, 0)
+    assert held.shown("upstream_connections_opened_total") == 3
+    assert held.shown("upstream_connections", state="idle") == 0

@@ -1,0 +1,52 @@
+"""What is printed when the ports are open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vecsieve.proxy.addresses import Door, Origin
+from vecsieve.proxy.server import announce, announce_doors
+
+
+def test_an_address_is_printed_as_a_url(capsys: pytest.CaptureFixture[str]) -> None:
+    announce("admin", "127.0.0.1", 9464, over_tls=False)
+    announce("listening", "::1", 1, over_tls=True)
+    assert capsys.readouterr().out == (
+        "vecsieve serve admin on http://127.0.0.1:9464\nvecsieve serve listening on https://[::1]:1\n"
+    )
+
+
+def test_each_index_is_printed_with_its_port_behind_the_main_one(capsys: pytest.CaptureFixture[str]) -> None:
+    fixed, docs = Origin("https", "fixed.example.com"), Origin("https", "docs.example.com")
+    doors = (
+        Door("0.0.0.0", 0, fixed),
+        Door("0.0.0.0", 8101, docs),
+        Door("0.0.0.0", 8102, fixed),
+        Door("::1", 6344, is_for_grpc=True),
+    )
+    announce_doors(doors, (6343, 8101, 8102, 6344), over_tls=False)
+    assert capsys.readouterr().out == (
+        "vecsieve serve listening on http://0.0.0.0:6343\n"
+        "vecsieve serve index docs.example.com on http://0.0.0.0:8101\n"
+        "vecsieve serve index fixed.example.com on http://0.0.0.0:8102\n"
+        "vecsieve serve gRPC on http://[::1]:6344\n"
+    )
+
+
+def test_ports_that_speak_tls_are_printed_with_https(capsys: pytest.CaptureFixture[str]) -> None:
+    doors = (Door("127.0.0.1", 0), Door("127.0.0.1", 8101, Origin("https", "docs.example.com")))
+    announce_doors(doors, (6343, 8101), over_tls=True)
+    assert capsys.readouterr().out == (
+        "vecsieve serve listening on https://127.0.0.1:6343\n"
+        "vecsieve serve index docs.example.com on https://127.0.0.1:8101\n"
+    )
+
+
+def test_a_full_disk_is_no_reason_not_to_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it is an error too
+    monkeypatch.setattr("sys.stdout", full)
+    announce("listening", "127.0.0.1", 6333, over_tls=False)
+    with pytest.raises(OSError, match="No space left"):
+        full.close()

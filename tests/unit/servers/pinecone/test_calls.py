@@ -1,0 +1,30 @@
+""""""
+
+from __future__ import annotations
+
+import pytest
+from servers.pinecone.calls import Call, plain, transcoded
+from servers.pinecone.errors import Refusal
+
+
+def test_no_body_is_an_empty_object() -> None:
+    assert Call(version="2026-04", body=b" \n").json() == {}
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"1", b'{"a":NaN}', b"\xff"])
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(Refusal) as caught:
+        Call(version="2026-04", body=body).json()
+    assert caught.value.code.status == 400
+
+
+def test_the_first_value_of_a_parameter_counts_under_any_of_its_names() -> None:
+    call = Call(version="2026-04", query=(("pagination_token", "a"), ("paginationToken", "b")))
+    assert call.asked("paginationToken", "pagination_token") == "a"
+    assert call.asked("limit") is None
+
+
+def test_only_gRPC_answers_carry_a_grpc_status() -> None:
+    assert transcoded({}, {"x": "1"}).headers == {"grpc-status": "0", "x": "1"}
+    assert plain({}, {"x": "1"}, status=201).headers == {"x": "1"}
+    assert plain({}, status=201).status == 201

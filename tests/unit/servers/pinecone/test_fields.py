@@ -1,0 +1,112 @@
+""""""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from servers.pinecone.errors import Refusal
+from servers.pinecone.fields import boolean, items, mapping, message, reals, record_id, sparse, text, texts, whole
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+def test_both_spellings_of_a_name_are_read_and_null_is_absent() -> None:
+    assert message({"top_k": 1, "includeValues": True, "filter": None}, ("topK", "includeValues", "filter")) == {
+        "topK": 1,
+        "includeValues": True,
+    }
+
+
+def test_a_name_in_both_spellings_is_refused() -> None:
+    with pytest.raises(Refusal, match="twice"):
+        message({"top_k": 1, "topK": 1}, ("topK",))
+
+
+def test_an_unknown_name_is_refused_with_its_place() -> None:
+    with pytest.raises(Refusal, match=r"vectors\[1\].value: Cannot find field"):
+        message({"value": 1}, ("values",), where="vectors[1]")
+
+
+@pytest.mark.parametrize("value", [7, "7", 7.0])
+def test_a_whole_number_may_be_text(value: object) -> None:
+    assert whole(value, "topK", least=1, most=10) == 7
+
+
+@pytest.mark.parametrize("value", [0, 11, "x", 1.5, True, None, [], "9" * 30])
+def test_anything_else_is_no_whole_number(value: object) -> None:
+    with pytest.raises(Refusal, match="topK"):
+        whole(value, "topK", least=1, most=10)
+
+
+def test_numbers_become_float32_and_may_be_text() -> None:
+    found = reals([1, 0.1, "0.25"], "vector")
+    assert found.dtype == np.float32
+    assert found.tolist() == [1.0, float(np.float32(0.1)), 0.25]
+
+
+@pytest.mark.parametrize("value", [None, 1, "1", [True], [None], ["x"], [1e39], [float("nan")], [[1]], ["inf"]])
+def test_what_is_no_list_of_finite_numbers_is_refused(value: object) -> None:
+    with pytest.raises(Refusal, match="vector"):
+        reals(value, "vector")
+
+
+def test_too_many_values_are_refused() -> None:
+    with pytest.raises(Refusal, match="at most 2"):
+        reals([1, 2, 3], "vector", most=2)
+
+
+def test_a_sparse_vector_has_as_many_indices_as_values_each_once() -> None:
+    found = sparse({"indices": [5, "1"], "values": [0.5, 0.25]}, "sparseVector")
+    assert found is not None
+    assert found.indices == (5, 1)
+    assert found.values.tolist() == [0.5, 0.25]
+    assert sparse({"indices": [], "values": []}, "sparseVector") is None
+    assert sparse(None, "sparseVector") is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"indices": [1], "values": []},
+        {"indices": [1, 1], "values": [1, 2]},
+        {"indices": [-1], "values": [1]},
+        {"indices": [2**32], "values": [1]},
+        {"indices": 1, "values": [1]},
+        {"indexes": [1], "values": [1]},
+        [],
+    ],
+)
+def test_any_other_sparse_vector_is_refused(value: object) -> None:
+    with pytest.raises(Refusal, match="sparse"):
+        sparse(value, "sparse")
+
+
+@pytest.mark.parametrize("value", ["", "é", "x" * 513, None, 7])
+def test_an_id_is_ascii_and_not_too_long(value: object) -> None:
+    with pytest.raises(Refusal):
+        record_id(value, "id")
+    assert record_id("x" * 512, "id") == "x" * 512
+
+
+def test_absent_text_and_switches_have_their_defaults() -> None:
+    assert text(None, "namespace") == ""
+    assert text(None, "metric", default="cosine") == "cosine"
+    assert boolean(None, "deleteAll") is False
+    assert texts(None, "ids") == []
+
+
+@given(JSON)
+def test_every_reader_takes_a_value_or_refuses_it(value: object) -> None:
+    """No JSON value makes a reader fail in any way but with a Refusal."""
+    for reader in (mapping, text, boolean, items, texts, reals, sparse, record_id):
+        message = "field"
+        try:
+            reader(value, "field")
+        except Refusal as refusal:
+            message = refusal.message
+        assert "field" in message
