@@ -8,15 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
-
-from servers.pinecone.__main__ import READY
 
 from vecsieve.config.values import Backend
 from vecsieve.proxy.demo.children import child, fronted
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
-from vecsieve.proxy.demo.database import NAME, Addresses, Answer, Host, Store, Words
+from vecsieve.proxy.demo.database import NAME, Addresses, Answer, DatabaseMissing, Host, Store, Words
 from vecsieve.proxy.search.report import REPORT_HEADER
 
 # The corpus as an index of Pinecone, in its REST: what any client does, over one kept connection per host.
@@ -129,7 +128,9 @@ for url in ("{at.engine}", "{at.proxy}"):
 """
 
 
-_EMULATOR = (sys.executable, "-m", "servers.pinecone.__main__")
+# The emulator belongs to the tests: only a checkout has it.
+EMULATOR = Path(__file__).resolve().parents[2] / "tests" / "servers" / "pinecone"
+READY = "vecsieve emulator listening on"
 _OPENING = (
     "This is an emulator of Pinecone's REST API, in memory on this machine. It is not Pinecone's service: no account, no "
     "key, nothing leaves this machine."
@@ -149,8 +150,13 @@ class Pinecone:
     @contextmanager
     def running(self) -> Iterator[Addresses]:
         """The emulator, and the proxy in front of its control plane: indexes are found through that."""
+        if not EMULATOR.is_dir():
+            raise DatabaseMissing(
+                f"the demo over Pinecone asks an emulator that only a checkout of VecSieve has, and {EMULATOR} is not there"
+            )
+        program = (sys.executable, str(EMULATOR))
         with (
-            child((), announces=(READY,), program=_EMULATOR, name="emulator") as emulator,
+            child((), announces=(READY,), program=program, name="emulator") as emulator,
             fronted(emulator[READY], backend=self.backend) as addresses,
         ):
             yield addresses

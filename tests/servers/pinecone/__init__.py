@@ -1,4 +1,4 @@
-"""An emulator of Pinecone, in memory: for the demo and the tests, where no real Pinecone can be reached. It is not one.
+"""An emulator of Pinecone, in memory: for the tests and the demo, where no real Pinecone can be reached. It is not one.
 
 ```
 server        start and stop: `serve`, `Emulator`

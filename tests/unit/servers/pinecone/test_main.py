@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from bench.processes import free_port
-from servers.pinecone.__main__ import READY
 
 from support.stack import exchange, serve
+from vecsieve.proxy.demo.pinecone import EMULATOR, READY
 
-MODULE = "servers.pinecone.__main__"
+PROGRAM = "tests/servers/pinecone"
 DOCUMENT = (Path(__file__).resolve().parents[4] / "docs" / "pinecone.md").read_text(encoding="utf-8")
 INDEX = {
     "name": "docs",
@@ -26,7 +26,7 @@ INDEX = {
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_where_it_is_answers_there_and_ends_without_a_complaint(number: signal.Signals) -> None:
-    command = (sys.executable, "-m", "servers.pinecone.__main__")
+    command = (sys.executable, str(EMULATOR))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -43,9 +43,9 @@ def test_it_says_where_it_is_answers_there_and_ends_without_a_complaint(number: 
 def test_it_listens_where_it_is_told_and_the_proxy_finds_its_indexes() -> None:
     """The two commands of docs/pinecone.md."""
     port = free_port()
-    assert f"{MODULE} --listen 127.0.0.1:5080" in DOCUMENT
+    assert f"python {PROGRAM} --listen 127.0.0.1:5080" in DOCUMENT
     assert "vecsieve serve --backend pinecone --upstream http://127.0.0.1:5080" in DOCUMENT
-    command = (sys.executable, "-m", MODULE, "--listen", f"127.0.0.1:{port}")
+    command = (sys.executable, str(EMULATOR), "--listen", f"127.0.0.1:{port}")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -60,7 +60,7 @@ def test_it_listens_where_it_is_told_and_the_proxy_finds_its_indexes() -> None:
 
 @pytest.mark.parametrize("where", ["nowhere", "127.0.0.1", "127.0.0.1:seventy"])
 def test_an_address_that_is_none_is_a_usage_error(where: str) -> None:
-    command = (sys.executable, "-m", MODULE, "--listen", where)
+    command = (sys.executable, str(EMULATOR), "--listen", where)
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
     assert "--listen" in ended.stderr
