@@ -1,9 +1,18 @@
 """Everything that runs: the only place with sockets, clocks and tasks.
 
-server     composition root: alone or crew; instance and process are what both are made of
-search     one search's life, free of transport: widen, fetch, select, trim
-http       the HTTP/1.1 data plane; selection: numpy kernels
+cli        the command line
+server     settings in, running listeners out: one process, or several workers
+workers    `--workers N`: the parent, and when it starts and ends children
+process    one process's data plane, built from settings
+runtime    lifecycle of a process, lag of its loop, the thread for long work
+resources  memory and descriptors
+addresses  the data ports, and where requests go
+search     one ranked search on any transport: read, widened, selected, answered, or answered plainly
+selection  numpy kernels that choose distinct results
+http       the HTTP/1.1 data plane
+grpc       the gRPC data plane
+telemetry  labels, metrics, logs and traces
 admin      our own listener: health, metrics, status
-jobs       offline work on whole collections, through the official client: calibrate, analyze
-embedded   a Qdrant-compatible server over the embedded engine; demo: real text, both answers side by side
+jobs       offline work on collections: calibrate, analyze, evaluate
+demo       real text, both answers side by side, and the embedded engine's server
 """

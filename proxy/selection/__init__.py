@@ -1,9 +1,17 @@
 """Numpy kernels that choose distinct results, and their composition. Knows no database, JSON, asyncio or setting.
 
-values       what goes in and out: Candidates, Policy, Selection
-single       one page, chosen from one pool: the gate, clusters, representatives, MMR, fill, order
-paged        any page of one deduplicated list that does not depend on the page size
-geometry, clustering, thresholds, representatives, mmr, fill     one algorithm a file
-guards       what forbids that two candidates share a cluster
-chain, caps, diversify (mmr, dpp, external)     who stands for a cluster, how many of a kind, which make the page
+values           what goes in and out, and long work in steps
+policy           how to choose: frozen values
+single           one page of one pool: gate, clusters, representatives, diversifier, caps, fill, order
+paged            any page of one deduplicated list
+metric           the metric a pool was ranked by, and when vectors alone may not decide
+geometry         how far apart candidates are
+distances        distances relative to the pool, and how near two may be by chance
+thresholds       how near is a duplicate
+clustering       agglomerative and leader clustering
+grouping         vectors, texts and guards brought into clusters
+representatives  who stands for a cluster
+diversifiers     MMR, DPP and others behind a registry
+guards           what forbids that two candidates share a cluster
+text             what texts say about candidates being copies
 """

@@ -1,1 +1,12 @@
-"""TODO map."""
+"""What a process tells about itself.
+
+labels      the closed sets behind every label, log field and report
+catalogue   every time series: name, help, labels, buckets
+metrics     the instruments, and the ways to record
+exposition  the text a scrape gets, of one process or of several workers
+requests    one request, counted when it ends
+log         the access log and all other lines, bounded and redacted
+tracing     spans' times and parents; stages of a search
+spans       which requests are recorded, and the values of a span
+otel        the OpenTelemetry SDK, loaded only where traces are on
+"""

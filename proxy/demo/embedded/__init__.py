@@ -1,15 +1,19 @@
 """A Qdrant-compatible server over the engine Qdrant ships: for the demo, the tests and a first look.
 
-```
-server     start and stop; the process the command line runs
-rest       HTTP in, bytes out: routes, envelope, compression, the API key
-grpc_*     the same over gRPC: server and service, then messages as Calls and values as messages
-core       every verb of the API, free of transport: a Call in, JSON values out
-registry   collections and aliases, and the directory they live in
-engine     the one door to `qdrant_edge`
-```
-Between them, one file a subject: `configs`, `filters`, `inputs`, `queries`, `formulas`, `legacy`, `points`, `updates`, `indexes`,
-`replies`, `strict`, `rates`, `fields`, `errors`, `keys`. Both shells need only `core`.
+server         start and stop
+rest           HTTP in, bytes out
+grpc_server    the gRPC listener, its methods and statuses
+grpc_messages  messages of replies, values and vectors
+grpc_requests  messages of requests
+registry       collections by name, their directory and limits
+engine         the only importer of `qdrant_edge`
+collections    collections, aliases, indexes, named vectors
+configs        a collection's settings
+points         points read and written, and the distance matrix
+searches       the ranked verbs
+queries        one level of a query as the engine's
+filters        filters as the engine's
+replies        points as they go out, and what of them is asked for
+fields         typed reading of bodies
+errors         refusals
 """
-
-from __future__ import annotations

@@ -19,9 +19,9 @@ from vecsieve.proxy.demo.embedded import points as embedded_points
 from vecsieve.proxy.demo.embedded import searches as embedded_searches
 from vecsieve.proxy.demo.embedded.errors import Refusal
 from vecsieve.proxy.demo.embedded.grpc_messages import Encoding, Writer, decoded, messages
+from vecsieve.proxy.demo.embedded.points import matrix_offsets, matrix_pairs
 from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.rest import refused_key
-from vecsieve.proxy.demo.embedded.searches import matrix_offsets, matrix_pairs
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[bytes, bytes]

@@ -19,9 +19,9 @@ from vecsieve.proxy.demo.embedded import points as embedded_points
 from vecsieve.proxy.demo.embedded import searches as embedded_searches
 from vecsieve.proxy.demo.embedded.errors import Refusal, bad_format, bad_value
 from vecsieve.proxy.demo.embedded.fields import Json
+from vecsieve.proxy.demo.embedded.points import matrix_offsets, matrix_pairs
 from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps
-from vecsieve.proxy.demo.embedded.searches import matrix_offsets, matrix_pairs
 
 # Qdrant's paths, each with the verb that answers it. Paths are matched after merging `//` and dropping a trailing `/`.
 

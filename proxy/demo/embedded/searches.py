@@ -6,17 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vecsieve.proxy.demo.embedded.configs import vector_names
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.errors import Refusal, bad_format, bad_input, bad_request, bad_value
+from vecsieve.proxy.demo.embedded.errors import Refusal, bad_request
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
-    boolean,
     items,
     limit_of,
     mapping,
-    number,
     offset_of,
     one_or_many,
     optional_number,
@@ -25,78 +22,18 @@ from vecsieve.proxy.demo.embedded.fields import (
     required,
     required_limit,
     text,
-    texts,
-    unsigned,
 )
 from vecsieve.proxy.demo.embedded.filters import excluding, read_filter
 from vecsieve.proxy.demo.embedded.queries import read_query, read_source, referenced_ids, tag_of, vector_name
 from vecsieve.proxy.demo.embedded.registry import Call, Collection, Registry, check_limit
-from vecsieve.proxy.demo.embedded.replies import record, scored, shown_id, shown_score, shown_vector
-
-# What of a point goes back: `with_payload` and `with_vector`, and the search parameters beside them.
-
-
-def read_payload_selector(value: Json, *, default: bool) -> Any:
-    """A boolean, a list of keys, `{"include": [..]}` or `{"exclude": [..]}`."""
-    if value is None:
-        return default
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, list):
-        return texts(value)
-    body, selector = mapping(value), edge().PayloadSelector
-    with Translated():
-        if "include" in body:
-            return selector.Include(texts(body["include"]))
-        if "exclude" in body:
-            return selector.Exclude(texts(body["exclude"]))
-    raise bad_format("data did not match any variant of untagged enum WithPayloadInterface")
-
-
-def read_vector_selector(value: Json) -> bool | list[str]:
-    """A boolean or a list of names; False when absent. An empty list is a selector too: it answers `{}`."""
-    if value is None:
-        return False
-    return value if isinstance(value, bool) else texts(value)
-
-
-def read_params(value: Json) -> Any:
-    """Search parameters: `hnsw_ef`, `exact`, `indexed_only`, `quantization`, `acorn`."""
-    if value is None:
-        return None
-    body, engine = mapping(value), edge()
-    ef, quantization, acorn = body.get("hnsw_ef"), body.get("quantization"), body.get("acorn")
-    return engine.SearchParams(
-        hnsw_ef=None if ef is None else unsigned(ef),
-        exact=_flag(body.get("exact")),
-        indexed_only=_flag(body.get("indexed_only")),
-        quantization=None if quantization is None else _quantization(quantization),
-        acorn=None if acorn is None else _acorn(acorn),
-        idf=None if body.get("idf") is None else engine.IdfParams(read_filter(mapping(body["idf"]).get("corpus"))),
-    )
-
-
-def _quantization(value: Json) -> Any:
-    body = mapping(value)
-    rescore, oversampling = body.get("rescore"), body.get("oversampling")
-    return edge().QuantizationSearchParams(
-        ignore=_flag(body.get("ignore")),
-        rescore=None if rescore is None else boolean(rescore),
-        oversampling=None if oversampling is None else number(oversampling),
-    )
-
-
-def _acorn(value: Json) -> Any:
-    body = mapping(value)
-    selectivity = body.get("max_selectivity")
-    return edge().AcornSearchParams(
-        enable=_flag(body.get("enable")), max_selectivity=None if selectivity is None else number(selectivity)
-    )
-
-
-def _flag(value: Json) -> bool:
-    return False if value is None else boolean(value)
-
+from vecsieve.proxy.demo.embedded.replies import (
+    read_params,
+    read_payload_selector,
+    read_vector_selector,
+    record,
+    scored,
+    shown_vector,
+)
 
 # The ranked endpoints from before `query`: their bodies said as a query body. Their `limit` is required and may be called `top`.
 
@@ -132,93 +69,6 @@ def from_discover(body: Body) -> dict[str, Json]:
 
 def _shared(body: Body, *more: str) -> dict[str, Json]:
     return {name: body[name] for name in (*_SHARED, *more) if name in body}
-
-
-# The distance matrix of a random sample: each sampled point's nearest among the others, as pairs or as offsets into the ids.
-
-_SAMPLE = 10
-_NEAREST = 3
-
-Rows = list[tuple[Any, list[Any]]]
-"""Each sampled point's id with its nearest others."""
-
-
-def matrix_pairs(registry: Registry, call: Call) -> Json:
-    """`{"pairs": [{"a", "b", "score"}]}`."""
-    return {
-        "pairs": [
-            {"a": shown_id(row), "b": shown_id(point.id), "score": shown_score(point)}
-            for row, nearest in _rows(registry, call)
-            for point in nearest
-        ]
-    }
-
-
-def matrix_offsets(registry: Registry, call: Call) -> Json:
-    """`{"offsets_row", "offsets_col", "scores", "ids"}`: the same as a sparse matrix."""
-    rows = _rows(registry, call)
-    places = {str(row): place for place, (row, _) in enumerate(rows)}
-    found = [(place, point) for place, (_, nearest) in enumerate(rows) for point in nearest]
-    return {
-        "offsets_row": [place for place, _ in found],
-        "offsets_col": [places[str(point.id)] for _, point in found],
-        "scores": [shown_score(point) for _, point in found],
-        "ids": [shown_id(row) for row, _ in rows],
-    }
-
-
-def _rows(registry: Registry, call: Call) -> Rows:
-    body = call.object()
-    size, most = limit_of(body, "sample", default=_SAMPLE), limit_of(body, "limit", default=_NEAREST)
-    if size < 2:
-        raise bad_value("sample", f"value {size} invalid, must be 2 or larger")
-    collection = call.collection(registry)
-    name = vector_name(body)
-    if name not in vector_names(collection.settings):
-        raise bad_input(f"Not existing vector name error: {name}")
-    check_limit(collection, size)
-    collection.read()
-    sampled = _sampled(collection, body, name, size)
-    if len(sampled) < 2:
-        return []
-    among = edge().Filter(must=[edge().HasIdCondition({identifier for identifier, _ in sampled})])
-    return [(point, _nearest(collection, (point, vector), name, most, among)) for point, vector in sampled]
-
-
-def _sampled(collection: Collection, body: Body, name: str, size: int) -> list[tuple[Any, Any]]:
-    """Ids and vectors of random points that have the vector, in the order of their ids."""
-    engine = edge()
-    with Translated():
-        given = read_filter(body.get("filter"))
-        clauses = [*([] if given is None else [given]), engine.HasVectorCondition(name)]
-        request = engine.QueryRequest(
-            limit=size,
-            query=engine.Sample.Random,
-            filter=engine.Filter(must=clauses),
-            with_vector=[name],
-            with_payload=False,
-        )
-    points = collection.shard.query(request)
-    points.sort(
-        key=lambda point: (not isinstance(point.id, int), point.id if isinstance(point.id, int) else str(point.id))
-    )
-    return [(point.id, point.vector[name] if isinstance(point.vector, dict) else point.vector) for point in points]
-
-
-def _nearest(collection: Collection, sampled: tuple[Any, Any], name: str, most: int, among: Any) -> list[Any]:
-    """The best others; the point itself is looked for by id, as its copies score the same."""
-    engine, (identifier, vector) = edge(), sampled
-    with Translated():
-        request = engine.QueryRequest(
-            limit=most + 1,
-            query=engine.Query.Nearest(vector, name),
-            filter=among,
-            with_vector=False,
-            with_payload=False,
-        )
-    found = collection.shard.query(request)
-    others = [point for point in found if point.id != identifier]
-    return others[:most]
 
 
 # A whole query request: prefetches level by level, ids resolved and left out of the answer, checks as the server makes them.

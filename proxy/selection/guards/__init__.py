@@ -1,6 +1,8 @@
 """What forbids that two candidates share a cluster, however alike they are.
 
-figures       what a text counts: its versions, dates, amounts, numbers (dates, amounts, numerals: one kind a file)
-negation      which way a text points: negated or not, and which sides of opposites it names (lexicon, opposites: the words)
-veto          the two together, over pairs
+veto      which pairs may not share a cluster, and by which guard
+figures   what a text counts: versions, dates, amounts, numbers
+numerals  numbers as people write them, in one spelling
+dates     dates and times of day
+negation  which way a text points: negations and opposites, with their words
 """

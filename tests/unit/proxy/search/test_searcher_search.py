@@ -16,10 +16,10 @@ from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, rank
 from vecsieve.adapters.contract import Malformed, Reply, SearchCall
 from vecsieve.config.schema import Settings
 from vecsieve.proxy import runtime
+from vecsieve.proxy.search import searcher as search_searcher
 from vecsieve.proxy.search.fetch import Attempt, Rejected, needs_of, plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
-from vecsieve.proxy.search.searcher import searcher as search_searcher
 from vecsieve.proxy.selection.values import Selection, Steps
 from vecsieve.proxy.telemetry.labels import FailOpen, Stage
 from vecsieve.proxy.telemetry.tracing import Stopwatch

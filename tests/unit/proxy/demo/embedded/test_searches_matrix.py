@@ -12,7 +12,7 @@ import pytest
 from support.embedded_core import Core, core
 from vecsieve.proxy.demo.embedded import collections, points
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.searches import matrix_offsets, matrix_pairs
+from vecsieve.proxy.demo.embedded.points import matrix_offsets, matrix_pairs
 
 COUNT = 12
 VECTORS = np.random.default_rng(5).normal(size=(COUNT, 4)).astype(np.float32)

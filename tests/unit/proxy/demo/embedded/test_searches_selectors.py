@@ -9,7 +9,7 @@ import pytest
 from support.embedded_core import core
 from vecsieve.proxy.demo.embedded import collections, points
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.searches import read_payload_selector
+from vecsieve.proxy.demo.embedded.replies import read_payload_selector
 
 
 @pytest.mark.parametrize("selector", [{"include": [""]}, {"exclude": ["a[b"]}, [""]])
