@@ -48,8 +48,8 @@ from vecsieve.proxy.search.lookups import VectorMemory
 from vecsieve.proxy.search.policy import Rules, RulesInForce
 from vecsieve.proxy.search.profiles import Calibration
 from vecsieve.proxy.search.report import Recent
-from vecsieve.proxy.search.service import Surroundings
-from vecsieve.proxy.search.services import Parts
+from vecsieve.proxy.search.service import SearchService
+from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import UpstreamConnection
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -134,22 +134,7 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self._shadow = Shadow(tally=self.tally, limit=settings.shadow.in_flight)
-        turns = Turns(clock, asyncio.get_running_loop().call_soon)
-        self._parts = Parts(
-            rules=self._rules,
-            limits=limits,
-            backend=settings.backend,
-            admission=_admission(limits, turns),
-            turns=turns,
-            memory=_memory_guard(metrics, clock, workers=workers),
-            tally=self.tally,
-            around=self._surroundings(limits, metrics),
-            shadow=self._shadow,
-            scaling=self.calibration.scaling,
-            vectors=_vector_memory(settings, clock),
-            work=LongWork(),
-            tracing=_tracing(settings, metrics),
-        )
+        self._services = self._made(limits, metrics, workers=workers)
         _show_limits(metrics, limits)
         self.levels = self._levels(metrics)
         self._server = self._data_server(metrics, routes, events)
@@ -158,31 +143,38 @@ class Process:
         self._is_leaving = False
         self._tls = context_of(settings)
 
-    def _surroundings(self, limits: LimitSettings, metrics: Metrics) -> Surroundings:
+    def _made(self, limits: LimitSettings, metrics: Metrics, *, workers: int) -> ProcessServices:
+        settings, clock = self._settings, time.monotonic
         replays = Replays(lambda: self.tally.requests_in_flight)
-        patience = Patience(longest_seconds=limits.attempt_timeout_seconds, clock=time.monotonic)
-        return Surroundings(
+        patience = Patience(longest_seconds=limits.attempt_timeout_seconds, clock=clock)
+        turns = Turns(clock, asyncio.get_running_loop().call_soon)
+        return ProcessServices(
+            backend=settings.backend,
+            rules=self._rules,
+            limits=limits,
+            clock=clock,
+            admission=_admission(limits, turns),
+            turns=turns,
+            memory=_memory_guard(metrics, clock, workers=workers),
             learned=self.learned,
-            breaker=self.breaker,
+            scaling=self.calibration.scaling,
+            vectors=_vector_memory(settings, clock),
             appetite=Appetite(),
-            egress=self.egress,
+            looking=Looking(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
             hedges=Hedges(patience=patience, own=self.own_reads, replays=replays),
-            looking=Looking(
-                Breaker(time.monotonic, jitter=spread(self._seed)), self.own_reads, metrics, time.monotonic
-            ),
+            shadow=self._shadow,
+            work=LongWork(),
+            bounds=_bounds(limits),
+            held=_held(limits, metrics, clock),
+            breaker=self.breaker,
+            replays=replays,
             own=self.own_reads,
+            egress=self.egress,
+            tally=self.tally,
             metrics=metrics,
             recent=self.recent,
-            held=HeldBytes(
-                limits.searches_bytes_in_flight,
-                reply_bytes=limits.reply_body_bytes,
-                changed=metrics.selection_bytes_held,
-                clock=time.monotonic,
-            ),
-            bounds=_bounds(limits),
-            replays=replays,
-            clock=time.monotonic,
-            keeps_marks=self._settings.tracing.endpoint is not None,
+            tracing=_tracing(settings, metrics),
+            keeps_marks=settings.tracing.endpoint is not None,
         )
 
     def _data_server(self, metrics: Metrics, routes: Routes, events: CountedEvents) -> DataServer:
@@ -190,7 +182,7 @@ class Process:
         adapter, dialect = ADAPTERS[backend](), DIALECTS[backend]()
         answers = LocalAnswers(dialect)
         plane = DataPlane(
-            parts=self._parts,
+            services=self._services,
             routes=routes,
             adapter=adapter,
             dialect=dialect,
@@ -198,8 +190,8 @@ class Process:
             codings=REQUEST_CODINGS.get(backend, frozenset()),
             collection_of=COLLECTIONS.get(backend, unnamed),
             refuses_in_success=backend in REFUSING_IN_SUCCESS,
-            conduct=self._parts.conduct(adapter, dialect, number_bytes=TEXT_NUMBER_BYTES),
-            overhearing=self._parts.overhearing(written=WRITES.get(backend), reshaped=RESHAPES.get(backend)),
+            searches=SearchService(adapter, dialect, self._services, number_bytes=TEXT_NUMBER_BYTES),
+            overhearing=self._services.overhearing(written=WRITES.get(backend), reshaped=RESHAPES.get(backend)),
             relay=self._relay(answers, events),
             upstream=self._upstream,
             names=_names(settings, metrics),
@@ -221,14 +213,14 @@ class Process:
         def shared() -> int:
             return 0 if self._grpc is None else self._grpc.connected
 
-        return Levels(metrics, self.tally, self._parts.admission, self._upstream.census, shared)
+        return Levels(metrics, self.tally, self._services.admission, self._upstream.census, shared)
 
     async def listen(self, *doors: Door) -> tuple[int, ...]:
         """Open the data ports; returns their numbers. Raises OSError, or IncompatibleLibrary."""
         if any(door.grpc is not None for door in doors):
             from vecsieve.proxy.grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
-            self._grpc = side_of(self._settings, self._parts)
+            self._grpc = side_of(self._settings, self._services)
         fronts = {door: front for door in doors if (front := await self._front(door)) is not None}
         self._listener = await listen(self._server, self._settings.limits, *doors, fronts=fronts)
         return self._listener.ports
@@ -290,14 +282,23 @@ class Process:
         ending = [each.close(grace_seconds=grace_seconds) for each in (self._listener, self._grpc) if each is not None]
         await asyncio.gather(*ending)
         await self._shadow.close()
-        self._parts.work.close()
+        self._services.work.close()
         await self._writes.close(grace_seconds=grace_seconds)
         await self._upstream.close()
-        await self._parts.tracing.close()
+        await self._services.tracing.close()
 
 
 def _bounds(limits: LimitSettings) -> Bounds:
     return Bounds(searches=limits.searches_per_request, parts=limits.request_parts, nesting=limits.request_nesting)
+
+
+def _held(limits: LimitSettings, metrics: Metrics, clock: Clock) -> HeldBytes:
+    return HeldBytes(
+        limits.searches_bytes_in_flight,
+        reply_bytes=limits.reply_body_bytes,
+        changed=metrics.selection_bytes_held,
+        clock=clock,
+    )
 
 
 def _admission(limits: LimitSettings, turns: Turns) -> Admission:

@@ -21,12 +21,11 @@ from vecsieve.proxy.grpc.status import Code, Failure, code, given, invented, met
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES, Pressure
 from vecsieve.proxy.search.collections import Overhearing
-from vecsieve.proxy.search.errors import WORDING, Trouble, first_standing
+from vecsieve.proxy.search.errors import WORDING, Trouble, first_success
 from vecsieve.proxy.search.exchange import Gate
-from vecsieve.proxy.search.policy import HEADERS as OVERRIDES
-from vecsieve.proxy.search.policy import BadOverride, is_override, parse
-from vecsieve.proxy.search.service import Conduct
-from vecsieve.proxy.search.services import Parts
+from vecsieve.proxy.search.policy import BadOverride, ResolvedPolicy, Rules, is_override
+from vecsieve.proxy.search.service import SearchService
+from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed
 from vecsieve.proxy.telemetry.requests import Ended, Visit
 from vecsieve.proxy.telemetry.tracing import Trace
@@ -46,13 +45,13 @@ class Shared:
     ``collection_of``: which collection a call that is no search names.
     """
 
-    parts: Parts
+    services: ProcessServices
     calls: Calls
     adapter: Adapter
     unary: frozenset[str]
     database_key: str | None
     collection_of: Callable[[RequestHead], str]
-    conduct: Conduct
+    searches: SearchService
     overhearing: Overhearing
     channels: Channels
 
@@ -88,7 +87,7 @@ class Plane(grpc.GenericRpcHandler):
 
     def __init__(self, shared: Shared, origin: Origin, *, host: str = "") -> None:
         self._shared = shared
-        self._parts = shared.parts
+        self._services = shared.services
         self._origin = origin
         self._host = host
         self.owed = 0  # calls that are answered, but whose answers the library has not sent
@@ -113,8 +112,8 @@ class Plane(grpc.GenericRpcHandler):
                 leg.ended(code(passed.failure))
             if passed.failure is not None:
                 self._heard_of("", passed.failure)
-                met(self._parts.tally.metrics, passed.failure)
-                given(self._parts.tally.metrics, passed.failure)
+                met(self._services.tally.metrics, passed.failure)
+                given(self._services.tally.metrics, passed.failure)
             return passed
 
         visit = self._begun(context)
@@ -151,13 +150,13 @@ class Plane(grpc.GenericRpcHandler):
 
     def _ended(self, visit: Visit, ended: Ended) -> None:
         self._shared.calls.taken -= 1
-        self._parts.tally.end(visit, ended)
+        self._services.tally.end(visit, ended)
 
     def _begun(self, context: Context) -> Visit:
         self._shared.calls.taken += 1
         metadata = context.invocation_metadata() or ()
-        trace = self._parts.tracing.begin(trace_parents(metadata))
-        return self._parts.tally.begin(trace_id=trace_id(metadata), trace=trace)
+        trace = self._services.tracing.begin(trace_parents(metadata))
+        return self._services.tally.begin(trace_id=trace_id(metadata), trace=trace)
 
     async def _fenced(
         self,
@@ -172,7 +171,7 @@ class Plane(grpc.GenericRpcHandler):
         """
 
         async def admitted() -> T | Failure:
-            if first is not None and self._parts.admission.is_for_whole_requests:
+            if first is not None and self._services.admission.is_for_whole_requests:
                 late = await first()
                 if late is not None:
                     return late
@@ -181,17 +180,17 @@ class Plane(grpc.GenericRpcHandler):
         def fell(error: Exception) -> None:
             fields = {"error": type(error).__name__, "request_id": visit.request_id}
             LOGGER.error("a call failed", extra={"fields": fields})
-            self._parts.tally.metrics.local_error(LocalError.INTERNAL)
+            self._services.tally.metrics.local_error(LocalError.INTERNAL)
 
-        done = await first_standing([admitted], fell)
+        done = await first_success([admitted], fell)
         return invented(Code.INTERNAL, WORDING[Trouble.INTERNAL][1]) if done is None else done
 
     async def _admitted(self, visit: Visit, work: Callable[[], Awaitable[T]]) -> T | Failure:
-        admission = self._parts.admission
+        admission = self._services.admission
         if not await admission.enter():
             return _shed(visit, Shed.IN_FLIGHT)
         try:
-            if self._parts.memory.pressure() is Pressure.CRITICAL:
+            if self._services.memory.pressure() is Pressure.CRITICAL:
                 return _shed(visit, Shed.MEMORY)
             return await work()
         finally:
@@ -208,7 +207,7 @@ class Plane(grpc.GenericRpcHandler):
             return None
         is_search = self._shared.adapter.classify(call.head) is not None
         try:
-            async with asyncio.timeout(self._parts.limits.body_timeout_seconds if is_search else MESSAGE_SECONDS):
+            async with asyncio.timeout(self._services.limits.body_timeout_seconds if is_search else MESSAGE_SECONDS):
                 call.message = await received(call.context)
         except TimeoutError:
             return invented(Code.DEADLINE_EXCEEDED, WORDING[Trouble.BODY_TIMEOUT][1])
@@ -225,60 +224,62 @@ class Plane(grpc.GenericRpcHandler):
                 answered = await self._original(call)
             self._heard_of(self._shared.collection_of(told), answered)
             return answered
-        visit.classified(operation)
-        rules = self._parts.rules.now
-        own = rules.policies.resolve(self._parts.backend, operation.collection)
         try:
-            policy = parse(call.overrides, rules.overrides, own)
+            rules, policy = self._shared.searches.policy(operation, operation.collection, call.overrides, visit)
         except BadOverride as refusal:
-            visit.bad_request()
             return invented(Code.INVALID_ARGUMENT, str(refusal))
-        if policy is not own:
-            visit.overridden(OVERRIDES[name] for name, _ in call.overrides if name in OVERRIDES)
-        exchange = GrpcExchange(
+        relayed = partial(self._counted, call, visit, operation)
+
+        async def read() -> GrpcExchange | Bypass:
+            if len(message) > self._services.limits.request_body_bytes:
+                return Bypass.TOO_LARGE
+            return self._exchange(call, message, operation, policy, rules, relayed)
+
+        return await self._shared.searches.answer(
+            policy, visit, sample=rules.shadow_sample, read=read, original=partial(relayed, AttemptKind.ORIGINAL)
+        )
+
+    def _exchange(
+        self,
+        call: _Call,
+        message: bytes,
+        operation: Operation,
+        policy: ResolvedPolicy,
+        rules: Rules,
+        relayed: Callable[[AttemptKind, Gate | None], Awaitable[Outcome]],
+    ) -> GrpcExchange:
+        return GrpcExchange(
             operation=operation,
             policy=policy,
             plain=message,
             client_timeout_seconds=call.context.time_remaining(),
             report_header=rules.report_header,
             widened=partial(self._widened, call),
-            relayed=partial(self._counted, call, visit, operation),
+            relayed=relayed,
             asked=partial(self._asked, call),
         )
-        return await self._searched(exchange, visit, sample=rules.shadow_sample)
-
-    async def _searched(self, exchange: GrpcExchange, visit: Visit, *, sample: float) -> Outcome:
-        shared = self._shared
-        if exchange.policy.mode == "off" or len(exchange.plain) > self._parts.limits.request_body_bytes:
-            visit.bypassed(Bypass.DISABLED if exchange.policy.mode == "off" else Bypass.TOO_LARGE)
-            return await exchange.original(AttemptKind.ORIGINAL)
-        full = shared.conduct.no_room(visit)
-        if full is not None:
-            visit.failed_open(full)
-            return await exchange.original(AttemptKind.ORIGINAL)
-        return await shared.conduct.answer(exchange, visit, sample=sample)
 
     async def _counted(
         self, call: _Call, visit: Visit, operation: Operation, kind: AttemptKind, gate: Gate | None = None
     ) -> Outcome:
         async def passing(answered: Outcome) -> None:
-            seconds = self._parts.around.clock() - started
-            self._shared.conduct.ladder.patience.answered_plainly(operation, seconds)
+            seconds = self._services.clock() - started
+            self._shared.searches.patience.answered_plainly(operation, seconds)
             self._heard_of(operation.collection, answered)
             if gate is not None:
                 await gate(answered.is_success)
 
-        started = self._parts.around.clock()
+        started = self._services.clock()
         with visit.original(kind):
             return await self._original(call, kind, passing)
 
     def _heard_of(self, collection: str, answered: Outcome) -> None:
         """Tell what a client's own call was answered with."""
-        conduct = self._shared.conduct
+        searches = self._shared.searches
         if not isinstance(answered, Failure):
-            conduct.heard_success(collection, answered.message)
+            searches.heard_success(collection, answered.message)
         elif answered.kind is None:
-            conduct.heard(collection, answered.code, answered.details.encode(errors="replace"))
+            searches.heard(collection, answered.code, answered.details.encode(errors="replace"))
 
     async def _original(
         self,
@@ -293,7 +294,7 @@ class Plane(grpc.GenericRpcHandler):
             await passing(answered)
         call.relayed = answered
         if isinstance(call.relayed, Failure):
-            given(self._parts.tally.metrics, call.relayed)
+            given(self._services.tally.metrics, call.relayed)
         return call.relayed
 
     async def _widened(self, call: _Call, message: bytes, seconds: float) -> Outcome:
@@ -318,7 +319,7 @@ class Plane(grpc.GenericRpcHandler):
             )
             leg.ended(code(outcome if isinstance(outcome, Failure) else None))
         if isinstance(outcome, Failure):
-            met(self._parts.tally.metrics, outcome)
+            met(self._services.tally.metrics, outcome)
         elif len(outcome.message) >= LARGE_MESSAGE_BYTES:
             self._shared.calls.freed(len(outcome.message))  # the core's own copy
         return outcome

@@ -28,13 +28,14 @@ from vecsieve.proxy.grpc.plane import Plane, Shared
 from vecsieve.proxy.grpc.upstream import UNLIMITED, Channels
 from vecsieve.proxy.resources import Trimming, glibc_trim
 from vecsieve.proxy.search.limits import BINARY_NUMBER_BYTES
-from vecsieve.proxy.search.services import Parts
+from vecsieve.proxy.search.service import SearchService
+from vecsieve.proxy.search.services import ProcessServices
 
 Leading = Callable[[Origin, str], Plane]
 """The plane of calls that go to an origin; the text is the index behind the port, "" for backends with one upstream."""
 
 
-def side_of(settings: Settings, parts: Parts) -> GrpcSide:
+def side_of(settings: Settings, services: ProcessServices) -> GrpcSide:
     """The gRPC side that these settings describe."""
     backend = settings.backend
     adapter, dialect = GRPC_ADAPTERS[backend](), GRPC_DIALECTS[backend]()
@@ -47,14 +48,16 @@ def side_of(settings: Settings, parts: Parts) -> GrpcSide:
     inflated = Inflated(settings.grpc.message_bytes, settings.grpc.inflated_bytes_in_flight)
     calls = Calls(inflated, freed=Trimming(asyncio.get_running_loop(), glibc_trim()).freed)
     shared = Shared(
-        parts=parts,
+        services=services,
         calls=calls,
         adapter=adapter,
         unary=GRPC_UNARY[backend],
         database_key=DATABASE_KEYS.get(backend),
         collection_of=GRPC_COLLECTIONS.get(backend, unnamed),
-        conduct=parts.conduct(adapter, dialect, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting),
-        overhearing=parts.overhearing(written=GRPC_WRITES.get(backend), reshaped=GRPC_RESHAPES.get(backend)),
+        searches=SearchService(
+            adapter, dialect, services, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting
+        ),
+        overhearing=services.overhearing(written=GRPC_WRITES.get(backend), reshaped=GRPC_RESHAPES.get(backend)),
         channels=channels,
     )
 

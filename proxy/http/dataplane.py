@@ -27,12 +27,11 @@ from vecsieve.proxy.search.collections import Names, Overhearing
 from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.limits import Place
-from vecsieve.proxy.search.policy import HEADERS as OVERRIDES
-from vecsieve.proxy.search.policy import BadOverride, ResolvedPolicy, Rules, parse
+from vecsieve.proxy.search.policy import BadOverride, ResolvedPolicy, Rules
 from vecsieve.proxy.search.searcher import TURN_BYTES
-from vecsieve.proxy.search.service import Conduct
-from vecsieve.proxy.search.services import Parts
-from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, BypassReason, Shed
+from vecsieve.proxy.search.service import SearchService
+from vecsieve.proxy.search.services import ProcessServices
+from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, Shed
 from vecsieve.proxy.telemetry.labels import Origin as Speaker
 from vecsieve.proxy.telemetry.requests import Ended, Visit
 from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
@@ -54,13 +53,13 @@ class DataPlane:
     with status 200 as well.
     """
 
-    parts: Parts
+    services: ProcessServices
     routes: Routes
     adapter: Adapter
     dialect: Dialect
     version_field: str | None
     codings: frozenset[bytes]
-    conduct: Conduct
+    searches: SearchService
     overhearing: Overhearing
     names: Names
     collection_of: Callable[[RequestHead], str]
@@ -72,28 +71,28 @@ class DataPlane:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         parents = request.headers.getall(TRACE_PARENT, ())
-        trace = self.parts.tracing.begin(parents)
-        visit = self.parts.tally.begin(trace_id=sampled_trace_id(parents), trace=trace)
+        trace = self.services.tracing.begin(parents)
+        visit = self.services.tally.begin(trace_id=sampled_trace_id(parents), trace=trace)
         is_reused = _connection(request).begin(visit.request_id)
         response: RawResponse | None = None
         try:
             response = await self._admitted(request, visit)
         finally:
-            self.parts.tally.end(visit, _ended(request, response, is_reused=is_reused))
+            self.services.tally.end(visit, _ended(request, response, is_reused=is_reused))
         return response
 
     async def _admitted(self, request: web.BaseRequest, visit: Visit) -> RawResponse:
-        body = RequestBody(request, idle_seconds=self.parts.limits.stream_idle_timeout_seconds)
-        if self.parts.admission.is_for_whole_requests:
+        body = RequestBody(request, idle_seconds=self.services.limits.stream_idle_timeout_seconds)
+        if self.services.admission.is_for_whole_requests:
             try:
                 await body.gathered()
             except ClientBodyError as failure:
                 return self.relay.refuse_body(failure, request.raw_path)
-        if not await self.parts.admission.enter():
+        if not await self.services.admission.enter():
             return self._shed(request, visit, Shed.IN_FLIGHT)
-        place = Place(self.parts.admission)
+        place = Place(self.services.admission)
         try:
-            if self.parts.memory.pressure() is Pressure.CRITICAL:
+            if self.services.memory.pressure() is Pressure.CRITICAL:
                 return self._shed(request, visit, Shed.MEMORY)
             return await self._route(request, body, visit, place)
         finally:
@@ -122,44 +121,35 @@ class DataPlane:
                 answer = await self.relay.relay(
                     request, body, target=target, editing=editing, hearing=hearing, leg=leg, leave=place.leave
                 )
-            self.conduct.heard(self.collection_of(head), answer.status)
+            self.searches.heard(self.collection_of(head), answer.status)
             return answer
         operation, ruled_by = self.names.known(operation)
-        visit.classified(operation)
-        rules, headers = self.parts.rules.now, list(request.headers.items())
-        own = rules.policies.resolve(self.parts.backend, ruled_by)
         try:
-            policy = parse(headers, rules.overrides, own)
+            rules, policy = self.searches.policy(operation, ruled_by, request.headers.items(), visit)
         except BadOverride as refusal:
-            visit.bad_request()
             return self.answers.native(self.dialect.error(400, str(refusal)))
-        if policy is not own:
-            visit.overridden(OVERRIDES[name.lower()] for name, _ in headers if name.lower() in OVERRIDES)
-        return await self._search(_Search(request, body, target, operation, policy, rules, place), visit)
-
-    async def _search(self, search: _Search, visit: Visit) -> RawResponse:
-        policy = search.policy
-        if policy.mode == "off":
-            return await self._bypass(search, visit, Bypass.DISABLED)
-        full = self.conduct.no_room(visit)
-        if full is not None:
-            visit.failed_open(full)
-            return await self._original(search, visit)
-        try:
-            exchange = await self._read(search, visit)
-        except ClientBodyError:
-            # The relay meets the same end of the body and answers it; nothing of it was lost.
-            return await self._bypass(search, visit, Bypass.TOO_LARGE)
-        if isinstance(exchange, Bypass):
-            return await self._bypass(search, visit, exchange)
-        return await self.conduct.answer(exchange, visit, sample=search.rules.shadow_sample)
+        search = _Search(request, body, target, operation, policy, rules, place)
+        return await self.searches.answer(
+            policy,
+            visit,
+            sample=rules.shadow_sample,
+            read=partial(self._read, search, visit),
+            original=partial(self._original, search, visit),
+        )
 
     async def _read(self, search: _Search, visit: Visit) -> HttpExchange | Bypass:
+        try:
+            return await self._exchange(search, visit)
+        except ClientBodyError:
+            # The relay meets the same end of the body and answers it; nothing of it was lost.
+            return Bypass.TOO_LARGE
+
+    async def _exchange(self, search: _Search, visit: Visit) -> HttpExchange | Bypass:
         coding = self._coding(search.request.raw_headers)
         if isinstance(coding, Bypass):
             return coding
-        limit = self.parts.limits.request_body_bytes
-        raw = await search.body.whole(limit_bytes=limit, deadline_seconds=self.parts.limits.body_timeout_seconds)
+        limit = self.services.limits.request_body_bytes
+        raw = await search.body.whole(limit_bytes=limit, deadline_seconds=self.services.limits.body_timeout_seconds)
         if raw is None:
             return Bypass.TOO_LARGE
         plain = decoded(raw, coding, limit_bytes=limit)
@@ -180,7 +170,7 @@ class DataPlane:
             client_timeout_seconds=client_timeout(search.target),
             report_header=search.rules.report_header,
             upstream=self.upstream,
-            reply_body_bytes=self.parts.limits.reply_body_bytes,
+            reply_body_bytes=self.services.limits.reply_body_bytes,
             relay=relay,
             trace=visit.trace,
         )
@@ -191,10 +181,6 @@ class DataPlane:
             return Bypass.EXACT_BYTES
         coding = coding_of(values(raw, b"content-encoding"), self.codings)
         return Bypass.ENCODING if coding is None or not accepts_identity(raw) else coding
-
-    async def _bypass(self, search: _Search, visit: Visit, reason: BypassReason) -> RawResponse:
-        visit.bypassed(reason)
-        return await self._original(search, visit)
 
     async def _original(
         self,
@@ -207,15 +193,15 @@ class DataPlane:
 
         async def passing(status: int) -> None:
             is_success = 200 <= status < 300
-            self.conduct.heard_own(search.operation, status, seconds=self.parts.around.clock() - started)
+            self.searches.heard_own(search.operation, status, seconds=self.services.clock() - started)
             if gate is not None:
                 await gate(is_success)
 
-        started = self.parts.around.clock()
+        started = self.services.clock()
         request, target, collection = search.request, search.target, search.operation.collection
         hearing = None
         if self.refuses_in_success:
-            hearing = Hearing(partial(self.conduct.heard_success, collection), limit_bytes=REFUSAL_BYTES)
+            hearing = Hearing(partial(self.searches.heard_success, collection), limit_bytes=REFUSAL_BYTES)
         leg = visit.trace.leg(attempt, request.method, target.origin)
         with visit.original(attempt), leg:
             return await self.relay.relay(

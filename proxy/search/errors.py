@@ -63,7 +63,7 @@ class ClientBodyError(Exception):
 T = TypeVar("T")
 
 
-async def first_standing(rungs: Sequence[Callable[[], Awaitable[T]]], fell: Callable[[Exception], None]) -> T | None:
+async def first_success(rungs: Sequence[Callable[[], Awaitable[T]]], fell: Callable[[Exception], None]) -> T | None:
     """The first rung's result, else the next one's; None when all fell. ``fell`` hears of each failure, in order.
 
     No rung may have sent a byte to the client: what follows a fall is another answer to the same request.

@@ -14,9 +14,8 @@ from vecsieve.adapters.contract import Adapter, Dialect, FirstStep, Lookup, Malf
 from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import OwnReads
 from vecsieve.proxy.search.collections import Expiring, Told
-from vecsieve.proxy.search.errors import first_standing
+from vecsieve.proxy.search.errors import first_success
 from vecsieve.proxy.search.fetch import Attempt, Rejected
-from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.lookups import Look, LookupFailed
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.report import Figures, Record, Report, explain, figures
@@ -123,40 +122,6 @@ Fits = Callable[[int], bool]
 """Whether a reply of at least so many bytes may be held."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Seen:
-    """What the widened attempt has met so far. Mutable: the rungs and the report read it.
-
-    ``received_bytes``: body bytes of all answers to widened requests and lookups, refused ones as well. ``is_declined``:
-    upstream refused a widened request as the client's mistake, without a reason that is known: it may have been too large.
-    ``refusal``: a reply for want of quota that the transport calls a success.
-    ``is_raced``: the original may go out beside the widened request; ``is_reserved``: the budget keeps a read for that; ``is_late``: the
-    moment for it came; ``is_hedged``: it went out. ``room``: for what arrives; None where nothing is sent. ``deadline``: when, by the ladder's clock, the widened request last sent and its lookups must have been answered.
-    """
-
-    reason: FailOpen | None = None
-    received_bytes: int = 0
-    is_declined: bool = False
-    refusal: bytes | None = None
-    is_raced: bool = False
-    is_reserved: bool = False
-    is_late: bool = False
-    is_hedged: bool = False
-    deadline: float = 0.0
-    room: Hold | None = None
-
-    def received(self, size: int) -> None:
-        """A body is here, whole."""
-        self.received_bytes += size
-        if self.room is not None:
-            self.room.came(size)
-
-    @property
-    def has_asked(self) -> bool:
-        """Whether a widened request has gone out."""
-        return self.deadline > 0.0
-
-
 def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     """The figures of an improved answer, search by search."""
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
@@ -207,18 +172,18 @@ def report_of(
     )
 
 
-def note(seen: Seen, error: Exception) -> None:
+def note(attempt: Attempt, error: Exception) -> None:
     """Remember the first reason why a rung fell: later ones follow from it."""
-    if seen.reason is not None:
+    if attempt.reason is not None:
         return
     if isinstance(error, Rejected):
-        seen.reason = error.reason
+        attempt.reason = error.reason
     elif isinstance(error, Malformed):
-        seen.reason = FailOpen.MALFORMED
+        attempt.reason = FailOpen.MALFORMED
     elif isinstance(error, MemoryError):
-        seen.reason = FailOpen.MEMORY
+        attempt.reason = FailOpen.MEMORY
     else:
-        seen.reason = FailOpen.INTERNAL
+        attempt.reason = FailOpen.INTERNAL
 
 
 # Mode shadow: the pipeline beside the untouched answer. It measures, and nothing of it reaches a client.
@@ -281,7 +246,7 @@ class Shadow:
     async def _measure(self, measure: Measure, attempt: Attempt) -> None:
         async with self._alone:
             attempt.watch.restart()
-            report = await first_standing(
+            report = await first_success(
                 [measure], lambda error: LOGGER.warning("not measured: %s", type(error).__name__)
             )
         if report is not None:
@@ -322,19 +287,19 @@ class Looking:
     metrics: Metrics
     clock: Clock
 
-    def of(self, exchange: object, seen: Seen, dialect: Dialect) -> Look | None:
+    def of(self, exchange: object, attempt: Attempt, dialect: Dialect) -> Look | None:
         """What sends an exchange's lookups; None where its transport cannot."""
         if not isinstance(exchange, LooksUp):
             return None
 
         async def look(lookup: Lookup) -> bytes:
-            return await self._look(exchange, seen, lookup, dialect)
+            return await self._look(exchange, attempt, lookup, dialect)
 
         return look
 
-    async def _look(self, exchange: LooksUp, seen: Seen, lookup: Lookup, dialect: Dialect) -> bytes:
+    async def _look(self, exchange: LooksUp, attempt: Attempt, lookup: Lookup, dialect: Dialect) -> bytes:
         started = self.clock()
-        if started >= seen.deadline:
+        if started >= attempt.deadline:
             raise LookupFailed(Looked.TIMEOUT)
         if not self.breaker.allow():
             raise LookupFailed(Looked.BREAKER)
@@ -342,12 +307,12 @@ class Looking:
             self.breaker.abandoned()
             raise LookupFailed(Looked.WITHHELD)
         try:
-            body = await exchange.look_up(lookup, seconds=seen.deadline - started)
+            body = await exchange.look_up(lookup, seconds=attempt.deadline - started)
         except Lost as lost:
-            self._failed(seen, lost.received_bytes)
+            self._failed(attempt, lost.received_bytes)
             raise LookupFailed(_LOOKED_BY.get(lost.reason, Looked.RESET)) from lost
         except Refused as refused:
-            self._failed(seen, len(refused.words))
+            self._failed(attempt, len(refused.words))
             if dialect.is_quota(refused.status, refused.words):
                 self.own.refused(exchange.operation.collection)
             raise LookupFailed(Looked.STATUS) from refused
@@ -357,16 +322,16 @@ class Looking:
         finally:
             self.metrics.upstream_done(AttemptKind.LOOKUP, self.clock() - started)
         self.breaker.succeeded()
-        self._received(seen, len(body))
+        self._received(attempt, len(body))
         return body
 
-    def _failed(self, seen: Seen, received_bytes: int) -> None:
+    def _failed(self, attempt: Attempt, received_bytes: int) -> None:
         self.breaker.failed()
-        self._received(seen, received_bytes)
+        self._received(attempt, received_bytes)
 
-    def _received(self, seen: Seen, size: int) -> None:
+    def _received(self, attempt: Attempt, size: int) -> None:
         self.metrics.received(size)
-        seen.received(size)
+        attempt.received(size)
 
 
 # What collections are like, asked with the caller's own credentials where an adapter wants to know, and kept for a minute.

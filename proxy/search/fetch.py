@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from vecsieve.adapters.contract import Needs, Operation, Reply, Search, SearchCall
 from vecsieve.proxy.search.candidates import asked_for
+from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.lookups import Lookups
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
@@ -155,6 +156,13 @@ class Attempt:
     ``reply_bytes``: the size of the last reply. ``ahead``: how many candidates are fetched at once per search, where growing is
     foreseen; () for the plan alone. ``stock``: that reply, which growing takes from, and ``stocked`` its sizes. ``wanted``:
     how often pages wanted a larger pool.
+
+    What the failure ladder has met: ``reason``: why it is answered plainly, None while it is not. ``received_bytes``: body bytes of all
+    answers to widened requests and lookups, refused ones as well. ``is_declined``: the database refused a widened request as the
+    client's mistake, without a known reason: it may have been too large. ``refusal``: a reply for want of quota that the transport
+    calls a success. ``is_raced``: the original may go out beside the widened request; ``is_reserved``: the budget keeps a read for
+    that; ``is_late``: the moment for it came; ``is_hedged``: it went out. ``room``: for what arrives; None where nothing is sent.
+    ``deadline``: until when, by the process's clock, the last widened request and its lookups must be answered; 0 before the first.
     """
 
     call: SearchCall
@@ -177,6 +185,27 @@ class Attempt:
     rounds: int = 0
     fetched_bytes: int = 0
     reply_bytes: int = 0
+    reason: FailOpen | None = None
+    received_bytes: int = 0
+    is_declined: bool = False
+    refusal: bytes | None = None
+    is_raced: bool = False
+    is_reserved: bool = False
+    is_late: bool = False
+    is_hedged: bool = False
+    deadline: float = 0.0
+    room: Hold | None = None
+
+    def received(self, size: int) -> None:
+        """A body is here, whole."""
+        self.received_bytes += size
+        if self.room is not None:
+            self.room.came(size)
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether a widened request has gone out."""
+        return self.deadline > 0.0
 
 
 def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:

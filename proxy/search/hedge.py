@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.search.budgets import OwnReads
-from vecsieve.proxy.search.exchange import Exchange, Gate, Seen, Weighed
+from vecsieve.proxy.search.exchange import Exchange, Gate, Weighed
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.telemetry.labels import AttemptKind, OwnRead
 from vecsieve.proxy.telemetry.tracing import Clock
@@ -302,29 +302,29 @@ class Hedges:
     replays: Replays
     later: Later = later
 
-    def may_widen(self, operation: Operation, attempt: Attempt, seen: Seen) -> bool:
+    def may_widen(self, operation: Operation, attempt: Attempt) -> bool:
         """Whether to send a widened request at all: where it may be slower than the client's own, only with room for both."""
         if self.patience.is_doubtful(operation):
-            seen.is_reserved = self.own.reserve(operation, len(attempt.call.searches))
-            return seen.is_reserved
+            attempt.is_reserved = self.own.reserve(operation, len(attempt.call.searches))
+            return attempt.is_reserved
         return True
 
-    def race(self, exchange: Exchange[A], attempt: Attempt, seen: Seen) -> Race[A]:
+    def race(self, exchange: Exchange[A], attempt: Attempt) -> Race[A]:
         """The race of one search: at the last moment the original goes out whatever the budget."""
         operation, reads = exchange.operation, len(attempt.call.searches)
 
         def may(*, is_last: bool) -> bool:
             if attempt.reply is not None:
                 return False  # there is something to answer from
-            if not seen.is_late:
+            if not attempt.is_late:
                 self.patience.was_late(operation, is_late=True)
-                seen.is_late = True
-            if seen.is_reserved or is_last:
-                self.done(operation, attempt, seen)
+                attempt.is_late = True
+            if attempt.is_reserved or is_last:
+                self.done(operation, attempt)
                 self.own.spend(operation, OwnRead.HEDGE, reads)
             elif self.replays.is_spent or not self.own.take(operation, OwnRead.HEDGE, reads):
                 return False
-            seen.is_hedged = True
+            attempt.is_hedged = True
             return True
 
         async def send(gate: Gate) -> A:
@@ -333,26 +333,26 @@ class Hedges:
 
         return Race(send, may, self.later)
 
-    def seconds(self, exchange: Exchange[A], seen: Seen, now: float) -> float:
+    def seconds(self, exchange: Exchange[A], attempt: Attempt, now: float) -> float:
         """How long the next widened request may take. The first of a search is raced by the original; what follows it has what is
         left of the time that the first would have had alone.
         """
-        timeout, is_first = exchange.client_timeout_seconds, not seen.has_asked
+        timeout, is_first = exchange.client_timeout_seconds, not attempt.has_asked
         if is_first:
-            seen.deadline = now + self.patience.attempt_seconds(exchange.operation, timeout)
-        if is_first and seen.is_raced:
+            attempt.deadline = now + self.patience.attempt_seconds(exchange.operation, timeout)
+        if is_first and attempt.is_raced:
             return self.patience.longest_seconds(timeout)
-        return max(HEDGE_LEAST_SECONDS, seen.deadline - now)
+        return max(HEDGE_LEAST_SECONDS, attempt.deadline - now)
 
-    def timely(self, operation: Operation, attempt: Attempt, seen: Seen, seconds: float) -> None:
+    def timely(self, operation: Operation, attempt: Attempt, seconds: float) -> None:
         """A widened request was answered."""
         self.patience.answered(operation, seconds)
-        if attempt.reply is None and not seen.is_late:
+        if attempt.reply is None and not attempt.is_late:
             self.patience.was_late(operation, is_late=False)
-        self.done(operation, attempt, seen)
+        self.done(operation, attempt)
 
-    def done(self, operation: Operation, attempt: Attempt, seen: Seen) -> None:
+    def done(self, operation: Operation, attempt: Attempt) -> None:
         """What was reserved for a hedge is free again."""
-        if seen.is_reserved:
+        if attempt.is_reserved:
             self.own.give_back(operation, len(attempt.call.searches))
-            seen.is_reserved = False
+            attempt.is_reserved = False

@@ -1,38 +1,41 @@
-"""A classified search whose body is read, from there to its answer: prepared, left alone, measured or improved."""
+"""Runs every search of one transport: prepares it, measures or improves it, and answers plainly where that fails.
+
+    improved answer ── our failure ─► first top_k of what was fetched ── nothing usable ─► the original bytes, once
+
+Nothing is sent to the client before one of these answers is complete, so each lower one is still possible. Only a search comes
+here, and a search reads: its original may be sent once more.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar
 
-from vecsieve.adapters.contract import Bounds, Declined, Dialect, Operation, Reason, SearchCall, Unsupported
-from vecsieve.proxy.resources import MemoryGuard, Pressure
-from vecsieve.proxy.search.breaker import Breaker
-from vecsieve.proxy.search.budgets import Egress, OwnReads
-from vecsieve.proxy.search.collections import Learned
-from vecsieve.proxy.search.errors import first_standing
+from vecsieve.adapters.contract import Adapter, Declined, Dialect, Operation, Reason, SearchCall, Unsupported
+from vecsieve.proxy.resources import Pressure
+from vecsieve.proxy.search.errors import first_success
 from vecsieve.proxy.search.exchange import (
     Exchange,
     Knowing,
-    Looking,
     Lost,
     Passed,
     Refused,
-    Seen,
-    Shadow,
     Weighed,
     note,
     records_of,
     report_of,
     rows_of,
 )
-from vecsieve.proxy.search.fetch import Appetite, Attempt, Rejected, fitted, needs_of, plan
-from vecsieve.proxy.search.hedge import HEDGE_LEAST_SECONDS, Hedges, Patience, Race, Replays
-from vecsieve.proxy.search.limits import HeldBytes, Hold, Turns
-from vecsieve.proxy.search.report import Recent, Report
+from vecsieve.proxy.search.fetch import Attempt, Rejected, fitted, needs_of, plan
+from vecsieve.proxy.search.hedge import HEDGE_LEAST_SECONDS, Patience, Race
+from vecsieve.proxy.search.limits import Hold
+from vecsieve.proxy.search.policy import HEADERS as OVERRIDES
+from vecsieve.proxy.search.policy import BadOverride, ResolvedPolicy, Rules, parse
+from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
+from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import (
     AttemptKind,
     Bypass,
@@ -44,56 +47,148 @@ from vecsieve.proxy.telemetry.labels import (
     Stage,
     UpstreamError,
 )
-from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.requests import Visit
-from vecsieve.proxy.telemetry.tracing import Clock, Stopwatch
-
-# A ranked search on any transport: the failure ladder around one call.
-#
-#     improved answer ── our failure ─► first top_k of what was fetched ── nothing usable ─► the original bytes, once
-#
-# Nothing is sent to the client before a rung stands, so every lower rung is still free to answer. Only a search comes
-# here, and a search reads: sending its original once more is safe.
+from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 A = TypeVar("A", bound=Weighed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all searches of a process share, whatever their transport. ``keeps_marks``: as a Stopwatch does."""
+class SearchService:
+    """The searches of one transport.
 
-    learned: Learned
-    breaker: Breaker
-    appetite: Appetite
-    egress: Egress
-    hedges: Hedges
-    looking: Looking
-    own: OwnReads
-    metrics: Metrics
-    recent: Recent
-    held: HeldBytes
-    bounds: Bounds
-    replays: Replays
-    clock: Clock
-    keeps_marks: bool = False
-
-
-class Ladder:
-    """Answers classified searches of one adapter. ``dialect``: reads what upstream says on the adapter's transport.
-
-    ``number_bytes``: what one number of a vector takes there.
+    ``dialect``: reads what the database says on it. ``number_bytes``: what one number of a vector takes there. ``waiting``: how many
+    calls wait to be looked at, where the transport keeps a queue of its own.
     """
 
-    def __init__(self, searcher: Searcher, dialect: Dialect, around: Surroundings, *, number_bytes: int) -> None:
-        self._searcher = searcher
-        self.dialect = dialect
-        self._around = around
+    def __init__(
+        self,
+        adapter: Adapter,
+        dialect: Dialect,
+        services: ProcessServices,
+        *,
+        number_bytes: int,
+        waiting: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._searcher = Searcher(adapter, services.scaling, services.vectors, services.work)
+        self._knowing = Knowing(adapter, services.metrics, services.clock, services.learned.told)
+        self._dialect = dialect
+        self._services = services
         self._number_bytes = number_bytes
+        self._waiting = waiting
+
+    def policy(
+        self, operation: Operation, ruled_by: str, headers: Iterable[tuple[str, str]], visit: Visit
+    ) -> tuple[Rules, ResolvedPolicy]:
+        """The rules in force, and the policy of one search. ``ruled_by``: the collection's name as rules know it. ``headers``: fields or
+        metadata, overrides among them. Raises BadOverride.
+        """
+        visit.classified(operation)
+        rules, fields = self._services.rules.now, [(name.lower(), value) for name, value in headers]
+        own = rules.policies.resolve(self._services.backend, ruled_by)
+        try:
+            policy = parse(fields, rules.overrides, own)
+        except BadOverride:
+            visit.bad_request()
+            raise
+        if policy is not own:
+            visit.overridden(OVERRIDES[name] for name, _ in fields if name in OVERRIDES)
+        return rules, policy
+
+    async def answer(
+        self,
+        policy: ResolvedPolicy,
+        visit: Visit,
+        *,
+        sample: float,
+        read: Callable[[], Awaitable[Exchange[A] | Bypass]],
+        original: Callable[[], Awaitable[A]],
+    ) -> A:
+        """Answer a classified search. ``sample``: the share of searches that mode shadow measures. ``read``: reads its body, or says why
+        it is left alone. ``original``: sends the client's own bytes.
+        """
+        if policy.mode == "off":
+            visit.bypassed(Bypass.DISABLED)
+            return await original()
+        full = self.no_room(visit)
+        if full is not None:
+            visit.failed_open(full)
+            return await original()
+        exchange = await read()
+        if isinstance(exchange, Bypass):
+            visit.bypassed(exchange)
+            return await original()
+        return await self.search(exchange, visit, sample=sample)
+
+    def no_room(self, visit: Visit) -> FailOpen | None:
+        """Why no search can be improved now; None while there is room."""
+        services, limits = self._services, self._services.limits
+        is_full = visit.searches_in_flight + self._waiting() >= limits.searches_in_flight
+        if is_full or services.turns.lag_seconds > limits.searches_lag_seconds:
+            return FailOpen.OVERLOAD
+        return FailOpen.MEMORY if services.memory.pressure() is Pressure.HIGH else None
+
+    async def search(self, exchange: Exchange[A], visit: Visit, *, sample: float) -> A:
+        """Answer a search whose body is read. ``sample``: the share of searches that mode shadow measures."""
+
+        async def prepare() -> Attempt | BypassReason:
+            if self._services.own.is_quiet(exchange.operation):
+                return Bypass.QUOTA  # nothing of ours is sent, so nothing of ours is refused in the client's place
+            too_large = self.too_large(exchange)
+            if len(exchange.plain) > TURN_BYTES:
+                await asyncio.sleep(0)
+            return too_large or self.prepare(exchange, await self._knowing.of(exchange))
+
+        with visit.searching():
+            prepared = await first_success([prepare], lambda _: visit.failed_open(FailOpen.INTERNAL))
+            if prepared is None:
+                return await exchange.original(AttemptKind.ORIGINAL)
+            if not isinstance(prepared, Attempt):
+                self._services.own.asked(exchange.operation)
+                visit.bypassed(prepared)
+                return await exchange.original(AttemptKind.ORIGINAL)
+            self._services.own.asked(exchange.operation, len(prepared.call.searches))
+            if exchange.policy.mode == "shadow":
+                return await self._shadowed(exchange, prepared, visit, sample)
+            answer, report = await self.best_answer(exchange, prepared)
+            visit.reported(report)
+            return answer
+
+    async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, visit: Visit, sample: float) -> A:
+        async def measure() -> Report | None:
+            report = await self.measure(exchange, attempt)
+            if report is not None:
+                visit.trace.staged(report.marks)
+            return report
+
+        answer = await exchange.original(AttemptKind.ORIGINAL)
+        if not self._services.shadow.is_due(sample):
+            visit.bypassed(Bypass.SHADOW_NOT_SAMPLED)
+        elif not self._services.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
+            visit.bypassed(Bypass.QUOTA)
+        else:
+            self._services.shadow.follow(measure, attempt)
+            visit.shadowed()
+        return answer
+
+    def heard_own(self, operation: Operation, status: int, body: bytes = b"", *, seconds: float) -> None:
+        """A client's own search was answered so, after so many seconds."""
+        self.patience.answered_plainly(operation, seconds)
+        self.heard(operation.collection, status, body)
+
+    def heard(self, collection: str, status: int, body: bytes = b"") -> None:
+        """The database refused a client's own request. ``collection``: "" where it cannot be told; ``body``: as Dialect.is_quota."""
+        if self._dialect.is_quota(status, body):
+            self._services.own.refused(collection)
+
+    def heard_success(self, collection: str, body: bytes) -> None:
+        """The whole of a reply that the transport calls a success."""
+        if self._dialect.is_quota_in_success(body):
+            self._services.own.refused(collection)
 
     def too_large(self, exchange: Exchange[A]) -> Reason | None:
         """Why a request is too much to be read; None where it is not. To be asked before anything else reads it."""
         try:
-            self._searcher.check_size(exchange.operation, exchange.plain, self._around.bounds)
+            self._searcher.check_size(exchange.operation, exchange.plain, self._services.bounds)
         except Unsupported as verdict:
             return verdict.reason
         return None
@@ -101,32 +196,34 @@ class Ladder:
     @property
     def patience(self) -> Patience:
         """What is known of how long searches take."""
-        return self._around.hedges.patience
+        return self._services.hedges.patience
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
         """Read the request and plan the pool, or say why the search is left alone. ``known``: as ``Needs.known``."""
-        if self._around.egress.is_spent:
+        if self._services.egress.is_spent:
             return Bypass.BUDGET
-        watch = Stopwatch(self._around.clock, keeps_marks=self._around.keeps_marks)
-        operation, policy, learned = exchange.operation, exchange.policy, self._around.learned
-        needs = replace(needs_of(policy, learned.hint(operation)), known=known, bounds=self._around.bounds)
+        watch = Stopwatch(self._services.clock, keeps_marks=self._services.keeps_marks)
+        operation, policy, learned = exchange.operation, exchange.policy, self._services.learned
+        needs = replace(needs_of(policy, learned.hint(operation)), known=known, bounds=self._services.bounds)
         try:
             with watch.stage(Stage.PARSE):
                 call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
-                is_spare = self._around.own.has(operation, len(call.searches))  # for the vectors that memory may lack
+                is_spare = self._services.own.has(operation, len(call.searches))  # for the vectors that memory may lack
                 lean = self._searcher.lean(call, exchange.plain) if is_spare else None
         except Unsupported as verdict:
             return verdict.reason
-        factor = self._around.appetite.factor(operation, policy)
+        factor = self._services.appetite.factor(operation, policy)
         planned = plan(call, policy, learned.cap(operation), factor=factor)
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
-        each = self._around.held.candidate_bytes(operation, vector_bytes=self._vector_bytes(call))
-        most = self._around.held.reply_bytes // each
+        longest = max((len(each.query) for each in call.searches if each.query is not None), default=None)
+        vector_bytes = None if longest is None else longest * self._number_bytes
+        each = self._services.held.candidate_bytes(operation, vector_bytes=vector_bytes)
+        most = self._services.held.reply_bytes // each
         planned = fitted(call.searches, planned, most)
         if planned is None:
             return Bypass.REPLY_TOO_LARGE
-        ahead = self._around.appetite.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
+        ahead = self._services.appetite.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
         asked, spare = (call, None) if lean is None else (lean, call)
         return Attempt(
             call=asked,
@@ -139,160 +236,157 @@ class Ladder:
             ahead=ahead if sum(ahead) <= most else (),
         )
 
-    def _vector_bytes(self, call: SearchCall) -> int | None:
-        lengths = [len(search.query) for search in call.searches if search.query is not None]
-        return max(lengths) * self._number_bytes if lengths else None
-
-    async def answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
-        """The best answer that stands, and what it came to."""
+    async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
+        """The best answer to a prepared search, and what it came to."""
         room = self._room(exchange.operation, attempt)
         if not isinstance(room, Hold):
-            return await self._original(exchange, attempt, Seen(reason=room))
-        hedges, seen = self._around.hedges, Seen(room=room, is_raced=True)
-        race = hedges.race(exchange, attempt, seen)
+            attempt.reason = room
+            return await self._original(exchange, attempt)
+        attempt.room, attempt.is_raced = room, True
+        hedges = self._services.hedges
+        race = hedges.race(exchange, attempt)
         try:
-            if hedges.may_widen(exchange.operation, attempt, seen):
-                return await self._raced(exchange, attempt, seen, race)
-            self._around.breaker.abandoned()
+            if hedges.may_widen(exchange.operation, attempt):
+                return await self._raced(exchange, attempt, race)
+            self._services.breaker.abandoned()
             room.release()
-            seen.reason = FailOpen.SLOW
-            return await self._original(exchange, attempt, seen)
+            attempt.reason = FailOpen.SLOW
+            return await self._original(exchange, attempt)
         except asyncio.CancelledError:
             self.patience.gave_up(exchange.operation, attempt.watch.elapsed())
             raise
         finally:
             await race.drop()
-            hedges.done(exchange.operation, attempt, seen)
+            hedges.done(exchange.operation, attempt)
             room.release()
 
-    async def _raced(self, exchange: Exchange[A], attempt: Attempt, seen: Seen, race: Race[A]) -> tuple[A, Report]:
+    async def _raced(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
         """The improved answer or the original's, whichever is usable first; where there is neither, the original is sent now."""
         operation, timeout = exchange.operation, exchange.client_timeout_seconds
         last = self.patience.attempt_seconds(operation, timeout)
 
-        async def climb() -> tuple[A, Report] | None:
-            return await self._climb(exchange, attempt, seen, Outcome.DEDUP)
+        async def from_pool() -> tuple[A, Report] | None:
+            return await self._answer_from_pool(exchange, attempt, Outcome.DEDUP)
 
-        answered = await race.run(climb, first=self.patience.hedge_seconds(operation, timeout), last=last)
-        if seen.reason is FailOpen.NO_VECTORS:
-            self._around.learned.contradicted(operation)
+        answered = await race.run(from_pool, first=self.patience.hedge_seconds(operation, timeout), last=last)
+        if attempt.reason is FailOpen.NO_VECTORS:
+            self._services.learned.contradicted(operation)
         if answered is not None and not race.is_first:
             return answered
-        if seen.room is not None:
-            seen.room.release()  # the original's answer is streamed, and held by nobody
+        if attempt.room is not None:
+            attempt.room.release()  # the original's answer is streamed, and held by nobody
         if race.is_first:
-            seen.reason = FailOpen.OVERFETCH_TIMEOUT
+            attempt.reason = FailOpen.OVERFETCH_TIMEOUT
             if attempt.watch.elapsed() >= last:
-                self._around.breaker.failed()
-        response, report = await self._own(exchange, attempt, seen, race)
-        if seen.is_declined and response.is_success:
+                self._services.breaker.failed()
+        response, report = await self._own(exchange, attempt, race)
+        if attempt.is_declined and response.is_success:
             # The client's own request was fine, so what was refused is what we made of it: too many candidates, as an
             # answer beyond Pinecone's 4 MB is refused, whatever the words. Half as many next time, until it fits.
-            self._around.learned.refused(exchange.operation, max(size or 0 for size in attempt.plan) // 2)
+            self._services.learned.refused(exchange.operation, max(size or 0 for size in attempt.plan) // 2)
         return response, report
 
-    async def _own(self, exchange: Exchange[A], attempt: Attempt, seen: Seen, race: Race[A]) -> tuple[A, Report]:
+    async def _own(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
         """What the client's own search is answered with: sent already, or now."""
         if race.is_sent:
-            reason = seen.reason or FailOpen.INTERNAL
+            reason = attempt.reason or FailOpen.INTERNAL
             with attempt.watch.stage(Stage.UPSTREAM):
                 response = await race.answer()
             return response, report_of(
                 exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True
             )
-        if seen.has_asked:
-            self._around.own.spend(exchange.operation, OwnRead.REPLAY, len(attempt.call.searches))
-        with self._around.replays.one():
-            return await self._original(exchange, attempt, seen)
+        if attempt.has_asked:
+            self._services.own.spend(exchange.operation, OwnRead.REPLAY, len(attempt.call.searches))
+        with self._services.replays.one():
+            return await self._original(exchange, attempt)
 
     async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
         """Run the pipeline for its figures alone; nothing of it reaches a client. None when nothing stood, or nothing was sent."""
         room = self._room(exchange.operation, attempt)
         if not isinstance(room, Hold):
             return None
+        attempt.room = room
         try:
-            answered = await self._climb(exchange, attempt, Seen(room=room), Outcome.SHADOW)
+            answered = await self._answer_from_pool(exchange, attempt, Outcome.SHADOW)
         finally:
             room.release()
         return None if answered is None else answered[1]
 
     def _room(self, operation: Operation, attempt: Attempt) -> Hold | FailOpen:
         """Room for what a widened request will bring, to be released; or why none is sent."""
-        around = self._around
-        if around.replays.is_spent:
+        services = self._services
+        if services.replays.is_spent:
             return FailOpen.BREAKER
-        if around.own.is_overdrawn(operation):
+        if services.own.is_overdrawn(operation):
             return FailOpen.BUDGET
-        room = around.held.hold(attempt.ahead or attempt.plan, attempt.candidate_bytes)
+        room = services.held.hold(attempt.ahead or attempt.plan, attempt.candidate_bytes)
         if room is None:
             return FailOpen.OVERLOAD
-        if not around.breaker.allow():  # last: a yes may make this search the probe, which must then be sent
+        if not services.breaker.allow():  # last: a yes may make this search the probe, which must then be sent
             room.release()
             return FailOpen.BREAKER
         return room
 
-    async def _climb(
-        self, exchange: Exchange[A], attempt: Attempt, seen: Seen, outcome: Outcome
+    async def _answer_from_pool(
+        self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome
     ) -> tuple[A, Report] | None:
         """Both rungs that need no second request: the improved answer, else the plain one from the same pool."""
 
         async def improved() -> tuple[A, Report]:
-            return await self._improved(exchange, attempt, seen, outcome)
+            return await self._improved(exchange, attempt, outcome)
 
         async def plain() -> tuple[A, Report]:
             body = self._searcher.plain(attempt)
             report = report_of(
-                exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason, hedged=seen.is_hedged
+                exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason, hedged=attempt.is_hedged
             )
             return exchange.answer(body, report), report
 
         sent_bytes = 0
         try:
-            answered = await first_standing([improved, plain], lambda error: note(seen, error))
+            answered = await first_success([improved, plain], lambda error: note(attempt, error))
             if answered is not None and outcome is Outcome.DEDUP:  # shadow's answer is never sent
                 sent_bytes = answered[0].body_bytes
         except asyncio.CancelledError:
-            self._around.breaker.abandoned()
+            self._services.breaker.abandoned()
             raise
         finally:
-            self._around.egress.spend(exchange.operation, seen.received_bytes - sent_bytes)
+            self._services.egress.spend(exchange.operation, attempt.received_bytes - sent_bytes)
             if attempt.lookups is not None and attempt.lookups.looked is not None:
-                self._around.metrics.looked_up(attempt.lookups.looked, attempt.lookups.read_units)
+                self._services.metrics.looked_up(attempt.lookups.looked, attempt.lookups.read_units)
         return answered
 
-    async def _improved(
-        self, exchange: Exchange[A], attempt: Attempt, seen: Seen, outcome: Outcome
-    ) -> tuple[A, Report]:
+    async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
         async def fetch(body: bytes) -> bytes:
             self._granted(exchange.operation, attempt)
-            return await self._fetch(exchange, attempt, seen, body)
+            return await self._fetch(exchange, attempt, body)
 
         try:
-            cap = self._around.learned.cap(exchange.operation)
-            look = self._around.looking.of(exchange, seen, self.dialect)
+            cap = self._services.learned.cap(exchange.operation)
+            look = self._services.looking.of(exchange, attempt, self._dialect)
             body = await self._searcher.improve(
-                attempt, fetch, cap=cap, reply_bytes=self._around.held.reply_bytes, look=look
+                attempt, fetch, cap=cap, reply_bytes=self._services.held.reply_bytes, look=look
             )
-            self._around.appetite.saw(attempt, cap=cap)
-            self._around.appetite.wanted(attempt)
+            self._services.appetite.saw(attempt, cap=cap)
+            self._services.appetite.wanted(attempt)
         except Declined as declined:
-            limit = self.dialect.refused_limit(0, declined.words)
+            limit = self._dialect.refused_limit(0, declined.words)
             if limit is not None:
-                self._around.learned.refused(exchange.operation, limit)
+                self._services.learned.refused(exchange.operation, limit)
             else:
-                self._around.learned.contradicted(exchange.operation)
+                self._services.learned.contradicted(exchange.operation)
             raise Rejected(FailOpen.OVERFETCH_STATUS) from declined
         except Passed:
-            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=seen.reason)
-            return exchange.refusal() if seen.refusal is None else exchange.answer(seen.refusal, report), report
+            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason)
+            return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
         finally:
             self._learn(exchange.operation, attempt)
             if attempt.rounds == 1:
-                self._around.held.learn(exchange.operation, attempt.ahead or attempt.plan, seen.received_bytes)
+                self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
         rows = rows_of(attempt)
-        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows, hedged=seen.is_hedged)
-        for record in records_of(attempt) if self._around.recent.keep else ():
-            self._around.recent.add(record)
+        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows, hedged=attempt.is_hedged)
+        for record in records_of(attempt) if self._services.recent.keep else ():
+            self._services.recent.add(record)
         return exchange.answer(body, report), report
 
     def _granted(self, operation: Operation, attempt: Attempt) -> None:
@@ -303,7 +397,7 @@ class Ladder:
         """
         if attempt.reply is None:
             return
-        own, kind = self._around.own, OwnRead.GROW if attempt.rounds else OwnRead.RECALL
+        own, kind = self._services.own, OwnRead.GROW if attempt.rounds else OwnRead.RECALL
         reads = len(attempt.call.searches)
         if own.take(operation, kind, reads):
             return
@@ -316,180 +410,90 @@ class Ladder:
             return
         for pool in attempt.reply.pools:
             if pool.vector_name is not None:
-                self._around.learned.compared(operation, pool.vector_name)
+                self._services.learned.compared(operation, pool.vector_name)
 
-    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, seen: Seen, body: bytes) -> bytes:
+    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes) -> bytes:
         """Send a widened request. Raises Rejected, or Passed through the fence when upstream's answer stands as it is."""
-        around = self._around
-        started = around.clock()
-        seconds = around.hedges.seconds(exchange, seen, started)
+        services = self._services
+        started = services.clock()
+        seconds = services.hedges.seconds(exchange, attempt, started)
         try:
-            assert seen.room is not None  # noqa: S101 - whoever climbs has some
-            fetched = await exchange.send(body, seconds=seconds, fits=seen.room.fits)
-            if not seen.room.fits(len(fetched)):
+            assert attempt.room is not None  # noqa: S101 - whoever climbs has some
+            fetched = await exchange.send(body, seconds=seconds, fits=attempt.room.fits)
+            if not attempt.room.fits(len(fetched)):
                 raise Lost(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
         except Lost as lost:
-            self._lost(exchange.operation, seen, lost)
+            self._lost(exchange.operation, attempt, lost)
             raise Rejected(lost.reason) from lost
         except Refused as refused:
-            around.hedges.timely(exchange.operation, attempt, seen, around.clock() - started)
-            raise self._verdict(exchange.operation, attempt, seen, refused) from refused
+            services.hedges.timely(exchange.operation, attempt, services.clock() - started)
+            raise self._verdict(exchange.operation, attempt, refused) from refused
         finally:
-            around.metrics.upstream_done(AttemptKind.OVERFETCH, around.clock() - started)
-        around.hedges.timely(exchange.operation, attempt, seen, around.clock() - started)
-        seen.deadline = max(seen.deadline, around.clock() + HEDGE_LEAST_SECONDS)
-        self._received(seen, fetched)
-        around.breaker.succeeded()
-        if self.dialect.is_quota_in_success(fetched):
-            seen.refusal = fetched
-            raise self._limited(exchange.operation, attempt, seen)
+            services.metrics.upstream_done(AttemptKind.OVERFETCH, services.clock() - started)
+        services.hedges.timely(exchange.operation, attempt, services.clock() - started)
+        attempt.deadline = max(attempt.deadline, services.clock() + HEDGE_LEAST_SECONDS)
+        self._received(attempt, fetched)
+        services.breaker.succeeded()
+        if self._dialect.is_quota_in_success(fetched):
+            attempt.refusal = fetched
+            raise self._limited(exchange.operation, attempt)
         return fetched
 
-    def _received(self, seen: Seen, message: bytes) -> None:
-        self._around.metrics.received(len(message))
-        seen.received(len(message))
+    def _received(self, attempt: Attempt, message: bytes) -> None:
+        self._services.metrics.received(len(message))
+        attempt.received(len(message))
 
-    def _lost(self, operation: Operation, seen: Seen, lost: Lost) -> None:
-        seen.received_bytes += lost.received_bytes
+    def _lost(self, operation: Operation, attempt: Attempt, lost: Lost) -> None:
+        attempt.received_bytes += lost.received_bytes
         if lost.reason is FailOpen.TOO_LARGE:
             # The client's own limit may fit where five times as many do not.
-            self._around.learned.refused(operation, None)
+            self._services.learned.refused(operation, None)
         if lost.reason in {FailOpen.TOO_LARGE, FailOpen.MALFORMED, FailOpen.OVERLOAD}:
-            self._around.breaker.succeeded()  # it answered
+            self._services.breaker.succeeded()  # it answered
         else:
-            self._around.breaker.failed()
+            self._services.breaker.failed()
 
-    def _verdict(self, operation: Operation, attempt: Attempt, seen: Seen, refused: Refused) -> Exception:
+    def _verdict(self, operation: Operation, attempt: Attempt, refused: Refused) -> Exception:
         """What an answer that is no success means for this attempt, and for later ones."""
-        self._received(seen, refused.words)
-        if self.dialect.is_quota(refused.status, refused.words):
-            self._around.breaker.succeeded()  # it answered
-            return self._limited(operation, attempt, seen)
-        seen.is_declined = self._is_declined(operation, refused)
-        is_unknown = self.dialect.names_unknown_vector(refused.status, refused.words)
+        self._received(attempt, refused.words)
+        if self._dialect.is_quota(refused.status, refused.words):
+            self._services.breaker.succeeded()  # it answered
+            return self._limited(operation, attempt)
+        attempt.is_declined = self._is_declined(operation, refused)
+        is_unknown = self._dialect.names_unknown_vector(refused.status, refused.words)
         return Rejected(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
 
-    def _limited(self, operation: Operation, attempt: Attempt, seen: Seen) -> Exception:
+    def _limited(self, operation: Operation, attempt: Attempt) -> Exception:
         """What a refusal for want of quota means: it is the client's answer, unless there is a pool already."""
-        self._around.own.refused(operation.collection)
+        self._services.own.refused(operation.collection)
         if attempt.reply is not None:
             return Rejected(FailOpen.OVERFETCH_STATUS)
-        seen.reason = FailOpen.OVERFETCH_STATUS
+        attempt.reason = FailOpen.OVERFETCH_STATUS
         return Passed()  # asking again with the original would burn the client's quota twice
 
     def _is_declined(self, operation: Operation, refused: Refused) -> bool:
         """Learn from a refusal; whether it was one as the client's mistake of which nothing is known."""
-        around = self._around
+        services = self._services
         if refused.is_server_error:
-            around.breaker.failed()
-            around.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
+            services.breaker.failed()
+            services.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
             return False
-        around.breaker.succeeded()  # it answered: a refusal of what was asked is no failure of the database
-        limit = self.dialect.refused_limit(refused.status, refused.words)
+        services.breaker.succeeded()  # it answered: a refusal of what was asked is no failure of the database
+        limit = self._dialect.refused_limit(refused.status, refused.words)
         if limit is not None:
-            around.learned.refused(operation, limit)
+            services.learned.refused(operation, limit)
             return False
-        if self.dialect.names_unknown_vector(refused.status, refused.words):
-            around.learned.forget(
-                operation.collection
-            )  # one that earlier replies taught us: the collection is another now
+        if self._dialect.names_unknown_vector(refused.status, refused.words):
+            services.learned.forget(operation.collection)  # the collection is another now
             return False
-        around.learned.contradicted(operation)  # a field may be one that the collection had when it was described
+        services.learned.contradicted(operation)  # a field may be one that the collection had when it was described
         return refused.may_be_size
 
-    async def _original(self, exchange: Exchange[A], attempt: Attempt, seen: Seen) -> tuple[A, Report]:
-        reason, kind = seen.reason or FailOpen.INTERNAL, AttemptKind.ORIGINAL
-        if seen.has_asked:
+    async def _original(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
+        reason, kind = attempt.reason or FailOpen.INTERNAL, AttemptKind.ORIGINAL
+        if attempt.has_asked:
             kind = AttemptKind.REPLAY
-            self._around.metrics.retried(Retry.of(reason))
+            self._services.metrics.retried(Retry.of(reason))
         with attempt.watch.stage(Stage.UPSTREAM):
             response = await exchange.original(kind)
         return response, report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason)
-
-
-def nobody() -> int:
-    """Waits where every request is looked at as it comes."""
-    return 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conduct:
-    """The way of every search of one transport.
-
-    ``most``: how many may be improved at once in this process, those included that are ``waiting`` to be looked at, where the transport
-    keeps a queue of its own; ``lag_seconds``: none while turns of its loop take longer.
-    """
-
-    ladder: Ladder
-    knowing: Knowing
-    shadow: Shadow
-    memory: MemoryGuard
-    turns: Turns
-    own: OwnReads
-    lag_seconds: float
-    most: int
-    waiting: Callable[[], int] = nobody
-
-    def no_room(self, visit: Visit) -> FailOpen | None:
-        """Why no search can be improved now; None while there is room."""
-        if visit.searches_in_flight + self.waiting() >= self.most or self.turns.lag_seconds > self.lag_seconds:
-            return FailOpen.OVERLOAD
-        return FailOpen.MEMORY if self.memory.pressure() is Pressure.HIGH else None
-
-    async def answer(self, exchange: Exchange[A], visit: Visit, *, sample: float) -> A:
-        """Answer it. ``sample``: the share of searches that mode shadow measures."""
-
-        async def prepare() -> Attempt | BypassReason:
-            if self.own.is_quiet(exchange.operation):
-                return Bypass.QUOTA  # nothing of ours is sent, so nothing of ours is refused in the client's place
-            too_large = self.ladder.too_large(exchange)
-            if len(exchange.plain) > TURN_BYTES:
-                await asyncio.sleep(0)
-            return too_large or self.ladder.prepare(exchange, await self.knowing.of(exchange))
-
-        with visit.searching():
-            prepared = await first_standing([prepare], lambda _: visit.failed_open(FailOpen.INTERNAL))
-            if prepared is None:
-                return await exchange.original(AttemptKind.ORIGINAL)
-            if not isinstance(prepared, Attempt):
-                self.own.asked(exchange.operation)
-                visit.bypassed(prepared)
-                return await exchange.original(AttemptKind.ORIGINAL)
-            self.own.asked(exchange.operation, len(prepared.call.searches))
-            if exchange.policy.mode == "shadow":
-                return await self._shadowed(exchange, prepared, visit, sample)
-            answer, report = await self.ladder.answer(exchange, prepared)
-            visit.reported(report)
-            return answer
-
-    async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, visit: Visit, sample: float) -> A:
-        async def measure() -> Report | None:
-            report = await self.ladder.measure(exchange, attempt)
-            if report is not None:
-                visit.trace.staged(report.marks)
-            return report
-
-        answer = await exchange.original(AttemptKind.ORIGINAL)
-        if not self.shadow.is_due(sample):
-            visit.bypassed(Bypass.SHADOW_NOT_SAMPLED)
-        elif not self.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
-            visit.bypassed(Bypass.QUOTA)
-        else:
-            self.shadow.follow(measure, attempt)
-            visit.shadowed()
-        return answer
-
-    def heard_own(self, operation: Operation, status: int, body: bytes = b"", *, seconds: float) -> None:
-        """A client's own search was answered so, after so many seconds."""
-        self.ladder.patience.answered_plainly(operation, seconds)
-        self.heard(operation.collection, status, body)
-
-    def heard(self, collection: str, status: int, body: bytes = b"") -> None:
-        """The database refused a client's own request. ``collection``: "" where it cannot be told; ``body``: as Dialect.is_quota."""
-        if self.ladder.dialect.is_quota(status, body):
-            self.own.refused(collection)
-
-    def heard_success(self, collection: str, body: bytes) -> None:
-        """The whole of a reply that the transport calls a success."""
-        if self.ladder.dialect.is_quota_in_success(body):
-            self.own.refused(collection)

@@ -27,7 +27,7 @@ from support.scripted_grpc import (
     widened,
 )
 from vecsieve.proxy.resources import MemoryGuard, Pressure
-from vecsieve.proxy.search.service import Conduct
+from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.requests import Visit
 
@@ -80,13 +80,13 @@ async def test_more_searches_than_selection_takes_on_pass_through() -> None:
 async def test_calls_that_nobody_has_looked_at_count_as_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """grpcio looks at one call after the other: of a hundred at once few are ever in a handler, and the loop does not lag."""
     waiting: list[int] = []
-    asked = Conduct.no_room
+    asked = SearchService.no_room
 
-    def watched(self: Conduct, visit: Visit) -> FailOpen | None:
-        waiting.append(self.waiting())
+    def watched(self: SearchService, visit: Visit) -> FailOpen | None:
+        waiting.append(self._waiting())
         return asked(self, visit)
 
-    monkeypatch.setattr(Conduct, "no_room", watched)
+    monkeypatch.setattr(SearchService, "no_room", watched)
     async with (
         in_front(limits={"searches_in_flight": 30}) as (_, proxy),
         grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,

@@ -11,7 +11,7 @@ from prove.sequences import CONFIGS, EVERYWHERE, WIDENED, Broken, HangUp, Reload
 from vecsieve.proxy.http.message import RawResponse
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.search.service import Ladder
+from vecsieve.proxy.search.service import SearchService
 
 FAULTY = Search(0, 3, None, "empty")
 PLAIN = Search(1, 3, "off")
@@ -43,7 +43,7 @@ async def test_a_fault_that_reaches_the_client_is_found(monkeypatch: pytest.Monk
     async def lost(*_: object, **__: object) -> None:
         raise ConnectionResetError
 
-    monkeypatch.setattr(Ladder, "answer", lost)
+    monkeypatch.setattr(SearchService, "best_answer", lost)
     found = Broken()
     await played({}, [(FAULTY,), (PLAIN,)], found)
     assert found.wrong == {"F1": 1}

@@ -10,22 +10,28 @@ from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
 from support.manual_time import Timers
-from support.toy_backend import OPERATION, ToyAdapter, ToyUpstream, ranking
+from support.toy_backend import OPERATION, ToyAdapter, ToyUpstream, call, ranking
+from support.turning import calm
 from vecsieve.adapters.contract import Bounds, NativeAnswer, Operation
-from vecsieve.config.schema import Settings
+from vecsieve.config.schema import LimitSettings, Settings
+from vecsieve.proxy.resources import MemoryGuard
+from vecsieve.proxy.runtime import LongWork
 from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections import Learned
-from vecsieve.proxy.search.exchange import Fits, Gate, Looking, Refused
-from vecsieve.proxy.search.fetch import Appetite, Rejected
+from vecsieve.proxy.search.exchange import Fits, Gate, Looking, Refused, Shadow
+from vecsieve.proxy.search.fetch import Appetite, Attempt, Rejected
 from vecsieve.proxy.search.hedge import Hedges, Patience, Replays
-from vecsieve.proxy.search.limits import HeldBytes
-from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
+from vecsieve.proxy.search.limits import Admission, HeldBytes
+from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
+from vecsieve.proxy.search.profiles import Scaling
 from vecsieve.proxy.search.report import Recent, Report
-from vecsieve.proxy.search.searcher import Searcher
-from vecsieve.proxy.search.service import Ladder, Surroundings
+from vecsieve.proxy.search.service import SearchService
+from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.requests import Tally
+from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
 BAD_REQUEST, SERVER_ERROR, TOO_MANY = 400, 500, 429
@@ -125,13 +131,13 @@ class ToyExchange:
 
 @dataclass(slots=True)
 class Toys:
-    """A ladder, and everything around it."""
+    """A search service, and what it shares with others."""
 
     clock: ManualClock
     registry: CollectorRegistry
     timers: Timers
-    around: Surroundings
-    ladder: Ladder
+    services: ProcessServices
+    service: SearchService
 
     def count(self, name: str, **labels: str) -> float:
         found = self.registry.get_sample_value(f"vecsieve_{name}", labels)
@@ -147,28 +153,54 @@ def toys(
     parts: int = 100,
     in_flight: Callable[[], int] = lambda: 100,
     own_reads_share: float = 1.0,
+    **other: Any,
 ) -> Toys:
-    """Fresh ones."""
+    """Fresh ones. ``other``: members of ProcessServices."""
     clock, registry, timers = ManualClock(100.0), CollectorRegistry(), Timers()
     metrics = Metrics(registry)
     replays = Replays(in_flight)
     own = OwnReads(own_reads_share, metrics=metrics, clock=clock)
-    around = Surroundings(
-        learned=Learned(clock),
-        breaker=Breaker(clock, jitter=lambda _: 0.0),
-        appetite=Appetite(),
-        egress=Egress(budget_bytes, now=clock),
-        hedges=Hedges(patience=Patience(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers),
-        looking=Looking(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
-        own=own,
-        metrics=metrics,
-        recent=Recent(keep, now=clock),
-        held=HeldBytes(held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_held, clock=clock),
-        bounds=Bounds(searches=128, parts=parts, nesting=4),
-        replays=replays,
-        clock=clock,
+    tally, turns = Tally(metrics, log=lambda _: None, clock=clock), calm()
+    shared: dict[str, Any] = {
+        "backend": "toy",
+        "rules": RulesInForce(Rules.of(Settings())),
+        "limits": LimitSettings(),
+        "clock": clock,
+        "admission": Admission(limit=8, wait_seconds=1.0, turns=turns, lag_seconds=1.0),
+        "turns": turns,
+        "memory": MemoryGuard(None, resident_bytes=lambda: 0, clock=clock),
+        "learned": Learned(clock),
+        "scaling": Scaling(None, None, lambda _profile, _event: None),
+        "vectors": None,
+        "appetite": Appetite(),
+        "looking": Looking(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
+        "hedges": Hedges(patience=Patience(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers),
+        "shadow": Shadow(tally=tally, limit=4),
+        "work": LongWork(),
+        "bounds": Bounds(searches=128, parts=parts, nesting=4),
+        "held": HeldBytes(held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_held, clock=clock),
+        "breaker": Breaker(clock, jitter=lambda _: 0.0),
+        "replays": replays,
+        "own": own,
+        "egress": Egress(budget_bytes, now=clock),
+        "tally": tally,
+        "metrics": metrics,
+        "recent": Recent(keep, now=clock),
+    }
+    services = ProcessServices(**{**shared, **other})
+    return Toys(clock, registry, timers, services, SearchService(ToyAdapter(), ToyDialect(), services, number_bytes=12))
+
+
+def attempt(*, reason: FailOpen | None = None, deadline: float = 0.0) -> Attempt:
+    """One of which nothing has come yet."""
+    return Attempt(
+        call=call((4, None)),
+        policy=policy(),
+        plan=(24,),
+        watch=Stopwatch(ManualClock()),
+        reason=reason,
+        deadline=deadline,
     )
-    return Toys(clock, registry, timers, around, Ladder(Searcher(ToyAdapter()), ToyDialect(), around, number_bytes=12))
 
 
 def shadowed(exchange: ToyExchange) -> ToyExchange:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from vecsieve.proxy.search.errors import first_standing
+from vecsieve.proxy.search.errors import first_success
 
 Rung = Callable[[], Awaitable[str]]
 
@@ -26,7 +26,7 @@ async def standing() -> str:
 @pytest.mark.parametrize("error", [ValueError("x"), RecursionError(), MemoryError(), KeyError("k"), AssertionError()])
 async def test_whatever_breaks_the_next_rung_answers_and_the_failure_is_heard(error: Exception) -> None:
     heard: list[Exception] = []
-    assert await first_standing([failing(error), standing], heard.append) == "stands"
+    assert await first_success([failing(error), standing], heard.append) == "stands"
     assert heard == [error]
 
 
@@ -35,13 +35,13 @@ async def test_a_standing_rung_leaves_the_lower_ones_alone() -> None:
         raise AssertionError("the lower rung was entered")
 
     heard: list[Exception] = []
-    assert await first_standing([standing, untouchable], heard.append) == "stands"
+    assert await first_success([standing, untouchable], heard.append) == "stands"
 
 
 async def test_when_all_fall_nothing_is_returned_and_each_is_heard_in_order() -> None:
     first, second = ValueError("first"), ValueError("second")
     heard: list[Exception] = []
-    assert await first_standing([failing(first), failing(second)], heard.append) is None
+    assert await first_success([failing(first), failing(second)], heard.append) is None
     assert heard == [first, second]
 
 
@@ -51,5 +51,5 @@ async def test_cancellation_passes_through_unheard() -> None:
 
     heard: list[Exception] = []
     with pytest.raises(asyncio.CancelledError):
-        await first_standing([cancelled, standing], heard.append)
+        await first_success([cancelled, standing], heard.append)
     assert heard == []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.toy_exchange import ToyExchange, toys
+from support.toy_exchange import ToyExchange, attempt, toys
 from vecsieve.adapters.contract import Malformed
-from vecsieve.proxy.search.exchange import Lost, Refused, Seen, note, records_of, report_of, rows_of
+from vecsieve.proxy.search.exchange import Lost, Refused, note, records_of, report_of, rows_of
 from vecsieve.proxy.search.fetch import Attempt, Rejected
 from vecsieve.proxy.telemetry.labels import FailOpen, OperationName, Outcome, Recall, Stage
 
@@ -15,10 +15,10 @@ async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]
     around, exchange = toys(), ToyExchange(plain=plain)
     if plain.count(b"{") > 1:
         exchange.upstream.rankings *= plain.count(b"{")
-    attempt = around.ladder.prepare(exchange)
-    assert isinstance(attempt, Attempt)
-    await around.ladder.answer(exchange, attempt)
-    return exchange, attempt
+    made = around.service.prepare(exchange)
+    assert isinstance(made, Attempt)
+    await around.service.best_answer(exchange, made)
+    return exchange, made
 
 
 @pytest.mark.parametrize(
@@ -32,56 +32,56 @@ async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]
     ],
 )
 def test_each_fall_has_its_reason(error: Exception, reason: FailOpen) -> None:
-    seen = Seen()
-    note(seen, error)
-    assert seen.reason is reason
+    met = attempt()
+    note(met, error)
+    assert met.reason is reason
 
 
 def test_the_first_reason_stands_because_later_ones_follow_from_it() -> None:
-    seen = Seen()
-    note(seen, Rejected(FailOpen.OVERFETCH_TIMEOUT))
-    note(seen, ValueError())
-    assert seen.reason is FailOpen.OVERFETCH_TIMEOUT
+    met = attempt()
+    note(met, Rejected(FailOpen.OVERFETCH_TIMEOUT))
+    note(met, ValueError())
+    assert met.reason is FailOpen.OVERFETCH_TIMEOUT
 
 
 async def test_rows_and_records_are_one_a_search() -> None:
-    _, attempt = await attempted(b'[{"k": 4}, {"k": 2}]')
-    rows = rows_of(attempt)
+    _, made = await attempted(b'[{"k": 4}, {"k": 2}]')
+    rows = rows_of(made)
     assert [row.returned for row in rows] == [4, 2]
     assert [row.candidates for row in rows] == [16, 16]
-    assert [record.top_k for record in records_of(attempt)] == [4, 2]
+    assert [record.top_k for record in records_of(made)] == [4, 2]
 
 
 async def test_a_search_that_was_sent_as_it_came_has_no_record() -> None:
-    _, attempt = await attempted(b'[{"k": 4}, {"k": 2000}]')
-    assert [planned is None for planned in attempt.plan] == [False, True]
-    assert len(rows_of(attempt)) == 2
-    assert [record.top_k for record in records_of(attempt)] == [4]
+    _, made = await attempted(b'[{"k": 4}, {"k": 2000}]')
+    assert [planned is None for planned in made.plan] == [False, True]
+    assert len(rows_of(made)) == 2
+    assert [record.top_k for record in records_of(made)] == [4]
 
 
 async def test_a_report_tells_what_the_attempt_came_to() -> None:
-    exchange, attempt = await attempted()
-    attempt.recall = Recall.HIT
-    report = report_of(exchange.operation, attempt, outcome=Outcome.DEDUP, rows=rows_of(attempt))
+    exchange, made = await attempted()
+    made.recall = Recall.HIT
+    report = report_of(exchange.operation, made, outcome=Outcome.DEDUP, rows=rows_of(made))
     assert (report.backend, report.operation, report.outcome) == ("toy", OperationName.QUERY, Outcome.DEDUP)
     assert (report.fail_open, report.bypass, report.grown) == (None, None, False)
-    assert report.overfetch_bytes == attempt.fetched_bytes > 0
+    assert report.overfetch_bytes == made.fetched_bytes > 0
     assert report.recall is Recall.HIT
     assert (report.looked, report.extra_read_units) == (None, 0)
     assert Stage.UPSTREAM in dict(report.stages)
-    assert report.figures == rows_of(attempt)
+    assert report.figures == rows_of(made)
 
 
 async def test_a_report_of_a_fall_has_no_figures() -> None:
-    exchange, attempt = await attempted()
-    report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=FailOpen.MEMORY)
+    exchange, made = await attempted()
+    report = report_of(exchange.operation, made, outcome=Outcome.FAIL_OPEN, reason=FailOpen.MEMORY)
     assert (report.outcome, report.fail_open, report.figures) == (Outcome.FAIL_OPEN, FailOpen.MEMORY, ())
     assert (report.searches, report.top_k) == (1, 4), "what was asked for is known, whatever came of it"
 
 
 async def test_a_report_of_a_batch_says_how_many_searches_ask_for_how_many_results() -> None:
-    exchange, attempt = await attempted(b'[{"k": 4}, {"k": 2}]')
-    report = report_of(exchange.operation, attempt, outcome=Outcome.DEDUP)
+    exchange, made = await attempted(b'[{"k": 4}, {"k": 2}]')
+    report = report_of(exchange.operation, made, outcome=Outcome.DEDUP)
     assert (report.searches, report.top_k) == (2, 6)
 
 

@@ -9,11 +9,12 @@ from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
 from support.toy_backend import OPERATION
-from support.toy_exchange import ToyDialect
+from support.toy_exchange import ToyDialect, attempt
 from vecsieve.adapters.contract import Lookup
 from vecsieve.proxy.search.breaker import CONSECUTIVE, Breaker
 from vecsieve.proxy.search.budgets import QUIET_SECONDS, OwnReads
-from vecsieve.proxy.search.exchange import Looking, Lost, Refused, Seen
+from vecsieve.proxy.search.exchange import Looking, Lost, Refused
+from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.lookups import LookupFailed
 from vecsieve.proxy.telemetry.exposition import value
 from vecsieve.proxy.telemetry.labels import BreakerState, FailOpen, Looked
@@ -63,8 +64,8 @@ def timed(registry: CollectorRegistry) -> float:
     return value(registry, "upstream_request_duration_seconds_sum", backend="pinecone", attempt="lookup")
 
 
-async def failure(looking: Looking, transport: Transport, seen: Seen) -> Looked:
-    look = looking.of(transport, seen, ToyDialect())
+async def failure(looking: Looking, transport: Transport, met: Attempt) -> Looked:
+    look = looking.of(transport, met, ToyDialect())
     assert look is not None
     with pytest.raises(LookupFailed) as failed:
         await look(LOOKUP)
@@ -72,25 +73,25 @@ async def failure(looking: Looking, transport: Transport, seen: Seen) -> Looked:
 
 
 def test_a_transport_that_cannot_has_no_lookups(looking: Looking) -> None:
-    assert looking.of(object(), Seen(), ToyDialect()) is None
+    assert looking.of(object(), attempt(), ToyDialect()) is None
 
 
 async def test_a_lookup_gets_what_its_search_has_left_and_is_timed_and_counted(
     looking: Looking, clock: ManualClock, registry: CollectorRegistry
 ) -> None:
-    transport, seen = Transport(clock), Seen(deadline=clock() + 5.0)
-    look = looking.of(transport, seen, ToyDialect())
+    transport, met = Transport(clock), attempt(deadline=clock() + 5.0)
+    look = looking.of(transport, met, ToyDialect())
     assert look is not None
     assert [await look(LOOKUP), await look(LOOKUP)] == [b"body", b"body"]
     assert transport.seconds == [5.0, 3.0]
-    assert seen.received_bytes == 8
+    assert met.received_bytes == 8
     assert timed(registry) == 4.0
     assert value(registry, "upstream_response_bytes_total", backend="pinecone") == 8
 
 
 async def test_when_no_time_is_left_nothing_is_sent(looking: Looking, clock: ManualClock) -> None:
     transport = Transport(clock)
-    assert await failure(looking, transport, Seen(deadline=clock())) is Looked.TIMEOUT
+    assert await failure(looking, transport, attempt(deadline=clock())) is Looked.TIMEOUT
     assert transport.seconds == []
 
 
@@ -112,9 +113,9 @@ async def test_every_failure_has_its_name_and_its_bytes_on_the_account(
     looked: Looked,
     received_bytes: int,
 ) -> None:
-    seen = Seen(deadline=clock() + 5.0)
-    assert await failure(looking, Transport(clock, ended), seen) is looked
-    assert seen.received_bytes == received_bytes
+    met = attempt(deadline=clock() + 5.0)
+    assert await failure(looking, Transport(clock, ended), met) is looked
+    assert met.received_bytes == received_bytes
     assert timed(registry) == 2.0
 
 
@@ -123,12 +124,12 @@ async def test_after_five_failures_in_a_row_lookups_are_left_out_until_one_may_t
 ) -> None:
     transport = Transport(clock, REFUSED)
     for _ in range(CONSECUTIVE):
-        assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.STATUS
-    assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.BREAKER
+        assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.STATUS
+    assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.BREAKER
     assert len(transport.seconds) == CONSECUTIVE
     clock.advance(60.0)
     transport.answer = b"body"
-    look = looking.of(transport, Seen(deadline=clock() + 5.0), ToyDialect())
+    look = looking.of(transport, attempt(deadline=clock() + 5.0), ToyDialect())
     assert look is not None
     assert await look(LOOKUP) == b"body"
     assert looking.breaker.state is BreakerState.CLOSED
@@ -136,7 +137,7 @@ async def test_after_five_failures_in_a_row_lookups_are_left_out_until_one_may_t
 
 async def test_a_client_that_leaves_says_nothing_about_lookups(looking: Looking, clock: ManualClock) -> None:
     for _ in range(CONSECUTIVE + 1):
-        look = looking.of(Transport(clock, asyncio.CancelledError()), Seen(deadline=clock() + 5.0), ToyDialect())
+        look = looking.of(Transport(clock, asyncio.CancelledError()), attempt(deadline=clock() + 5.0), ToyDialect())
         assert look is not None
         with pytest.raises(asyncio.CancelledError):
             await look(LOOKUP)
@@ -145,9 +146,9 @@ async def test_a_client_that_leaves_says_nothing_about_lookups(looking: Looking,
 
 async def test_a_lookup_refused_for_want_of_quota_is_the_last_for_a_while(looking: Looking, clock: ManualClock) -> None:
     transport = Transport(clock, Refused(429, b"quota", is_server_error=False, may_be_size=False))
-    assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.STATUS
+    assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.STATUS
     assert looking.own.is_quiet(OPERATION)
-    assert await failure(looking, transport, Seen(deadline=clock() + 5.0)) is Looked.WITHHELD
+    assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.WITHHELD
     assert len(transport.seconds) == 1
     clock.advance(QUIET_SECONDS)
     assert not looking.own.is_quiet(OPERATION)

@@ -22,7 +22,7 @@ from vecsieve.proxy.telemetry.requests import Tally
 
 
 def attempt() -> Attempt:
-    made = toys().ladder.prepare(ToyExchange())
+    made = toys().service.prepare(ToyExchange())
     assert isinstance(made, Attempt)
     return made
 

@@ -8,70 +8,55 @@ from dataclasses import dataclass
 
 import pytest
 
+from support.clocks import ManualClock
 from support.manual_time import settle
 from support.toy_backend import ToyAdapter, families_of
 from support.toy_exchange import OUT_OF_QUOTA, OWN, ToyDialect, ToyExchange, shadowed, toys
 from support.turning import Turning, calm
 from vecsieve.adapters.contract import Reason, Unsupported
-from vecsieve.config.schema import LimitSettings, Settings
+from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.resources import MemoryGuard
-from vecsieve.proxy.runtime import LongWork
-from vecsieve.proxy.search.exchange import Fits, Shadow
-from vecsieve.proxy.search.limits import Admission, Turns
-from vecsieve.proxy.search.policy import Rules, RulesInForce
-from vecsieve.proxy.search.profiles import Scaling
-from vecsieve.proxy.search.service import Conduct
-from vecsieve.proxy.search.services import Parts
+from vecsieve.proxy.search.exchange import Fits
+from vecsieve.proxy.search.limits import Turns
+from vecsieve.proxy.search.service import SearchService
+from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, FailOpen, Outcome
-from vecsieve.proxy.telemetry.requests import Tally, Visit
+from vecsieve.proxy.telemetry.requests import Visit
 
 
 @dataclass
 class Made:
-    """A conduct as a process makes it. ``resident``: how many of 100 bytes are held."""
+    """A service as a process makes it."""
 
-    parts: Parts
-    conduct: Conduct
+    services: ProcessServices
+    service: SearchService
 
     def visit(self) -> Visit:
-        return self.parts.tally.begin()
+        return self.services.tally.begin()
 
 
 def made(*, resident: Callable[[], int] = lambda: 0, most: int = 2, turns: Turns | None = None) -> Made:
+    """``resident``: how many of 100 bytes are held."""
+    guard = MemoryGuard(100, resident_bytes=resident, clock=ManualClock())
     turns = calm() if turns is None else turns
-    around = toys().around
-    tally = Tally(around.metrics, log=lambda _: None, clock=around.clock)
-    parts = Parts(
-        rules=RulesInForce(Rules.of(Settings())),
-        limits=LimitSettings(searches_in_flight=most),
-        backend="qdrant",
-        admission=Admission(limit=8, wait_seconds=1.0, turns=turns, lag_seconds=1.0),
-        turns=turns,
-        memory=MemoryGuard(100, resident_bytes=resident, clock=around.clock),
-        tally=tally,
-        around=around,
-        shadow=Shadow(tally=tally, limit=4),
-        scaling=Scaling(None, None, lambda _profile, _event: None),
-        vectors=None,
-        work=LongWork(),
-    )
-    return Made(parts, parts.conduct(ToyAdapter(), ToyDialect(), number_bytes=12))
+    found = toys(limits=LimitSettings(searches_in_flight=most), memory=guard, turns=turns)
+    return Made(found.services, found.service)
 
 
 async def test_a_search_is_improved_and_reported() -> None:
     there, exchange = made(), ToyExchange()
     visit = there.visit()
-    answer = await there.conduct.answer(exchange, visit, sample=1.0)
+    answer = await there.service.search(exchange, visit, sample=1.0)
     assert families_of(answer.body) == [[0, 1, 2, 3]]
     assert visit.outcome is Outcome.DEDUP
     assert visit.report is answer.report
-    assert there.parts.tally.searches_in_flight == 0
+    assert there.services.tally.searches_in_flight == 0
 
 
 async def test_in_shadow_the_answer_is_upstreams_own_and_the_measurement_follows_it() -> None:
     there, exchange = made(), shadowed(ToyExchange())
     visit = there.visit()
-    assert await there.conduct.answer(exchange, visit, sample=1.0) is OWN
+    assert await there.service.search(exchange, visit, sample=1.0) is OWN
     assert (visit.outcome, visit.report) == (Outcome.SHADOW, None)
     assert (exchange.originals, exchange.sent) == ([AttemptKind.ORIGINAL], [])
     await settle()
@@ -81,7 +66,7 @@ async def test_in_shadow_the_answer_is_upstreams_own_and_the_measurement_follows
 async def test_in_shadow_what_is_not_sampled_is_bypassed() -> None:
     there, exchange = made(), shadowed(ToyExchange())
     visit = there.visit()
-    assert await there.conduct.answer(exchange, visit, sample=0.0) is OWN
+    assert await there.service.search(exchange, visit, sample=0.0) is OWN
     assert (visit.outcome, visit.bypass) == (Outcome.BYPASS, Bypass.SHADOW_NOT_SAMPLED)
     await settle()
     assert exchange.sent == []
@@ -94,7 +79,7 @@ async def test_what_the_adapter_does_not_support_is_bypassed(monkeypatch: pytest
     monkeypatch.setattr(ToyAdapter, "parse_request", unsupported)
     there, exchange = made(), ToyExchange()
     visit = there.visit()
-    assert await there.conduct.answer(exchange, visit, sample=1.0) is OWN
+    assert await there.service.search(exchange, visit, sample=1.0) is OWN
     assert (visit.outcome, visit.bypass) == (Outcome.BYPASS, Reason.ORDERING_CHOSEN)
     assert exchange.originals == [AttemptKind.ORIGINAL]
 
@@ -102,7 +87,7 @@ async def test_what_the_adapter_does_not_support_is_bypassed(monkeypatch: pytest
 async def test_a_fault_of_ours_while_preparing_is_the_plain_answer() -> None:
     there, exchange = made(), ToyExchange(plain=b"no JSON")
     visit = there.visit()
-    assert await there.conduct.answer(exchange, visit, sample=1.0) is OWN
+    assert await there.service.search(exchange, visit, sample=1.0) is OWN
     assert (visit.outcome, visit.fail_open) == (Outcome.FAIL_OPEN, FailOpen.INTERNAL)
     assert exchange.originals == [AttemptKind.ORIGINAL]
 
@@ -110,7 +95,7 @@ async def test_a_fault_of_ours_while_preparing_is_the_plain_answer() -> None:
 @pytest.mark.parametrize(("resident", "reason"), [(10, None), (86, FailOpen.MEMORY)])
 def test_there_is_no_room_when_memory_is_short(resident: int, reason: FailOpen | None) -> None:
     there = made(resident=lambda: resident)
-    assert there.conduct.no_room(there.visit()) is reason
+    assert there.service.no_room(there.visit()) is reason
 
 
 async def test_there_is_no_room_when_as_many_as_may_be_are_improved() -> None:
@@ -122,69 +107,69 @@ async def test_there_is_no_room_when_as_many_as_may_be_are_improved() -> None:
             return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
 
     visit = there.visit()
-    assert there.conduct.no_room(visit) is None
-    first = asyncio.create_task(there.conduct.answer(Slow(), visit, sample=1.0))
+    assert there.service.no_room(visit) is None
+    first = asyncio.create_task(there.service.search(Slow(), visit, sample=1.0))
     await settle()
-    assert there.conduct.no_room(there.visit()) is FailOpen.OVERLOAD
+    assert there.service.no_room(there.visit()) is FailOpen.OVERLOAD
     go_on.set()
     await first
-    assert there.conduct.no_room(there.visit()) is None
+    assert there.service.no_room(there.visit()) is None
 
 
 async def test_a_cancelled_search_gives_its_place_back() -> None:
     there = made()
     cancelled = ToyExchange(answering=lambda _: asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
-        await there.conduct.answer(cancelled, there.visit(), sample=1.0)
-    assert there.parts.tally.searches_in_flight == 0
+        await there.service.search(cancelled, there.visit(), sample=1.0)
+    assert there.services.tally.searches_in_flight == 0
 
 
 async def test_those_whom_nobody_has_looked_at_take_up_room_too() -> None:
     there, waiting = made(most=3), 2
-    conduct = there.parts.conduct(ToyAdapter(), ToyDialect(), number_bytes=12, waiting=lambda: waiting)
-    assert conduct.no_room(there.visit()) is None
+    service = SearchService(ToyAdapter(), ToyDialect(), there.services, number_bytes=12, waiting=lambda: waiting)
+    assert service.no_room(there.visit()) is None
     waiting = 3
-    assert conduct.no_room(there.visit()) is FailOpen.OVERLOAD
+    assert service.no_room(there.visit()) is FailOpen.OVERLOAD
 
 
 async def test_while_the_loop_lags_there_is_no_room_for_a_search() -> None:
     loop = Turning()
     there = made(turns=loop.turns)
-    assert there.conduct.no_room(there.visit()) is None
+    assert there.service.no_room(there.visit()) is None
     for _ in range(3):
         loop.turn(2 * LimitSettings().searches_lag_seconds)
-    assert there.conduct.no_room(there.visit()) is FailOpen.OVERLOAD
+    assert there.service.no_room(there.visit()) is FailOpen.OVERLOAD
 
 
 async def test_after_a_refusal_a_search_goes_as_the_client_wrote_it_and_nothing_is_asked() -> None:
     there, exchange = made(), ToyExchange()
-    there.conduct.heard("c", 429)
+    there.service.heard("c", 429)
     visit = there.visit()
-    assert await there.conduct.answer(exchange, visit, sample=1.0) is OWN
+    assert await there.service.search(exchange, visit, sample=1.0) is OWN
     assert (visit.outcome, visit.bypass) == (Outcome.BYPASS, Bypass.QUOTA)
     assert (exchange.sent, exchange.originals) == ([], [AttemptKind.ORIGINAL])
 
 
 async def test_what_is_no_refusal_changes_nothing() -> None:
     there, exchange = made(), ToyExchange()
-    there.conduct.heard("c", 500)
-    there.conduct.heard_success("c", b"fine")
-    await there.conduct.answer(exchange, there.visit(), sample=1.0)
+    there.service.heard("c", 500)
+    there.service.heard_success("c", b"fine")
+    await there.service.search(exchange, there.visit(), sample=1.0)
     assert len(exchange.sent) == 1
 
 
 async def test_a_refusal_inside_a_success_is_heard_too() -> None:
     there, exchange = made(), ToyExchange()
-    there.conduct.heard_success("c", OUT_OF_QUOTA)
+    there.service.heard_success("c", OUT_OF_QUOTA)
     visit = there.visit()
-    await there.conduct.answer(exchange, visit, sample=1.0)
+    await there.service.search(exchange, visit, sample=1.0)
     assert visit.bypass is Bypass.QUOTA
 
 
 async def test_a_measurement_is_withheld_while_the_share_comes_back() -> None:
     there, exchange = made(), shadowed(ToyExchange())
-    there.conduct.heard("", 429)
+    there.service.heard("", 429)
     visit = there.visit()
-    assert await there.conduct.answer(exchange, visit, sample=1.0) is OWN
+    assert await there.service.search(exchange, visit, sample=1.0) is OWN
     await settle()
     assert (visit.bypass, exchange.sent) == (Bypass.QUOTA, [])

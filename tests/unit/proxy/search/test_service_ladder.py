@@ -35,13 +35,13 @@ from vecsieve.proxy.telemetry.labels import AttemptKind, BreakerState, Bypass, F
 
 
 def prepared(around: Toys, exchange: ToyExchange) -> Attempt:
-    attempt = around.ladder.prepare(exchange)
+    attempt = around.service.prepare(exchange)
     assert isinstance(attempt, Attempt)
     return attempt
 
 
 async def answered(around: Toys, exchange: ToyExchange) -> tuple[ToyAnswer, Report]:
-    return await around.ladder.answer(exchange, prepared(around, exchange))
+    return await around.service.best_answer(exchange, prepared(around, exchange))
 
 
 async def test_the_first_rung_is_the_distinct_answer_and_nothing_else_is_sent() -> None:
@@ -139,7 +139,7 @@ async def test_any_answer_ends_a_probe_well(fault: Exception) -> None:
         await answered(around, ToyExchange(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET)))
     around.clock.advance(OPEN_SECONDS + 1)
     await answered(around, ToyExchange(answering=lambda _: fault))
-    assert around.around.breaker.state is BreakerState.CLOSED
+    assert around.services.breaker.state is BreakerState.CLOSED
 
 
 async def test_an_open_breaker_sends_the_original_and_nothing_else() -> None:
@@ -160,41 +160,41 @@ async def test_a_database_that_answers_keeps_the_breaker_closed(fault: object) -
     around = toys()
     for _ in range(2 * CONSECUTIVE):
         await answered(around, ToyExchange(answering=lambda _: fault, plain=b'[{"k": 4}]'))
-        around.around.learned.forget(OPERATION.collection)
-    assert around.around.breaker.state is BreakerState.CLOSED
+        around.services.learned.forget(OPERATION.collection)
+    assert around.services.breaker.state is BreakerState.CLOSED
 
 
 async def test_shadow_does_not_ask_a_database_that_an_open_breaker_spares() -> None:
     around = toys()
     for _ in range(CONSECUTIVE):
         exchange = ToyExchange(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET))
-        assert await around.ladder.measure(exchange, prepared(around, exchange)) is None
+        assert await around.service.measure(exchange, prepared(around, exchange)) is None
         assert len(exchange.sent) == 1
     spared = ToyExchange()
-    assert await around.ladder.measure(spared, prepared(around, spared)) is None
+    assert await around.service.measure(spared, prepared(around, spared)) is None
     assert spared.sent == []
 
 
 async def test_a_refusal_without_a_reason_halves_the_next_pool_where_the_original_was_fine() -> None:
     around, exchange = toys(), ToyExchange(answering=lambda _: refused())
     await answered(around, exchange)
-    assert around.around.learned.cap(OPERATION) == 12
+    assert around.services.learned.cap(OPERATION) == 12
     await answered(around, replace(exchange, own=replace(OWN, is_success=False)))
-    assert around.around.learned.cap(OPERATION) == 12, "what the client did wrong teaches nothing"
+    assert around.services.learned.cap(OPERATION) == 12, "what the client did wrong teaches nothing"
 
 
 async def test_a_named_limit_is_learned_and_a_wrong_vector_is_unlearned() -> None:
     around = toys()
     await answered(around, ToyExchange(answering=lambda _: refused(words=b"limit 10")))
-    assert around.around.learned.cap(OPERATION) == 10
+    assert around.services.learned.cap(OPERATION) == 10
     await answered(around, ToyExchange(answering=lambda _: refused(words=b"no vector")))
-    assert around.around.learned.cap(OPERATION) is None
+    assert around.services.learned.cap(OPERATION) is None
 
 
 async def test_a_reply_that_was_too_large_is_not_asked_for_again() -> None:
     around = toys()
     await answered(around, ToyExchange(answering=lambda _: Lost(FailOpen.TOO_LARGE)))
-    assert around.ladder.prepare(ToyExchange()) is Bypass.WINDOW_TOO_LARGE
+    assert around.service.prepare(ToyExchange()) is Bypass.WINDOW_TOO_LARGE
 
 
 @pytest.mark.parametrize(("client", "seconds"), [(None, 5.0), (1.0, 1.0), (60.0, 5.0)])
@@ -215,20 +215,20 @@ async def test_a_cancelled_search_is_no_verdict_on_the_database_and_is_not_swall
     with pytest.raises(asyncio.CancelledError):
         await answered(around, cancelled)
     assert cancelled.originals == []
-    assert around.around.breaker.allow(), "the next one is the probe"
+    assert around.services.breaker.allow(), "the next one is the probe"
 
 
 async def test_extra_bytes_are_counted_for_improved_answers_and_for_dropped_ones() -> None:
     around, exchange = toys(), ToyExchange()
     answer, report = await answered(around, exchange)
-    spent = json.loads(around.around.egress.as_json())
+    spent = json.loads(around.services.egress.as_json())
     assert str(report.overfetch_bytes - answer.body_bytes) in json.dumps(spent)
 
 
 async def test_a_spent_budget_leaves_searches_alone() -> None:
     around = toys(budget_bytes=10)
     await answered(around, ToyExchange())
-    assert around.ladder.prepare(ToyExchange()) is Bypass.BUDGET
+    assert around.service.prepare(ToyExchange()) is Bypass.BUDGET
 
 
 async def test_an_unsupported_request_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,23 +236,23 @@ async def test_an_unsupported_request_says_why(monkeypatch: pytest.MonkeyPatch) 
         raise Unsupported(Reason.ORDERING_CHOSEN)
 
     monkeypatch.setattr("support.toy_backend.ToyAdapter.parse_request", unsupported)
-    assert toys().ladder.prepare(ToyExchange()) is Reason.ORDERING_CHOSEN
+    assert toys().service.prepare(ToyExchange()) is Reason.ORDERING_CHOSEN
 
 
 def test_a_window_that_leaves_no_room_is_left_alone() -> None:
     small = ToyExchange(policy=policy(fetch={"cap": 8, "floor": 1, "page_cap": 8}))
-    assert toys().ladder.prepare(replace(small, plain=b'[{"k": 8}]')) is Bypass.WINDOW_TOO_LARGE
+    assert toys().service.prepare(replace(small, plain=b'[{"k": 8}]')) is Bypass.WINDOW_TOO_LARGE
 
 
 def test_what_is_known_of_a_collection_reaches_the_needs() -> None:
-    attempt = toys().ladder.prepare(ToyExchange(), "known")
+    attempt = toys().service.prepare(ToyExchange(), "known")
     assert isinstance(attempt, Attempt)
     assert attempt.call.needs.known == "known"
 
 
 async def test_a_measurement_is_reported_as_shadows_and_sends_nothing_of_the_clients() -> None:
     around, exchange = toys(), ToyExchange()
-    report = await around.ladder.measure(exchange, prepared(around, exchange))
+    report = await around.service.measure(exchange, prepared(around, exchange))
     assert report is not None
     assert (report.outcome, report.collapsed) == (Outcome.SHADOW, 3)
     assert exchange.originals == []
@@ -263,7 +263,7 @@ async def test_searches_are_remembered_where_that_is_wanted(keep: int) -> None:
     around = toys(keep=keep)
     for _ in range(3):
         await answered(around, ToyExchange())
-    assert len(json.loads(around.around.recent.as_json())["records"]) == keep
+    assert len(json.loads(around.services.recent.as_json())["records"]) == keep
 
 
 async def test_while_as_many_are_asked_again_as_may_be_new_searches_go_as_the_client_wrote_them() -> None:
@@ -276,16 +276,16 @@ async def test_while_as_many_are_asked_again_as_may_be_new_searches_go_as_the_cl
             return await ToyExchange.original(self, kind, gate)
 
     failing = [Slow(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET)) for _ in range(3)]
-    replayed = [asyncio.create_task(made.ladder.answer(each, prepared(made, each))) for each in failing]
+    replayed = [asyncio.create_task(made.service.best_answer(each, prepared(made, each))) for each in failing]
     await settle()
     fresh = ToyExchange()
-    answer, report = await made.ladder.answer(fresh, prepared(made, fresh))
+    answer, report = await made.service.best_answer(fresh, prepared(made, fresh))
     assert (answer, report.fail_open) == (OWN, FailOpen.BREAKER)
     assert (fresh.sent, fresh.originals) == ([], [AttemptKind.ORIGINAL])
     answered.set()
     assert [each for each, _ in await asyncio.gather(*replayed)] == [OWN] * 3
     again = ToyExchange()
-    _, report = await made.ladder.answer(again, prepared(made, again))
+    _, report = await made.service.best_answer(again, prepared(made, again))
     assert report.outcome is Outcome.DEDUP
 
 
@@ -298,25 +298,25 @@ async def test_where_the_replies_of_others_fill_the_room_a_search_passes_through
             return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
 
     slow, fresh = Slow(), ToyExchange()
-    first = asyncio.create_task(made.ladder.answer(slow, prepared(made, slow)))
+    first = asyncio.create_task(made.service.best_answer(slow, prepared(made, slow)))
     await settle()
-    answer, report = await made.ladder.answer(fresh, prepared(made, fresh))
+    answer, report = await made.service.best_answer(fresh, prepared(made, fresh))
     assert (answer, report.fail_open, fresh.sent) == (OWN, FailOpen.OVERLOAD, [])
     arrived.set()
     assert (await first)[1].outcome is Outcome.DEDUP
-    assert made.around.held.total == 0
+    assert made.services.held.total == 0
 
 
 async def test_a_reply_that_turns_out_not_to_fit_is_dropped_and_the_original_sent() -> None:
     made = toys(held_bytes=420_000)
     exchange = ToyExchange(answering=lambda _: bytes(500_000))
-    other = made.around.held.hold((1,), CANDIDATE_BYTES)
+    other = made.services.held.hold((1,), CANDIDATE_BYTES)
     assert other is not None
-    answer, report = await made.ladder.answer(exchange, prepared(made, exchange))
+    answer, report = await made.service.best_answer(exchange, prepared(made, exchange))
     assert (answer, report.fail_open, exchange.originals) == (OWN, FailOpen.OVERLOAD, [AttemptKind.REPLAY])
-    assert made.around.breaker.state is BreakerState.CLOSED
+    assert made.services.breaker.state is BreakerState.CLOSED
     other.release()
-    assert made.around.held.total == 0
+    assert made.services.held.total == 0
 
 
 @pytest.mark.parametrize("end", ["answered", "lost", "refused", "cancelled", "shadow"])
@@ -328,17 +328,17 @@ async def test_however_a_search_ends_it_holds_nothing(end: str) -> None:
         async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
             if end == "cancelled":
                 await asyncio.Event().wait()
-            assert made.around.held.total > 0
+            assert made.services.held.total > 0
             return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
 
     exchange = Stuck(answering=(lambda _: answering[end]) if end in answering else None)
     attempt = prepared(made, exchange)
-    call = made.ladder.measure(exchange, attempt) if end == "shadow" else made.ladder.answer(exchange, attempt)
+    call = made.service.measure(exchange, attempt) if end == "shadow" else made.service.best_answer(exchange, attempt)
     task = asyncio.ensure_future(call)
     await settle()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert made.around.held.total == 0
+    assert made.services.held.total == 0
     assert made.count("selection_bytes_in_flight") == 0
 
 
@@ -371,7 +371,7 @@ async def test_a_refusal_for_want_of_quota_inside_a_success_is_answered_as_it_is
     answer, report = await answered(around, exchange)
     assert (answer.body, report.fail_open, report.figures) == (OUT_OF_QUOTA, FailOpen.OVERFETCH_STATUS, ())
     assert exchange.originals == []
-    assert around.around.own.is_quiet(OPERATION)
+    assert around.services.own.is_quiet(OPERATION)
 
 
 @pytest.mark.parametrize("refusal", [refused(TOO_MANY), OUT_OF_QUOTA])
@@ -398,8 +398,8 @@ async def test_searches_whose_widened_requests_keep_failing_go_as_the_client_wro
 
 def test_a_request_that_is_too_much_to_be_read_is_told_before_it_is() -> None:
     around = toys(parts=2)
-    assert around.ladder.too_large(ToyExchange(plain=b'[{"k": 4}, {"k": 4}]')) is None
-    assert around.ladder.too_large(ToyExchange(plain=b'[{"k": 4}, {"k": 4}, {"k": 4}]')) is Reason.TOO_MANY_PARTS
+    assert around.service.too_large(ToyExchange(plain=b'[{"k": 4}, {"k": 4}]')) is None
+    assert around.service.too_large(ToyExchange(plain=b'[{"k": 4}, {"k": 4}, {"k": 4}]')) is Reason.TOO_MANY_PARTS
 
 
 def test_a_search_whose_reply_would_be_too_large_fetches_as_many_candidates_as_fit() -> None:
@@ -412,14 +412,14 @@ def test_a_search_whose_reply_would_be_too_large_fetches_as_many_candidates_as_f
 @pytest.mark.parametrize("plain", [b'[{"k": 7}]', b'[{"k": 2}, {"k": 2}]', b'[{"k": 4, "offset": 2}]'])
 def test_what_would_not_be_improved_by_what_fits_is_left_alone(plain: bytes) -> None:
     around = toys(reply_bytes=7 * CANDIDATE_BYTES)
-    assert around.ladder.prepare(ToyExchange(plain=plain)) is Bypass.REPLY_TOO_LARGE
+    assert around.service.prepare(ToyExchange(plain=plain)) is Bypass.REPLY_TOO_LARGE
 
 
 async def test_what_a_candidate_took_decides_how_many_fit_into_the_next_reply() -> None:
     around = toys(reply_bytes=24 * CANDIDATE_BYTES)
     await answered(around, ToyExchange())
     assert prepared(around, ToyExchange()).plan == (24,)
-    around.around.held.learn(OPERATION, (1,), 2 * CANDIDATE_BYTES)
+    around.services.held.learn(OPERATION, (1,), 2 * CANDIDATE_BYTES)
     assert prepared(around, ToyExchange()).plan == (12,)
 
 
@@ -428,9 +428,9 @@ async def test_a_pool_does_not_grow_beyond_what_a_reply_may_hold() -> None:
     exchange = ToyExchange(upstream=ToyUpstream(ranking(flooded)))
     size = len(await exchange.upstream.fetch(b"[24]"))
     around = toys(reply_bytes=26 * size // 24 + 1)
-    around.around.held.learn(OPERATION, (24,), size)
+    around.services.held.learn(OPERATION, (24,), size)
     attempt = prepared(around, exchange)
-    await around.ladder.answer(exchange, attempt)
+    await around.service.best_answer(exchange, attempt)
     assert attempt.sizes == (26,)
 
 
@@ -448,7 +448,7 @@ async def test_a_batch_leaves_the_loop_to_others_between_its_searches() -> None:
     beside = asyncio.ensure_future(others())
     await asyncio.sleep(0)
     before = turns
-    answer, _ = await around.ladder.answer(exchange, attempt)
+    answer, _ = await around.service.best_answer(exchange, attempt)
     beside.cancel()
     assert families_of(answer.body) == [[0, 1, 2, 3]] * 3
     assert turns - before >= 2
@@ -468,7 +468,7 @@ async def test_a_list_read_page_by_page_leaves_the_loop_to_others_between_its_bl
     attempt = prepared(around, exchange)
     beside = asyncio.ensure_future(others())
     await asyncio.sleep(0)
-    answer, _ = await around.ladder.answer(exchange, attempt)
+    answer, _ = await around.service.best_answer(exchange, attempt)
     beside.cancel()
     assert families_of(answer.body) == [list(range(8))]
     assert turns > 200 // 50
@@ -508,8 +508,8 @@ async def test_a_page_read_by_its_offset_is_always_whole_and_the_next_one_costs_
 
 async def test_after_a_refusal_not_even_a_page_read_by_its_offset_goes_over_the_budget() -> None:
     around = toys(own_reads_share=0.0)
-    around.around.hedges.patience.was_late(OPERATION, is_late=False)
-    around.around.own.refused("")
+    around.services.hedges.patience.was_late(OPERATION, is_late=False)
+    around.services.own.refused("")
     exchange = ToyExchange(plain=b'[{"k": 4, "offset": 0}]', answering=lambda _: HUNGRY)
     await answered(around, exchange)
     assert len(exchange.sent) == 1
@@ -526,20 +526,20 @@ class Silent(ToyExchange):
 
 async def test_a_late_widened_request_is_joined_by_the_original_and_the_first_answer_counts() -> None:
     around, exchange = toys(), Silent()
-    task = asyncio.create_task(around.ladder.answer(exchange, prepared(around, exchange)))
+    task = asyncio.create_task(around.service.best_answer(exchange, prepared(around, exchange)))
     await settle()
     assert around.timers.fire() == 0.5
     answer, report = await task
     assert (answer, exchange.originals) == (OWN, [AttemptKind.HEDGE])
     assert (report.outcome, report.fail_open, report.hedged) == (Outcome.FAIL_OPEN, FailOpen.OVERFETCH_TIMEOUT, True)
-    assert around.around.held.total == 0
-    assert around.around.breaker.state is BreakerState.CLOSED
+    assert around.services.held.total == 0
+    assert around.services.breaker.state is BreakerState.CLOSED
     assert around.count("own_reads_total", kind="hedge") == 1
 
 
 async def test_while_the_pace_is_unknown_no_more_searches_are_widened_than_can_be_hedged() -> None:
     around, exchanges = toys(own_reads_share=0.0), [Silent() for _ in range(9)]
-    tasks = [asyncio.create_task(around.ladder.answer(each, prepared(around, each))) for each in exchanges]
+    tasks = [asyncio.create_task(around.service.best_answer(each, prepared(around, each))) for each in exchanges]
     await settle()
     room = FREE + OVERDRAFT
     assert [len(each.sent) for each in exchanges] == [1] * room + [0] * (9 - room)
@@ -562,9 +562,9 @@ async def test_a_timely_answer_gives_the_reserved_read_to_a_growing_pool() -> No
 async def test_without_room_in_the_budget_the_original_waits_for_the_last_moment_and_the_breaker_hears_of_it() -> None:
     around = toys(own_reads_share=0.0)
     await answered(around, ToyExchange())
-    around.around.own.spend(OPERATION, OwnRead.GROW)
+    around.services.own.spend(OPERATION, OwnRead.GROW)
     exchange = Silent()
-    task = asyncio.create_task(around.ladder.answer(exchange, prepared(around, exchange)))
+    task = asyncio.create_task(around.service.best_answer(exchange, prepared(around, exchange)))
     await settle()
     around.timers.fire()
     await settle()
@@ -577,11 +577,11 @@ async def test_without_room_in_the_budget_the_original_waits_for_the_last_moment
 
 async def test_a_client_that_went_away_has_shown_its_patience() -> None:
     around, exchange = toys(), Silent()
-    task = asyncio.create_task(around.ladder.answer(exchange, prepared(around, exchange)))
+    task = asyncio.create_task(around.service.best_answer(exchange, prepared(around, exchange)))
     await settle()
     around.clock.advance(2.0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert around.ladder.patience.attempt_seconds(OPERATION, None) == 1.0
-    assert around.around.held.total == 0
-    assert around.around.own.has(OPERATION), "what was reserved is free again"
+    assert around.service.patience.attempt_seconds(OPERATION, None) == 1.0
+    assert around.services.held.total == 0
+    assert around.services.own.has(OPERATION), "what was reserved is free again"

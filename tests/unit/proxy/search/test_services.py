@@ -6,48 +6,14 @@ from typing import Any
 
 import pytest
 
-from support.clocks import ManualClock
-from support.toy_backend import ToyAdapter
-from support.toy_exchange import ToyDialect, toys
-from support.turning import calm
+from support.toy_exchange import toys
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
-from vecsieve.config.schema import LimitSettings, Settings
-from vecsieve.proxy.resources import MemoryGuard
-from vecsieve.proxy.runtime import LongWork
-from vecsieve.proxy.search.exchange import Shadow
-from vecsieve.proxy.search.limits import Admission
-from vecsieve.proxy.search.policy import Rules, RulesInForce
 from vecsieve.proxy.search.profiles import Scales, Scaling
-from vecsieve.proxy.search.services import Parts
-from vecsieve.proxy.telemetry.requests import Tally
+from vecsieve.proxy.search.services import ProcessServices
 
 
-def parts(**other: Any) -> Parts:
-    around = toys().around
-    tally = Tally(around.metrics, log=lambda _: None, clock=ManualClock())
-    shared: dict[str, Any] = {
-        "rules": RulesInForce(Rules.of(Settings())),
-        "limits": LimitSettings(searches_in_flight=7),
-        "backend": "toy",
-        "admission": Admission(limit=8, wait_seconds=1.0, turns=calm(), lag_seconds=1.0),
-        "turns": calm(),
-        "memory": MemoryGuard(None, resident_bytes=lambda: 0, clock=ManualClock()),
-        "tally": tally,
-        "around": around,
-        "shadow": Shadow(tally=tally, limit=4),
-        "scaling": Scaling(None, None, lambda _profile, _event: None),
-        "vectors": None,
-        "work": LongWork(),
-    }
-    return Parts(**{**shared, **other})
-
-
-def test_two_transports_have_ladders_of_their_own_and_share_everything_else() -> None:
-    shared = parts()
-    one, other = (shared.conduct(ToyAdapter(), ToyDialect(), number_bytes=12) for _ in range(2))
-    assert one.ladder is not other.ladder
-    assert (one.shadow, one.memory, one.most) == (other.shadow, other.memory, other.most)
-    assert (one.shadow, one.memory, one.most) == (shared.shadow, shared.memory, 7)
+def services(**other: Any) -> ProcessServices:
+    return toys(**other).services
 
 
 class Forgetful:
@@ -66,7 +32,7 @@ def touched(head: RequestHead) -> Touched | None:
 
 def test_writes_that_pass_are_forgotten_before_and_after_and_reads_are_not() -> None:
     memory = Forgetful()
-    overhearing = parts(vectors=memory).overhearing(written=touched, reshaped=None)
+    overhearing = services(vectors=memory).overhearing(written=touched, reshaped=None)
     with overhearing.passing(RequestHead(method="POST", path="/write")):
         assert memory.forgotten == ["c"]
     assert memory.forgotten == ["c", "c"]
@@ -76,11 +42,11 @@ def test_writes_that_pass_are_forgotten_before_and_after_and_reads_are_not() -> 
 
 
 def test_without_a_memory_there_is_nothing_to_forget() -> None:
-    with parts().overhearing(written=touched, reshaped=None).passing(RequestHead(method="POST", path="/write")):
+    with services().overhearing(written=touched, reshaped=None).passing(RequestHead(method="POST", path="/write")):
         pass
     memory = Forgetful()
     with (
-        parts(vectors=memory)
+        services(vectors=memory)
         .overhearing(written=None, reshaped=None)
         .passing(RequestHead(method="POST", path="/write"))
     ):
@@ -92,8 +58,8 @@ def test_when_a_collection_is_made_anew_everything_that_was_learned_of_it_is_for
     vectors: Forgetful | None,
 ) -> None:
     scales = Scales()
-    shared = parts(vectors=vectors, scaling=Scaling(None, scales, lambda _profile, _event: None))
-    learned = shared.around.learned
+    shared = services(vectors=vectors, scaling=Scaling(None, scales, lambda _profile, _event: None))
+    learned = shared.learned
     for collection in ("c", "other"):
         learned.compared(Operation(backend="toy", name="query", collection=collection), "old")
         scales.observe((collection, ""), 0.5)

@@ -215,9 +215,9 @@ def test_what_was_shed_refused_or_overridden_counts_by_its_name(counting: Counti
 async def measured(families: list[int], **members: object) -> Attempt:
     around = toys()
     exchange = ToyExchange(policy=policy(**members), upstream=ToyUpstream(ranking(families)))
-    attempt = around.ladder.prepare(exchange)
+    attempt = around.service.prepare(exchange)
     assert isinstance(attempt, Attempt)
-    await around.ladder.measure(exchange, attempt)
+    await around.service.measure(exchange, attempt)
     return attempt
 
 
