@@ -9,18 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vecsieve.adapters import (
-    ADAPTERS,
-    COLLECTIONS,
-    DIALECTS,
-    NAMINGS,
-    REFUSING_IN_SUCCESS,
-    REQUEST_CODINGS,
-    RESHAPES,
-    VERSION_FIELDS,
-    WRITES,
-    unnamed,
-)
+from vecsieve.adapters.backends import BACKENDS, Backend
 from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.addresses import Door
@@ -114,6 +103,7 @@ class Process:
         settings = settings if descriptors is None else descriptors.fitted(settings)
         limits, events = settings.limits, CountedEvents(metrics)
         self._settings = settings
+        self._backend = BACKENDS[settings.backend]
         self._rules = RulesInForce(Rules.of(settings))
         self._writes = Writes()
         self._seed = seed
@@ -158,7 +148,7 @@ class Process:
             memory=_memory_guard(metrics, clock, workers=workers),
             learned=self.learned,
             scaling=self.calibration.scaling,
-            vectors=_vector_memory(settings, clock),
+            vectors=_vector_memory(settings, self._backend, clock),
             appetite=Appetite(),
             looking=Looking(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
             hedges=Hedges(patience=patience, own=self.own_reads, replays=replays),
@@ -178,26 +168,23 @@ class Process:
         )
 
     def _data_server(self, metrics: Metrics, routes: Routes, events: CountedEvents) -> DataServer:
-        settings, backend = self._settings, self._settings.backend
-        adapter, dialect = ADAPTERS[backend](), DIALECTS[backend]()
+        backend = self._backend
+        adapter, dialect = backend.rest.adapter(), backend.rest.dialect()
         answers = LocalAnswers(dialect)
         plane = DataPlane(
             services=self._services,
             routes=routes,
+            backend=backend,
             adapter=adapter,
             dialect=dialect,
-            version_field=VERSION_FIELDS.get(backend),
-            codings=REQUEST_CODINGS.get(backend, frozenset()),
-            collection_of=COLLECTIONS.get(backend, unnamed),
-            refuses_in_success=backend in REFUSING_IN_SUCCESS,
             searches=SearchService(adapter, dialect, self._services, number_bytes=TEXT_NUMBER_BYTES),
-            overhearing=self._services.overhearing(written=WRITES.get(backend), reshaped=RESHAPES.get(backend)),
+            overhearing=self._services.overhearing(backend.rest),
             relay=self._relay(answers, events),
             upstream=self._upstream,
-            names=_names(settings, metrics),
+            names=Names(None if backend.naming is None else backend.naming(), metrics.named),
             answers=answers,
         )
-        return DataServer(plane.handle, settings.limits, answers, events)
+        return DataServer(plane.handle, self._settings.limits, answers, events)
 
     def _relay(self, answers: LocalAnswers, events: CountedEvents) -> Relay:
         return Relay(
@@ -217,10 +204,11 @@ class Process:
 
     async def listen(self, *doors: Door) -> tuple[int, ...]:
         """Open the data ports; returns their numbers. Raises OSError, or IncompatibleLibrary."""
-        if any(door.grpc is not None for door in doors):
+        spoken = self._backend.grpc
+        if spoken is not None and any(door.grpc is not None for door in doors):
             from vecsieve.proxy.grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
-            self._grpc = side_of(self._settings, self._services)
+            self._grpc = side_of(self._settings, self._backend, spoken, self._services)
         fronts = {door: front for door in doors if (front := await self._front(door)) is not None}
         self._listener = await listen(self._server, self._settings.limits, *doors, fronts=fronts)
         return self._listener.ports
@@ -314,11 +302,6 @@ def _routes(settings: Settings) -> Routes:
     return IndexRoutes(settings) if settings.backend == "pinecone" else OneUpstream(settings.upstream.path_prefix)
 
 
-def _names(settings: Settings, metrics: Metrics) -> Names:
-    naming = NAMINGS.get(settings.backend)
-    return Names(None if naming is None else naming(), metrics.named)
-
-
 def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuard:
     guard = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
     metrics.memory_limit_bytes.set(guard.limit_bytes or 0)
@@ -333,10 +316,10 @@ def _tracing(settings: Settings, metrics: Metrics) -> Tracing:
     return tracing_of(settings, clock=time.monotonic, dropped=metrics.spans_dropped_total.inc)
 
 
-def _vector_memory(settings: Settings, clock: Clock) -> VectorMemory | None:
+def _vector_memory(settings: Settings, backend: Backend, clock: Clock) -> VectorMemory | None:
     """None where it was not asked for, or where nobody can tell what a passing write changes."""
     limit = settings.pinecone.vector_memory_bytes
-    return None if limit is None or settings.backend not in WRITES else VectorMemory(limit, clock=clock)
+    return None if limit is None or backend.rest.written is None else VectorMemory(limit, clock=clock)
 
 
 def _budget_bytes(settings: Settings, *, workers: int) -> int | None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Adapter, Operation, Question, RequestHead
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
@@ -41,16 +42,14 @@ T = TypeVar("T")
 class Shared:
     """What the planes of all ports share.
 
-    ``unary``: the methods known to take one message and give one. ``database_key``: the metadata in which clients name a database.
-    ``collection_of``: which collection a call that is no search names.
+    ``database_key``: the metadata in which clients name a database.
     """
 
     services: ProcessServices
     calls: Calls
     adapter: Adapter
-    unary: frozenset[str]
+    transport: Transport
     database_key: str | None
-    collection_of: Callable[[RequestHead], str]
     searches: SearchService
     overhearing: Overhearing
     channels: Channels
@@ -95,7 +94,7 @@ class Plane(grpc.GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
         """The handler of any method there is."""
         head = RequestHead(method="POST", path=handler_call_details.method, host=self._host)
-        if head.path in self._shared.unary:
+        if head.path in self._shared.transport.unary:
             return grpc.stream_unary_rpc_method_handler(partial(self._single, head))
         return grpc.stream_stream_rpc_method_handler(partial(self._stream, head))
 
@@ -222,7 +221,7 @@ class Plane(grpc.GenericRpcHandler):
         if message is None or operation is None:
             with self._shared.overhearing.passing(told):
                 answered = await self._original(call)
-            self._heard_of(self._shared.collection_of(told), answered)
+            self._heard_of(self._shared.transport.collection_of(told), answered)
             return answered
         try:
             rules, policy = self._shared.searches.policy(operation, operation.collection, call.overrides, visit)

@@ -10,16 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from vecsieve.adapters import (
-    DATABASE_KEYS,
-    GRPC_ADAPTERS,
-    GRPC_COLLECTIONS,
-    GRPC_DIALECTS,
-    GRPC_RESHAPES,
-    GRPC_UNARY,
-    GRPC_WRITES,
-    unnamed,
-)
+from vecsieve.adapters.backends import Backend, Transport
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import Door, Origin
 from vecsieve.proxy.grpc.frames import FAREWELL_SECONDS, Calls, Inflated
@@ -35,10 +26,9 @@ Leading = Callable[[Origin, str], Plane]
 """The plane of calls that go to an origin; the text is the index behind the port, "" for backends with one upstream."""
 
 
-def side_of(settings: Settings, services: ProcessServices) -> GrpcSide:
-    """The gRPC side that these settings describe."""
-    backend = settings.backend
-    adapter, dialect = GRPC_ADAPTERS[backend](), GRPC_DIALECTS[backend]()
+def side_of(settings: Settings, backend: Backend, spoken: Transport, services: ProcessServices) -> GrpcSide:
+    """The gRPC side that these settings describe. ``spoken``: the backend's own gRPC."""
+    adapter, dialect = spoken.adapter(), spoken.dialect()
     channels = Channels(
         settings.upstream,
         connections=settings.grpc.connections,
@@ -51,13 +41,12 @@ def side_of(settings: Settings, services: ProcessServices) -> GrpcSide:
         services=services,
         calls=calls,
         adapter=adapter,
-        unary=GRPC_UNARY[backend],
-        database_key=DATABASE_KEYS.get(backend),
-        collection_of=GRPC_COLLECTIONS.get(backend, unnamed),
+        transport=spoken,
+        database_key=backend.database_key,
         searches=SearchService(
             adapter, dialect, services, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting
         ),
-        overhearing=services.overhearing(written=GRPC_WRITES.get(backend), reshaped=GRPC_RESHAPES.get(backend)),
+        overhearing=services.overhearing(spoken),
         channels=channels,
     )
 

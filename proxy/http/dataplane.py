@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 from aiohttp import web
 
+from vecsieve.adapters.backends import Backend
 from vecsieve.adapters.contract import Adapter, Dialect, Operation, RequestHead
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -46,24 +46,16 @@ NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPlane:
-    """The handler. Built by the composition root. ``version_field``: in which clients name the interface they speak.
-    ``codings``: of a request's body that the database undoes.
-
-    ``collection_of``: which collection a request that is no search names; ``refuses_in_success``: whether the database refuses
-    with status 200 as well.
-    """
+    """The handler. Built by the composition root."""
 
     services: ProcessServices
     routes: Routes
+    backend: Backend
     adapter: Adapter
     dialect: Dialect
-    version_field: str | None
-    codings: frozenset[bytes]
     searches: SearchService
     overhearing: Overhearing
     names: Names
-    collection_of: Callable[[RequestHead], str]
-    refuses_in_success: bool
     relay: Relay
     upstream: Upstream
     answers: LocalAnswers
@@ -111,7 +103,7 @@ class DataPlane:
         if target is None or path is None:
             with visit.trace.leg(AttemptKind.ORIGINAL, request.method, None) as leg:
                 return await self.relay.relay(request, body, target=target, leg=leg, leave=place.leave)
-        head = _head(request, target, path, version_field=self.version_field)
+        head = _head(request, target, path, version_field=self.backend.version_field)
         operation = self.adapter.classify(head)
         if operation is None:
             editing = self.routes.editing(request.method, request.raw_headers, target)
@@ -121,7 +113,7 @@ class DataPlane:
                 answer = await self.relay.relay(
                     request, body, target=target, editing=editing, hearing=hearing, leg=leg, leave=place.leave
                 )
-            self.searches.heard(self.collection_of(head), answer.status)
+            self.searches.heard(self.backend.rest.collection_of(head), answer.status)
             return answer
         operation, ruled_by = self.names.known(operation)
         try:
@@ -179,7 +171,7 @@ class DataPlane:
         """The coding of a search's body; or why its head alone says that it is not ours."""
         if wants_exact_bytes(raw):
             return Bypass.EXACT_BYTES
-        coding = coding_of(values(raw, b"content-encoding"), self.codings)
+        coding = coding_of(values(raw, b"content-encoding"), self.backend.request_codings)
         return Bypass.ENCODING if coding is None or not accepts_identity(raw) else coding
 
     async def _original(
@@ -200,7 +192,7 @@ class DataPlane:
         started = self.services.clock()
         request, target, collection = search.request, search.target, search.operation.collection
         hearing = None
-        if self.refuses_in_success:
+        if self.backend.refuses_in_success:
             hearing = Hearing(partial(self.searches.heard_success, collection), limit_bytes=REFUSAL_BYTES)
         leg = visit.trace.leg(attempt, request.method, target.origin)
         with visit.original(attempt), leg:

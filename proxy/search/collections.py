@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
+from vecsieve.adapters.backends import Changes
 from vecsieve.adapters.contract import Naming, Operation, RequestHead, Touched, Unsettled
 from vecsieve.proxy.telemetry.labels import Named
 
@@ -211,9 +212,6 @@ class Names:
 
 # Requests seen passing that change what was learned: it is forgotten before they go out and again when they are done.
 
-Touches = Callable[[RequestHead], Touched | None]
-"""What a request may change; None where it changes nothing of the kind."""
-
 
 class Forgetful(Protocol):
     """What has learned something of collections."""
@@ -227,7 +225,7 @@ class Forgetful(Protocol):
 class Heard:
     """One kind of change, and who forgets because of it."""
 
-    touches: Touches
+    touches: Changes
     forgetful: tuple[Forgetful, ...]
 
 

@@ -19,7 +19,7 @@ from vecsieve.proxy.search.fetch import Attempt, Rejected
 from vecsieve.proxy.search.lookups import Look, LookupFailed
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.report import Figures, Record, Report, explain, figures
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Looked, OperationName, Outcome, OwnRead, Stage
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Looked, Outcome, OwnRead, Stage
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.requests import Tally
 from vecsieve.proxy.telemetry.tracing import Clock
@@ -153,7 +153,7 @@ def report_of(
     lookups = attempt.lookups
     return Report(
         backend=operation.backend,
-        operation=OperationName.of(operation.name),
+        operation=operation.name,
         outcome=outcome,
         total_seconds=attempt.watch.elapsed(),
         upstream_seconds=attempt.watch.seconds(Stage.UPSTREAM),

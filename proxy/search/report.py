@@ -23,7 +23,6 @@ from vecsieve.proxy.telemetry.labels import (
     FailOpen,
     Guard,
     Looked,
-    OperationName,
     Outcome,
     Recall,
     Stage,
@@ -73,7 +72,7 @@ class Report:
     """
 
     backend: str
-    operation: OperationName
+    operation: str
     outcome: Outcome
     total_seconds: float
     upstream_seconds: float

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.resources import MemoryGuard
 from vecsieve.proxy.runtime import LongWork
 from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import Egress, OwnReads
-from vecsieve.proxy.search.collections import Heard, Learned, Overhearing, Touches
+from vecsieve.proxy.search.collections import Heard, Learned, Overhearing
 from vecsieve.proxy.search.exchange import Looking, Shadow
 from vecsieve.proxy.search.fetch import Appetite
 from vecsieve.proxy.search.hedge import Hedges, Replays
@@ -62,14 +63,14 @@ class ProcessServices:
     tracing: Tracing = NO_TRACING
     keeps_marks: bool = False
 
-    def overhearing(self, *, written: Touches | None, reshaped: Touches | None) -> Overhearing:
+    def overhearing(self, transport: Transport) -> Overhearing:
         """What forgets when one transport's requests pass: vectors when records are written, everything when a collection is made,
-        changed, deleted or called otherwise. None: nobody can tell.
+        changed, deleted or called otherwise.
         """
         heard = []
         vectors = () if self.vectors is None else (self.vectors,)
-        if written is not None and vectors:
-            heard.append(Heard(written, vectors))
-        if reshaped is not None:
-            heard.append(Heard(reshaped, (self.learned, self.scaling, *vectors)))
+        if transport.written is not None and vectors:
+            heard.append(Heard(transport.written, vectors))
+        if transport.reshaped is not None:
+            heard.append(Heard(transport.reshaped, (self.learned, self.scaling, *vectors)))
         return Overhearing(*heard)

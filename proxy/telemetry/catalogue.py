@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from vecsieve.adapters.backends import BACKENDS, Backend
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.telemetry.labels import (
+    OTHER,
     AttemptKind,
     BreakerState,
     Bypass,
@@ -26,7 +28,6 @@ from vecsieve.proxy.telemetry.labels import (
     LocalError,
     Looked,
     Named,
-    OperationName,
     Origin,
     Outcome,
     OverrideName,
@@ -39,7 +40,6 @@ from vecsieve.proxy.telemetry.labels import (
     UpstreamConnection,
     UpstreamError,
     Withheld,
-    operations_of,
 )
 
 PREFIX = "vecsieve_"
@@ -105,9 +105,9 @@ def _label(name: str, *sets: Iterable[StrEnum]) -> Label:
     return Label(name, tuple(member.value for each in sets for member in each))
 
 
-BACKEND = Label("backend", ("qdrant", "pinecone", "chroma", "milvus", "weaviate", "other"))
-_OPERATION = _label("operation", OperationName)
-_SEARCH = _label("operation", [operation for operation in OperationName if operation is not OperationName.OTHER])
+BACKEND = Label("backend", tuple(BACKENDS))
+_NAMES = tuple(dict.fromkeys(name for row in BACKENDS.values() for name in row.operations))
+_OPERATION, _SEARCH = Label("operation", (*_NAMES, OTHER)), Label("operation", _NAMES)
 _OUTCOME = _label("outcome", Outcome)
 _ATTEMPT = _label("attempt", AttemptKind)
 _LOOKED = _label("result", Looked)
@@ -115,19 +115,20 @@ _NAMED = _label("result", Named)
 _SEARCH_OUTCOME = _label("outcome", [outcome for outcome in Outcome if outcome is not Outcome.PASSTHROUGH])
 
 
-def values_of(label: Label, backend: str) -> tuple[str, ...]:
-    """The values a label may take in a process that speaks to this backend."""
+def values_of(label: Label, backend: Backend) -> tuple[str, ...]:
+    """The values a label may take in a process that speaks to this backend. Series of what it never does would be dead."""
     if label is BACKEND:
-        return (backend,)
+        return (backend.name,)
     if label in {_OPERATION, _SEARCH}:
-        return tuple(name for name in operations_of(backend) if name in label.values)
-    if label is _NAMED:
-        return label.values if backend == "chroma" else ()  # everybody else's paths say names
-    if backend == "pinecone":
+        return (*backend.operations, OTHER) if label is _OPERATION else backend.operations
+    if label is _NAMED and backend.naming is None:
+        return ()
+    if backend.has_second_step:
         return label.values
-    # No other backend has a second step, and only these have a first.
-    is_asked = backend in {"milvus", "weaviate"}
-    return tuple(value for value in label.values if label is not _LOOKED and (is_asked or value != AttemptKind.LOOKUP))
+    # A lookup is the request of either step.
+    if label is _LOOKED:
+        return ()
+    return tuple(value for value in label.values if backend.has_first_step or value != AttemptKind.LOOKUP)
 
 
 TRAFFIC: tuple[Spec, ...] = (

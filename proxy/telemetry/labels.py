@@ -1,7 +1,7 @@
 """The closed sets behind every metric label, log field and report: nothing else may become a label value.
 
-Rule of this file: enumerations only. A value that comes from outside is looked up here and is `other` when unknown, so
-that no client, collection or upstream can add a time series.
+Rule of this file: closed sets only, so that no client, collection or upstream can add a time series. The names of backends and
+of their operations are the rows' (adapters/backends.py).
 """
 
 from __future__ import annotations
@@ -23,48 +23,7 @@ class Outcome(StrEnum):
     FAIL_OPEN = "fail_open"  # our part failed; the client got the plain answer
 
 
-class OperationName(StrEnum):
-    """The operations of all adapters together."""
-
-    QUERY = "query"
-    QUERY_BATCH = "query_batch"
-    SEARCH = "search"
-    SEARCH_BATCH = "search_batch"
-    RECOMMEND = "recommend"
-    RECOMMEND_BATCH = "recommend_batch"
-    DISCOVER = "discover"
-    DISCOVER_BATCH = "discover_batch"
-    RECORDS_SEARCH = "records_search"
-    DOCUMENTS_SEARCH = "documents_search"
-    HYBRID_SEARCH = "hybrid_search"
-    OTHER = "other"
-
-    @classmethod
-    def of(cls, name: str | None) -> OperationName:
-        """The member called ``name``; OTHER for None and for every name that is not in the set."""
-        return _OPERATIONS.get(name, cls.OTHER)
-
-
-_OPERATIONS: Mapping[str | None, OperationName] = {member.value: member for member in OperationName}
-
-_OF_OTHERS: Mapping[str, tuple[OperationName, ...]] = {
-    "pinecone": (
-        OperationName.QUERY,
-        OperationName.RECORDS_SEARCH,
-        OperationName.DOCUMENTS_SEARCH,
-        OperationName.OTHER,
-    ),
-    "chroma": (OperationName.QUERY, OperationName.OTHER),
-    "milvus": (OperationName.SEARCH, OperationName.HYBRID_SEARCH, OperationName.OTHER),
-    "weaviate": (OperationName.SEARCH, OperationName.OTHER),
-}
-_NOT_OF_QDRANT = frozenset({OperationName.RECORDS_SEARCH, OperationName.DOCUMENTS_SEARCH, OperationName.HYBRID_SEARCH})
-
-
-def operations_of(backend: str) -> tuple[OperationName, ...]:
-    """What a process that speaks to this backend can name: a process speaks to one, and series of others would be dead."""
-    found = _OF_OTHERS.get(backend)
-    return tuple(member for member in OperationName if member not in _NOT_OF_QDRANT) if found is None else found
+OTHER = "other"  # the operation of a request that no adapter classifies; those of searches stand in the backend's row
 
 
 class FailOpen(StrEnum):

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Protocol
 
 from vecsieve.proxy.search.report import Report
-from vecsieve.proxy.telemetry.labels import OperationName, Origin, Outcome
+from vecsieve.proxy.telemetry.labels import Origin, Outcome
 
 # Where log lines leave the process. A reader who stalls or goes away costs lines, never a request and never a crash.
 #
@@ -265,7 +265,7 @@ class Access:
 
     request_id: str
     method: str
-    operation: OperationName
+    operation: str
     backend: str
     outcome: Outcome
     origin: Origin
@@ -325,7 +325,7 @@ def _fields(access: Access) -> dict[str, Field]:
         "msg": "access",
         "request_id": access.request_id,
         "method": access.method if access.method in METHODS else "_OTHER",
-        "operation": access.operation.value,
+        "operation": access.operation,
         "backend": access.backend,
         "status": access.status,
         "origin": access.origin.value,

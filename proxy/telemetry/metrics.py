@@ -12,6 +12,7 @@ from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
+from vecsieve.adapters.backends import BACKENDS, Backend
 from vecsieve.proxy.search.report import Figures, Report
 from vecsieve.proxy.telemetry.catalogue import (
     BACKEND,
@@ -32,7 +33,6 @@ from vecsieve.proxy.telemetry.labels import (
     LocalError,
     Looked,
     Named,
-    OperationName,
     Origin,
     Outcome,
     OwnRead,
@@ -44,11 +44,11 @@ from vecsieve.proxy.telemetry.labels import (
 # One instrument of the client library made from its line of the catalogue.
 
 
-def instrument(spec: Spec, registry: CollectorRegistry, backend: str) -> Counter | Gauge | Histogram:
+def instrument(spec: Spec, registry: CollectorRegistry, backend: Backend) -> Counter | Gauge | Histogram:
     """The instrument, bound where the backend is its only label, and with all its series where they are few."""
     made = _unbound(spec, registry)
     if [label.name for label in spec.labels] == [BACKEND.name]:
-        return made.labels(backend)
+        return made.labels(backend.name)
     if not isinstance(spec, HistogramSpec):
         for values in _combinations(spec.labels, backend):
             made.labels(*values)
@@ -67,7 +67,7 @@ def _unbound(spec: Spec, registry: CollectorRegistry) -> Counter | Gauge | Histo
             return Histogram(name, spec.help, labels, registry=registry, buckets=spec.buckets)
 
 
-def _combinations(labels: tuple[Label, ...], backend: str) -> Iterator[tuple[str, ...]]:
+def _combinations(labels: tuple[Label, ...], backend: Backend) -> Iterator[tuple[str, ...]]:
     if not labels:
         return iter(())  # it has one series already
     return product(*(values_of(label, backend) for label in labels))
@@ -147,17 +147,17 @@ class Metrics:
     log_dropped_total: Counter
     spans_dropped_total: Counter
 
-    def __init__(self, registry: CollectorRegistry, *, backend: str = "qdrant") -> None:
+    def __init__(self, registry: CollectorRegistry, *, backend: str) -> None:
         # 43 of 228 lines of a scrape were `_created` timestamps that nobody reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # - the library is half typed
-        object.__setattr__(self, "backend", backend if backend in BACKEND.values else "other")
+        object.__setattr__(self, "backend", backend)
         for spec in CATALOGUE:
-            object.__setattr__(self, spec.name, instrument(spec, registry, self.backend))
+            object.__setattr__(self, spec.name, instrument(spec, registry, BACKENDS[backend]))
         self.breaker_is(BreakerState.CLOSED)
 
     def request_done(
         self,
-        operation: OperationName,
+        operation: str,
         outcome: Outcome,
         *,
         status: int | None,
@@ -166,7 +166,7 @@ class Metrics:
         trace_id: str | None = None,
     ) -> None:
         """Count a request when it ends. ``status`` None: the client got none. ``trace_id``: of a recorded trace."""
-        self.requests_total.labels(self.backend, operation.value, outcome.value).inc()
+        self.requests_total.labels(self.backend, operation, outcome.value).inc()
         self.responses_total.labels(self.backend, CodeClass.of(status).value, origin.value).inc()
         self.request_duration_seconds.labels(self.backend, outcome.value).observe(seconds, _exemplar(trace_id))
 
@@ -223,7 +223,7 @@ class Metrics:
             return
         if report.fail_open is not None:
             self.fail_open_total.labels(self.backend, report.fail_open.value).inc()
-        self.added_latency_seconds.labels(report.operation.value).observe(report.added_seconds, _exemplar(trace_id))
+        self.added_latency_seconds.labels(report.operation).observe(report.added_seconds, _exemplar(trace_id))
         for stage, seconds in report.stages:
             self.stage_duration_seconds.labels(stage.value).observe(seconds)
         self.overfetch_bytes_total.inc(report.overfetch_bytes)

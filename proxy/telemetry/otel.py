@@ -66,8 +66,8 @@ class SpanWords:
         if span.stage is not None:
             return span.stage.value
         method = "HTTP" if span.method in {None, Method.OTHER} else str(span.method)
-        about = span.attempt if span.kind is Kind.LEG else span.operation
-        return method if about is None else f"{method} {about.value}"
+        about: str | None = span.attempt if span.kind is Kind.LEG else span.operation
+        return method if about is None else f"{method} {about}"
 
     def attributes(self, span: Span) -> dict[str, str | int]:
         """What is known of it, by the conventions' names."""
@@ -81,7 +81,7 @@ class SpanWords:
             "server.address": None if span.host is None else self.hosts[span.host],
             "url.scheme": None if span.is_tls is None else "https" if span.is_tls else "http",
             "db.system.name": self.backend if is_leg else None,
-            "db.operation.name": None if span.operation is None else span.operation.value,
+            "db.operation.name": span.operation,
             "vecsieve.outcome": None if span.outcome is None else span.outcome.value,
             "vecsieve.candidates": span.candidates,
             "vecsieve.collapsed": span.collapsed,

@@ -13,12 +13,12 @@ from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.telemetry.labels import (
+    OTHER,
     AttemptKind,
     BypassReason,
     Divergence,
     FailOpen,
     LocalError,
-    OperationName,
     Origin,
     Outcome,
     OverrideName,
@@ -88,7 +88,7 @@ class Visit:
     def classified(self, operation: Operation) -> None:
         """It is a ranked search."""
         self.operation = operation
-        self.trace.classified(OperationName.of(operation.name))
+        self.trace.classified(operation.name)
 
     def bypassed(self, reason: BypassReason) -> None:
         """It is left alone on purpose."""
@@ -194,7 +194,7 @@ class Tally:
         self.metrics.searches_in_flight.inc(change)
 
     def _count(self, visit: Visit, ended: Ended, seconds: float) -> None:
-        operation = OperationName.of(None if visit.operation is None else visit.operation.name)
+        operation = OTHER if visit.operation is None else visit.operation.name
         self.metrics.request_done(
             operation,
             visit.outcome,

@@ -15,7 +15,7 @@ from typing import Protocol, Self
 
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.status import Code
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, OperationName, Outcome, Stage
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.tracing import SAMPLED, UNTRACED, Clock, Finish, Leg, Mark, Trace, parent_of, written
 
 # The only thing that leaves a process as a trace: numbers, flags and members of closed sets.
@@ -68,7 +68,7 @@ class Span:
     ended_ns: int
     is_failed: bool = False
     method: Method | None = None
-    operation: OperationName | None = None
+    operation: str | None = None
     attempt: AttemptKind | None = None
     stage: Stage | None = None
     status: int | None = None
@@ -167,13 +167,13 @@ class _Recorded:
         self._at, self._ns = recording.clock(), recording.wall()
         self.ids = ids
         self.is_told = is_told
-        self.operation: OperationName | None = None
+        self.operation: str | None = None
         self.trace_id = f"{ids.trace_id:032x}"
 
     def at(self, seconds: float) -> int:
         return self._ns + int((seconds - self._at) * 1e9)
 
-    def classified(self, operation: OperationName) -> None:
+    def classified(self, operation: str) -> None:
         self.operation = operation
 
     def leg(self, kind: AttemptKind, method: str, origin: Origin | None) -> Leg:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, OperationName, Outcome, Stage
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
 
 # Which trace a request belongs to, by W3C's traceparent. Nothing but 32 hexadecimal digits, and the two ids as numbers, ever comes out.
 #
@@ -224,7 +224,7 @@ class Trace(Protocol):
         """32 hexadecimal digits when it is recorded, else None."""
         ...
 
-    def classified(self, operation: OperationName) -> None:
+    def classified(self, operation: str) -> None:
         """It is a ranked search."""
         ...
 
@@ -275,7 +275,7 @@ class _UntracedLeg:
 class _Untraced:
     trace_id = None
 
-    def classified(self, operation: OperationName) -> None:
+    def classified(self, operation: str) -> None:
         """Nothing is kept."""
 
     def leg(self, _kind: AttemptKind, _method: str, _origin: Origin | None) -> Leg:

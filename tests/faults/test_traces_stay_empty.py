@@ -22,7 +22,7 @@ from support.scripted_grpc import search as grpc_search
 from support.scripted_qdrant import honest, request, scripted, search
 from support.widened_faults import FAULTS
 from vecsieve.proxy.search.searcher import Searcher
-from vecsieve.proxy.telemetry.labels import AttemptKind, OperationName, Stage
+from vecsieve.proxy.telemetry.labels import AttemptKind, Stage
 
 CANARY = "s3cr3t-canary"
 EVERYWHERE = (
@@ -35,7 +35,7 @@ SEARCH = search(extra={"filter": {"must": [{"key": CANARY, "match": {"value": CA
 METHODS = ("GET", "POST", "PUT", "HTTP")
 NAMES = {
     *METHODS,
-    *(f"{method} {of.value}" for method in METHODS for of in (*AttemptKind, OperationName.QUERY)),
+    *(f"{method} {of.value}" for method in METHODS for of in (*AttemptKind, "query")),
     *Stage,
 }
 ONE_OF_EACH = {reason: name for name, (_, reason) in FAULTS.items()}  # a fault for every reason there is

@@ -17,7 +17,7 @@ from support.conversation import Conversation
 from support.drawing import drawn
 from support.milvus_bodies import Talk, talks
 from support.milvus_messages import message_type
-from vecsieve.adapters import ADAPTERS, GRPC_ADAPTERS
+from support.transports import GRPC, REST
 from vecsieve.adapters.contract import Adapter, Needs, RequestHead, SearchCall, Unsupported
 from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.milvus.schema import Schema
@@ -64,7 +64,7 @@ def _of_rest(name: str, words: rest.Dialect) -> list[Heard]:
         words.hidden(document)
         return document
 
-    adapter, kind = ADAPTERS[name](), words.conversations
+    adapter, kind = REST[name].adapter(), words.conversations
     laws: dict[str, Any] = {"read": rest.exact, "rest": lambda body: rest.undeclared(rest.exact(body), words)}
     return [
         *_fetched(adapter, kind(), Needs(), laws),
@@ -89,7 +89,7 @@ def _of_grpc(name: str, words: grpc.Dialect) -> list[Heard]:
             words.hide(result)
         return message.SerializeToString(deterministic=True)
 
-    adapter, kind = GRPC_ADAPTERS[name](), words.conversations
+    adapter, kind = GRPC[name].adapter(), words.conversations
     laws: dict[str, Any] = {"read": read, "is_text": False}
     found: list[Heard] = []
     for needs, extra, more in (

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from fuzz.heard import heard
 from support.captures import captured
 from support.chroma_captures import exchanges
-from vecsieve.adapters import ADAPTERS, GRPC_ADAPTERS
+from support.transports import GRPC, REST
 from vecsieve.adapters.contract import Needs, Operation, RequestHead, Unsupported
 
 WORDS = (
@@ -74,7 +74,7 @@ def check(data: bytes) -> None:
 
 def _name(path: bytes) -> None:
     text = path.decode("latin-1")
-    for adapters in (ADAPTERS, GRPC_ADAPTERS):
-        for made in adapters.values():
-            named = made().classify(RequestHead(method="POST", path=text, message=path))
+    for transports in (REST, GRPC):
+        for transport in transports.values():
+            named = transport.adapter().classify(RequestHead(method="POST", path=text, message=path))
             assert named is None or isinstance(named, Operation)

@@ -14,7 +14,7 @@ from fuzz import target_codings, target_protobuf, target_replies, target_request
 from fuzz.heard import Heard
 from fuzz.run import outcome
 from fuzz.target import NAMES, bounded, target
-from vecsieve.adapters import ADAPTERS
+from support.transports import REST
 from vecsieve.adapters.contract import Needs, RequestHead
 from vecsieve.adapters.wire.protobuf import fields
 
@@ -24,7 +24,7 @@ ANSWER = b'{"result":{"points":[%s]},"status":"ok","time":0.1}' % b",".join(POIN
 
 
 def qdrant(**laws: Any) -> Heard:
-    adapter = ADAPTERS["qdrant"]()
+    adapter = REST["qdrant"].adapter()
     operation = adapter.classify(RequestHead(method="POST", path="/collections/c/points/query"))
     assert operation is not None
     call = adapter.parse_request(operation, QUERY, Needs())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from support import chroma_bodies, pinecone_bodies, qdrant_bodies
 from support.conversation import Conversation
-from vecsieve.adapters import ADAPTERS
+from support.transports import REST
 from vecsieve.adapters.contract import (
     Adapter,
     Malformed,
@@ -133,7 +133,7 @@ NEEDS = st.builds(
     vector_hint=st.sampled_from([None, "dense"]),
 )
 # Milvus's rows are flat, and what it shows hangs on its schema: its laws are in test_milvus.py. Weaviate has no search here.
-every_adapter = pytest.mark.parametrize("backend", sorted(ADAPTERS.keys() - {"milvus", "weaviate"}))
+every_adapter = pytest.mark.parametrize("backend", sorted(REST.keys() - {"milvus", "weaviate"}))
 
 
 def parse(adapter: Adapter, talk: Conversation, needs: Needs) -> SearchCall:
@@ -169,7 +169,7 @@ def test_classify_never_raises_and_names_nothing_unknown(
     backend: str, method: str, path: str, content_type: str
 ) -> None:
     # Invariant: classify is total; what is not one of the adapter's own paths is None.
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     assert adapter.classify(RequestHead(method=method, path=path, content_type=content_type)) is None
     assert adapter.classify(RequestHead(method="GET", path=DIALECTS[backend].path)) is None
     assert (
@@ -184,7 +184,7 @@ def test_widening_by_nothing_gives_back_the_same_bytes(backend: str, data: st.Da
     talk = data.draw(
         DIALECTS[backend].conversations(operation=DIALECTS[backend].content_of, extra=DIALECTS[backend].content)
     )
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     call = parse(adapter, talk, Needs())
     assert adapter.widen(call, [search.top_k for search in call.searches]) == talk.body
 
@@ -196,7 +196,7 @@ def test_widening_changes_only_the_declared_fields(
 ) -> None:
     # Invariant: without the declared members, the widened document is the client's, numbers as they were written.
     talk = data.draw(DIALECTS[backend].conversations())
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     call = parse(adapter, talk, needs)
     wide = adapter.widen(call, [factor * search.top_k for search in call.searches])
     before, after = exact(talk.body), exact(wide)
@@ -222,7 +222,7 @@ def test_the_backends_own_page_cut_from_the_pool_is_the_direct_answer(
 ) -> None:
     # Invariant: keeping ranks offset..offset+top_k of the pool gives the bytes the client would have got without us.
     talk = data.draw(DIALECTS[backend].conversations())
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     call, _, reply = fetched(adapter, talk, needs)
     keep = [
         np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size))
@@ -237,7 +237,7 @@ def test_optional_fields_cost_no_search_and_no_payload_byte_of_theirs_reaches_th
     backend: str, data: st.DataObject, optional: tuple[str, ...]
 ) -> None:
     # Invariant: whatever the client selects, asking for optional fields refuses nothing and gives the same answer.
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations())
     plain, _, without = fetched(adapter, talk, Needs())
     call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))  # an Unsupported here would be a find
@@ -251,7 +251,7 @@ def test_optional_fields_are_read_wherever_the_payload_has_them(
     backend: str, data: st.DataObject, optional: tuple[str, ...]
 ) -> None:
     # Invariant: a field is None only where the stored payload lacks it or the client's own selection hides it.
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     dialect = DIALECTS[backend]
     extra = data.draw(dialect.payloads)
     talk = data.draw(DIALECTS[backend].conversations(operation="query", extra=extra))
@@ -274,7 +274,7 @@ def test_keeping_everything_that_was_wanted_gives_back_the_same_bytes(backend: s
     talk = data.draw(
         DIALECTS[backend].conversations(operation=DIALECTS[backend].content_of, extra=DIALECTS[backend].content)
     )
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     call, body, reply = fetched(adapter, talk, Needs())
     assert adapter.trim(call, reply, [np.arange(pool.size) for pool in reply.pools]) == body
 
@@ -284,7 +284,7 @@ def test_keeping_everything_that_was_wanted_gives_back_the_same_bytes(backend: s
 def test_kept_results_are_upstreams_own_bytes_in_the_order_of_keep(backend: str, data: st.DataObject) -> None:
     # Invariant: the answer's results are exactly the kept ones, in keep order, never more.
     talk = data.draw(DIALECTS[backend].conversations(operation="query", extra=DIALECTS[backend].content))
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     call, body, reply = fetched(adapter, talk, Needs())
     order = np.array(data.draw(st.permutations(range(reply.pools[0].size)))[: call.searches[0].top_k], dtype=np.intp)
     answer = adapter.trim(call, reply, [order])
@@ -297,7 +297,7 @@ def test_kept_results_are_upstreams_own_bytes_in_the_order_of_keep(backend: str,
 def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject, needs: Needs) -> None:
     # Invariant: scores, vectors and fields are as long as the list; unusable counts exactly the rows without a vector.
     talk = data.draw(DIALECTS[backend].conversations())
-    call, _, reply = fetched(ADAPTERS[backend](), talk, needs)
+    call, _, reply = fetched(REST[backend].adapter(), talk, needs)
     assert len(reply.pools) == len(call.searches)
     for pool in reply.pools:
         assert pool.vectors.dtype == np.float32
@@ -312,7 +312,7 @@ def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject
 @given(data=st.data(), body=st.binary(max_size=80))
 def test_arbitrary_bytes_raise_only_the_two_verdicts(backend: str, data: st.DataObject, body: bytes) -> None:
     # Invariant: a request is Unsupported, a reply Malformed; nothing else is ever raised.
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations())
     call = parse(adapter, talk, Needs())
     with pytest.raises(Unsupported):
@@ -327,7 +327,7 @@ def test_a_damaged_request_is_left_alone_or_read_as_it_stands(
     backend: str, data: st.DataObject, needs: Needs, noise: bytes
 ) -> None:
     # Invariant: after any damage the request is Unsupported, or widening it yields a document the damage still shows in.
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations())
     operation = parse(adapter, talk, needs).operation
     body = damaged(data, talk.body, noise)
@@ -346,7 +346,7 @@ def test_a_damaged_request_is_left_alone_or_read_as_it_stands(
 )
 def test_damage_to_a_reply_never_yields_wrong_content(backend: str, data: st.DataObject, noise: bytes) -> None:
     # Invariant: whatever happened to the reply, it is Malformed or the answer is that very document without vectors.
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations(operation="query", extra=DIALECTS[backend].plain))
     call, body, _ = fetched(adapter, talk, Needs())
     broken = damaged(data, body, noise)
@@ -369,7 +369,7 @@ def damaged(data: st.DataObject, body: bytes, noise: bytes) -> bytes:
 
 @every_adapter
 def test_a_document_of_another_adapter_is_refused(backend: str) -> None:
-    adapter = ADAPTERS[backend]()
+    adapter = REST[backend].adapter()
     operation = Operation(backend="other", name="query", collection="c")
     call = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
     with pytest.raises(TypeError):

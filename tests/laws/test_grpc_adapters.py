@@ -20,7 +20,7 @@ from servers.pinecone.grpc_messages import message_type
 from support import pinecone_messages, qdrant_grpc_talks, weaviate_messages, weaviate_talks
 from support.conversation import Conversation
 from support.qdrant_grpc_model import BATCH_ITEMS, REQUESTS
-from vecsieve.adapters import GRPC_ADAPTERS
+from support.transports import GRPC
 from vecsieve.adapters.contract import (
     Adapter,
     Malformed,
@@ -191,7 +191,7 @@ def results(body: bytes, number: int) -> list[bytes]:
 @given(method=st.text(max_size=8), path=st.text(max_size=60), message=st.binary(max_size=30))
 def test_classify_never_raises_and_names_nothing_unknown(backend: str, method: str, path: str, message: bytes) -> None:
     """Classify is total; what is not one of the adapter's own paths is None, and any message under one is named."""
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     own = DIALECTS[backend].path
     assert adapter.classify(RequestHead(method=method, path=path, message=message)) is None
     assert adapter.classify(RequestHead(method="GET", path=own)) is None
@@ -207,7 +207,7 @@ def test_widening_by_nothing_gives_back_the_same_bytes(backend: str, data: st.Da
     talk = data.draw(
         DIALECTS[backend].conversations(operation=DIALECTS[backend].content_of, extra=DIALECTS[backend].content)
     )
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     call = parse(adapter, talk, Needs())
     assert adapter.widen(call, [search.top_k for search in call.searches]) == talk.body
 
@@ -220,7 +220,7 @@ def test_widening_changes_only_the_declared_fields(
     """Without the declared fields the widened message is the client's, those that nobody knows included."""
     dialect = DIALECTS[backend]
     talk = data.draw(dialect.conversations())
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     call = parse(adapter, talk, needs)
     wide = adapter.widen(call, [factor * search.top_k for search in call.searches])
     name = call.operation.name
@@ -245,7 +245,7 @@ def test_the_backends_own_page_cut_from_the_pool_is_the_direct_answer(
 ) -> None:
     """Keeping ranks offset..offset+top_k of the pool gives the bytes the client would have got without us."""
     talk = data.draw(DIALECTS[backend].conversations())
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     call, _, reply = fetched(adapter, talk, needs)
     keep = [
         np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size))
@@ -260,7 +260,7 @@ def test_optional_fields_cost_no_search_and_no_payload_byte_of_theirs_reaches_th
     backend: str, data: st.DataObject, optional: tuple[str, ...]
 ) -> None:
     """Whatever the client selects, asking for optional fields refuses nothing and gives the same answer."""
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations())
     plain, _, without = fetched(adapter, talk, Needs())
     call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))  # an Unsupported here would be a find
@@ -274,7 +274,7 @@ def test_optional_fields_are_read_wherever_the_payload_has_them(
     backend: str, data: st.DataObject, optional: tuple[str, ...]
 ) -> None:
     """A field is None only where the stored payload lacks it: whatever the client selects, here nothing is hidden."""
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     dialect = DIALECTS[backend]
     talk = data.draw(dialect.conversations(operation="query", extra=data.draw(dialect.payloads)))
     _, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))
@@ -292,7 +292,7 @@ def test_keeping_everything_that_was_wanted_gives_back_the_same_bytes(backend: s
     talk = data.draw(
         DIALECTS[backend].conversations(operation=DIALECTS[backend].content_of, extra=DIALECTS[backend].content)
     )
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     call, body, reply = fetched(adapter, talk, Needs())
     assert adapter.trim(call, reply, [np.arange(pool.size) for pool in reply.pools]) == body
 
@@ -303,7 +303,7 @@ def test_kept_results_are_upstreams_own_bytes_in_the_order_of_keep(backend: str,
     """The answer's results are exactly the kept ones, in keep order, never more; all around them stays."""
     dialect = DIALECTS[backend]
     talk = data.draw(dialect.conversations(operation="query", extra=dialect.content))
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     call, body, reply = fetched(adapter, talk, Needs())
     order = np.array(data.draw(st.permutations(range(reply.pools[0].size)))[: call.searches[0].top_k], dtype=np.intp)
     answer = adapter.trim(call, reply, [order])
@@ -321,7 +321,7 @@ def around(body: bytes, number: int) -> list[bytes]:
 def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject, needs: Needs) -> None:
     """Scores, vectors and fields are as long as the list; unusable counts exactly the rows without a vector."""
     talk = data.draw(DIALECTS[backend].conversations())
-    call, _, reply = fetched(GRPC_ADAPTERS[backend](), talk, needs)
+    call, _, reply = fetched(GRPC[backend].adapter(), talk, needs)
     assert len(reply.pools) == len(call.searches)
     for pool in reply.pools:
         assert pool.vectors.dtype == np.float32
@@ -335,7 +335,7 @@ def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject
 @given(data=st.data(), body=st.binary(max_size=80))
 def test_arbitrary_bytes_raise_only_the_two_verdicts(backend: str, data: st.DataObject, body: bytes) -> None:
     """A request is Unsupported or goes out behind its own bytes; a reply is Malformed or comes back as it is."""
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations(operation="query", extra=DIALECTS[backend].content))
     call = parse(adapter, talk, Needs())
     try:
@@ -358,7 +358,7 @@ def test_a_damaged_request_is_left_alone_or_read_as_protobuf_reads_it(
 ) -> None:
     """After any damage the request is Unsupported, or what is not declared goes out as it would have gone."""
     dialect = DIALECTS[backend]
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     talk = data.draw(dialect.conversations())
     operation = parse(adapter, talk, needs).operation
     body = damaged(data, talk.body, noise)
@@ -381,7 +381,7 @@ def test_a_damaged_request_is_left_alone_or_read_as_protobuf_reads_it(
 def test_damage_to_a_reply_never_yields_wrong_content(backend: str, data: st.DataObject, noise: bytes) -> None:
     """Whatever happened to the reply, it is Malformed or the answer is that very message without vectors."""
     dialect = DIALECTS[backend]
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     talk = data.draw(dialect.conversations(operation="query", extra=dialect.plain))
     call, body, _ = fetched(adapter, talk, Needs())
     broken = damaged(data, body, noise)
@@ -408,7 +408,7 @@ def damaged(data: st.DataObject, body: bytes, noise: bytes) -> bytes:
 
 @every_adapter
 def test_a_document_of_another_adapter_is_refused(backend: str) -> None:
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     operation = Operation(backend="other", name="query", collection="c")
     call = SearchCall(operation=operation, searches=(), needs=Needs(), document=None)
     with pytest.raises(TypeError):

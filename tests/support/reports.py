@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vecsieve.proxy.search.report import Figures, Report
-from vecsieve.proxy.telemetry.labels import Collapse, Guard, OperationName, Outcome, Stage
+from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome, Stage
 
 FIGURES = Figures(
     candidates=50,
@@ -24,7 +24,7 @@ FIGURES = Figures(
 )
 REPORT = Report(
     backend="qdrant",
-    operation=OperationName.QUERY,
+    operation="query",
     outcome=Outcome.DEDUP,
     total_seconds=0.0114,
     upstream_seconds=0.010,

@@ -157,7 +157,7 @@ def toys(
 ) -> Toys:
     """Fresh ones. ``other``: members of ProcessServices."""
     clock, registry, timers = ManualClock(100.0), CollectorRegistry(), Timers()
-    metrics = Metrics(registry)
+    metrics = Metrics(registry, backend="qdrant")
     replays = Replays(in_flight)
     own = OwnReads(own_reads_share, metrics=metrics, clock=clock)
     tally, turns = Tally(metrics, log=lambda _: None, clock=clock), calm()

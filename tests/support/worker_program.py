@@ -24,7 +24,7 @@ from vecsieve.proxy.admin.status import Facts, read_status, state_of, worker_sta
 from vecsieve.proxy.resources import resident_bytes
 from vecsieve.proxy.runtime import Lifecycle, LoopLag
 from vecsieve.proxy.telemetry.exposition import Scrape, exposition, join, shared_registry, show_memory
-from vecsieve.proxy.telemetry.labels import OperationName, Origin, Outcome
+from vecsieve.proxy.telemetry.labels import Origin, Outcome
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.workers import Crew, Worker, run_workers
 
@@ -48,9 +48,7 @@ class TinyPlane:
         asked = (await reader.readline()).decode()
         if asked.startswith("/die"):
             os.kill(os.getpid(), signal.SIGKILL)
-        self._metrics.request_done(
-            OperationName.OTHER, Outcome.PASSTHROUGH, status=200, origin=Origin.UPSTREAM, seconds=0.001
-        )
+        self._metrics.request_done("other", Outcome.PASSTHROUGH, status=200, origin=Origin.UPSTREAM, seconds=0.001)
         writer.write(f"{os.getpid()}\n".encode())
         writer.close()
         self._metrics.requests_in_flight.dec()
@@ -65,7 +63,7 @@ class TinyPlane:
 
 
 async def work(worker: Worker, data: socket.socket) -> None:
-    metrics = Metrics(join(worker.metrics_directory, worker.number))
+    metrics = Metrics(join(worker.metrics_directory, worker.number), backend="qdrant")
     plane = TinyPlane(metrics)
     reloads = metrics.config_taken
     cycle = Lifecycle(

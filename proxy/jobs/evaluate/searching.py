@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters import ADAPTERS
+from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, Vectors
 from vecsieve.proxy.search.fetch import Attempt, Rejected, needs_of, plan
@@ -195,7 +195,7 @@ class Trial:
     __slots__ = ("_clock", "_operation", "_searcher", "_top_k")
 
     def __init__(self, *, top_k: int, clock: Clock) -> None:
-        adapter = ADAPTERS[BACKEND]()
+        adapter = BACKENDS[BACKEND].rest.adapter()
         self._searcher = Searcher(adapter)
         self._operation = _operation(adapter.classify(HEAD))
         self._top_k = top_k

@@ -10,7 +10,7 @@ from aiohttp import web
 from servers.pinecone.grpc_server import GrpcServer
 from servers.pinecone.grpc_service import Service
 
-from vecsieve.adapters import DIALECTS
+from vecsieve.adapters.pinecone.dialect import PineconeDialect
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -89,4 +89,4 @@ def _rules() -> ConnectionRules:
     """A data port's own, with nobody to count."""
     limits, unheard = LimitSettings(), Unheard()
     connections = Connections(limit=limits.connections, events=unheard)
-    return ConnectionRules(limits.head_timeout_seconds, connections, LocalAnswers(DIALECTS["pinecone"]()), unheard)
+    return ConnectionRules(limits.head_timeout_seconds, connections, LocalAnswers(PineconeDialect()), unheard)

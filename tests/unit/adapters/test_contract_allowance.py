@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 
-from vecsieve.adapters import ADAPTERS, GRPC_ADAPTERS
+from support.transports import GRPC, REST
 from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance, Needs, Pool, RequestHead
 from vecsieve.adapters.qdrant import rest_reply
 from vecsieve.adapters.wire import protobuf_values
@@ -41,7 +41,7 @@ def test_what_does_not_fit_ends_it(sizes: list[int], room: int) -> None:
 
 
 def over_rest(payloads: list[dict[str, Any]], needs: Needs = NEEDS, *, is_ascii: bool = False) -> Pool:
-    adapter = ADAPTERS["qdrant"]()
+    adapter = REST["qdrant"].adapter()
     operation = adapter.classify(
         RequestHead(method="POST", path="/collections/c/points/query", content_type="application/json")
     )
@@ -57,7 +57,7 @@ def over_rest(payloads: list[dict[str, Any]], needs: Needs = NEEDS, *, is_ascii:
 
 
 def over_grpc(payloads: list[dict[str, Any]], needs: Needs = NEEDS) -> Pool:
-    adapter = GRPC_ADAPTERS["qdrant"]()
+    adapter = GRPC["qdrant"].adapter()
     asked: Any = pb.QueryPoints(
         collection_name="c", limit=3, query=pb.Query(nearest=pb.VectorInput(dense=pb.DenseVector(data=[1.0, 0.5])))
     )

@@ -6,22 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters import COLLECTIONS, DIALECTS, GRPC_COLLECTIONS, GRPC_DIALECTS, unnamed
+from support.transports import GRPC, REST
+from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import RequestHead, is_exhausted, is_oversized, is_too_many
 
 LIMITED = b"rate limit exceeded[rate=0.1]"
 
 
-@pytest.mark.parametrize("backend", DIALECTS)
+@pytest.mark.parametrize("backend", REST)
 @pytest.mark.parametrize(("status", "expected"), [(429, True), (200, False), (400, False), (413, False), (503, False)])
 def test_over_http_429_says_so_whatever_the_body(backend: str, status: int, expected: bool) -> None:
-    assert DIALECTS[backend]().is_quota(status, b"") is expected
+    assert REST[backend].dialect().is_quota(status, b"") is expected
 
 
-@pytest.mark.parametrize("backend", GRPC_DIALECTS)
+@pytest.mark.parametrize("backend", GRPC)
 @pytest.mark.parametrize(("code", "expected"), [(8, True), (0, False), (2, False), (3, False), (14, False)])
 def test_over_grpc_resource_exhausted_says_so(backend: str, code: int, expected: bool) -> None:
-    assert GRPC_DIALECTS[backend]().is_quota(code, b"words") is expected
+    assert GRPC[backend].dialect().is_quota(code, b"words") is expected
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_message_too_long_for_one_of_the_ends_is_nobodys_quota(words: bytes) -
 
 
 def test_weaviate_says_it_in_words() -> None:
-    dialect = GRPC_DIALECTS["weaviate"]()
+    dialect = GRPC["weaviate"].dialect()
     assert dialect.is_quota(2, b"explorer: 429 Too many requests")
     assert not dialect.is_quota(0, b"429 Too many requests")
 
@@ -61,7 +62,7 @@ def milvus_status(code: int, reason: bytes, *, field: int = 3) -> bytes:
 )
 def test_milvus_says_it_in_the_status_of_a_success(code: int, reason: bytes, expected: bool, field: int) -> None:
     message = milvus_status(code, reason, field=field)
-    assert GRPC_DIALECTS["milvus"]().is_quota_in_success(message) is expected
+    assert GRPC["milvus"].dialect().is_quota_in_success(message) is expected
 
 
 @pytest.mark.parametrize(
@@ -76,15 +77,15 @@ def test_milvus_says_it_in_the_status_of_a_success(code: int, reason: bytes, exp
     ],
 )
 def test_milvus_says_it_over_rest_with_status_200(body: bytes, expected: bool) -> None:
-    assert DIALECTS["milvus"]().is_quota_in_success(body) is expected
+    assert REST["milvus"].dialect().is_quota_in_success(body) is expected
 
 
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_judged_without_an_exception(data: bytes) -> None:
     """Total: whatever a database sends as a success, every dialect says yes or no, and only Milvus ever says yes."""
-    for table in (DIALECTS, GRPC_DIALECTS):
-        for backend, dialect in table.items():
-            said = dialect().is_quota_in_success(data)
+    for table in (REST, GRPC):
+        for backend, transport in table.items():
+            said = transport.dialect().is_quota_in_success(data)
             assert backend == "milvus" or not said
 
 
@@ -107,25 +108,27 @@ def test_no_other_status_says_so(status: int) -> None:
     ],
 )
 def test_qdrants_paths_name_their_collection(path: str, collection: str) -> None:
-    assert COLLECTIONS["qdrant"](RequestHead(method="POST", path=path)) == collection
+    assert REST["qdrant"].collection_of(RequestHead(method="POST", path=path)) == collection
 
 
 def test_qdrants_calls_name_their_collection_in_the_message() -> None:
-    named = GRPC_COLLECTIONS["qdrant"]
+    named = GRPC["qdrant"].collection_of
     message = b"\x0a\x01c"
     assert named(RequestHead(method="POST", path="/qdrant.Points/Scroll", message=message)) == "c"
     assert named(RequestHead(method="POST", path="/qdrant.Collections/Get", message=message)) == ""
     assert named(RequestHead(method="POST", path="/qdrant.Points/Scroll", message=b"\x0a\x09c")) == ""
 
 
-@pytest.mark.parametrize("table", [COLLECTIONS, GRPC_COLLECTIONS])
-def test_pinecones_index_is_its_host(table: dict[str, object]) -> None:
-    named = table["pinecone"]
-    assert callable(named)
+@pytest.mark.parametrize("table", [REST, GRPC])
+def test_pinecones_index_is_its_host(table: dict[str, Transport]) -> None:
+    named = table["pinecone"].collection_of
     host = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
     assert named(RequestHead(method="GET", path="/vectors/list", host=host)) == "docs-abc123"
     assert named(RequestHead(method="GET", path="/indexes")) == ""
 
 
 def test_elsewhere_nobody_can_tell() -> None:
-    assert unnamed(RequestHead(method="GET", path="/api/v2/tenants/t/databases/d/collections/1/get")) == ""
+    assert (
+        REST["chroma"].collection_of(RequestHead(method="GET", path="/api/v2/tenants/t/databases/d/collections/1/get"))
+        == ""
+    )

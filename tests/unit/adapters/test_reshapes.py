@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters import ADAPTERS, GRPC_ADAPTERS, GRPC_RESHAPES, RESHAPES
+from support.transports import GRPC, REST
 from vecsieve.adapters.contract import RequestHead
 
 ANY = "any"
@@ -18,12 +18,16 @@ MILVUS = "/milvus.proto.milvus.MilvusService/"
 def over_rest(backend: str, line: str, *, host: str = "") -> str | None:
     """The collection, ANY, or None where nothing is given another shape. ``line``: method and path."""
     method, path = line.split(" ")
-    touched = RESHAPES[backend](RequestHead(method=method, path=path, host=host))
+    reshaped = REST[backend].reshaped
+    assert reshaped is not None
+    touched = reshaped(RequestHead(method=method, path=path, host=host))
     return None if touched is None else touched.collection or ANY
 
 
 def over_grpc(backend: str, path: str, message: bytes = b"", *, database: str = "") -> str | None:
-    touched = GRPC_RESHAPES[backend](RequestHead(method="POST", path=path, message=message, database=database))
+    reshaped = GRPC[backend].reshaped
+    assert reshaped is not None
+    touched = reshaped(RequestHead(method="POST", path=path, message=message, database=database))
     return None if touched is None else touched.collection or ANY
 
 
@@ -191,7 +195,7 @@ def test_pinecone_over_rest(line: str, host: str, collection: str | None) -> Non
 
 
 @given(
-    st.sampled_from(sorted(RESHAPES)),
+    st.sampled_from(sorted(REST)),
     st.sampled_from(["GET", "POST", "PUT", "DELETE"]),
     st.text(max_size=60).map(lambda text: "/" + text),
     st.binary(max_size=40),
@@ -199,11 +203,8 @@ def test_pinecone_over_rest(line: str, host: str, collection: str | None) -> Non
 def test_whatever_comes_is_told_without_an_error(backend: str, method: str, path: str, message: bytes) -> None:
     """For any method, path and message: an answer, never an exception; and what only reads by GET gives nothing another shape."""
     head = RequestHead(method=method, path=path, message=message)
-    assert method != "GET" or RESHAPES[backend](head) is None
-    if backend in GRPC_RESHAPES:
-        GRPC_RESHAPES[backend](head)
-
-
-def test_no_search_is_taken_for_a_change_and_every_backend_can_tell() -> None:
-    assert set(RESHAPES) == set(ADAPTERS)
-    assert set(GRPC_RESHAPES) <= set(GRPC_ADAPTERS)
+    over_http, over_grpc = REST[backend].reshaped, GRPC[backend].reshaped if backend in GRPC else None
+    assert over_http is not None, "every backend can tell"
+    assert method != "GET" or over_http(head) is None
+    if over_grpc is not None:
+        over_grpc(head)

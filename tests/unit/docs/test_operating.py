@@ -12,7 +12,7 @@ from support.promql import OF_LIBRARIES, spec_of
 from support.reports import REPORT
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.telemetry.catalogue import CATALOGUE, PREFIX
-from vecsieve.proxy.telemetry.labels import Bypass, FailOpen, LocalError, OperationName, Origin, Outcome, Retry
+from vecsieve.proxy.telemetry.labels import Bypass, FailOpen, LocalError, Origin, Outcome, Retry
 from vecsieve.proxy.telemetry.log import Access, AccessLog
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,7 +65,7 @@ def test_every_field_of_an_access_line_is_explained_once() -> None:
     access = Access(
         request_id="0123456789abcdef",
         method="POST",
-        operation=OperationName.QUERY,
+        operation="query",
         backend="qdrant",
         outcome=Outcome.DEDUP,
         origin=Origin.UPSTREAM,

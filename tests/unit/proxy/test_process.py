@@ -43,7 +43,7 @@ class Held:
 
     def __init__(self) -> None:
         self.registry, self.census, self.shared = CollectorRegistry(), Census(0, 0, 0, 0), 0
-        metrics = Metrics(self.registry)
+        metrics = Metrics(self.registry, backend="qdrant")
         self.tally = Tally(metrics, log=lambda _: None, clock=ManualClock(0.0))
         self.door = Doorkeeper()
         admission = cast(Admission, self.door)

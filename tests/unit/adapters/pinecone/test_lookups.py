@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters import ADAPTERS
-from vecsieve.adapters.contract import Found, Lookup, Malformed, Needs, Pool, Reply, RequestHead, SearchCall, SecondStep
+from vecsieve.adapters.backends import BACKENDS
+from vecsieve.adapters.contract import Found, Lookup, Malformed, Needs, Pool, Reply, RequestHead, SearchCall
 from vecsieve.adapters.pinecone.lookups import MOST_IDS, TARGET_BYTES, found, joined, lookups
 from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.adapters.wire.json_vectors import Matrix
@@ -70,7 +70,7 @@ def answer(asked: SearchCall, read: Reply) -> bytes:
 
 
 def test_of_all_adapters_pinecones_knows_a_second_step() -> None:
-    assert {name for name, adapter in ADAPTERS.items() if isinstance(adapter(), SecondStep)} == {"pinecone"}
+    assert {name for name, row in BACKENDS.items() if row.has_second_step} == {"pinecone"}
 
 
 def test_ids_and_namespace_are_asked_for_as_a_query_string() -> None:

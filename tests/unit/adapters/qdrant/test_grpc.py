@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from qdrant_client import grpc
 
-from vecsieve.adapters import GRPC_ADAPTERS, GRPC_DIALECTS
+from support.transports import GRPC
 from vecsieve.adapters.contract import Adapter, Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.qdrant.dialect import QdrantGrpcDialect
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
@@ -15,8 +15,8 @@ ADAPTER: Adapter = QdrantGrpc()
 
 
 def test_the_adapter_and_its_dialect_are_found_by_the_backends_name() -> None:
-    assert isinstance(GRPC_ADAPTERS["qdrant"](), QdrantGrpc)
-    assert isinstance(GRPC_DIALECTS["qdrant"](), QdrantGrpcDialect)
+    assert isinstance(GRPC["qdrant"].adapter(), QdrantGrpc)
+    assert isinstance(GRPC["qdrant"].dialect(), QdrantGrpcDialect)
 
 
 def test_one_search_from_the_clients_message_to_its_answer() -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
+from support import transports
 from support.weaviate_model import QUERY_MAXIMUM_RESULTS, Collection, Refusal
 from support.weaviate_talks import search
-from vecsieve.adapters import DIALECTS, GRPC_DIALECTS
-from vecsieve.adapters.weaviate.dialect import WeaviateDialect, WeaviateGrpcDialect
 
-REST, GRPC = WeaviateDialect(), WeaviateGrpcDialect()
+REST, GRPC = transports.REST["weaviate"].dialect(), transports.GRPC["weaviate"].dialect()
 UNKNOWN = 2
 DOCS = Collection(name="Docs", properties=(), named=("a", "b"))
 
@@ -21,11 +20,6 @@ def refusal(body: bytes) -> bytes:
     except Refusal as error:
         return str(error).encode()
     raise AssertionError("it was no refusal")
-
-
-def test_they_are_the_dialects_of_their_backend() -> None:
-    assert isinstance(DIALECTS["weaviate"](), WeaviateDialect)
-    assert isinstance(GRPC_DIALECTS["weaviate"](), WeaviateGrpcDialect)
 
 
 def test_an_error_over_rest_is_a_list_of_messages() -> None:

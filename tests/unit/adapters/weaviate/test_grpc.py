@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from support.transports import GRPC
 from support.weaviate_messages import single
 from support.weaviate_model import Collection, Stored
 from support.weaviate_talks import PATH, search
-from vecsieve.adapters import GRPC_ADAPTERS
 from vecsieve.adapters.contract import FirstStep, Needs, Operation, RequestHead, SearchCall
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc
 
@@ -16,7 +16,7 @@ ADAPTER = WeaviateGrpc()
 
 
 def test_it_is_the_adapter_of_its_backend_and_has_a_first_step() -> None:
-    assert isinstance(GRPC_ADAPTERS["weaviate"](), WeaviateGrpc)
+    assert isinstance(GRPC["weaviate"].adapter(), WeaviateGrpc)
     assert isinstance(ADAPTER, FirstStep)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters import ADAPTERS
+from support.transports import REST
 from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall, Unsupported
 from vecsieve.adapters.weaviate.rest import WeaviateRest
 
@@ -21,7 +21,7 @@ def test_nothing_over_http_is_a_search_of_ours(method: str, path: str) -> None:
 
 
 def test_graphql_and_objects_are_passed_through() -> None:
-    adapter = ADAPTERS["weaviate"]()
+    adapter = REST["weaviate"].adapter()
     assert isinstance(adapter, WeaviateRest)
     for path in ("/v1/graphql", "/v1/objects", "/v1/schema", "/v1/meta"):
         assert adapter.classify(RequestHead(method="POST", path=path, content_type="application/json")) is None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.hostile_bodies import messages
-from vecsieve.adapters import GRPC_ADAPTERS
+from support.transports import GRPC
 from vecsieve.adapters.contract import Bounds, Malformed, Needs, Operation, Reason, Reply, Unsupported
 from vecsieve.adapters.milvus.grpc_request import MESSAGES as MILVUS
 from vecsieve.adapters.pinecone.grpc import MESSAGES as PINECONE
@@ -118,7 +118,7 @@ def test_the_count_is_total(data: bytes, bound: int) -> None:
 def test_a_message_of_very_many_small_fields_is_refused_or_let_through_and_never_fails(
     backend: str, name: str, known: dict[int, bytes]
 ) -> None:
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     operation = Operation(backend=backend, name=name, collection="c")
     refused_for = set()
     for what, message in messages(known, most=1 << 15):
@@ -138,7 +138,7 @@ def entries_of(count: int, number: int) -> bytes:
 
 
 def replied(backend: str, name: str, request: bytes, reply: bytes) -> Reply:
-    adapter = GRPC_ADAPTERS[backend]()
+    adapter = GRPC[backend].adapter()
     operation = Operation(backend=backend, name=name, collection="c")
     return adapter.parse_reply(adapter.parse_request(operation, request, NEEDS), reply)
 

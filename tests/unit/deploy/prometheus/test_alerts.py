@@ -84,7 +84,7 @@ def test_another_threshold_would_be_noticed(tmp_path: Path, alert: str, was: str
 def idle_series() -> dict[str, str]:
     """What a proxy that nobody uses shows for two hours, from its real exposition."""
     registry = own_registry()
-    metrics = Metrics(registry)
+    metrics = Metrics(registry, backend="qdrant")
     metrics.built(version="1", parser="c")
     metrics.config_taken("aaaa", previous=None, at=1000.0)
     metrics.egress_budget_remaining_bytes.set(float("inf"))

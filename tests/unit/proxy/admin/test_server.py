@@ -40,7 +40,7 @@ class Content:
     def __init__(self) -> None:
         self.is_ready = True
         self.registry = own_registry()
-        self.metrics = Metrics(self.registry)
+        self.metrics = Metrics(self.registry, backend="qdrant")
 
     def pages(self) -> Pages:
         return Pages(

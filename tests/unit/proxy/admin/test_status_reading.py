@@ -17,7 +17,7 @@ FACTS = Facts(
 
 def test_facts_and_numbers_come_together() -> None:
     registry = own_registry()
-    metrics = Metrics(registry)
+    metrics = Metrics(registry, backend="qdrant")
     metrics.requests_in_flight.inc(3)
     metrics.searches_in_flight.inc(2)
     metrics.learned_collections.set(4)
@@ -38,13 +38,13 @@ def test_facts_and_numbers_come_together() -> None:
 @pytest.mark.parametrize("state", BreakerState)
 def test_the_breakers_state_is_read(state: BreakerState) -> None:
     registry = own_registry()
-    Metrics(registry).breaker_is(state)
+    Metrics(registry, backend="qdrant").breaker_is(state)
     assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).breaker is state
 
 
 def test_of_several_breakers_the_worst_is_shown() -> None:
     registry = own_registry()
-    Metrics(registry).breaker_state.labels("open").set(1)  # another worker's is closed still
+    Metrics(registry, backend="qdrant").breaker_state.labels("open").set(1)  # another worker's is closed still
     assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).breaker is BreakerState.OPEN
 
 

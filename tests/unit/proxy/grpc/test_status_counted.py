@@ -43,7 +43,7 @@ def counts(registry: CollectorRegistry, name: str, kinds: type[LocalError | Upst
     ],
 )
 def test_what_broke_on_the_way_is_an_error_of_upstreams(failure: Failure, kinds: dict[str, float]) -> None:
-    met(Metrics(registry := CollectorRegistry()), failure)
+    met(Metrics(registry := CollectorRegistry(), backend="qdrant"), failure)
     assert counts(registry, "upstream_errors_total", UpstreamError) == kinds
     assert counts(registry, "local_errors_total", LocalError) == {}
 
@@ -59,13 +59,16 @@ def test_what_broke_on_the_way_is_an_error_of_upstreams(failure: Failure, kinds:
     ],
 )
 def test_what_a_client_gets_instead_of_an_answer_is_an_error_of_ours(failure: Failure, kinds: dict[str, float]) -> None:
-    given(Metrics(registry := CollectorRegistry()), failure)
+    given(Metrics(registry := CollectorRegistry(), backend="qdrant"), failure)
     assert counts(registry, "local_errors_total", LocalError) == kinds
 
 
 def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
     for kind in FailureKind:
-        met(Metrics(registry := CollectorRegistry()), Failure(code=Code.UNAVAILABLE, details="", kind=kind))
+        met(
+            Metrics(registry := CollectorRegistry(), backend="qdrant"),
+            Failure(code=Code.UNAVAILABLE, details="", kind=kind),
+        )
         assert sum(counts(registry, "upstream_errors_total", UpstreamError).values()) == 1, kind
 
 

@@ -32,7 +32,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def own(clock: ManualClock, registry: CollectorRegistry) -> OwnReads:
-    return OwnReads(0.1, metrics=Metrics(registry), clock=clock)
+    return OwnReads(0.1, metrics=Metrics(registry, backend="qdrant"), clock=clock)
 
 
 def taken(own: OwnReads, kind: OwnRead = OwnRead.GROW, *, most: int = 100) -> int:
@@ -145,7 +145,7 @@ def test_a_refusal_whose_collection_cannot_be_told_ends_reads_of_ours_and_no_wid
 
 
 def test_only_so_many_collections_are_remembered(clock: ManualClock) -> None:
-    own = OwnReads(0.1, metrics=Metrics(CollectorRegistry()), clock=clock, entries=2)
+    own = OwnReads(0.1, metrics=Metrics(CollectorRegistry(), backend="qdrant"), clock=clock, entries=2)
     for name in ("a", "b", "a", "c"):
         own.asked(replace(OPERATION, collection=name))
     assert len(own) == 2
@@ -160,7 +160,7 @@ def test_only_so_many_collections_are_remembered(clock: ManualClock) -> None:
 def test_in_any_minute_ours_are_at_most_one_more_than_the_share(share: float, steps: list[tuple[str, int]]) -> None:
     """Over any window of the last minute's slots, granted reads never pass the share of the clients' reads by more than one."""
     clock = ManualClock(500.0)
-    own = OwnReads(share, metrics=Metrics(CollectorRegistry()), clock=clock)
+    own = OwnReads(share, metrics=Metrics(CollectorRegistry(), backend="qdrant"), clock=clock)
     clients: list[tuple[int, int]] = []
     granted: list[tuple[int, int]] = []
     for what, number in steps:

@@ -8,7 +8,7 @@ from support.toy_exchange import ToyExchange, attempt, toys
 from vecsieve.adapters.contract import Malformed
 from vecsieve.proxy.search.exchange import Lost, Refused, note, records_of, report_of, rows_of
 from vecsieve.proxy.search.fetch import Attempt, Rejected
-from vecsieve.proxy.telemetry.labels import FailOpen, OperationName, Outcome, Recall, Stage
+from vecsieve.proxy.telemetry.labels import FailOpen, Outcome, Recall, Stage
 
 
 async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]:
@@ -63,7 +63,7 @@ async def test_a_report_tells_what_the_attempt_came_to() -> None:
     exchange, made = await attempted()
     made.recall = Recall.HIT
     report = report_of(exchange.operation, made, outcome=Outcome.DEDUP, rows=rows_of(made))
-    assert (report.backend, report.operation, report.outcome) == ("toy", OperationName.QUERY, Outcome.DEDUP)
+    assert (report.backend, report.operation, report.outcome) == ("toy", "query", Outcome.DEDUP)
     assert (report.fail_open, report.bypass, report.grown) == (None, None, False)
     assert report.overfetch_bytes == made.fetched_bytes > 0
     assert report.recall is Recall.HIT

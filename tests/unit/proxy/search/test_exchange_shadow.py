@@ -28,7 +28,7 @@ def attempt() -> Attempt:
 
 
 def shadow(registry: CollectorRegistry, *, limit: int = 4) -> Shadow:
-    tally = Tally(Metrics(registry), log=lambda _: None, clock=ManualClock())
+    tally = Tally(Metrics(registry, backend="qdrant"), log=lambda _: None, clock=ManualClock())
     return Shadow(tally=tally, limit=limit)
 
 

@@ -26,7 +26,9 @@ def count(registry: CollectorRegistry, name: str, **labels: str) -> float:
 
 
 def made(registry: CollectorRegistry, clock: ManualClock, **settings: object) -> Calibration:
-    return Calibration(ProfileSettings.model_validate(settings), metrics=Metrics(registry), clock=clock)
+    return Calibration(
+        ProfileSettings.model_validate(settings), metrics=Metrics(registry, backend="qdrant"), clock=clock
+    )
 
 
 def origin(calibration: Calibration) -> Origin:

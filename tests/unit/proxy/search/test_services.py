@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from support.toy_exchange import toys
+from support.toy_backend import ToyAdapter
+from support.toy_exchange import ToyDialect, toys
+from vecsieve.adapters.backends import Changes, Transport
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
 from vecsieve.proxy.search.profiles import Scales, Scaling
 from vecsieve.proxy.search.services import ProcessServices
@@ -30,9 +32,13 @@ def touched(head: RequestHead) -> Touched | None:
     return Touched(collection="c") if head.path == "/write" else None
 
 
+def transport(*, written: Changes | None = None, reshaped: Changes | None = None) -> Transport:
+    return Transport(adapter=ToyAdapter, dialect=ToyDialect, written=written, reshaped=reshaped)
+
+
 def test_writes_that_pass_are_forgotten_before_and_after_and_reads_are_not() -> None:
     memory = Forgetful()
-    overhearing = services(vectors=memory).overhearing(written=touched, reshaped=None)
+    overhearing = services(vectors=memory).overhearing(transport(written=touched))
     with overhearing.passing(RequestHead(method="POST", path="/write")):
         assert memory.forgotten == ["c"]
     assert memory.forgotten == ["c", "c"]
@@ -42,14 +48,10 @@ def test_writes_that_pass_are_forgotten_before_and_after_and_reads_are_not() -> 
 
 
 def test_without_a_memory_there_is_nothing_to_forget() -> None:
-    with services().overhearing(written=touched, reshaped=None).passing(RequestHead(method="POST", path="/write")):
+    with services().overhearing(transport(written=touched)).passing(RequestHead(method="POST", path="/write")):
         pass
     memory = Forgetful()
-    with (
-        services(vectors=memory)
-        .overhearing(written=None, reshaped=None)
-        .passing(RequestHead(method="POST", path="/write"))
-    ):
+    with services(vectors=memory).overhearing(transport()).passing(RequestHead(method="POST", path="/write")):
         assert memory.forgotten == []
 
 
@@ -63,7 +65,7 @@ def test_when_a_collection_is_made_anew_everything_that_was_learned_of_it_is_for
     for collection in ("c", "other"):
         learned.compared(Operation(backend="toy", name="query", collection=collection), "old")
         scales.observe((collection, ""), 0.5)
-    with shared.overhearing(written=None, reshaped=touched).passing(RequestHead(method="POST", path="/write")):
+    with shared.overhearing(transport(reshaped=touched)).passing(RequestHead(method="POST", path="/write")):
         assert learned.hint(Operation(backend="toy", name="query", collection="c")) is None
         learned.compared(Operation(backend="toy", name="query", collection="c"), "old")  # a reply that was under way
     assert learned.hint(Operation(backend="toy", name="query", collection="c")) is None

@@ -21,7 +21,7 @@ from vecsieve.proxy.telemetry.exposition import (
     shared_registry,
     value,
 )
-from vecsieve.proxy.telemetry.labels import OperationName, Origin, Outcome, Shed
+from vecsieve.proxy.telemetry.labels import Origin, Outcome, Shed
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 
@@ -57,7 +57,7 @@ def test_who_reads_open_metrics_gets_it(accept: str) -> None:
 )
 def test_everybody_else_gets_the_plain_text(accept: str) -> None:
     registry = own_registry()
-    Metrics(registry)
+    Metrics(registry, backend="qdrant")
     scraped = scrape(registry, accept)
     assert scraped.content_type == CONTENT_TYPE
     assert b"# EOF" not in scraped.body
@@ -66,10 +66,8 @@ def test_everybody_else_gets_the_plain_text(accept: str) -> None:
 
 def test_both_formats_say_the_same() -> None:
     registry = CollectorRegistry()
-    metrics = Metrics(registry)
-    metrics.request_done(
-        OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02, trace_id=TRACE
-    )
+    metrics = Metrics(registry, backend="qdrant")
+    metrics.request_done("query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02, trace_id=TRACE)
     metrics.config_taken("aaaa", previous=None, at=1000.0)
     metrics.config_taken("bbbb", previous="aaaa", at=2000.0)
 
@@ -95,11 +93,9 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 def test_a_bucket_leads_to_a_trace_in_open_metrics_alone() -> None:
     registry = CollectorRegistry()
-    metrics = Metrics(registry)
-    metrics.request_done(
-        OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02, trace_id=TRACE
-    )
-    metrics.request_done(OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=7.0)
+    metrics = Metrics(registry, backend="qdrant")
+    metrics.request_done("query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02, trace_id=TRACE)
+    metrics.request_done("query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=7.0)
     metrics.search_done(REPORT, trace_id=TRACE)
     leading = [
         (sample.name, sample.exemplar.labels, sample.exemplar.value)
@@ -116,7 +112,7 @@ def test_a_bucket_leads_to_a_trace_in_open_metrics_alone() -> None:
 
 def test_a_sample_is_read_by_its_name_and_labels() -> None:
     registry = own_registry()
-    metrics = Metrics(registry)
+    metrics = Metrics(registry, backend="qdrant")
     metrics.requests_shed_total.labels(Shed.MEMORY.value).inc(3)
     assert value(registry, "requests_shed_total", reason="memory") == 3
     assert value(registry, "requests_shed_total", reason="never") == 0

@@ -23,7 +23,7 @@ from vecsieve.proxy.telemetry.labels import *
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.exposition import join, show_memory
 place = int(sys.argv[2])
-metrics = Metrics(join(Path(sys.argv[1]), place))
+metrics = Metrics(join(Path(sys.argv[1]), place), backend="qdrant")
 metrics.requests_in_flight.inc(2)
 metrics.candidates.observe(50)
 metrics.config_taken(sys.argv[3], previous=None, at=1000.0 + place)
@@ -33,7 +33,7 @@ if place:
 show_memory(metrics, place, lambda: 1000 + place)
 for trace_id in (None, None, None, None, "4bf92f3577b34da6a3ce929d0e0e4736"):
     metrics.request_done(
-        OperationName.QUERY, Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.002, trace_id=trace_id
+        "query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.002, trace_id=trace_id
     )
 """
 REQUEST = {"backend": "qdrant", "operation": "query", "outcome": "dedup"}

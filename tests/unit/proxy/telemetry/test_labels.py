@@ -6,31 +6,13 @@ import re
 from enum import StrEnum
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.selection.values import Link, Veto
 from vecsieve.proxy.telemetry import labels
-from vecsieve.proxy.telemetry.labels import Bypass, CodeClass, Collapse, FailOpen, Guard, OperationName, Retry
+from vecsieve.proxy.telemetry.labels import Bypass, CodeClass, Collapse, FailOpen, Guard, Retry
 
 SETS = [value for value in vars(labels).values() if isinstance(value, type) and value.__module__ == labels.__name__]
-
-
-@given(st.text())
-def test_every_text_is_an_operation_of_the_closed_set(name: str) -> None:
-    """Invariant: of() is total, and the identity on the set's own values."""
-    found = OperationName.of(name)
-    assert found.value == name if name in set(OperationName) else found is OperationName.OTHER
-
-
-@pytest.mark.parametrize("operation", OperationName)
-def test_an_operation_is_found_by_its_own_name(operation: OperationName) -> None:
-    assert OperationName.of(operation.value) is operation
-
-
-def test_a_request_that_no_adapter_classifies_is_other() -> None:
-    assert OperationName.of(None) is OperationName.OTHER
 
 
 @pytest.mark.parametrize(

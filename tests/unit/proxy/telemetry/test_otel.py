@@ -18,7 +18,7 @@ from support.otlp_receiver import collector
 from vecsieve.config.schema import Settings, TracingSettings
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.status import Code
-from vecsieve.proxy.telemetry.labels import AttemptKind, OperationName, Outcome
+from vecsieve.proxy.telemetry.labels import AttemptKind, Outcome
 from vecsieve.proxy.telemetry.otel import FLUSH_SECONDS, Handover, SpanWords, exporter_of, origins_of, tracing_of
 from vecsieve.proxy.telemetry.spans import Kind, Method, Span
 from vecsieve.proxy.telemetry.tracing import Finish
@@ -34,7 +34,7 @@ REQUEST = Span(
     ended_ns=1_700_000_000_002_000_000,
     is_failed=True,
     method=Method.POST,
-    operation=OperationName.SEARCH,
+    operation="search",
     code=Code.UNAVAILABLE,
     outcome=Outcome.BYPASS,
 )
