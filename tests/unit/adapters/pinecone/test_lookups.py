@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Found, Lookup, Malformed, Needs, Pool, Reply, RequestHead, SearchCall
 from vecsieve.adapters.pinecone.lookups import MOST_IDS, TARGET_BYTES, found, joined, lookups
 from vecsieve.adapters.pinecone.rest import PineconeRest
@@ -67,10 +66,6 @@ def reply(asked: SearchCall, *, usage: str = '{"read_units":5,"embed_total_token
 
 def answer(asked: SearchCall, read: Reply) -> bytes:
     return ADAPTER.trim(asked, read, [np.arange(read.pools[0].size)])
-
-
-def test_of_all_adapters_pinecones_knows_a_second_step() -> None:
-    assert {name for name, row in BACKENDS.items() if row.has_second_step} == {"pinecone"}
 
 
 def test_ids_and_namespace_are_asked_for_as_a_query_string() -> None:

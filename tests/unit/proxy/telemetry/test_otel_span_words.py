@@ -7,12 +7,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vecsieve.adapters.backends import BACKENDS
 from vecsieve.proxy.grpc.status import Code
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
+from vecsieve.proxy.telemetry.labels import OTHER, AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.otel import SpanWords
 from vecsieve.proxy.telemetry.spans import Kind, Method, Span
 
 WORDS = SpanWords("qdrant", ("db.internal", "grpc.internal"))
+OPERATIONS = (*BACKENDS["qdrant"].operations, OTHER)
 REQUEST = Span(
     kind=Kind.REQUEST,
     trace_id=1,
@@ -64,7 +66,7 @@ SPANS = st.builds(
     ended_ns=st.integers(0),
     is_failed=st.booleans(),
     method=st.none() | st.sampled_from(Method),
-    operation=st.none() | st.sampled_from(["query", "search_batch", "other"]),
+    operation=st.none() | st.sampled_from(OPERATIONS),
     attempt=st.none() | st.sampled_from(AttemptKind),
     stage=st.none() | st.sampled_from(Stage),
     status=st.none() | st.integers(100, 999),
@@ -112,7 +114,9 @@ def test_a_leg_says_where_it_went_as_far_as_the_settings_name_it() -> None:
 @given(SPANS)
 def test_every_word_of_any_span_is_known_beforehand(span: Span) -> None:
     """For any span: names of the list, and texts that stand in an enumeration, in the settings, or are a scheme or a backend."""
-    known = {member.value for kind in (Method, Outcome, FailOpen, AttemptKind, Stage) for member in kind}
+    known = set(OPERATIONS) | {
+        member.value for kind in (Method, Outcome, FailOpen, AttemptKind, Stage) for member in kind
+    }
     said = WORDS.attributes(span)
     assert said.keys() <= NAMES
     texts = {value for value in said.values() if isinstance(value, str)} | set(WORDS.name(span).split())

@@ -1,0 +1,48 @@
+"""The rows of BACKENDS: what a row says of its backend is what its adapters do."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.transports import GRPC, REST
+from vecsieve.adapters.backends import BACKENDS
+from vecsieve.adapters.contract import RequestHead
+
+UUID = "00000000-0000-0000-0000-000000000000"
+POINTS = "/collections/c/points"
+# A path for each search over HTTP.
+PATHS = {
+    "chroma": (f"/api/v2/tenants/t/databases/d/collections/{UUID}/query",),
+    "milvus": ("/v1/vector/search", "/v2/vectordb/entities/search"),
+    "pinecone": ("/query", "/records/namespaces/n/search", "/namespaces/n/documents/search"),
+    "qdrant": tuple(
+        f"{POINTS}/{name}{batch}" for name in ("query", "search", "recommend", "discover") for batch in ("", "/batch")
+    ),
+    "weaviate": (),  # its searches over HTTP are GraphQL and pass through
+}
+
+
+def test_a_row_stands_under_its_own_name() -> None:
+    assert {name: row.name for name, row in BACKENDS.items()} == {name: name for name in PATHS}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_operations_of_a_row_are_those_that_its_adapters_give(backend: str) -> None:
+    heads = [(REST[backend], RequestHead(method="POST", path=path)) for path in PATHS[backend]]
+    if backend in GRPC:
+        heads += [(GRPC[backend], RequestHead(method="POST", path=path)) for path in GRPC[backend].unary]
+    found = [operation for transport, head in heads if (operation := transport.adapter().classify(head)) is not None]
+    assert len(found) >= len(PATHS[backend])
+    assert {operation.backend for operation in found} == {backend}
+    assert {operation.name for operation in found} == set(BACKENDS[backend].operations)
+    assert len(set(BACKENDS[backend].operations)) == len(BACKENDS[backend].operations)
+
+
+def test_milvus_and_weaviate_have_a_first_step_and_pinecone_a_second() -> None:
+    assert {name for name, row in BACKENDS.items() if row.has_first_step} == {"milvus", "weaviate"}
+    assert {name for name, row in BACKENDS.items() if row.has_second_step} == {"pinecone"}
+
+
+def test_only_transports_of_grpc_know_methods_of_one_message() -> None:
+    assert all(row.rest.unary == frozenset() for row in BACKENDS.values())
+    assert all(transport.unary for transport in GRPC.values())
