@@ -120,13 +120,10 @@ class Needs:
     that makes this impossible for one of them costs that field, not the search.
     ``known``: what the adapter's own first step found out about the collection; None where it was not taken or failed.
     ``bounds``: how many searches a request may hold, and how deeply nested; its parts were counted by ``check_size``.
-    ``absent_as_null``: upstream is known to write absent members as null (Qdrant up to 1.9); False where unknown,
-    then the reply itself is the evidence.
     """
 
     vector_name: str | None = None
     vector_hint: str | None = None
-    absent_as_null: bool = False
     vectors: bool = True
     lookups: bool = False
     payload_fields: tuple[str, ...] = ()

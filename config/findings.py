@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from vecsieve.config.fields import is_mapping, members, models_in, suggestion, wanted_of
-from vecsieve.config.policy import FixedThreshold, GrowingThreshold, PolicySettings, RelativeThreshold
+from vecsieve.config.policy import FixedThreshold, GrowingThreshold, MetadataSettings, PolicySettings, RelativeThreshold
 from vecsieve.config.problems import Finding, Path, shown
 from vecsieve.config.schema import RuleSettings
 
@@ -67,12 +67,19 @@ def _tag(info: FieldInfo | None, model: type[BaseModel]) -> tuple[str, ...]:
     return tuple(entry.tag for choice in choices for entry in get_args(choice) if hasattr(entry, "tag"))
 
 
+# Settings of earlier versions, with what to do about them.
+_REMOVED: Mapping[tuple[type[BaseModel], str], str] = {
+    (MetadataSettings, "section"): "nothing: searches never read it, so the line can go"
+}
+
 THRESHOLDS: tuple[type[BaseModel], ...] = (FixedThreshold, RelativeThreshold, GrowingThreshold)
 
 
 def _unknown(key: str, parents: tuple[type[BaseModel], ...]) -> str:
     if key == "<<":
         return "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)"
+    if len(parents) == 1 and (parents[0], key) in _REMOVED:
+        return _REMOVED[parents[0], key]
     if parents == (FixedThreshold,) and key in {"relative", "min", "max"}:
         return "fixed alone, or relative with min and max"
     others = [model for model in THRESHOLDS if model not in parents]

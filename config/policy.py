@@ -170,7 +170,6 @@ class MetadataSettings(Model):
     """Where payloads keep what chunk spans, ties and caps read. Keys or dotted paths; the first one present counts."""
 
     document: Names = Field(default=("doc_id", "document_id"), description="for spans and caps.per_document")
-    section: Names = Field(default=("section_id",), description="part of a snippet's identity; not read by searches")
     source: Names = Field(default=("source",), description="for authority, keep_sources and caps.per_source")
     span_start: Names = Field(default=("token_start",), description="first token or character of the chunk")
     span_end: Names = Field(default=("token_end",), description="behind its last one")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,9 +76,6 @@ class Levels:
         # Pools that were closed before the last look have opened none.
         metrics.upstream_connections_opened_total.inc(max(0, census.opened - self._opened))
         self._opened = census.opened
-
-
-LOGGER = logging.getLogger("vecsieve.process")
 
 
 class Process:
@@ -251,11 +247,6 @@ class Process:
         """Requests being answered now; at the end also the clients to whom answers are still on their way."""
         sides = (self._listener, self._grpc) if self._is_leaving else ()
         return self.tally.requests_in_flight + sum(each.owed for each in sides if each is not None)
-
-    @property
-    def measuring(self) -> int:
-        """Measurements of mode shadow under way."""
-        return self._shadow.running
 
     @property
     def searches_in_flight(self) -> int:

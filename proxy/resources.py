@@ -196,15 +196,6 @@ CRITICAL_SHARE = 0.92  # new requests are refused
 Mallopt = Callable[[int, int], int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tuned:
-    """What ``keep_freed_blocks`` did: the values that were taken, None for those that were not."""
-
-    mmap_threshold_bytes: int | None
-    trim_threshold_bytes: int | None
-    arenas: int | None
-
-
 def collect_seldom() -> None:
     """From now on walk over all objects seldom, and over those that exist now never again. Call it once, when the start is over."""
     gc.collect()
@@ -213,17 +204,16 @@ def collect_seldom() -> None:
     gc.set_threshold(young, middle, YOUNG_BEFORE_ALL)
 
 
-def keep_freed_blocks(mallopt: Mallopt | None) -> Tuned:
+def keep_freed_blocks(mallopt: Mallopt | None) -> None:
     """Raise glibc's thresholds and leave it one arena, before there are threads. Without ``mallopt`` it does nothing."""
-
-    def taken(parameter: int, value: int) -> int | None:
-        return value if mallopt is not None and mallopt(parameter, value) == 1 else None
-
-    return Tuned(
-        mmap_threshold_bytes=taken(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES),
-        trim_threshold_bytes=taken(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES),
-        arenas=taken(M_ARENA_MAX, ARENAS),
-    )
+    if mallopt is None:
+        return
+    for parameter, value in (
+        (M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES),
+        (M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES),
+        (M_ARENA_MAX, ARENAS),
+    ):
+        mallopt(parameter, value)  # 0 where it is refused: memory is freed later then, and nothing else changes
 
 
 def glibc_mallopt() -> Mallopt | None:

@@ -277,6 +277,109 @@ def test_serving_starts_without_the_official_clients_the_engine_and_opentelemetr
     assert done.stdout.strip() == "[]"
 
 
+# Who calls these is no code of ours, by the classes or decorators that have them.
+CALLED_BY_A_LIBRARY = {
+    "pydantic reads it": {"model_config"},
+    "PyYAML reads or calls it": {"yaml_implicit_resolvers", "ignore_aliases"},
+    "aiohttp's server calls it": {"handle_error", "log_exception", "log_debug"},
+    "aiohttp's client calls it": {
+        "update_headers",
+        "update_content_encoding",
+        "update_body_from_data",
+        "update_transfer_encoding",
+        "update_expect_continue",
+    },
+    "html.parser calls it": {"handle_starttag", "handle_endtag", "handle_data"},
+    "grpc calls it": {"service"},
+    "asyncio calls it": {"eof_received", "pause_writing", "resume_writing"},
+}
+# Written out whole under the names of their fields: the explanation of a search, the profile of a collection, the status.
+WRITTEN_WHOLE = {"Copy", "Kept", "LeftOut", "Profile", "Status"}
+# Read by the names of a closed set: which overrides the settings allow.
+READ_BY_NAME = {"OverrideSettings"}
+
+
+def names_bound(node: ast.stmt) -> list[str]:
+    """The public names that a statement of a module or a class defines; none for a command, which its decorator calls."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        is_command = any(ast.unparse(each).startswith("app.command") for each in node.decorator_list)
+        names = [] if is_command else [node.name]
+    elif isinstance(node, ast.Assign):
+        names = [each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        names = [node.target.id]
+    elif isinstance(node, ast.If | ast.Try):
+        names = [name for inner in node.body for name in names_bound(inner)]
+    else:
+        names = []
+    return [name for name in names if not name.startswith("_")]
+
+
+def names_read(module: str, tree: ast.Module) -> set[tuple[str, str]]:
+    """What a module reads of its own names and of others' as (module, name). A definition does not read itself."""
+    imports: dict[str, set[tuple[str, str]]] = {}  # two functions may import the same name from two modules
+    for node in ast.walk(tree):
+        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+            assert isinstance(node, ast.ImportFrom)
+            imports.setdefault(alias.asname or alias.name, set()).add((node.module or "", alias.name))
+    found: set[tuple[str, str]] = set()
+    for statement in tree.body:
+        own = names_bound(statement)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                if node.id in imports:
+                    found |= imports[node.id]
+                elif node.id not in own:
+                    found.add((module, node.id))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imports:
+                found |= {(".".join(source), node.attr) for source in imports[node.value.id]}
+    return found
+
+
+def unread_of_modules(trees: dict[str, ast.Module]) -> list[str]:
+    read = {each for module, tree in trees.items() for each in names_read(module, tree)}
+    bound = {(module, name) for module, tree in trees.items() for node in tree.body for name in names_bound(node)}
+    return sorted(f"{module}.{name}" for module, name in bound - read)
+
+
+def unread_of_classes(trees: dict[str, ast.Module]) -> list[str]:
+    """Methods, properties, fields and constants of classes whose names no attribute access has. Members of an enumeration
+    are made from their values.
+    """
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    read |= {name for node in nodes if isinstance(node, ast.MatchClass) for name in node.kwd_attrs}
+    read |= set().union(*CALLED_BY_A_LIBRARY.values())
+    return sorted(
+        f"{node.name}.{name}"
+        for node in nodes
+        if isinstance(node, ast.ClassDef) and node.name not in WRITTEN_WHOLE | READ_BY_NAME
+        if not any(ast.unparse(base).endswith("Enum") for base in node.bases)
+        for statement in node.body
+        for name in names_bound(statement)
+        if name not in read
+    )
+
+
+PRODUCT = {name: parsed(path) for name, path in MODULES.items()}
+
+
+def test_every_public_name_is_read_by_product_code() -> None:
+    """What tests alone read goes, with its tests."""
+    assert unread_of_modules(PRODUCT) == []
+
+
+def test_every_public_member_is_read_by_product_code() -> None:
+    assert unread_of_classes(PRODUCT) == []
+
+
+def test_a_name_that_nobody_reads_is_noticed() -> None:
+    source = "from m import used\nclass A:\n    x: int\n    def f(self): return self.f\n    def g(self): return A\ndef h(): return used(h)\n"
+    tree = {"m": ast.parse("def used(): pass\ndef unused(): unused()\n"), "n": ast.parse(source)}
+    assert unread_of_modules(tree) == ["m.unused", "n.A", "n.h"]
+    assert unread_of_classes(tree) == ["A.g", "A.x"]
+
+
 BARE = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{'|'.join(PACKAGES)})(?:[.,\s]|$)", re.MULTILINE)
 
 

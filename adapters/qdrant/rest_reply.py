@@ -343,7 +343,7 @@ def _read(
         text=text,
         lists=lists,
         is_escaped=text is not source.text and text != source.text,
-        is_null_style=needs.absent_as_null or any(has_null(text, point) for ranked in lists for point in ranked.points),
+        is_null_style=any(has_null(text, point) for ranked in lists for point in ranked.points),
     )
     located = [_located(text, plan, ranked.points) for plan, ranked in zip(request.plans, lists, strict=True)]
     found = [source.aside(span) for _, spans in located for span in spans if span is not None]

@@ -326,7 +326,7 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
             _one_of(found, ("with_payload",)),
             needs.payload_fields,
             needs.optional_fields,
-            may_force=needs.absent_as_null or not endpoint.is_old,
+            may_force=not endpoint.is_old,
         )
     except RepeatedKey:
         raise Unsupported(Reason.AMBIGUOUS_FIELD) from None

@@ -163,11 +163,6 @@ class Allowance:
         """Whether calls are broken off as they are opened, again and again."""
         return self._resets < RESETS - HASTY_RESETS
 
-    @property
-    def frames(self) -> float:
-        """How many frames without content may follow."""
-        return self._frames
-
     def refill(self, now: float) -> None:
         """Time has passed; what was earned beyond the allowance is forgotten."""
         passed, self._at = now - self._at, now

@@ -150,7 +150,6 @@ class QdrantSource:
                 dimension=dense.dimension,
                 distance=dense.distance,
                 vector_name=dense.name,
-                vector_names=dense.names,
             )
         return self._shape
 

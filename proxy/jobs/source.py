@@ -48,14 +48,12 @@ class Shape:
 
     ``points``: how many the database says there are, which may be an estimate. ``distance``: its metric, in Qdrant's
     words (Cosine, Dot, Euclid, Manhattan). ``vector_name``: the vector that is read, "" for the unnamed one.
-    ``vector_names``: every dense vector, sorted.
     """
 
     points: int
     dimension: int
     distance: str
     vector_name: str
-    vector_names: tuple[str, ...]
 
     @property
     def metric(self) -> Metric:
@@ -138,12 +136,11 @@ class _Declared(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dense:
-    """The chosen vector. ``names``: every one that could have been chosen, sorted; "" is the unnamed one."""
+    """The chosen vector; "" is the name of the unnamed one."""
 
     name: str
     dimension: int
     distance: str
-    names: tuple[str, ...]
 
 
 def choose(vectors: _Declared | Mapping[str, _Declared] | None, *, wanted: str | None, collection: str) -> Dense:
@@ -166,4 +163,4 @@ def choose(vectors: _Declared | Mapping[str, _Declared] | None, *, wanted: str |
     if name not in names:
         raise SourceError(f"collection {collection!r} has no dense vector {name!r}; it has: {there}")
     found = declared[name]
-    return Dense(name=name, dimension=found.size, distance=found.distance.value, names=names)
+    return Dense(name=name, dimension=found.size, distance=found.distance.value)

@@ -270,7 +270,6 @@ def _metadata(pool: Pool, tenant_keys: tuple[str, ...], fields: Fields, allowanc
     return Metadata(
         texts=_texts(columns, fields.text, allowance),
         documents=_firsts(columns, fields.document, name),
-        sections=_firsts(columns, fields.section, name),
         sources=_firsts(columns, fields.source, name),
         spans=_spans(columns, fields),
         recency=None if moments is None else recency(moments),

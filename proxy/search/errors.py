@@ -33,11 +33,6 @@ class UpstreamFailure(Exception):  # noqa: N818 - it is named for what happened,
         super().__init__(kind.value)
         self.kind = kind
 
-    @property
-    def before_sending(self) -> bool:
-        """Whether not one byte of the request can have reached the database."""
-        return self.kind in {FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS}
-
 
 class ClientFault(StrEnum):
     """How a client's side failed. A closed set: every member is a metric label."""

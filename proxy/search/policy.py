@@ -63,7 +63,6 @@ class Fields:
 
     text: tuple[str, ...]
     document: tuple[str, ...]
-    section: tuple[str, ...]
     source: tuple[str, ...]
     span_start: tuple[str, ...]
     span_end: tuple[str, ...]
@@ -78,7 +77,6 @@ class Fields:
         paths = (
             *self.text,
             *self.document,
-            *self.section,
             *self.source,
             *self.span_start,
             *self.span_end,
@@ -144,7 +142,6 @@ class ResolvedPolicy:
         return Fields(
             text=self.text_fields if chosen.text is not None or needs_length else (),
             document=known.document if needs_document else (),
-            section=(),  # part of a snippet's identity, which no search looks at
             source=known.source if needs_source else (),
             span_start=known.span_start if needs_span or Tie.SHORTER in by_chain else (),
             span_end=known.span_end if needs_span or Tie.SHORTER in by_chain else (),

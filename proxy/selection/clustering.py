@@ -16,7 +16,6 @@ and unusable vectors, there is nothing to take apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import fastcluster
 import numpy as np
@@ -36,20 +35,10 @@ from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 # The cut may depend on how many lead already (thresholds.py says why it grows).
 
 
-@dataclass(frozen=True, slots=True)
-class Led:
-    """Outcome of a walk over b candidates behind m earlier leaders.
-
-    ``leaders``: those of the b that lead, ascending. ``heads``: (b,) whom each follows, itself for a leader, -1 - j for
-    earlier leader j.
-    """
-
-    leaders: Indices
-    heads: Indices
-
-
-def lead(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = None, *, slack: float = NOISE) -> Led:
-    """Walk b candidates in rank order.
+def lead(
+    inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = None, *, slack: float = NOISE
+) -> Indices:
+    """Whom each of b candidates follows (b,): itself for a leader, -1 - j for earlier leader j. They are walked in rank order.
 
     ``inside``: (b, b) their distances. ``back``: (b, m) distances to earlier leaders, None for none. ``cuts``: at index k,
     the distance at which a candidate follows when k lead already (m + b of them); ``slack``: by how much a distance may be
@@ -60,7 +49,7 @@ def lead(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = 
     count, earlier = len(inside), 0 if back is None else back.shape[1]
     nearest = np.full(count, np.inf, np.float32) if back is None else back.min(axis=1, initial=np.inf)
     if not count:
-        return Led(np.empty(0, np.intp), np.empty(0, np.intp))
+        return np.empty(0, np.intp)
     if np.isinf(inside).any() or (back is not None and np.isinf(back).any()):
         return _forbidding(inside, cuts, back, slack)
     leaders: list[int] = []
@@ -73,7 +62,7 @@ def lead(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = 
     return _followed(inside, back, np.array(leaders, dtype=np.intp))
 
 
-def _followed(inside: FloatMatrix, back: FloatMatrix | None, leaders: Indices) -> Led:
+def _followed(inside: FloatMatrix, back: FloatMatrix | None, leaders: Indices) -> Indices:
     """Who follows whom, once it is known who leads: the nearest leader that stands before the follower."""
     count = len(inside)
     heads = np.arange(count, dtype=np.intp)
@@ -81,7 +70,7 @@ def _followed(inside: FloatMatrix, back: FloatMatrix | None, leaders: Indices) -
     is_follower[leaders] = False
     followers = is_follower.nonzero()[0]
     if not len(followers):
-        return Led(leaders, heads)
+        return heads
     to_leaders = inside.take(followers, axis=0).take(leaders, axis=1)
     to_leaders[leaders[None, :] > followers[:, None]] = np.inf
     if back is not None and back.shape[1]:
@@ -92,10 +81,10 @@ def _followed(inside: FloatMatrix, back: FloatMatrix | None, leaders: Indices) -
     # Within NOISE of the nearest is a tie: which of two copies a rounding error favours is nobody's choice.
     choice = (to_leaders <= to_leaders.min(axis=1)[:, None] + NOISE).argmax(axis=1)
     heads[followers] = names[choice]
-    return Led(leaders, heads)
+    return heads
 
 
-def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> Led:
+def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> Indices:
     """The same walk where some may not meet: the reach of every cluster is kept apart, a row a leader."""
     count = len(inside)
     earlier = np.empty((0, count), np.float32) if back is None else back.T
@@ -103,7 +92,6 @@ def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | 
     names = [-1 - j for j in range(len(earlier))]
     forbidden = np.isinf(inside)
     heads = np.arange(count, dtype=np.intp)
-    leaders: list[int] = []
     for i in range(count):
         column = reach[: len(names), i]
         low = float(column.min(initial=np.inf))
@@ -114,8 +102,7 @@ def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | 
         else:
             reach[len(names)] = inside[i]
             names.append(i)
-            leaders.append(i)
-    return Led(np.array(leaders, dtype=np.intp), heads)
+    return heads
 
 
 Tenants = npt.NDArray[np.int64]
@@ -133,7 +120,7 @@ def cluster(distance: FloatMatrix, cuts: float | Sequence[float], linkage: Linka
     if not isinstance(cuts, Sequence):
         cuts = [cuts] * len(distance)
     if linkage is Linkage.LEADER:
-        return _numbered(lead(distance, cuts, slack=slack).heads)
+        return _numbered(lead(distance, cuts, slack=slack))
     return _agglomerated(distance, cuts[0] + slack, linkage)
 
 
@@ -157,7 +144,7 @@ def _parted(distance: FloatMatrix, heads: Indices) -> Indices:
         members = np.flatnonzero(heads == head)
         inside = distance[np.ix_(members, members)]
         if np.isinf(inside).any():
-            parted[members] = members[lead(inside, [float(np.finfo(np.float32).max)] * len(members)).heads]
+            parted[members] = members[lead(inside, [float(np.finfo(np.float32).max)] * len(members))]
     return parted
 
 

@@ -41,7 +41,7 @@ from vecsieve.proxy.selection.policy import Growing, Linkage, Policy, Short, Whe
 from vecsieve.proxy.selection.single import fates_of
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.thresholds import SCALE_FROM
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection, Steps, finished
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection, Steps
 
 # Raw ranks per block: the pool a single page of ten is chosen from, and as many as the threshold's scale is read from.
 # A caller who wants rank r decided fetches up to the next multiple of this.
@@ -98,26 +98,6 @@ class _Block:
     evidence: tuple[Evidence, Evidence] | None
 
 
-def page(
-    candidates: Candidates,
-    *,
-    top_k: int,
-    offset: int,
-    policy: Policy,
-    exhausted: bool,
-    scale: float | None = None,
-) -> Selection:
-    """The page ``D[offset : offset + top_k]``, in rank order.
-
-    ``exhausted``: there is no more to fetch, so that an incomplete last block counts. Then the sequence continues
-    behind D with the collapsed candidates in rank order (unless the policy allows short pages), so that a client who
-    reads on meets every candidate once. ``wanting``: how many of the page are missing from D. ``labels`` of candidates
-    that the page did not need are clusters of one. ``scale``: the typical distance that a relative or growing threshold
-    is read at; None: the first block's own median. Raises ValueError for a negative ``top_k`` or ``offset``.
-    """
-    return finished(paging(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=exhausted, scale=scale))
-
-
 def paging(
     candidates: Candidates,
     *,
@@ -127,7 +107,16 @@ def paging(
     exhausted: bool,
     scale: float | None = None,
 ) -> Steps[Selection]:
-    """As ``page``, in steps of a few milliseconds: some of a block's texts are read, compared or guarded, or a block is decided."""
+    """The page ``D[offset : offset + top_k]``, in rank order.
+
+    It works in steps of a few milliseconds: some texts of a block are read, compared or guarded, or a block is decided.
+
+    ``exhausted``: there is no more to fetch, so that an incomplete last block counts. Then the sequence continues
+    behind D with the collapsed candidates in rank order (unless the policy allows short pages), so that a client who
+    reads on meets every candidate once. ``wanting``: how many of the page are missing from D. ``labels`` of candidates
+    that the page did not need are clusters of one. ``scale``: the typical distance that a relative or growing threshold
+    is read at; None: the first block's own median. Raises ValueError for a negative ``top_k`` or ``offset``.
+    """
     if top_k < 0 or offset < 0:
         raise ValueError(f"top_k, offset: saw {top_k}, {offset}, wanted 0 or more")
     end = offset + top_k
@@ -275,7 +264,7 @@ def _heads(reading: _Reading, block: _Block, emitted: Indices) -> Indices:
     """Whom each of the block (b,) follows, as indices into the pool; itself where it is emitted."""
     each = np.arange(block.start, block.stop, dtype=np.intp)
     if reading.linkage is Linkage.LEADER:
-        found = lead(block.inside, reading.cuts, block.back, slack=reading.measured.slack).heads
+        found = lead(block.inside, reading.cuts, block.back, slack=reading.measured.slack)
         return np.where(
             found < 0, emitted[-1 - np.minimum(found, -1)] if len(emitted) else each, each[np.maximum(found, 0)]
         )

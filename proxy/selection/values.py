@@ -32,14 +32,13 @@ class Metric(StrEnum):
 class Metadata:
     """What is known of n candidates beside their vectors; None for what was not asked for.
 
-    ``texts``, ``documents``, ``sections``, ``sources``: n strings, None where a candidate has none. ``spans``: (n, 2)
+    ``texts``, ``documents``, ``sources``: n strings, None where a candidate has none. ``spans``: (n, 2)
     float64, [start, end) within the document in any unit, NaN where unknown. ``recency``: (n,) float64, larger is newer,
     NaN where unknown. ``citations``: (n,) int64, how many citation fields are filled, -1 where unknown.
     """
 
     texts: tuple[str | None, ...] | None = None
     documents: tuple[str | None, ...] | None = None
-    sections: tuple[str | None, ...] | None = None
     sources: tuple[str | None, ...] | None = None
     spans: FloatVector | None = None
     recency: FloatVector | None = None

@@ -74,12 +74,6 @@ def _reads_open_metrics(accept: str) -> bool:
     return False
 
 
-def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
-    """One sample, by its name without the prefix; 0 where there is none."""
-    found = registry.get_sample_value(PREFIX + name, labels)
-    return 0.0 if found is None else found
-
-
 @dataclass(frozen=True, slots=True)
 class _WorkerFiles:
     """What the library's own collector does, less the file that a starting worker has made and not yet filled."""

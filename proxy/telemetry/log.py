@@ -33,9 +33,7 @@ CLOSE_SECONDS = 1.0  # a blocked reader must not hold up the end of the process
 
 
 class LineSink(Protocol):
-    """Takes whole lines. ``put`` never blocks and never raises; what cannot be written is dropped and counted."""
-
-    dropped: int
+    """Takes whole lines. ``put`` never blocks and never raises; what cannot be written is dropped."""
 
     def put(self, line: bytes) -> None:
         """Write the line, which ends in a newline, some time soon."""

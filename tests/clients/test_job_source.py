@@ -50,7 +50,6 @@ def test_the_shape_is_that_of_the_chosen_vector(
         shape = source.shape()
     assert (shape.dimension, shape.distance, shape.vector_name) == (dimension, distance, vector_name or "")
     assert shape.points == (90 if collection == "named" else 240)
-    assert shape.vector_names == (("dense", "small") if collection == "named" else ("",))
     assert shape.magnitude is (distance != "Cosine")
 
 

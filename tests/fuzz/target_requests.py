@@ -28,7 +28,7 @@ NEEDS: tuple[dict[str, Any], ...] = (
     {},
     {"payload_fields": ("text",)},
     {"optional_fields": ("größe", "vector", "text")},
-    {"vector_hint": "dense", "absent_as_null": True},
+    {"vector_hint": "dense"},
     {"vectors": False},
 )  # fmt: skip
 

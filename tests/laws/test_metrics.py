@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.pools import page
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.metric import metric_of
-from vecsieve.proxy.selection.paged import page
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Metric
 

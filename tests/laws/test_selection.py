@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.policies import ALL_GUARDS, DEFAULT
-from support.pools import angles, pool
-from vecsieve.proxy.selection.paged import page
+from support.pools import angles, page, pool
 from vecsieve.proxy.selection.policy import (
     Dpp,
     Fixed,

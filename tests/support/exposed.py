@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+
+from vecsieve.proxy.telemetry.catalogue import PREFIX
 
 ABBREVIATED = ("_ms", "_us", "_sec", "_secs", "_milliseconds", "_kb", "_mb", "_mib", "_percent")
 
@@ -72,3 +75,9 @@ def faults(scrape: bytes) -> list[str]:
         if name.endswith("_created"):
             found.append(f"{name}: a creation time")
     return found
+
+
+def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    """One sample of a registry, by its name without the prefix; 0 where there is none."""
+    found = registry.get_sample_value(PREFIX + name, labels)
+    return 0.0 if found is None else found

@@ -19,9 +19,7 @@ class MemorySource:
         self._limit = page_limit
         self._vectors = [point for point in points if point.vector is not None]
         dimension = max((len(point.vector) for point in points if point.vector is not None), default=1)
-        self._shape = Shape(
-            points=len(points), dimension=dimension, distance=distance, vector_name="", vector_names=("",)
-        )
+        self._shape = Shape(points=len(points), dimension=dimension, distance=distance, vector_name="")
         self.requests = 0
 
     def shape(self) -> Shape:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metric
+from vecsieve.proxy.selection.paged import paging
+from vecsieve.proxy.selection.policy import Policy
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metric, Selection, finished
 
 
 def pool(vectors: object, scores: Sequence[float] | None = None, **more: Any) -> Candidates:
@@ -50,3 +52,10 @@ def damaged(draw: st.DrawFn, *, smallest: int = 0, largest: int = 60) -> FloatMa
         if kind in {"nan", "infinite"}:
             rows[i, 0] = np.float32(kind if kind == "nan" else "inf")
     return rows
+
+
+def page(
+    candidates: Candidates, *, top_k: int, offset: int, policy: Policy, exhausted: bool, scale: float | None = None
+) -> Selection:
+    """A page of the deduplicated list, all its steps taken at once."""
+    return finished(paging(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=exhausted, scale=scale))

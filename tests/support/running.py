@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
+from support.exposed import value
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import doors_of
 from vecsieve.proxy.process import Process
-from vecsieve.proxy.telemetry.exposition import value
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.telemetry.metrics import Metrics
 

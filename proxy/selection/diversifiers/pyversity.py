@@ -8,18 +8,11 @@ leave out is appended by rank, so that the page is full.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import numpy as np
 
 from vecsieve.proxy.selection.geometry import rows_of
 from vecsieve.proxy.selection.policy import Method
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
-
-
-def available() -> bool:
-    """Whether the library is installed: asked when the settings are read, not when the first search comes."""
-    return find_spec("pyversity") is not None
 
 
 def external(gains: FloatVector, vectors: FloatMatrix, *, method: Method, diversity: float, count: int) -> Indices:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-Codes = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
 Traits = npt.NDArray[np.uint8]
 
 # Characters of one text. No embedding model sees so much, so a chunk is not that long. (Longer ones are not cut either:

@@ -57,10 +57,5 @@ class Memo(Generic[Key, Value]):
         self._held.clear()
         self._taken = 0
 
-    @property
-    def taken_bytes(self) -> int:
-        """What the kept values take, by ``size``."""
-        return self._taken
-
     def __len__(self) -> int:
         return len(self._held)

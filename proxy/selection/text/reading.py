@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from vecsieve.proxy.selection.policy import TextRules
 from vecsieve.proxy.selection.text.bounds import LONGEST, portions, readable
-from vecsieve.proxy.selection.text.canonical import content_hash, folded, unwrapped
+from vecsieve.proxy.selection.text.canonical import folded, unwrapped
 from vecsieve.proxy.selection.text.margins import Edges, Margins, body, edges, learn
 from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.selection.text.tokens import Hashes, hashed, words
@@ -112,10 +112,6 @@ class Texts:
             self._counts = np.array(counts, dtype=np.int64)
             self._counts.setflags(write=False)
         return self._counts
-
-    def content_hashes(self) -> tuple[int | None, ...]:
-        """xxh64 of each canonical text, None where there is no text."""
-        return tuple(None if (known := self.canonical(i)) is None else content_hash(known) for i in range(len(self)))
 
     def _read(self, text: str | None) -> str | None:
         if text is None:

@@ -277,6 +277,9 @@ MESSAGES = {
     "tab": [
         "<file>, line 2, column 1: wanted YAML; saw character '\\t' that cannot start any token",
     ],
+    "setting_of_an_earlier_version": [
+        'policy.metadata.section: wanted nothing: searches never read it, so the line can go; saw ["section_id"]',
+    ],
     "tag_that_lies": [
         "workers: wanted a plain mapping, list or value; saw the tag tag:yaml.org,2002:int on line 1",
     ],

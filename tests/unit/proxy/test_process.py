@@ -9,13 +9,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
+from support.exposed import value
 from support.faultup import FaultyUpstream, answering, raw_exchange, reply
 from support.running import running
 from support.scripted_grpc import in_front, query
 from vecsieve.proxy.http.pools import Census
 from vecsieve.proxy.process import Levels
 from vecsieve.proxy.search.limits import Admission
-from vecsieve.proxy.telemetry.exposition import value
 from vecsieve.proxy.telemetry.labels import Origin
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.requests import Ended, Tally

@@ -49,15 +49,6 @@ def test_an_old_server_is_known_by_its_nulls_and_answered_in_its_way(talk: Conve
     assert_direct(talk, Needs())
 
 
-@given(
-    talk=conversations(operation="recommend", is_old=st.just(True), extra={"limit": 4, "offset": None}),
-    fields=st.sampled_from([(), ("doc",)]),
-)
-def test_a_server_that_is_known_to_be_old_is_answered_in_its_way(talk: Conversation, fields: tuple[str, ...]) -> None:
-    # Invariant: told that absent is written as null, every restoration of an old server's reply is the direct answer.
-    assert_direct(talk, Needs(payload_fields=fields, absent_as_null=True))
-
-
 @pytest.mark.parametrize(
     ("wanted", "sent", "shown"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
+from support.exposed import value
 from vecsieve.proxy.grpc.status import (
     Code,
     Failure,
@@ -18,7 +19,6 @@ from vecsieve.proxy.grpc.status import (
     unsendable,
 )
 from vecsieve.proxy.search.errors import FailureKind
-from vecsieve.proxy.telemetry.exposition import value
 from vecsieve.proxy.telemetry.labels import LocalError, Origin, UpstreamError
 from vecsieve.proxy.telemetry.metrics import Metrics
 

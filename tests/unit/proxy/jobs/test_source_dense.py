@@ -20,7 +20,7 @@ def late() -> models.VectorParams:
 
 def test_the_unnamed_vector_is_chosen_without_a_word() -> None:
     found = choose(dense(), wanted=None, collection="docs")
-    assert (found.name, found.dimension, found.distance, found.names) == ("", 4, "Dot", ("",))
+    assert (found.name, found.dimension, found.distance) == ("", 4, "Dot")
     assert choose(dense(), wanted="", collection="docs") == found
 
 

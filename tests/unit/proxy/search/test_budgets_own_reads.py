@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
+from support.exposed import value
 from support.toy_backend import OPERATION
 from vecsieve.proxy.search.budgets import FREE, OVERDRAFT, QUIET_SECONDS, RISE_SECONDS, SLOT_SECONDS, SLOTS, OwnReads
-from vecsieve.proxy.telemetry.exposition import value
 from vecsieve.proxy.telemetry.labels import OwnRead, Withheld
 from vecsieve.proxy.telemetry.metrics import Metrics
 

@@ -22,7 +22,6 @@ TEXT = fields(text=("text", "body"))
 EVERYTHING = Fields(
     text=("text", "m.text"),
     document=("doc", "m.doc"),
-    section=("section",),
     source=("m.source.name", "source"),
     span_start=("start",),
     span_end=("end",),
@@ -196,7 +195,7 @@ JSON = st.recursive(
 def assert_whole(found: Candidates, n: int) -> None:
     """Every member has one entry for each candidate, of the promised kind. Candidates itself has checked the lengths."""
     has = found.metadata
-    for values in (has.texts, has.documents, has.sections, has.sources):
+    for values in (has.texts, has.documents, has.sources):
         assert values is None or all(value is None or (isinstance(value, str) and value.strip()) for value in values)
     for row in [] if has.spans is None else has.spans.tolist():
         assert np.isnan(row).all() or row[0] < row[1]
@@ -234,10 +233,10 @@ def test_any_bytes_are_read_without_complaint(rows: list[tuple[bytes | None, ...
 def test_a_candidates_names_and_texts_do_not_depend_on_its_neighbours(
     payloads: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    """Invariant: texts, documents, sections, sources and citations of one candidate are what they are in a pool of its own."""
+    """Invariant: texts, documents, sources and citations of one candidate are what they are in a pool of its own."""
     row = data.draw(st.integers(0, len(payloads) - 1))
     among, alone = candidates(payloads, EVERYTHING).metadata, candidates([payloads[row]], EVERYTHING).metadata
-    for member in ("texts", "documents", "sections", "sources", "citations"):
+    for member in ("texts", "documents", "sources", "citations"):
         many, one = getattr(among, member), getattr(alone, member)
         assert (None if many is None else many[row]) == (None if one is None else one[0])
 

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
+from support.exposed import value
 from support.toy_backend import OPERATION
 from support.toy_exchange import ToyDialect, attempt
 from vecsieve.adapters.contract import Lookup
@@ -16,7 +17,6 @@ from vecsieve.proxy.search.budgets import QUIET_SECONDS, OwnReads
 from vecsieve.proxy.search.exchange import Looking, Lost, Refused
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.lookups import LookupFailed
-from vecsieve.proxy.telemetry.exposition import value
 from vecsieve.proxy.telemetry.labels import BreakerState, FailOpen, Looked
 from vecsieve.proxy.telemetry.metrics import Metrics
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
+from support.exposed import value
 from support.manual_time import settle
 from support.reports import REPORT
 from support.toy_exchange import ToyExchange, toys
 from vecsieve.proxy.search.exchange import Measure, Shadow
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.report import Report
-from vecsieve.proxy.telemetry.exposition import value
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.requests import Tally
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from support.policies import DEFAULT
+from support.pools import page
 from vecsieve.proxy.selection.metric import is_implausible
-from vecsieve.proxy.selection.paged import page
 from vecsieve.proxy.selection.policy import Fixed, When
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, FloatVector, Metadata, Metric

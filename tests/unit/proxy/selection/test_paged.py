@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from support.oracles import page_list
 from support.policies import DEFAULT
-from support.pools import angles, damaged, planted, pool
+from support.pools import angles, damaged, page, planted, pool
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection import paged
 from vecsieve.proxy.selection.distances import RelativeDistances
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.grouping import weigh
-from vecsieve.proxy.selection.paged import BLOCK, MANY, page, paging
+from vecsieve.proxy.selection.paged import BLOCK, MANY, paging
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.text.reading import Texts
 from vecsieve.proxy.selection.text.tokens import Hashes

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from support.exposed import exposed
+from support.exposed import exposed, value
 from support.reports import REPORT
 from vecsieve.proxy.telemetry.exposition import (
     CONTENT_TYPE,
@@ -19,7 +19,6 @@ from vecsieve.proxy.telemetry.exposition import (
     own_registry,
     scrape,
     shared_registry,
-    value,
 )
 from vecsieve.proxy.telemetry.labels import Origin, Outcome, Shed
 from vecsieve.proxy.telemetry.metrics import Metrics

@@ -12,12 +12,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
+from support.exposed import value
 from support.reports import REPORT
 from support.toy_backend import ToyUpstream, ranking
 from support.toy_exchange import ToyExchange, policy, toys
 from vecsieve.adapters.contract import Operation, Reason
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.telemetry.exposition import value
 from vecsieve.proxy.telemetry.labels import (
     AttemptKind,
     Bypass,

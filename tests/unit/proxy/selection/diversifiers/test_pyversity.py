@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pools import angles, damaged, planted
-from vecsieve.proxy.selection.diversifiers.pyversity import available, external
+from vecsieve.proxy.selection.diversifiers.pyversity import external
 from vecsieve.proxy.selection.policy import Method
 from vecsieve.proxy.selection.values import FloatMatrix
 
@@ -69,10 +67,3 @@ def test_the_arguments_are_left_as_they_were() -> None:
     for method in Method:
         external(gains, rows, method=method, diversity=0.5, count=3)
     assert (rows.tobytes(), gains.tobytes()) == before
-
-
-def test_the_library_is_seen_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert available()
-    monkeypatch.setattr(sys, "path", [])
-    monkeypatch.delitem(sys.modules, "pyversity")
-    assert not available()

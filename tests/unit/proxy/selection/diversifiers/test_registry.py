@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from support.pools import angles, damaged, pool
 from vecsieve.proxy.selection.clustering import best_ranked
 from vecsieve.proxy.selection.distances import CosineDistances, cosine_distances
-from vecsieve.proxy.selection.diversifiers.pyversity import available
 from vecsieve.proxy.selection.diversifiers.registry import diversify
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.policy import Dpp, External, Method, Mmr, Relevance, Similarity
 from vecsieve.proxy.selection.single import expand
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices
-
-pytestmark = pytest.mark.skipif(not available(), reason="the extra 'diversifiers' is not installed")
 
 Diversifier = Mmr | Dpp | External | None
 RELEVANT_END: list[Diversifier] = [

@@ -38,19 +38,19 @@ def test_keeping_a_key_again_replaces_its_value() -> None:
     cache = memo(10_000)
     cache.keep("a", "x" * 100)
     cache.keep("a", "y")
-    assert (cache.get("a"), cache.taken_bytes, len(cache)) == ("y", _OVERHEAD_BYTES + 2, 1)
+    assert (cache.get("a"), cache._taken, len(cache)) == ("y", _OVERHEAD_BYTES + 2, 1)
 
 
 def test_a_cleared_cache_is_empty() -> None:
     cache = memo(10_000)
     cache.keep("a", "x")
     cache.clear()
-    assert (cache.get("a"), cache.taken_bytes, len(cache)) == (None, 0, 0)
+    assert (cache.get("a"), cache._taken, len(cache)) == (None, 0, 0)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 900), st.booleans())))
 def test_the_bound_is_kept_and_the_sum_is_right(steps: list[tuple[str, int, bool]]) -> None:
-    """Invariant: taken_bytes is the sum of what is kept, at most the bound; a found value is the last one kept."""
+    """Invariant: what is counted as taken is the sum of what is kept, at most the bound; a found value is the last one kept."""
     cache, last = memo(2_000), dict[str, str]()
     for key, size, looks in steps:
         if looks:
@@ -59,4 +59,4 @@ def test_the_bound_is_kept_and_the_sum_is_right(steps: list[tuple[str, int, bool
         last[key] = "v" * size
         cache.keep(key, last[key])
         found = [(key, value) for key in "abcdef" if (value := cache.get(key)) is not None]
-        assert cache.taken_bytes == sum(len(key) + len(value) + _OVERHEAD_BYTES for key, value in found) <= 2_000
+        assert cache._taken == sum(len(key) + len(value) + _OVERHEAD_BYTES for key, value in found) <= 2_000

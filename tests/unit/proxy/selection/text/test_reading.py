@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from support.texts import ANY_TEXT, ODD_TEXT, rules, texts
 from vecsieve.proxy.selection.text import reading
 from vecsieve.proxy.selection.text.bounds import LONGEST
-from vecsieve.proxy.selection.text.canonical import content_hash
 from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import Metadata
@@ -38,7 +37,6 @@ def everything(known: Texts) -> tuple[object, ...]:
         [known.canonical(i) for i in each],
         [known.words(i) for i in each],
         known.word_counts.tolist(),
-        known.content_hashes(),
         [numbers.tolist() for numbers in known.hashes(each)],
     )
 
@@ -48,14 +46,13 @@ def test_a_text_has_a_canonical_form_words_and_a_hash() -> None:
     assert known.canonical(0) == "flow control, v2"
     assert known.words(0) == ("flow", "control", "v2")
     assert known.word_counts.tolist() == [3, -1]
-    assert known.content_hashes() == (content_hash("flow control, v2"), None)
     assert len(known) == 2
 
 
 @pytest.mark.parametrize("text", [None, "", " \n", "\u200b\u00ad"])
 def test_a_blank_text_is_no_text(text: str | None) -> None:
     known = texts(text)
-    assert everything(known) == ([None], [()], [-1], (None,), [[]])
+    assert everything(known) == ([None], [()], [-1], [[]])
 
 
 def test_a_text_of_signs_has_words() -> None:
