@@ -34,7 +34,7 @@ class Reason(StrEnum):
     )
 
 
-class Unsupported(Exception):  # noqa: N818 - it is a verdict on the request, not an error of anybody's
+class UnsupportedError(Exception):
     """A classified request that must go through untouched."""
 
     def __init__(self, reason: Reason) -> None:
@@ -42,11 +42,15 @@ class Unsupported(Exception):  # noqa: N818 - it is a verdict on the request, no
         self.reason = reason
 
 
-class Malformed(Exception):  # noqa: N818 - names the reply, as the contract does
+class UpstreamReplyError(Exception):
+    """A reply of the database that selection cannot use. The rest of the family is in proxy/search/errors.py."""
+
+
+class MalformedReplyError(UpstreamReplyError):
     """A successful reply whose bytes cannot be read with certainty. The message says what was seen and where."""
 
 
-class Declined(Malformed):
+class DeclinedError(MalformedReplyError):
     """A reply that only the transport calls a success: the backend's own refusal. ``words``: what it says, for the dialect."""
 
     def __init__(self, code: int, words: bytes) -> None:
@@ -212,13 +216,13 @@ class Adapter(Protocol):
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
         """Count what makes the body costly to read, in linear time and before anything else reads it.
 
-        Raises Unsupported where that is more than ``bounds`` allow, nothing else. The other verbs may be slow on a body that
+        Raises UnsupportedError where that is more than ``bounds`` allow, nothing else. The other verbs may be slow on a body that
         was not checked.
         """
         ...
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises Unsupported, nothing else."""
+        """Read what the client wants. Raises UnsupportedError, nothing else."""
         ...
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
@@ -231,7 +235,7 @@ class Adapter(Protocol):
         ...
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
         ...
 
     def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
@@ -388,7 +392,7 @@ class FirstStep(Protocol):
         ...
 
     def told(self, body: bytes) -> object:
-        """Read a successful reply: what ``Needs.known`` is to hold. Raises Malformed, nothing else."""
+        """Read a successful reply: what ``Needs.known`` is to hold. Raises MalformedReplyError, nothing else."""
         ...
 
 
@@ -428,13 +432,13 @@ class SecondStep(Protocol):
         ...
 
     def found(self, lookup: Lookup, body: bytes) -> Found:
-        """Read a successful reply to a lookup. Raises Malformed, nothing else."""
+        """Read a successful reply to a lookup. Raises MalformedReplyError, nothing else."""
         ...
 
     def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
         """The reply with the vectors that were found, in whatever order; a row of NaN for who is in none of them.
 
-        Raises Malformed, nothing else.
+        Raises MalformedReplyError, nothing else.
         """
         ...
 

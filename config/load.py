@@ -20,7 +20,7 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import composed, merged, own_members
 from vecsieve.config.problems import Contradiction, Finding, Path, Problem, SettingsError, dotted, shown
 from vecsieve.config.schema import Settings
-from vecsieve.config.yaml_core import NotYaml, read
+from vecsieve.config.yaml_core import NotYamlError, read
 
 # A tree of settings judged whole: each member by itself, each rule's policy as it will be used, then all together.
 #
@@ -229,7 +229,7 @@ def _from_file(file: File) -> _Content:
     """The file's tree. Raises SettingsError when there is none in it; an empty file is an empty tree."""
     try:
         document = read(_text(file))
-    except NotYaml as error:
+    except NotYamlError as error:
         place = f"{file}, {error.place}" if error.place else str(file)
         raise SettingsError([Problem(place, error.seen, "YAML")]) from error
     if document.value is None:

@@ -36,7 +36,7 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 _SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 
 
-class NotYaml(ValueError):  # noqa: N818 - says what the text is
+class NotYamlError(ValueError):
     """Text that is not one YAML document. ``place``: line and column where known."""
 
     def __init__(self, place: str, seen: str) -> None:
@@ -81,9 +81,9 @@ class _CoreLoader(yaml.SafeLoader):
         self._depth += 1
         self._nodes += 1
         if self._depth > DEEPEST:
-            raise NotYaml(f"line {self.line + 1}", f"more than {DEEPEST} levels")
+            raise NotYamlError(f"line {self.line + 1}", f"more than {DEEPEST} levels")
         if self._nodes > MOST_NODES:
-            raise NotYaml(f"line {self.line + 1}", f"more than {MOST_NODES} values")
+            raise NotYamlError(f"line {self.line + 1}", f"more than {MOST_NODES} values")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -103,7 +103,7 @@ class Document:
 
 
 def read(text: str) -> Document:
-    """The one document in the text; an empty text holds None. Raises NotYaml when the text cannot be read at all."""
+    """The one document in the text; an empty text holds None. Raises NotYamlError when the text cannot be read at all."""
     node = _composed(text)
     if node is None:
         return Document(None, ())
@@ -117,16 +117,16 @@ def _composed(text: str) -> yaml.Node | None:
     try:
         return _CoreLoader(text).get_single_node()
     except yaml.reader.ReaderError as error:
-        raise NotYaml(f"line {text.count(chr(10), 0, error.position) + 1}", "a control character") from error
+        raise NotYamlError(f"line {text.count(chr(10), 0, error.position) + 1}", "a control character") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
-        raise NotYaml(place, _fault(error.problem or error.context or "no YAML")) from error
-    except NotYaml:
+        raise NotYamlError(place, _fault(error.problem or error.context or "no YAML")) from error
+    except NotYamlError:
         raise
     except (ValueError, OverflowError) as error:
         # PyYAML 6.0.3 lets chr() and int() fail on escapes such as "\\U00110000" and on %YAML versions.
-        raise NotYaml("", "an escape or a directive out of range") from error
+        raise NotYamlError("", "an escape or a directive out of range") from error
 
 
 def _fault(problem: str) -> str:
@@ -142,21 +142,21 @@ class _Measure:
 
 
 def _measure(node: yaml.Node, known: dict[int, _Measure], above: set[int]) -> _Measure:
-    """Size and depth once every alias is followed. Raises NotYaml when they are too large or endless."""
+    """Size and depth once every alias is followed. Raises NotYamlError when they are too large or endless."""
     key = id(node)
     if key in known:
         return known[key]
     line = f"line {node.start_mark.line + 1}"
     if key in above:
-        raise NotYaml(line, "an alias inside what it stands for")
+        raise NotYamlError(line, "an alias inside what it stands for")
     above.add(key)
     below = [_measure(child, known, above) for child in _children(node)]
     above.discard(key)
     found = _Measure(1 + sum(each.nodes for each in below), 1 + max((each.levels for each in below), default=0))
     if found.nodes > MOST_NODES:
-        raise NotYaml(line, f"more than {MOST_NODES} values once aliases are followed")
+        raise NotYamlError(line, f"more than {MOST_NODES} values once aliases are followed")
     if found.levels > DEEPEST:
-        raise NotYaml(line, f"more than {DEEPEST} levels once aliases are followed")
+        raise NotYamlError(line, f"more than {DEEPEST} levels once aliases are followed")
     known[key] = found
     return found
 

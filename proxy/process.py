@@ -199,7 +199,7 @@ class Process:
         return Levels(metrics, self.tally, self._services.admission, self._upstream.census, shared)
 
     async def listen(self, *doors: Door) -> tuple[int, ...]:
-        """Open the data ports; returns their numbers. Raises OSError, or IncompatibleLibrary."""
+        """Open the data ports; returns their numbers. Raises OSError, or IncompatibleLibraryError."""
         spoken = self._backend.grpc
         if spoken is not None and any(door.grpc is not None for door in doors):
             from vecsieve.proxy.grpc.side import side_of  # loads grpc: 20 MB that nobody else needs

@@ -127,7 +127,7 @@ class Instance:
         metrics.config_taken(self.facts.settings_hash, previous=None, at=time.time())
 
     async def open(self, *doors: Door) -> tuple[int, ...]:
-        """Listen, take signals; returns the ports. Raises OSError, or IncompatibleLibrary."""
+        """Listen, take signals; returns the ports. Raises OSError, or IncompatibleLibraryError."""
         self.lifecycle.listen_to_signals()
         ports = await self._process.listen(*doors)
         self._lag.start()

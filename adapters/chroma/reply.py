@@ -1,6 +1,6 @@
 """Reading a Chroma reply: its columns, and the pool of each search in them.
 
-What is not understood with certainty is Malformed, never guessed.
+What is not understood with certainty is malformed, never guessed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.chroma.request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
-from vecsieve.adapters.contract import FIELD_BYTES, Allowance, Malformed, Needs, Pool, Search
+from vecsieve.adapters.contract import FIELD_BYTES, Allowance, MalformedReplyError, Needs, Pool, Search
 from vecsieve.adapters.wire.json import (
     Member,
     Members,
@@ -159,17 +159,17 @@ class ReplyDocument:
 def parse_reply(
     request: Document, searches: Sequence[Search], needs: Needs, body: bytes
 ) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Read a reply. Raises Malformed, nothing else."""
+    """Read a reply. Raises MalformedReplyError, nothing else."""
     spans = guess_rows(body, EMBEDDINGS)
     try:
         return _read(request, searches, needs, set_aside(body, spans))
     except ValueError as error:
         if not spans:
-            raise Malformed(str(error)) from None
+            raise MalformedReplyError(str(error)) from None
     try:  # something that was set aside may be no vector: an older server may write metadata first
         return _read(request, searches, needs, set_aside(body, []))
     except ValueError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedReplyError(str(error)) from None
 
 
 def _read(

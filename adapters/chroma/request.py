@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 from vecsieve.adapters.wire.json import (
     Members,
-    RepeatedKey,
+    RepeatedKeyError,
     Span,
     check_dimensions,
     elements,
@@ -71,13 +71,13 @@ class Document:
 
 
 def parse(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    """Read a request. Raises Unsupported, nothing else."""
+    """Read a request. Raises UnsupportedError, nothing else."""
     span = whole(body)
     found = _members(body, span)
     limit = _present(body, found, "n_results")
     top_k = DEFAULT_RESULTS if limit is None else _integer(body, limit)
     if top_k <= 1:
-        raise Unsupported(Reason.SINGLE_RESULT if top_k else Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.SINGLE_RESULT if top_k else Reason.NOTHING_TO_DO)
     include = found.get("include")
     asked = DEFAULT_INCLUDE if include is None else _columns(body, (include.value, include.end))
     vectors = _embeddings(body, found, needs.bounds.searches)
@@ -137,12 +137,12 @@ def _wanted(needs: Needs) -> tuple[str, ...]:
 def _members(body: bytes, span: Span) -> Members:
     try:
         found = members(body, span)
-    except RepeatedKey:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+    except RepeatedKeyError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
-        raise Unsupported(Reason.NOT_JSON) from None
+        raise UnsupportedError(Reason.NOT_JSON) from None
     if not found.keys() <= _KNOWN:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return found
 
 
@@ -155,26 +155,26 @@ def _present(body: bytes, found: Members, name: str) -> Span | None:
 def _integer(body: bytes, span: Span) -> int:
     value = body[span[0] : span[1]]
     if not _INTEGER.fullmatch(value):
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return int(value)
 
 
 def _items(body: bytes, span: Span) -> list[Span]:
     if body[span[0] : span[0] + 1] != b"[":
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     try:
         return elements(body, span)
     except ValueError:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
 
 
 def _columns(body: bytes, span: Span) -> tuple[str, ...]:
     try:
         names = tuple(string(body[start:end]) for start, end in _items(body, span))
     except ValueError:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     if not set(names) <= _COLUMNS:  # the server refuses what it does not know
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return names
 
 
@@ -182,17 +182,17 @@ def _embeddings(body: bytes, found: Members, searches: int) -> npt.NDArray[np.fl
     """(n, d) float32, n being ``searches`` at most; a row of NaN for a vector that cannot be compared with."""
     span = _present(body, found, "query_embeddings")
     if span is None:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     items = _items(body, span)
     if not items:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     if len(items) > searches:
-        raise Unsupported(Reason.TOO_MANY_SEARCHES)
+        raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
     for start, end in items:
         check_dimensions(body, start, end)
     rows, proven = decode_matrix([body[start:end] for start, end in items])
     if not all(proven):
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return rows
 
 
@@ -203,7 +203,7 @@ def _most(body: bytes, found: Members, fitting: int, top_k: int) -> int:
         return fitting
     count = len(_items(body, named))
     if count <= top_k:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     return min(fitting, count)
 
 

@@ -67,11 +67,11 @@ class ChromaRest:
         return calls.classify(head)
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the parts of a body. Raises Unsupported where there are too many, nothing else."""
+        """Count the parts of a body. Raises UnsupportedError where there are too many, nothing else."""
         wire_json.check_size(body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants, a search for each query embedding. Raises Unsupported, nothing else."""
+        """Read what the client wants, a search for each query embedding. Raises UnsupportedError, nothing else."""
         searches, document = request.parse(body, needs)
         return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
 
@@ -80,7 +80,7 @@ class ChromaRest:
         return request.widen(_request(call), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
         pools, document = chroma_reply.parse_reply(_request(call), call.searches, call.needs, body)
         return Reply(pools=pools, document=document)
 

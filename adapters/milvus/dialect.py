@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from vecsieve.adapters.contract import Declined, NativeAnswer, is_exhausted, is_too_many
+from vecsieve.adapters.contract import DeclinedError, NativeAnswer, is_exhausted, is_too_many
 from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, only, unsigned
 
 # The status inside Milvus's replies: errors come as successful calls.
@@ -15,7 +15,7 @@ _ERROR_CODE, _REASON, _CODE = 1, 2, 3
 
 
 def check_status(data: bytes, status: Field | None) -> None:
-    """Raises Declined where a status says that the call failed; absent it says success, as for every reader of protobuf.
+    """Raises DeclinedError where a status says that the call failed; absent it says success, as for every reader of protobuf.
     ValueError for what is no status.
     """
     if status is None:
@@ -25,7 +25,7 @@ def check_status(data: bytes, status: Field | None) -> None:
         code = only(found, number, VARINT)
         if code is not None and unsigned(data, code):
             reason = only(found, _REASON, LENGTH)
-            raise Declined(unsigned(data, code), b"" if reason is None else data[reason.value : reason.end])
+            raise DeclinedError(unsigned(data, code), b"" if reason is None else data[reason.value : reason.end])
 
 
 # As 2.3.5 words it for a topk of 16,385: "top k should be in range [1, 16384], but got 16385".
@@ -83,7 +83,7 @@ class MilvusGrpcDialect(MilvusDialect):
         try:
             found = fields(body)
             check_status(body, only(found, _STATUS, LENGTH))
-        except Declined as declined:
+        except DeclinedError as declined:
             return is_limited(declined.words)
         except ValueError:
             return False

@@ -17,7 +17,7 @@ from vecsieve.adapters.contract import (
     FIELD_BYTES,
     Allowance,
     Bounds,
-    Malformed,
+    MalformedReplyError,
     Needs,
     Operation,
     Pool,
@@ -96,12 +96,12 @@ def _top_k(said: int, asked: int, came: Sequence[int], counts: Sequence[int]) ->
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Read a reply. Raises Malformed, nothing else."""
+    """Read a reply. Raises MalformedReplyError, nothing else."""
     try:
         reply = read_reply(request, body)
         return _pools(request, needs, reply), reply
     except ValueError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedReplyError(str(error)) from None
 
 
 def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool, ...]:
@@ -177,11 +177,11 @@ class MilvusGrpc:
         return calls.classify_grpc(head)
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the fields of a message. Raises Unsupported where there are too many, nothing else."""
+        """Count the fields of a message. Raises UnsupportedError where there are too many, nothing else."""
         protobuf_requests.check_size(body, operation.name, grpc_request.MESSAGES, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises Unsupported, nothing else."""
+        """Read what the client wants. Raises UnsupportedError, nothing else."""
         return grpc_request.parse_request(operation, body, needs)
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
@@ -189,7 +189,7 @@ class MilvusGrpc:
         return grpc_request.widen(_request(call), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
         pools, document = parse_reply(_request(call), call.needs, body)
         return Reply(pools=pools, document=document)
 
@@ -204,7 +204,7 @@ class MilvusGrpc:
         return calls.question(body)
 
     def told(self, body: bytes) -> Schema:
-        """Read a description. Raises Malformed, nothing else."""
+        """Read a description. Raises MalformedReplyError, nothing else."""
         return read_description(body)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH
 from vecsieve.adapters.milvus.schema import COMPARABLE, schema_of
 from vecsieve.adapters.milvus.search import (
@@ -51,14 +51,14 @@ class Pairs:
 
 
 def read_pairs(data: bytes, found: Sequence[Field]) -> Pairs:
-    """Read a list. Raises Unsupported."""
+    """Read a list. Raises UnsupportedError."""
     keys: list[str] = []
     values: dict[str, str] = {}
     for field in found:
         pair = read(data, field.span, _PAIR)
         key, value = text_of(data, message(pair, _KEY)), text_of(data, message(pair, _VALUE))
         if values.setdefault(key, value) != value:
-            raise Unsupported(Reason.AMBIGUOUS_FIELD)
+            raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
         keys.append(key)
     return Pairs(tuple(found), tuple(keys), values)
 
@@ -98,22 +98,22 @@ class Queries:
         return self.kind in COMPARABLE
 
     def vectors(self) -> list[npt.NDArray[np.float32] | None]:
-        """(d,) each, None where it is none to compare with. Raises Unsupported."""
+        """(d,) each, None where it is none to compare with. Raises UnsupportedError."""
         try:
             return [as_query(each, self.kind) for each in self.packed]
         except ValueError:
-            raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
 def read_queries(data: bytes) -> Queries:
-    """Read a PlaceholderGroup. Raises Unsupported for more than one kind of query, or none."""
+    """Read a PlaceholderGroup. Raises UnsupportedError for more than one kind of query, or none."""
     placeholders = messages(read(data, (0, len(data)), _GROUP), _PLACEHOLDERS)
     if len(placeholders) != 1:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     found = read(data, placeholders[0].span, _PLACEHOLDER)
     values = messages(found, _VALUES)
     if not values:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return Queries(number_of(data, found, _TYPE) or 0, tuple(data[slice(*value.span)] for value in values))
 
 
@@ -172,7 +172,7 @@ class _Part:
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Read what the client wants. Raises Unsupported, nothing else."""
+    """Read what the client wants. Raises UnsupportedError, nothing else."""
     hybrid = operation.name == HYBRID_SEARCH
     searches, document = (_hybrid if hybrid else _search)(body, needs)
     return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
@@ -196,7 +196,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     part = _read_part(body, (0, len(body)))
     if not part.queries.is_comparable:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     ranked_by = part.pairs.values.get("anns_field") or None
     _check_searches(len(part.queries.packed), needs)
     vector = _compared(ranked_by, needs)
@@ -218,12 +218,12 @@ def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     pairs = read_pairs(body, messages(found, _RANKS))
     check_chosen(pairs.values)
     if not pairs.values.keys() <= _RANK_PARAMETERS or "limit" not in pairs.values:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     parts = [_read_part(body, field.span) for field in messages(found, _PARTS)]
     counts = {len(part.queries.packed) for part in parts}
     fields = [part.pairs.values.get("anns_field", "") for part in parts if part.queries.is_comparable]
     if len(counts) != 1 or not fields or any(part.page[1] for part in parts):
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     (count,) = counts
     _check_searches(count, needs)
     vector = needs.vector_name or fields[0] or _compared(None, needs)
@@ -240,26 +240,26 @@ def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
 
 def _check_searches(count: int, needs: Needs) -> None:
     if count > needs.bounds.searches:
-        raise Unsupported(Reason.TOO_MANY_SEARCHES)
+        raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
 
 
 def _read_part(body: bytes, span: Span) -> _Part:
-    """One SearchRequest, alone or of a hybrid search. Raises Unsupported."""
+    """One SearchRequest, alone or of a hybrid search. Raises UnsupportedError."""
     found = read(body, span, _SEARCH)
     pairs = read_pairs(body, messages(found, _PARAMS))
     check_chosen(pairs.values)
     if not pairs.values.keys() <= _PARAMETERS or number_of(body, found, _BY_KEYS):
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     group = message(found, _QUERIES)
     if group is None or "topk" not in pairs.values:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     queries = read_queries(body[slice(*group.span)])
     if number_of(body, found, _NQ) not in {None, len(queries.packed)}:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     offset = number(pairs.values.get(OFFSET, "0"))
     text = pairs.values.get("params", "").encode()
     if len(text) > _LONGEST_PARAMETERS:
-        raise Unsupported(Reason.TOO_MANY_PARTS)
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
     inner = read_inner(text)
     return _Part(
         found=found,
@@ -277,19 +277,19 @@ def _without_offset(text: bytes, inner: Members, offset: int) -> str | None:
     if said is None:
         return None
     if said != offset:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     member = inner[OFFSET]
     return splice(text, [(member.value, member.end, b"0")]).decode()
 
 
 def _compared(ranked_by: str | None, needs: Needs) -> str:
-    """The field to compare by: the policy's, the one that is searched, or the only one there is. Raises Unsupported."""
+    """The field to compare by: the policy's, the one that is searched, or the only one there is. Raises UnsupportedError."""
     if needs.vector_name is not None:
         return needs.vector_name
     schema = schema_of(needs)
     name = ranked_by or (None if schema is None else schema.only_vector)
     if not name:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     return name
 
 

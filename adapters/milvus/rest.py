@@ -16,8 +16,8 @@ from vecsieve.adapters.contract import (
     FIELD_BYTES,
     Allowance,
     Bounds,
-    Declined,
-    Malformed,
+    DeclinedError,
+    MalformedReplyError,
     Needs,
     Operation,
     Pool,
@@ -46,7 +46,7 @@ from vecsieve.adapters.wire.vectors import without_vector
 # A Milvus reply over REST: where its rows stand, the pool in them, and the client's answer cut from it.
 #
 # An error comes with status 200, as a code that is not the version's own for success. What is not understood with certainty
-# is Malformed.
+# is malformed.
 
 _SUCCESS: Mapping[str, bytes] = {VERSION_1: b"200", VERSION_2: b"0"}
 _SCORE = "distance"
@@ -69,17 +69,17 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Read a reply. Raises Malformed, nothing else."""
+    """Read a reply. Raises MalformedReplyError, nothing else."""
     spans = guess_arrays(body, request.vector)
     try:
         return _read(request, needs, set_aside(body, spans))
     except ValueError as error:
         if not spans:
-            raise Malformed(str(error)) from None
+            raise MalformedReplyError(str(error)) from None
     try:  # something that was set aside may be no vector: a JSON field can look like one
         return _read(request, needs, set_aside(body, []))
     except ValueError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedReplyError(str(error)) from None
 
 
 def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
@@ -125,13 +125,13 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
 
 
 def _check_code(request: Document, text: bytes, root: Members) -> None:
-    """Raises Declined where another code than success is said, ValueError where none is."""
+    """Raises DeclinedError where another code than success is said, ValueError where none is."""
     code = b"" if "code" not in root else text[root["code"].value : root["code"].end]
     if not code.isdigit():
         raise ValueError("no code")
     if code != _SUCCESS[request.version]:
         said = root.get("message")
-        raise Declined(int(code[:9]), b"" if said is None else text[said.value : said.end])
+        raise DeclinedError(int(code[:9]), b"" if said is None else text[said.value : said.end])
 
 
 def _counts(text: bytes, root: Members, rows: int) -> Span | None:
@@ -185,11 +185,11 @@ class MilvusRest:
         return calls.classify_rest(head)
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the parts of a body. Raises Unsupported where there are too many, nothing else."""
+        """Count the parts of a body. Raises UnsupportedError where there are too many, nothing else."""
         wire_json.check_size(body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises Unsupported, nothing else."""
+        """Read what the client wants. Raises UnsupportedError, nothing else."""
         return rest_request.parse_request(operation, body, needs)
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
@@ -197,7 +197,7 @@ class MilvusRest:
         return rest_request.widen(_request(call), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
         pool, document = parse_reply(_request(call), call.needs, body)
         return Reply(pools=(pool,), document=document)
 
@@ -212,7 +212,7 @@ class MilvusRest:
         return rest_request.question(operation.partition, body)
 
     def told(self, body: bytes) -> Schema:
-        """Read a description. Raises Malformed, nothing else."""
+        """Read a description. Raises MalformedReplyError, nothing else."""
         return schema.read_rest_description(body)
 
 

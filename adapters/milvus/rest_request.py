@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Operation, Question, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Question, Reason, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.calls import VERSION_1, VERSION_2
 from vecsieve.adapters.milvus.schema import schema_of
 from vecsieve.adapters.milvus.search import LARGEST_WINDOW, Chosen, bound, check_page, choose, most, read_inner
@@ -73,12 +73,12 @@ class Document:
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Read what the client wants. Raises Unsupported, nothing else."""
+    """Read what the client wants. Raises UnsupportedError, nothing else."""
     version = _VERSIONS[operation.partition]
     span = whole(body)
     found = read_object(body, span, version.known, reason=Reason.NOT_JSON)
     if any(present(body, found, name) for name in version.chosen):
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
     limit, offset = required(body, found, "limit"), present(body, found, "offset")
     top_k, skipped = integer(body, limit), 0 if offset is None else integer(body, offset)
     check_page(top_k, skipped)
@@ -98,7 +98,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         chosen=choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True),
     )  # fmt: skip
     if listed is None and "outputFields" in found and document.chosen.added:  # null: it cannot be said twice
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
 
 
@@ -126,7 +126,7 @@ def question(version: str, body: bytes) -> Question | None:
     try:
         found = members(body, whole(body))
         names = {name: text_of(body, present(body, found, name)) for name in ("dbName", "collectionName")}
-    except (ValueError, IndexError, Unsupported):
+    except (ValueError, IndexError, UnsupportedError):
         return None
     said = {name: value for name, value in names.items() if value}
     if "collectionName" not in said:
@@ -137,15 +137,15 @@ def question(version: str, body: bytes) -> Question | None:
 
 
 def _query(body: bytes, found: Members, version: _Version) -> npt.NDArray[np.float32] | None:
-    """The one vector that is searched by. Raises Unsupported for several, for none, and for text."""
+    """The one vector that is searched by. Raises UnsupportedError for several, for none, and for text."""
     span = required(body, found, version.query)
     if version.query == "data":
         items = items_of(body, span)
         if len(items) != 1:  # their rows would follow each other with nothing between
-            raise Unsupported(Reason.UNSUPPORTED_FIELD)
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
         span = items[0]
     if body[span[0] : span[0] + 1] != b"[":
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     return usable(vector_of(body, span))
 
 
@@ -155,7 +155,7 @@ def _compared(body: bytes, found: Members, needs: Needs) -> str:
     schema = schema_of(needs)
     name = text_of(body, present(body, found, "annsField")) or (None if schema is None else schema.only_vector)
     if not name:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     return name
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from vecsieve.adapters.contract import Malformed, Needs
+from vecsieve.adapters.contract import MalformedReplyError, Needs
 from vecsieve.adapters.milvus.dialect import check_status
 from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, only, text, unsigned
 
@@ -62,11 +62,11 @@ def of_types(types: Mapping[str, int], *, is_dynamic: bool, shows_all: bool) -> 
 
 
 def read_description(body: bytes) -> Schema:
-    """A DescribeCollectionResponse. Raises Malformed, nothing else."""
+    """A DescribeCollectionResponse. Raises MalformedReplyError, nothing else."""
     try:
         return _described(body)
     except ValueError as error:
-        raise Malformed(f"description: {error}") from None
+        raise MalformedReplyError(f"description: {error}") from None
 
 
 def _described(body: bytes) -> Schema:
@@ -123,13 +123,13 @@ _DECODER = msgspec.json.Decoder(_Description)
 
 
 def read_rest_description(body: bytes) -> Schema:
-    """A reply to a description, of either version. Raises Malformed, nothing else."""
+    """A reply to a description, of either version. Raises MalformedReplyError, nothing else."""
     try:
         read = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Malformed(f"description: {error}") from None
+        raise MalformedReplyError(f"description: {error}") from None
     if read.code not in _SUCCESS:
-        raise Malformed(f"description: upstream answers with code {read.code}")
+        raise MalformedReplyError(f"description: upstream answers with code {read.code}")
     types = {field.name: _kind(field.type) for field in read.data.fields}
     return of_types(types, is_dynamic=read.data.enableDynamicField, shows_all=False)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Reason, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.milvus.schema import BFLOAT16, FLOAT, FLOAT16, INT8, Schema, schema_of
-from vecsieve.adapters.wire.json import Members, RepeatedKey, Span, members, whole
+from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, members, whole
 
 # The server's limit on topk, and on offset and topk together.
 LARGEST_WINDOW = 16_384
@@ -32,31 +32,31 @@ OFFSET = "offset"
 
 
 def check_chosen(names: Iterable[str]) -> None:
-    """Raises Unsupported where a parameter makes an order or a selection of the client's own."""
+    """Raises UnsupportedError where a parameter makes an order or a selection of the client's own."""
     if any(_CHOSEN.fullmatch(name) for name in names):
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
 
 
 def number(text: str) -> int:
-    """A plain whole number. Raises Unsupported."""
+    """A plain whole number. Raises UnsupportedError."""
     if not _NUMBER.fullmatch(text):
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return int(text)
 
 
 def read_inner(text: bytes, span: Span | None = None) -> Members:
-    """The members of the JSON object of index parameters; none of "". Raises Unsupported."""
+    """The members of the JSON object of index parameters; none of "". Raises UnsupportedError."""
     if not text.strip():
         return {}
     try:
         found = members(text, whole(text) if span is None else span)
-    except RepeatedKey:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+    except RepeatedKeyError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
     check_chosen(found)
     if not found.keys().isdisjoint(_RANGES | _INNER_LIMITS):
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return found
 
 
@@ -66,7 +66,7 @@ def bound(text: bytes, inner: Members) -> int:
 
 
 def number_at(text: bytes, inner: Members, name: str) -> int | None:
-    """The whole number of a member, which may be spelled as text; None where it is absent. Raises Unsupported."""
+    """The whole number of a member, which may be spelled as text; None where it is absent. Raises UnsupportedError."""
     member = inner.get(name)
     if member is None:
         return None
@@ -79,11 +79,11 @@ def most(inner_bound: int, *, dimension: int, queries: int) -> int:
 
 
 def check_page(top_k: int, offset: int) -> None:
-    """Raises Unsupported for a page that has nothing to choose among, or that upstream refuses."""
+    """Raises UnsupportedError for a page that has nothing to choose among, or that upstream refuses."""
     if not top_k:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if top_k + offset == 1:
-        raise Unsupported(Reason.SINGLE_RESULT)
+        raise UnsupportedError(Reason.SINGLE_RESULT)
 
 
 # Which fields a Milvus client asked for, and which are added to them: the vector to compare, and what selection reads.
@@ -115,21 +115,21 @@ def choose(listed: tuple[str, ...], vector: str, needs: Needs, *, keys_apart: bo
     """What must be added so that ``vector`` and the fields of the needs come along. ``keys_apart``: each key of ``$meta`` comes
     by itself, so that those of the client and those added can be told from each other (REST).
 
-    Raises Unsupported where that is not to be had, or where nobody knows what the server shows unasked.
+    Raises UnsupportedError where that is not to be had, or where nobody knows what the server shows unasked.
     """
     schema = schema_of(needs)
     if _ALL_VECTORS in listed:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     if ALL in listed or (not listed and schema is not None and schema.shows_all):
         return Chosen(listed=listed)
     if not listed and schema is None:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     must = _missing(needs.payload_fields, listed)
     may = _missing(needs.optional_fields, listed)
     columns = () if schema is None else _columns((*must, *may), schema)
     keys = () if schema is None else _keys((*must, *may), () if keys_apart else listed, schema)
     if not {*columns, *keys}.issuperset(must):
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     wanted = columns if vector in listed else (vector, *columns)
     return Chosen(listed=listed, columns=tuple(dict.fromkeys(wanted)), keys=keys)
 

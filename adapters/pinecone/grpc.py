@@ -16,7 +16,7 @@ import orjson
 
 from vecsieve.adapters.contract import (
     Bounds,
-    Malformed,
+    MalformedReplyError,
     Needs,
     Operation,
     Pool,
@@ -25,7 +25,7 @@ from vecsieve.adapters.contract import (
     RequestHead,
     Search,
     SearchCall,
-    Unsupported,
+    UnsupportedError,
 )
 from vecsieve.adapters.pinecone import request
 from vecsieve.adapters.pinecone.calls import BACKEND, QUERY, index_of
@@ -95,12 +95,12 @@ class Document:
 
 
 def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
-    """Read a request. Raises Unsupported, nothing else."""
+    """Read a request. Raises UnsupportedError, nothing else."""
     single, packed = _read_query(body)
     top_k = _number(body, single.get(_TOP_K)) or 0
     request.is_worthwhile(top_k)
     if needs.payload_fields and not _number(body, single.get(_INCLUDE_METADATA)):
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     vector, self_id, is_sparse = row(packed), _text(body, single.get(_QUERY_ID)), _SPARSE_VECTOR in single
     only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
     candidates = _number(body, single.get(_MAX_CANDIDATES))
@@ -130,14 +130,14 @@ def _read_query(body: bytes) -> tuple[dict[int, Field], bytes]:
     try:
         found = fields(body)
     except ValueError:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
     if not {field.number for field in found} <= {*_QUERY_SINGLE, _VECTOR}:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     try:
         single = {number: only(found, number, wire) for number, wire in _QUERY_SINGLE.items()}
         packed = packed_floats(body, found, _VECTOR)
     except ValueError:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     return {number: field for number, field in single.items() if field is not None}, packed
 
 
@@ -145,7 +145,7 @@ def _number(body: bytes, field: Field | None) -> int | None:
     """A number or a switch; None when absent, which reads as zero and as off."""
     value = None if field is None else unsigned(body, field)
     if value is not None and value > _MOST:  # a reader of 32 bits would take it for another number
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return value
 
 
@@ -153,7 +153,7 @@ def _text(body: bytes, field: Field | None) -> str:
     try:
         return "" if field is None else text(body, field)
     except ValueError:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
 
 
 def _partition(namespace: str) -> bytes:
@@ -163,7 +163,7 @@ def _partition(namespace: str) -> bytes:
 
 # A QueryResponse: where its matches stand, the pool in them, and the client's answer cut from it.
 #
-# What is not understood with certainty is Malformed. Vectors are compared by direction, as over REST. A query without values
+# What is not understood with certainty is malformed. Vectors are compared by direction, as over REST. A query without values
 # shows none, that is neither field; everything else stays as it came, fields nobody knows included.
 
 _MATCHES = 2
@@ -195,11 +195,11 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Read a reply. Raises Malformed, nothing else."""
+    """Read a reply. Raises MalformedReplyError, nothing else."""
     try:
         return _read(request, needs, body)
     except ValueError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedReplyError(str(error)) from None
 
 
 def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
@@ -326,11 +326,11 @@ class PineconeGrpc:
         return Operation(backend=BACKEND, name=QUERY, collection=index_of(head.host))
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the fields of a message. Raises Unsupported where there are too many, nothing else."""
+        """Count the fields of a message. Raises UnsupportedError where there are too many, nothing else."""
         protobuf_requests.check_size(body, operation.name, MESSAGES, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises Unsupported, nothing else."""
+        """Read what the client wants. Raises UnsupportedError, nothing else."""
         search, document = parse(body, needs)
         return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
 
@@ -339,7 +339,7 @@ class PineconeGrpc:
         return widen(_request(call), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
         pool, document = parse_reply(_request(call), call.needs, body)
         return Reply(pools=(pool,), document=document)
 

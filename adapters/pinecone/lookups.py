@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote, unquote_to_bytes
 
-from vecsieve.adapters.contract import Found, Lookup, Malformed, Pool
+from vecsieve.adapters.contract import Found, Lookup, MalformedReplyError, Pool
 from vecsieve.adapters.pinecone.rest_reply import ReplyDocument
 from vecsieve.adapters.wire.json import Member, Members, Span, members, string, whole
 from vecsieve.adapters.wire.json_vectors import (
@@ -52,21 +52,21 @@ def lookups(namespace: str, ids: Sequence[bytes], known: Collection[str]) -> tup
 
 
 def found(lookup: Lookup, body: bytes) -> Found:
-    """Read a reply. Raises Malformed, nothing else."""
+    """Read a reply. Raises MalformedReplyError, nothing else."""
     spans = guess_arrays(body, "values")
     try:
         return _read(lookup, set_aside(body, spans))
     except ValueError as error:
         if not spans:
-            raise Malformed(str(error)) from None
+            raise MalformedReplyError(str(error)) from None
     try:  # something that was set aside may be no vector: metadata can look like one
         return _read(lookup, set_aside(body, []))
     except ValueError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedReplyError(str(error)) from None
 
 
 def joined(pool: Pool, results: Sequence[Found]) -> Pool:
-    """The pool with the vectors in ``results``: dense ones, or where nobody has one, sparse ones. Raises Malformed."""
+    """The pool with the vectors in ``results``: dense ones, or where nobody has one, sparse ones. Raises MalformedReplyError."""
     dense: dict[str, Row] = {}
     sparse: dict[str, bytes] = {}
     for each in results:
@@ -80,7 +80,7 @@ def joined(pool: Pool, results: Sequence[Found]) -> Pool:
         try:
             matrix = sparse_matrix([sparse.get(one) for one in ids])
         except ValueError as error:
-            raise Malformed(str(error)) from None
+            raise MalformedReplyError(str(error)) from None
     unusable = without_vector(matrix)
     return replace(pool, vectors=matrix, unusable=unusable, compared_by="" if unusable < pool.size else None)
 

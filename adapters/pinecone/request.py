@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.wire.json import Span, splice
 from vecsieve.adapters.wire.json_requests import texts_of
 from vecsieve.adapters.wire.json_vectors import Edit
@@ -78,7 +78,7 @@ class Selected:
 
 
 def of_records(text: bytes, span: Span | None, required: Sequence[str], optional: Sequence[str]) -> Selected:
-    """``fields`` of a records search. Raises Unsupported."""
+    """``fields`` of a records search. Raises UnsupportedError."""
     if span is None:
         return _all(required, optional)
     names = texts_of(text, span)
@@ -89,7 +89,7 @@ def of_records(text: bytes, span: Span | None, required: Sequence[str], optional
 def of_documents(
     text: bytes, span: Span | None, brace: int, required: Sequence[str], optional: Sequence[str]
 ) -> Selected:
-    """``include_fields`` of a documents search, to be put right behind ``brace`` when absent. Raises Unsupported."""
+    """``include_fields`` of a documents search, to be put right behind ``brace`` when absent. Raises UnsupportedError."""
     if span is not None and text[span[0] : span[1]] != b"null":
         return _listed(text, span, texts_of(text, span), required, optional, may_add=True)
     added = _missing((*required, *optional), ())
@@ -117,7 +117,7 @@ def _listed(
 
 def _selected(edit: Edit, added: Sequence[str], readable: Sequence[str], required: Sequence[str]) -> Selected:
     if not set(required) <= set(readable):
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return Selected(edit if added else None, frozenset(added), frozenset(readable))
 
 
@@ -159,8 +159,8 @@ def within(candidates: int | None, *, numbers: int, is_sparse: bool) -> int:
 
 
 def is_worthwhile(top_k: int) -> None:
-    """Raises Unsupported for a search that has nothing to choose among."""
+    """Raises UnsupportedError for a search that has nothing to choose among."""
     if top_k == 0:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if top_k == 1:
-        raise Unsupported(Reason.SINGLE_RESULT)
+        raise UnsupportedError(Reason.SINGLE_RESULT)

@@ -74,11 +74,11 @@ class PineconeRest:
         return calls.classify(head)
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the parts of a body. Raises Unsupported where there are too many, nothing else."""
+        """Count the parts of a body. Raises UnsupportedError where there are too many, nothing else."""
         wire_json.check_size(body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises Unsupported, nothing else."""
+        """Read what the client wants. Raises UnsupportedError, nothing else."""
         search, document = _PARSERS[operation.name](body, whole(body), needs)
         return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
 
@@ -87,7 +87,7 @@ class PineconeRest:
         return request.widen(_request(call), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
         pool, document = rest_reply.parse_reply(_request(call), call.needs, body)
         return Reply(pools=(pool,), document=document)
 
@@ -102,11 +102,11 @@ class PineconeRest:
         return pinecone_lookups.lookups(call.operation.partition, reply.pools[0].ids, known)
 
     def found(self, lookup: Lookup, body: bytes) -> Found:
-        """Read a successful reply to a fetch. Raises Malformed, nothing else."""
+        """Read a successful reply to a fetch. Raises MalformedReplyError, nothing else."""
         return pinecone_lookups.found(lookup, body)
 
     def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
-        """The reply with the vectors that were fetched. Raises Malformed, nothing else."""
+        """The reply with the vectors that were fetched. Raises MalformedReplyError, nothing else."""
         return replace(reply, pools=(pinecone_lookups.joined(reply.pools[0], found),))
 
     def charged(self, reply: Reply, read_units: int) -> Reply:

@@ -1,6 +1,6 @@
 """Reading a Pinecone search reply: its list, and the pool in it.
 
-What is not understood with certainty is Malformed, never guessed. Vectors are compared by direction whatever the index
+What is not understood with certainty is malformed, never guessed. Vectors are compared by direction whatever the index
 measures: what a reply shows does not tell its metric, and two copies point the same way under each of them.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import FIELD_BYTES, Allowance, Malformed, Needs, Pool
+from vecsieve.adapters.contract import FIELD_BYTES, Allowance, MalformedReplyError, Needs, Pool
 from vecsieve.adapters.pinecone.request import Document, Layout
 from vecsieve.adapters.wire.json import (
     Members,
@@ -113,17 +113,17 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Read a reply. Raises Malformed, nothing else."""
+    """Read a reply. Raises MalformedReplyError, nothing else."""
     spans = [] if request.vector is None else guess_arrays(body, request.vector)
     try:
         return _read(request, needs, set_aside(body, spans))
     except ValueError as error:
         if not spans:
-            raise Malformed(str(error)) from None
+            raise MalformedReplyError(str(error)) from None
     try:  # something that was set aside may be no vector: metadata can look like one
         return _read(request, needs, set_aside(body, []))
     except ValueError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedReplyError(str(error)) from None
 
 
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:

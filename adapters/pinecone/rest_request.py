@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import request
 from vecsieve.adapters.pinecone import request as pinecone_request
 from vecsieve.adapters.pinecone.request import Document, Layout
@@ -50,7 +50,7 @@ _NAMES = {spelling: name for name, other in _SPELLINGS.items() for spelling in (
 
 
 def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Read a request. Raises Unsupported, nothing else."""
+    """Read a request. Raises UnsupportedError, nothing else."""
     found = read_object(body, span, _NAMES, reason=Reason.NOT_JSON)
     used = spelled_once(found, _NAMES)
     value = {name: present(body, found, spelling) for name, spelling in used.items()}
@@ -58,7 +58,7 @@ def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document
     top_k = integer(body, limit)
     request.is_worthwhile(top_k)
     if needs.payload_fields and not switch(body, value.get("includeMetadata")):
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     vector, self_id = vector_of(body, value.get("vector")), text_of(body, value.get("id"))
     is_sparse = _is_sparse(body, value.get("sparseVector"))
     only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
@@ -75,11 +75,11 @@ def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document
 
 
 def only_one_ranking(*, is_dense: bool, is_by_id: bool, is_sparse: bool) -> None:
-    """Raises Unsupported for what the service refuses, or may rank in its own way."""
+    """Raises UnsupportedError for what the service refuses, or may rank in its own way."""
     if is_dense and is_by_id:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if not (is_dense or is_by_id or is_sparse):
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
 
 
 def _count(body: bytes, span: Span | None) -> int | None:
@@ -92,7 +92,7 @@ def _raw(body: bytes, span: Span | None) -> bytes:
 
 def _is_sparse(body: bytes, span: Span | None) -> bool:
     if span is not None and body[span[0] : span[0] + 1] != b"{":
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return span is not None
 
 
@@ -119,11 +119,11 @@ _RERANK = ("model", "rank_fields", "top_n", "parameters", "query")
 
 
 def parse_records(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Read a request. Raises Unsupported, nothing else."""
+    """Read a request. Raises UnsupportedError, nothing else."""
     root = read_object(body, span, _RECORDS_ROOT, reason=Reason.NOT_JSON)
     inside = present(body, root, "query")
     if inside is None:
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
     query = read_object(body, inside, _QUERY)
     limit, most = required(body, query, "top_k"), pinecone_request.most(has_texts=True)
     top_k = integer(body, limit)
@@ -135,7 +135,7 @@ def parse_records(body: bytes, span: Span, needs: Needs) -> tuple[Search, Docume
     listed = present(body, root, "fields")
     selected = request.of_records(body, listed, needs.payload_fields, needs.optional_fields)
     if not needs.lookups and not selected.readable.intersection(needs.optional_fields):
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     search = Search(top_k=top_k, offset=0, pages=False, query=None, most=most)
     document = Document(
         body=body, layout=RECORDS_LAYOUT, top_k=top_k, limit=limit, edits=(selected.edit,) if selected.edit else (),
@@ -145,10 +145,10 @@ def parse_records(body: bytes, span: Span, needs: Needs) -> tuple[Search, Docume
 
 
 def _reranked(body: bytes, span: Span, top_k: int) -> Span:
-    """Where ``top_n`` stands. Raises Unsupported when it leaves out nothing, so that there is nothing to choose from."""
+    """Where ``top_n`` stands. Raises UnsupportedError when it leaves out nothing, so that there is nothing to choose from."""
     limit = present(body, read_object(body, span, _RERANK), "top_n")
     if limit is None or integer(body, limit) >= top_k:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     return limit
 
 
@@ -172,7 +172,7 @@ _CLAUSES = {
 
 
 def parse_documents(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Read a request. Raises Unsupported, nothing else."""
+    """Read a request. Raises UnsupportedError, nothing else."""
     root = read_object(body, span, _DOCUMENTS_ROOT, reason=Reason.NOT_JSON)
     limit = required(body, root, "top_k")
     top_k = integer(body, limit)
@@ -184,7 +184,7 @@ def parse_documents(body: bytes, span: Span, needs: Needs) -> tuple[Search, Docu
     listed = root.get("include_fields")
     selected = request.of_documents(body, None if listed is None else (listed.value, listed.end), span[0], must, may)
     if field is None and not selected.readable.intersection(may):
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     most = pinecone_request.most(numbers=len(vector), has_texts=True)
     search = Search(top_k=top_k, offset=0, pages=False, query=usable(vector), most=most)
     document = Document(
@@ -195,22 +195,22 @@ def parse_documents(body: bytes, span: Span, needs: Needs) -> tuple[Search, Docu
 
 
 def _ranking(body: bytes, span: Span | None) -> tuple[str | None, npt.NDArray[np.float32]]:
-    """The field of the dense vector that decides, and the query's own; None and (0,) where none does. Raises Unsupported."""
+    """The field of the dense vector that decides, and the query's own; None and (0,) where none does. Raises UnsupportedError."""
     clauses = [] if span is None else items_of(body, span)
     if not clauses:
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
     dense = [clause for clause in clauses if _type(body, clause) == _DENSE]
     if not dense:
         return None, vector_of(body, None)
     if len(clauses) > 1:  # the service takes a vector alone only
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     found = read_object(body, dense[0], _CLAUSES[_DENSE])
     vector = vector_of(body, present(body, found, "values"))
     many = present(body, found, "fields")
     names = [name for name in (text_of(body, present(body, found, "field")),) if name]
     names += texts_of(body, many) if many is not None else ()
     if len(names) != 1 or names[0] in request.OWN or request.EVERY in names[0]:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return names[0], vector
 
 
@@ -219,5 +219,5 @@ def _type(body: bytes, clause: Span) -> str:
     found = read_object(body, clause, known)
     name = text_of(body, present(body, found, "type"))
     if not found.keys() <= set(_CLAUSES.get(name, ())):
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return name

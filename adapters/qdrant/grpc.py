@@ -144,11 +144,11 @@ class QdrantGrpc:
         return calls.classify_grpc(head)
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the fields of a message. Raises Unsupported where there are too many, nothing else."""
+        """Count the fields of a message. Raises UnsupportedError where there are too many, nothing else."""
         grpc_request.check_size(operation, body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises Unsupported, nothing else."""
+        """Read what the client wants. Raises UnsupportedError, nothing else."""
         return grpc_request.parse_request(operation, body, needs)
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
@@ -156,7 +156,7 @@ class QdrantGrpc:
         return grpc_request.widen(_request(call), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
         pools, document = grpc_reply.parse_reply(_request(call), call.needs, body)
         return Reply(pools=pools, document=document)
 

@@ -1,6 +1,6 @@
 """Reading a Qdrant gRPC search reply: where its lists and points stand, and the pools in them.
 
-What is not understood with certainty is Malformed, never guessed. A list is the reply itself, or a result of a batch.
+What is not understood with certainty is malformed, never guessed. A list is the reply itself, or a result of a batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import Malformed, Needs, Pool
+from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool
 from vecsieve.adapters.qdrant.grpc_request import Document, Plan
 from vecsieve.adapters.qdrant.ranking import Kind, Shape, best
 from vecsieve.adapters.wire.json_vectors import stack
@@ -308,12 +308,12 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Read a reply. Raises Malformed, nothing else."""
+    """Read a reply. Raises MalformedReplyError, nothing else."""
     try:
         lists = _lists(request, body)
         pools = tuple(_pool(body, plan, ranked, needs) for plan, ranked in zip(request.plans, lists, strict=True))
     except ValueError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedReplyError(str(error)) from None
     return pools, ReplyDocument(body, lists)
 
 

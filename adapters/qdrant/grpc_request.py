@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Bounds, Needs, Operation, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters.contract import Bounds, Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking, askable, check_shown, compared, decided, forced, missing
 from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT
 from vecsieve.adapters.wire import protobuf_requests
@@ -66,19 +66,19 @@ _DISCOVER_USING = 9
 
 
 def of_query(data: bytes, _span: Span, found: Found, nesting: int) -> Ranking:
-    """The ranking of QueryPoints. ``nesting``: how deep its prefetches may be. Raises Unsupported."""
+    """The ranking of QueryPoints. ``nesting``: how deep its prefetches may be. Raises UnsupportedError."""
     leaves = list(_prefetched(data, messages(found, _ROOT_PREFETCH), nesting))
     root = message(found, _ROOT_QUERY)
     if root is None:
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
     kind, dense = _query(data, read(data, root.span, QUERY))
     return decided(Ranking(kind, text_of(data, message(found, _ROOT_USING)), dense), leaves)
 
 
 def of_search(data: bytes, span: Span, found: Found, _nesting: int) -> Ranking:
-    """The ranking of SearchPoints: its vector is dense, or the values of a sparse one. Raises Unsupported."""
+    """The ranking of SearchPoints: its vector is dense, or the values of a sparse one. Raises UnsupportedError."""
     if _SEARCH_VECTOR not in found:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     name = text_of(data, message(found, _SEARCH_NAME))
     if _SEARCH_INDICES in found:
         return Ranking(Kind.SPARSE, name)
@@ -86,25 +86,25 @@ def of_search(data: bytes, span: Span, found: Found, _nesting: int) -> Ranking:
 
 
 def of_recommend(data: bytes, _span: Span, found: Found, _nesting: int) -> Ranking:
-    """The ranking of RecommendPoints. Raises Unsupported."""
+    """The ranking of RecommendPoints. Raises UnsupportedError."""
     return Ranking(Kind.REFERENCE, text_of(data, message(found, _RECOMMEND_USING)))
 
 
 def of_discover(data: bytes, _span: Span, found: Found, _nesting: int) -> Ranking:
-    """The ranking of DiscoverPoints. Raises Unsupported."""
+    """The ranking of DiscoverPoints. Raises UnsupportedError."""
     return Ranking(Kind.REFERENCE, text_of(data, message(found, _DISCOVER_USING)))
 
 
 def _query(data: bytes, found: Found) -> tuple[Kind, Span | None]:
-    """The kind of a Query, and where a dense vector stands in it. Raises Unsupported."""
+    """The kind of a Query, and where a dense vector stands in it. Raises UnsupportedError."""
     if not found:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     nearest = message(found, _NEAREST)
     if nearest is None:
         return _VARIANTS[next(iter(found))], None
     inputs = read(data, nearest.span, INPUT)
     if not inputs:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     number = next(iter(inputs))
     inner = message(inputs, number)
     kind = _INPUTS[number]
@@ -112,9 +112,9 @@ def _query(data: bytes, found: Found) -> tuple[Kind, Span | None]:
 
 
 def _prefetched(data: bytes, prefetches: list[Field], nesting: int) -> Iterator[Ranking]:
-    """The rankings of all prefetches, depth first, each before what it prefetches itself. Raises Unsupported."""
+    """The rankings of all prefetches, depth first, each before what it prefetches itself. Raises UnsupportedError."""
     if prefetches and not nesting:
-        raise Unsupported(Reason.TOO_DEEP)
+        raise UnsupportedError(Reason.TOO_DEEP)
     return chain.from_iterable(_with_its_own(data, prefetch, nesting) for prefetch in prefetches)
 
 
@@ -152,7 +152,7 @@ class Payload:
 
 
 def read_vectors(data: bytes, field: Field | None) -> bool | tuple[str, ...]:
-    """The client's selection: nothing, everything, or these names. Raises Unsupported."""
+    """The client's selection: nothing, everything, or these names. Raises UnsupportedError."""
     if field is None:
         return False
     found = read(data, field.span, VECTORS)
@@ -172,13 +172,13 @@ def widen_vectors(number: int, wanted: bool | tuple[str, ...], name: str | None)
 def plan_payload(data: bytes, field: Field | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
     """How the payload selection must change so that the top-level keys ``fields`` come along.
 
-    Raises Unsupported where one of ``fields`` could not be had and taken out again exactly. ``optional`` keys come along
+    Raises UnsupportedError where one of ``fields`` could not be had and taken out again exactly. ``optional`` keys come along
     where they can; a selection that names a part of one or hides one costs those keys and nothing else.
     """
     plain = askable(optional, fields)
     found = {} if field is None else read(data, field.span, PAYLOAD)
     if field is not None and not found:  # no selection at all: the server's to refuse
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     if number_of(data, found, _ENABLE):
         return Payload()
     if not found or _ENABLE in found:
@@ -188,7 +188,7 @@ def plan_payload(data: bytes, field: Field | None, fields: Sequence[str], option
         return Payload()
     try:
         return _plan_chosen(data, found, fields, plain)
-    except Unsupported:
+    except UnsupportedError:
         if fields:
             raise
         return Payload()
@@ -307,13 +307,13 @@ class Document:
 
 
 def check_size(operation: Operation, body: bytes, bounds: Bounds) -> None:
-    """Raises Unsupported for a message with more fields than the bounds allow."""
+    """Raises UnsupportedError for a message with more fields than the bounds allow."""
     name, _, is_batch = operation.name.partition("_")
     protobuf_requests.check_size(body, f"batch of {name}" if is_batch else name, MESSAGES, bounds)
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Read what the client wants. Raises Unsupported, nothing else."""
+    """Read what the client wants. Raises UnsupportedError, nothing else."""
     name, _, is_batch = operation.name.partition("_")
     layout = LAYOUTS[name]
     whole = 0, len(body)
@@ -323,10 +323,10 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
     items = tuple(messages(read(body, whole, BATCH), _SEARCHES))
     if len(items) > needs.bounds.searches:
-        raise Unsupported(Reason.TOO_MANY_SEARCHES)
+        raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
     ours = [found for index, item in enumerate(items) if (found := _read_item(body, item, layout, needs, index))]
     if not ours:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     return SearchCall(
         operation=operation,
         searches=tuple(search for search, _ in ours),
@@ -368,7 +368,7 @@ def _read_item(body: bytes, item: Field, layout: Layout, needs: Needs, index: in
     """One item of a batch; None when it is not ours and stays as it is."""
     try:
         return _read(body, item.span, layout, needs, index)
-    except Unsupported:
+    except UnsupportedError:
         return None
 
 
@@ -380,9 +380,9 @@ def _read(body: bytes, span: Span, layout: Layout, needs: Needs, index: int) -> 
     wanted = read_vectors(body, message(found, layout.vectors))
     payload = plan_payload(body, message(found, layout.payload), needs.payload_fields, needs.optional_fields)
     if not top_k:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if top_k + skipped == 1:
-        raise Unsupported(Reason.SINGLE_RESULT)
+        raise UnsupportedError(Reason.SINGLE_RESULT)
     name = compared(ranking, needs, wanted)
     plan = Plan(
         index=index, layout=layout, top_k=top_k, offset=skipped,
@@ -400,5 +400,5 @@ def _dense(body: bytes, ranking: Ranking, layout: Layout) -> npt.NDArray[np.floa
     try:
         query = row(packed_floats(body, fields(body, ranking.dense), layout.dense))
     except ValueError:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
     return query if len(query) and bool(np.isfinite(query).all()) else None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from vecsieve.adapters.contract import Needs, Reason, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 
 Span = tuple[int, int]
 
@@ -36,12 +36,12 @@ class Ranking:
 
 
 def decided(root: Ranking, leaves: Sequence[Ranking]) -> Ranking:
-    """The ranking of a query over prefetches. Raises Unsupported where any of them is an order the client chose.
+    """The ranking of a query over prefetches. Raises UnsupportedError where any of them is an order the client chose.
 
     ``leaves``: the prefetches' rankings, depth first. A query that fuses them is compared by the vector of one of them.
     """
     if root.kind is Kind.CHOSEN or any(leaf.kind is Kind.CHOSEN for leaf in leaves):
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
     if root.kind is not Kind.FUSED:
         return root
     for wanted in (Kind.DENSE, Kind.REFERENCE, Kind.SPARSE, Kind.MULTI):
@@ -100,35 +100,35 @@ def askable(optional: Sequence[str], fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def forced(fields: Sequence[str], optional: Sequence[str]) -> tuple[str, ...]:
-    """What to ask for where the client wants no payload: all that comes is ours. Raises Unsupported."""
+    """What to ask for where the client wants no payload: all that comes is ours. Raises UnsupportedError."""
     if not all(_FIRST_KEY.fullmatch(field) for field in fields):
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return (*fields, *optional)
 
 
 def missing(chosen: Sequence[str], fields: Sequence[str], optional: Sequence[str]) -> tuple[str, ...]:
-    """What to ask for beside the paths that the client chose; these keys are then ours. Raises Unsupported."""
+    """What to ask for beside the paths that the client chose; these keys are then ours. Raises UnsupportedError."""
     first = _first_keys(chosen, (*fields, *optional))
     if any(not first.get(field, True) for field in fields):  # a part of it is chosen: the rest could not be told apart
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     added = tuple(field for field in (*fields, *optional) if field not in first)
     if not all(_FIRST_KEY.fullmatch(field) for field in added):
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return added
 
 
 def check_shown(hidden: Sequence[str], fields: Sequence[str]) -> None:
-    """Raises Unsupported where the paths that the client hides touch one of ``fields``."""
+    """Raises UnsupportedError where the paths that the client hides touch one of ``fields``."""
     if _first_keys(hidden, fields).keys() & set(fields):
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
 
 
 def _first_keys(paths: Sequence[str], fields: Sequence[str]) -> dict[str, bool]:
-    """The first key of each path -> whether the path is that key and nothing more. Raises Unsupported."""
+    """The first key of each path -> whether the path is that key and nothing more. Raises UnsupportedError."""
     found: dict[str, bool] = {}
     for path in paths:
         first = _FIRST_KEY.match(path)
         if first is None or (path in fields and first[0] != path):  # quoted, or a key that reads like a path
-            raise Unsupported(Reason.PAYLOAD_SELECTOR)
+            raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
         found[first[0]] = found.get(first[0], False) or first[0] == path
     return found

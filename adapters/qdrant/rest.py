@@ -106,11 +106,11 @@ class QdrantRest:
         return calls.classify_rest(head)
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the parts of a body. Raises Unsupported where there are too many, nothing else."""
+        """Count the parts of a body. Raises UnsupportedError where there are too many, nothing else."""
         wire_json.check_size(body, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises Unsupported, nothing else."""
+        """Read what the client wants. Raises UnsupportedError, nothing else."""
         return rest_request.parse_request(operation, body, needs)
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
@@ -118,7 +118,7 @@ class QdrantRest:
         return rest_request.widen(_request(call), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
         in_object = call.operation.name.startswith("query")
         pools, document = rest_reply.parse_reply(_request(call), call.needs, body, in_object=in_object)
         return Reply(pools=pools, document=document)

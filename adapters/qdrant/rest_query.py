@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking, decided
 from vecsieve.adapters.wire.json import Members, Span, elements, members, string
 
@@ -31,31 +31,31 @@ _INFERRED = {"text", "image", "object"}
 
 
 def of_query(text: bytes, found: Members, nesting: int) -> Ranking:
-    """The ranking of a ``query`` body. ``nesting``: how deep its prefetches may be. Raises Unsupported."""
+    """The ranking of a ``query`` body. ``nesting``: how deep its prefetches may be. Raises UnsupportedError."""
     leaves = list(_prefetched(text, found, nesting))
     root = present(text, found, "query")
     if root is None:
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
     kind, dense = _query(text, root)
     return decided(Ranking(kind, name_of(text, found, "using"), dense), leaves)
 
 
 def of_search(text: bytes, found: Members, _nesting: int) -> Ranking:
-    """The ranking of a legacy ``search`` body: a bare list, or a named dense or sparse vector. Raises Unsupported."""
+    """The ranking of a legacy ``search`` body: a bare list, or a named dense or sparse vector. Raises UnsupportedError."""
     span = present(text, found, "vector")
     if span is None:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     if text[span[0] : span[0] + 1] != b"{":
         return _legacy(text, span, "")
     named = members(text, span)
     inner = present(text, named, "vector")
     if inner is None:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return _legacy(text, inner, name_of(text, named, "name"))
 
 
 def of_reference(text: bytes, found: Members, _nesting: int) -> Ranking:
-    """The ranking of a legacy ``recommend`` or ``discover`` body. Raises Unsupported."""
+    """The ranking of a legacy ``recommend`` or ``discover`` body. Raises UnsupportedError."""
     return Ranking(Kind.REFERENCE, name_of(text, found, "using"))
 
 
@@ -68,35 +68,35 @@ def present(text: bytes, found: Members, name: str) -> Span | None:
 
 
 def name_of(text: bytes, found: Members, name: str) -> str:
-    """The vector name a member gives, "" where it gives none. Raises Unsupported."""
+    """The vector name a member gives, "" where it gives none. Raises UnsupportedError."""
     span = present(text, found, name)
     if span is None:
         return ""
     try:
         return string(text[span[0] : span[1]])
     except ValueError:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
 def _legacy(text: bytes, span: Span, name: str) -> Ranking:
     kind = _input(text, span)
     if kind not in {Kind.DENSE, Kind.SPARSE}:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return Ranking(kind, name, span if kind is Kind.DENSE else None)
 
 
 def _query(text: bytes, span: Span) -> tuple[Kind, Span | None]:
-    """The kind of a ``query`` value, and the span of its dense vector. Raises Unsupported."""
+    """The kind of a ``query`` value, and the span of its dense vector. Raises UnsupportedError."""
     found = members(text, span) if text[span[0] : span[0] + 1] == b"{" else {}
     tags = [tag for tag in _TAGS if tag in found]
     if not tags:
         kind = _input(text, span)
         return kind, span if kind is Kind.DENSE else None
     if len(tags) > 1:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     tag = tags[0]
     if not found.keys() <= _TAGS[tag] | {tag}:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     if tag in _CHOSEN or present(text, found, "mmr") is not None:
         return Kind.CHOSEN, None
     if tag in _FUSED:
@@ -109,31 +109,31 @@ def _query(text: bytes, span: Span) -> tuple[Kind, Span | None]:
 
 
 def _input(text: bytes, span: Span) -> Kind:
-    """The kind of a vector input. Raises Unsupported."""
+    """The kind of a vector input. Raises UnsupportedError."""
     first = text[span[0] : span[0] + 1]
     if first == b"[":
         return Kind.MULTI if text[span[0] + 1 : span[1]].lstrip()[:1] == b"[" else Kind.DENSE
     if first == b'"' or first.isdigit():
         return Kind.REFERENCE
     if first != b"{":
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     found = members(text, span)
     if found.keys() == {"indices", "values"}:
         return Kind.SPARSE
     if len(found.keys() & _INFERRED) == 1:
         return Kind.REFERENCE
-    raise Unsupported(Reason.UNSUPPORTED_FIELD)
+    raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
 
 
 def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
-    """The rankings of all prefetches, depth first, each before what it prefetches itself. Raises Unsupported."""
+    """The rankings of all prefetches, depth first, each before what it prefetches itself. Raises UnsupportedError."""
     waiting = [(span, 1) for span in reversed(_listed(text, root))]
     while waiting:
         span, depth = waiting.pop()
         if depth > nesting:  # each level is one more pass over the text in it
-            raise Unsupported(Reason.TOO_DEEP)
+            raise UnsupportedError(Reason.TOO_DEEP)
         if text[span[0] : span[0] + 1] != b"{":
-            raise Unsupported(Reason.UNSUPPORTED_FIELD)
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
         found = members(text, span)
         query = present(text, found, "query")
         if query is not None:

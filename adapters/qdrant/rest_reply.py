@@ -1,6 +1,6 @@
 """Reading a Qdrant search reply: where its lists and points stand, and the pools in them.
 
-What is not understood with certainty is Malformed, never guessed. A list is ``[point, ..]`` on the legacy endpoints and
+What is not understood with certainty is malformed, never guessed. A list is ``[point, ..]`` on the legacy endpoints and
 ``{"points": [point, ..]}`` on query; a batch is an array of lists. A point is an object with at least id and score.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import FIELD_BYTES, Allowance, Malformed, Needs, Pool
+from vecsieve.adapters.contract import FIELD_BYTES, Allowance, MalformedReplyError, Needs, Pool
 from vecsieve.adapters.qdrant.ranking import Kind, Shape, best
 from vecsieve.adapters.qdrant.rest_request import Document, Plan
 from vecsieve.adapters.wire.json import (
@@ -300,16 +300,16 @@ class ReplyDocument:
 def parse_reply(
     request: Document, needs: Needs, body: bytes, *, in_object: bool
 ) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Read a reply. ``in_object``: each list is wrapped in ``{"points": ..}``. Raises Malformed, nothing else."""
+    """Read a reply. ``in_object``: each list is wrapped in ``{"points": ..}``. Raises MalformedReplyError, nothing else."""
     asks_all = any(plan.name is None for plan in request.plans)
     spans = () if asks_all else guess_vectors(body, {plan.name for plan in request.plans if plan.name is not None})
     try:
         return _read_guessed(request, needs, set_aside(body, spans), in_object=in_object)
     except ValueError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedReplyError(str(error)) from None
 
 
-class _Unproven(ValueError):  # noqa: N818 - a verdict on the guess, not on the reply
+class _UnprovenError(ValueError):
     """Not everything that was set aside is a vector; ``proven`` is what is, in the original's offsets."""
 
     def __init__(self, proven: list[Span]) -> None:
@@ -323,7 +323,7 @@ def _read_guessed(
     """Read with what was guessed, then with what of it stood the test, then with nothing set aside."""
     try:
         return _read(request, needs, source, in_object=in_object)
-    except _Unproven as error:
+    except _UnprovenError as error:
         fewer = error.proven
     except ValueError:
         if not source.spans:
@@ -349,7 +349,7 @@ def _read(
     found = [source.aside(span) for _, spans in located for span in spans if span is not None]
     proven = sorted(span for span in found if span is not None)
     if len(proven) != len(source.spans):
-        raise _Unproven(proven)
+        raise _UnprovenError(proven)
     pools = tuple(
         replace(_pool(document, ranked, spans, name if plan.name is None else None, needs), compared_by=name)
         for plan, ranked, (name, spans) in zip(request.plans, lists, located, strict=True)

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.qdrant import rest_query
 from vecsieve.adapters.qdrant.ranking import Ranking, askable, check_shown, compared, forced, missing
 from vecsieve.adapters.qdrant.rest_query import present
 from vecsieve.adapters.wire.json import (
     Members,
-    RepeatedKey,
+    RepeatedKeyError,
     Span,
     check_dimensions,
     elements,
@@ -60,7 +60,7 @@ class Payload:
 
 
 def read_vectors(text: bytes, span: Span | None) -> Vectors:
-    """Read ``with_vector``. Raises Unsupported."""
+    """Read ``with_vector``. Raises UnsupportedError."""
     value = b"null" if span is None else text[span[0] : span[1]]
     if value in {b"null", b"false"}:
         return Vectors(wanted=False, span=span)
@@ -68,7 +68,7 @@ def read_vectors(text: bytes, span: Span | None) -> Vectors:
         return Vectors(wanted=True, span=span)
     names = _strings(text, span)
     if names is None:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return Vectors(wanted=names, span=span)
 
 
@@ -88,7 +88,7 @@ def plan_payload(
 ) -> Payload:
     """How ``with_payload`` must change so that the top-level keys ``fields`` come along.
 
-    Raises Unsupported where one of ``fields`` could not be had and taken out again exactly. ``optional`` keys come along
+    Raises UnsupportedError where one of ``fields`` could not be had and taken out again exactly. ``optional`` keys come along
     where they can; a selection that names a part of one, hides one or is not understood costs those keys and nothing else.
     ``may_force``: whether they are worth asking for where the client wants no payload at all.
     """
@@ -103,16 +103,16 @@ def plan_payload(
         return Payload(span)
     try:
         return _plan_chosen(text, span, fields, plain)
-    except (Unsupported, ValueError):  # ValueError: an object that names a member twice, a key that is no text
+    except (UnsupportedError, ValueError):  # ValueError: an object that names a member twice, a key that is no text
         if fields:
             raise
         return Payload(span)
 
 
 def _plan_chosen(text: bytes, span: Span | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    """For a selector that is a list or an object. Raises Unsupported, or ValueError."""
+    """For a selector that is a list or an object. Raises UnsupportedError, or ValueError."""
     if span is None or text[span[0]] not in b"[{":
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     if text[span[0]] == ord("["):
         return _plan_include(text, span, fields, optional)
     found = members(text, span)
@@ -121,7 +121,7 @@ def _plan_chosen(text: bytes, span: Span | None, fields: Sequence[str], optional
     if found.keys() == {"exclude"}:
         check_shown(_paths(text, (found["exclude"].value, found["exclude"].end)), fields)
         return Payload(span)  # whatever of the optional keys it spares comes by itself
-    raise Unsupported(Reason.PAYLOAD_SELECTOR)
+    raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
 
 
 def _plan_include(text: bytes, span: Span, fields: Sequence[str], optional: Sequence[str]) -> Payload:
@@ -132,7 +132,7 @@ def _plan_include(text: bytes, span: Span, fields: Sequence[str], optional: Sequ
 def _paths(text: bytes, span: Span) -> tuple[str, ...]:
     paths = _strings(text, span)
     if paths is None:
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return paths
 
 
@@ -245,14 +245,14 @@ class Document:
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Read what the client wants. Raises Unsupported, nothing else."""
+    """Read what the client wants. Raises UnsupportedError, nothing else."""
     try:
         span = whole(body)
         found = members(body, span)
-    except RepeatedKey:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+    except RepeatedKeyError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
-        raise Unsupported(Reason.NOT_JSON) from None
+        raise UnsupportedError(Reason.NOT_JSON) from None
     name, _, is_batch = operation.name.partition("_")
     endpoint = ENDPOINTS[name]
     if not is_batch:
@@ -260,15 +260,15 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         return _call(operation, needs, [(search, plan)], Document(body=body, plans=(plan,), batch=None))
     items = present(body, found, "searches")
     if items is None or body[items[0] : items[0] + 1] != b"[":
-        raise Unsupported(Reason.NOT_JSON)
+        raise UnsupportedError(Reason.NOT_JSON)
     if found.keys() != {"searches"}:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     spans = elements(body, items)
     if len(spans) > needs.bounds.searches:
-        raise Unsupported(Reason.TOO_MANY_SEARCHES)
+        raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
     ours = [read for index, item in enumerate(spans) if (read := _read_item(body, item, endpoint, needs, index))]
     if not ours:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     plans = tuple(plan for _, plan in ours)
     return _call(operation, needs, ours, Document(body=body, plans=plans, batch=len(spans)))
 
@@ -307,13 +307,13 @@ def _read_item(body: bytes, item: Span, endpoint: Endpoint, needs: Needs, index:
     """One item of a batch; None when it is not ours and stays as it is."""
     try:
         return _read(body, members(body, item), endpoint, needs, (index, item[0]))
-    except (Unsupported, ValueError):  # ValueError: no object, or a repeated key: the server's to answer
+    except (UnsupportedError, ValueError):  # ValueError: no object, or a repeated key: the server's to answer
         return None
 
 
 def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: tuple[int, int]) -> tuple[Search, Plan]:
     if not found.keys() <= endpoint.members:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     try:
         ranking = endpoint.ranking(body, found, needs.bounds.nesting)
         limit = _one_of(found, endpoint.limits)
@@ -328,14 +328,14 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
             needs.optional_fields,
             may_force=not endpoint.is_old,
         )
-    except RepeatedKey:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+    except RepeatedKeyError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:  # a key that is no Unicode text
-        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
     if top_k == 0:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if top_k + skipped == 1:
-        raise Unsupported(Reason.SINGLE_RESULT)
+        raise UnsupportedError(Reason.SINGLE_RESULT)
     name = compared(ranking, needs, vectors.wanted)
     plan = Plan(
         index=place[0], start=place[1], top_k=top_k, limit=limit, offset=offset,
@@ -357,15 +357,15 @@ def _one_of(found: Members, names: Sequence[str]) -> Span | None:
     """The span of the one spelling that is used; the server refuses a field that is named twice."""
     used = [found[name] for name in names if name in found]
     if len(used) > 1:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return (used[0].value, used[0].end) if used else None
 
 
 def _integer(body: bytes, span: Span | None, *, default: int | None) -> int:
-    """A plain non-negative integer; null counts as absent where there is a default. Raises Unsupported."""
+    """A plain non-negative integer; null counts as absent where there is a default. Raises UnsupportedError."""
     value = b"null" if span is None else body[span[0] : span[1]]
     if value == b"null" and default is not None:
         return default
     if not _INTEGER.fullmatch(value):
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return int(value)

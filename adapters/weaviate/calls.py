@@ -5,7 +5,7 @@ One method makes every search there is: lists of objects, keyword searches and v
 
 from __future__ import annotations
 
-from vecsieve.adapters.contract import Malformed, Needs, Operation, Question, RequestHead
+from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation, Question, RequestHead
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     VARINT,
@@ -92,11 +92,11 @@ def question(message: bytes) -> Question | None:
 
 
 def told(body: bytes) -> int:
-    """How long the list is. Raises Malformed, nothing else."""
+    """How long the list is. Raises MalformedReplyError, nothing else."""
     try:
         return sum(field.number == _RESULTS and field.wire == LENGTH for field in fields(body))
     except ValueError as error:
-        raise Malformed(f"list: {error}") from None
+        raise MalformedReplyError(f"list: {error}") from None
 
 
 def default_limit(needs: Needs) -> int | None:

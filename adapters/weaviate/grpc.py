@@ -94,11 +94,11 @@ class WeaviateGrpc:
         return weaviate_calls.classify(head)
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the fields of a message. Raises Unsupported where there are too many, nothing else."""
+        """Count the fields of a message. Raises UnsupportedError where there are too many, nothing else."""
         protobuf_requests.check_size(body, operation.name, grpc_request.MESSAGES, bounds)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises Unsupported, nothing else."""
+        """Read what the client wants. Raises UnsupportedError, nothing else."""
         return grpc_request.parse_request(operation, body, needs)
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
@@ -106,7 +106,7 @@ class WeaviateGrpc:
         return grpc_request.widen(_request(call), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises Malformed, nothing else."""
+        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
         pool, document = grpc_reply.parse_reply(_request(call), call.needs, body)
         return Reply(pools=(pool,), document=document)
 
@@ -122,7 +122,7 @@ class WeaviateGrpc:
         return calls.question(body)
 
     def told(self, body: bytes) -> int:
-        """Read that answer. Raises Malformed, nothing else."""
+        """Read that answer. Raises MalformedReplyError, nothing else."""
         return calls.told(body)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Reason, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.wire.json_requests import usable
 from vecsieve.adapters.wire.protobuf import Field, length_field, number_field
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
@@ -86,12 +86,12 @@ class Ranking:
 
 
 def ranking_of(data: bytes, found: Found) -> Ranking:
-    """The ranking of a SearchRequest. Raises Unsupported."""
+    """The ranking of a SearchRequest. Raises UnsupportedError."""
     ways = [number for number in WAYS if number in found]
     if not ways:  # a list of objects
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
     if len(ways) > 1:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     (way,) = ways
     inside, target = _inside(data, message(found, way), WAYS[way])
     if way == NEAR_VECTOR:
@@ -106,12 +106,12 @@ def ranking_of(data: bytes, found: Found) -> Ranking:
 
 
 def _inside(data: bytes, field: Field | None, way: Way) -> tuple[Found, str | None]:
-    """The fields of one way to search, and its target. Raises Unsupported."""
+    """The fields of one way to search, and its target. Raises UnsupportedError."""
     if field is None:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     inside = read(data, field.span, way.shape)
     if way.selection in inside:
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
     return inside, _target(data, inside, way)
 
 
@@ -122,15 +122,15 @@ def _target(data: bytes, inside: Found, way: Way) -> str | None:
     # The newer spelling counts where both are there.
     names = messages(inside, way.old_targets) if field is None else messages(read(data, field.span, TARGETS), _NAMES)
     if len(names) > 1:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return text_of(data, names[0]) if names else None
 
 
 def _query(data: bytes, inside: Found) -> Vector | None:
-    """The vector of a NearVector, in whichever of its spellings the server reads first. Raises Unsupported."""
+    """The vector of a NearVector, in whichever of its spellings the server reads first. Raises UnsupportedError."""
     several, per_target = messages(inside, _FOR_TARGETS), messages(inside, _PER_TARGET)
     if len(several) + len(per_target) > 1:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     if vectors := messages(inside, _VECTORS):
         return _floats(_only_single(data, vectors))
     if (packed := message(inside, _BYTES)) is not None:
@@ -149,7 +149,7 @@ def _numbers(data: bytes, inside: Found) -> Vector | None:
     try:
         return usable(row(packed_floats(data, inside[_FLOATS], _FLOATS)))
     except ValueError:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD) from None
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
 def _for_target(data: bytes, field: Field) -> Vector | None:
@@ -161,19 +161,19 @@ def _for_target(data: bytes, field: Field) -> Vector | None:
 
 
 def _only_single(data: bytes, vectors: list[Field]) -> bytes:
-    """The bytes of the one vector there is, and that of one row. Raises Unsupported."""
+    """The bytes of the one vector there is, and that of one row. Raises UnsupportedError."""
     if len(vectors) > 1:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     inside = read(data, vectors[0].span, VECTORS)
     packed = message(inside, _VECTOR_BYTES)
     if number_of(data, inside, _TYPE) not in _SINGLE_TYPES:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return b"" if packed is None else data[slice(*packed.span)]
 
 
 def _floats(packed: bytes) -> Vector | None:
     if len(packed) % 4:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return usable(row(packed))
 
 
@@ -213,7 +213,7 @@ class Shown:
 
 
 def plan_shown(data: bytes, metadata: Field | None, properties: Field | None, ranking: Ranking, needs: Needs) -> Shown:
-    """How the two requests must change so that all that selection reads comes along. Raises Unsupported."""
+    """How the two requests must change so that all that selection reads comes along. Raises UnsupportedError."""
     found: Found = {} if metadata is None else read(data, metadata.span, METADATA)
     missing = [
         switch for switch in (_UUID, _DISTANCE if ranking.is_measured else _SCORE) if not number_of(data, found, switch)
@@ -250,7 +250,7 @@ def spelled(name: str) -> str:
 
 
 def _missing(data: bytes, field: Field | None, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Those of the wanted properties that do not come by themselves. Raises Unsupported."""
+    """Those of the wanted properties that do not come by themselves. Raises UnsupportedError."""
     if field is None:  # all come
         return ()
     found = read(data, field.span, PROPERTIES)
@@ -260,7 +260,7 @@ def _missing(data: bytes, field: Field | None, wanted: Sequence[str]) -> tuple[s
     parts = {spelled(_own_name(data, part)) for part in (*messages(found, _REFERENCES), *messages(found, _OBJECTS))}
     names = tuple(dict.fromkeys(spelled(name) for name in wanted if spelled(name) not in listed))
     if parts.intersection(names):  # a part of it is chosen: the rest could not be told apart
-        raise Unsupported(Reason.PAYLOAD_SELECTOR)
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return names
 
 

@@ -1,6 +1,6 @@
 """Reading a Weaviate search reply: where its results stand, and the pool in them.
 
-What is not understood with certainty is Malformed, never guessed.
+What is not understood with certainty is malformed, never guessed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance, Malformed, Needs, Pool
+from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance, MalformedReplyError, Needs, Pool
 from vecsieve.adapters.weaviate.grpc_query import LEGACY_BYTES, LEGACY_FLOATS, NAMED, Ranking, spelled
 from vecsieve.adapters.weaviate.grpc_request import Document
 from vecsieve.adapters.wire.protobuf import (
@@ -264,12 +264,12 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Read a reply. Raises Malformed, nothing else."""
+    """Read a reply. Raises MalformedReplyError, nothing else."""
     try:
         results = _results(body)
         return _pool(request, needs, body, results), ReplyDocument(body, results)
     except ValueError as error:
-        raise Malformed(str(error)) from None
+        raise MalformedReplyError(str(error)) from None
 
 
 def _results(data: bytes) -> tuple[Result, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.weaviate.calls import SEARCH, default_limit
 from vecsieve.adapters.weaviate.grpc_query import (
     HYBRID,
@@ -78,7 +78,7 @@ class Document:
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Read what the client wants. Raises Unsupported, nothing else."""
+    """Read what the client wants. Raises UnsupportedError, nothing else."""
     found = read(body, (0, len(body)), REQUEST)
     for number in _TEXTS & found.keys():
         messages(found, number)
@@ -87,9 +87,9 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
     limit, offset = _size(body, found, _LIMIT) or None, _size(body, found, _OFFSET)
     top_k = default_limit(needs) if limit is None else limit
     if top_k is None:
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
     if top_k + offset == 1:
-        raise Unsupported(Reason.SINGLE_RESULT)
+        raise UnsupportedError(Reason.SINGLE_RESULT)
     shown = plan_shown(body, message(found, _METADATA), message(found, _PROPERTIES), ranking, needs)
     search = Search(
         top_k=top_k,
@@ -118,17 +118,17 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 def _check_chosen(body: bytes, found: Found) -> None:
     if _GENERATIVE in found:
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     chosen = _CHOSEN & found.keys()
     if chosen - {_AUTOCUT} or number_of(body, found, _AUTOCUT):
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
 
 
 def _size(body: bytes, found: Found, number: int) -> int:
     """A number of results; absent and zero are the same to the server."""
     size = number_of(body, found, number) or 0
     if size > _MOST:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return size
 
 

@@ -19,7 +19,7 @@ from vecsieve.adapters.contract import (
     RequestHead,
     SearchCall,
     Touched,
-    Unsupported,
+    UnsupportedError,
 )
 
 _NOT_OURS = "Weaviate has no search over HTTP that is read here"
@@ -45,12 +45,12 @@ class WeaviateRest:
         return None
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Raises Unsupported: no request is a search of ours."""
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        """Raises UnsupportedError: no request is a search of ours."""
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Raises Unsupported: no request is a search of ours."""
-        raise Unsupported(Reason.NOTHING_TO_DO)
+        """Raises UnsupportedError: no request is a search of ours."""
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
         """Raises TypeError: the call is another adapter's."""

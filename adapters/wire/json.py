@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Allowance, Bounds, Reason, Unsupported
+from vecsieve.adapters.contract import Allowance, Bounds, Reason, UnsupportedError
 
 Span = tuple[int, int]
 
@@ -36,7 +36,7 @@ class Member(NamedTuple):
 Members = dict[str, Member]
 
 
-class RepeatedKey(ValueError):  # noqa: N818 - names what was met in the text
+class RepeatedKeyError(ValueError):
     """An object names one key twice; which value counts is each reader's own choice, so there is none."""
 
 
@@ -98,7 +98,7 @@ def _among(listed: bytes) -> npt.NDArray[np.bool_]:
 
 
 def members(text: bytes, span: Span) -> Members:
-    """The members of the object that fills ``span``, in document order. Raises RepeatedKey, and ValueError for too many.
+    """The members of the object that fills ``span``, in document order. Raises RepeatedKeyError, and ValueError for too many.
 
     Why the walk is exact although a dict forgets earlier values of a repeated key: JSON values are prefix-free (a number
     ends at the delimiter that is checked), so a value whose bytes stand at the expected place is the value that stands
@@ -119,10 +119,10 @@ def members(text: bytes, span: Span) -> Members:
         key, value = _text(match[1]), match.end()
         raw = raws.get(key)
         if key in found or raw is None:
-            raise RepeatedKey(f"repeated key at byte {position}")
+            raise RepeatedKeyError(f"repeated key at byte {position}")
         finish = value + len(raw)
         if not text.startswith(raw, value):
-            raise RepeatedKey(f"repeated key at byte {position}")
+            raise RepeatedKeyError(f"repeated key at byte {position}")
         found[key] = Member(match.start(1) - 1, value, finish)
         position = _delimiter(text, finish)
         if text[position] == _CLOSE_OBJECT:
@@ -306,18 +306,18 @@ _QUOTE, _COMMA, _LIST, _OBJECT_START, _ESCAPE = b'",[{\\'
 
 
 def check_size(body: bytes, bounds: Bounds) -> None:
-    """Raises Unsupported for a body with more parts than the bounds allow: strings, list items, lists and objects."""
+    """Raises UnsupportedError for a body with more parts than the bounds allow: strings, list items, lists and objects."""
     if len(body) <= bounds.parts:  # each part has a byte of its own
         return
     counts = _counts(body, (_QUOTE, _LIST, _OBJECT_START, _COMMA))
     parts, commas = counts[0] // 2 + counts[1] + counts[2], counts[3]
     if parts > bounds.parts or commas > NUMBERS:
-        raise Unsupported(Reason.TOO_MANY_PARTS)
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
     if parts + commas <= bounds.parts:
         return
     between = _VECTOR.sub(b"", body).count(b",")
     if parts + between > bounds.parts:
-        raise Unsupported(Reason.TOO_MANY_PARTS)
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
 
 
 def check_reply(text: bytes) -> None:
@@ -335,12 +335,12 @@ def check_reply(text: bytes) -> None:
 
 
 def check_dimensions(body: bytes, start: int, end: int) -> None:
-    """Raises Unsupported for a vector of more numbers than any database takes, or of numbers that fill lines."""
+    """Raises UnsupportedError for a vector of more numbers than any database takes, or of numbers that fill lines."""
     if end - start <= 2 * DIMENSIONS:
         return
     numbers = body.count(b",", start, end) + 1
     if numbers > DIMENSIONS or end - start > NUMBER_BYTES * numbers:
-        raise Unsupported(Reason.TOO_MANY_PARTS)
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
 
 
 def _counts(body: bytes, wanted: tuple[int, ...]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The members of a request, read with certainty or not at all. Everything here raises Unsupported, nothing else.
+"""The members of a request, read with certainty or not at all. Everything here raises UnsupportedError, nothing else.
 
 Rule of this file: null is absent, as the JSON mapping of protobuf has it (Pinecone, Milvus); numbers and switches in
 quotes, which that mapping takes as well, are left to the service.
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Reason, Unsupported
-from vecsieve.adapters.wire.json import Members, RepeatedKey, Span, check_dimensions, elements, members, string
+from vecsieve.adapters.contract import Reason, UnsupportedError
+from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, check_dimensions, elements, members, string
 from vecsieve.adapters.wire.json_vectors import decode_matrix
 
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,8}")  # the service's are 32 bits wide
@@ -24,12 +24,12 @@ def read_object(text: bytes, span: Span, known: Iterable[str], *, reason: Reason
     """The members of an object that has none but ``known`` ones. ``reason``: for what is no object."""
     try:
         found = members(text, span)
-    except RepeatedKey:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+    except RepeatedKeyError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
-        raise Unsupported(reason) from None
+        raise UnsupportedError(reason) from None
     if not found.keys() <= set(known):
-        raise Unsupported(Reason.UNSUPPORTED_FIELD)
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return found
 
 
@@ -39,7 +39,7 @@ def spelled_once(found: Members, spellings: Mapping[str, str]) -> dict[str, str]
     for spelling in found:
         name = spellings[spelling]
         if name in used:
-            raise Unsupported(Reason.AMBIGUOUS_FIELD)
+            raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
         used[name] = spelling
     return used
 
@@ -54,7 +54,7 @@ def required(text: bytes, found: Members, name: str | None) -> Span:
     """As `present`, of a member that must be there."""
     span = present(text, found, name)
     if span is None:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return span
 
 
@@ -62,7 +62,7 @@ def integer(text: bytes, span: Span) -> int:
     """A plain whole number."""
     value = text[span[0] : span[1]]
     if not _INTEGER.fullmatch(value):
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return int(value)
 
 
@@ -70,7 +70,7 @@ def switch(text: bytes, span: Span | None) -> bool:
     """True or false; False when absent."""
     value = b"null" if span is None else text[span[0] : span[1]]
     if value not in _SWITCHES:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return _SWITCHES[value]
 
 
@@ -81,17 +81,17 @@ def text_of(text: bytes, span: Span | None) -> str:
     try:
         return string(text[span[0] : span[1]])
     except ValueError:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
 
 
 def items_of(text: bytes, span: Span) -> list[Span]:
     """Where the elements of a list stand."""
     if text[span[0] : span[0] + 1] != b"[":
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     try:
         return elements(text, span)
     except ValueError:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD) from None
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
 
 
 def texts_of(text: bytes, span: Span) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def vector_of(text: bytes, span: Span | None) -> npt.NDArray[np.float32]:
     check_dimensions(text, *span)
     rows, proven = decode_matrix([text[span[0] : span[1]]])
     if not proven[0]:
-        raise Unsupported(Reason.AMBIGUOUS_FIELD)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     row: npt.NDArray[np.float32] = rows[0]
     return row
 

@@ -46,14 +46,14 @@ class Field(NamedTuple):
         return self.value, self.end
 
 
-class TooManyFields(ValueError):  # noqa: N818 - names what was met, as RepeatedKey does
+class TooManyFieldsError(ValueError):
     """A message has more fields than its reader wants to look at."""
 
 
 def fields(data: bytes, span: Span | None = None, *, most: int = _ANY) -> list[Field]:
     """The fields of a message, in the order of the wire. Raises ValueError for bytes that are none.
 
-    Raises TooManyFields where there are more than ``most``, and has then read one more than that.
+    Raises TooManyFieldsError where there are more than ``most``, and has then read one more than that.
     """
     at, end = (0, len(data)) if span is None else span
     found: list[Field] = []
@@ -86,7 +86,7 @@ def fields(data: bytes, span: Span | None = None, *, most: int = _ANY) -> list[F
         if at > end or not number:
             raise ValueError(f"field {number} at byte {start} ends at {at}, its message at {end}")
         found.append(_made(Field, (number, wire, start, value, at)))
-    raise TooManyFields(f"more than {most} fields before byte {at} of {end}")
+    raise TooManyFieldsError(f"more than {most} fields before byte {at} of {end}")
 
 
 def head_fields(data: bytes) -> list[Field]:

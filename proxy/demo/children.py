@@ -36,7 +36,7 @@ class Patience:
     stop_seconds: float = 5.0  # nothing is in flight when the demo ends: a longer drain means that the child hangs
 
 
-class ChildFailed(Exception):  # noqa: N818 - names what happened
+class ChildFailedError(Exception):
     """A process ended or kept silent before it was ready. The message carries its last lines."""
 
 
@@ -57,7 +57,7 @@ def child(
     ``name``: what messages call it; "" for its first argument.
 
     The process is ended on every way out of the block. It gets a session of its own, so that Ctrl-C reaches the demo
-    alone and the children end in order. Raises ChildFailed.
+    alone and the children end in order. Raises ChildFailedError.
     """
     process: subprocess.Popen[str] | None = None
     try:
@@ -68,7 +68,7 @@ def child(
             try:
                 urls = _announced(lines, announces, deadline=time.monotonic() + patience.start_seconds)
                 if urls is None:
-                    raise ChildFailed(_epitaph(process, name or arguments[0], lines.last))
+                    raise ChildFailedError(_epitaph(process, name or arguments[0], lines.last))
                 yield urls
             finally:
                 _end(process, patience)  # before the reader is closed: it reads until the process is gone
@@ -193,7 +193,7 @@ _ADMIN = "vecsieve serve admin on"
 
 @contextmanager
 def fronted(engine: str, *, backend: str) -> Iterator[Addresses]:
-    """A proxy whose upstream is ``engine``, for the time of the block. Raises ChildFailed."""
+    """A proxy whose upstream is ``engine``, for the time of the block. Raises ChildFailedError."""
     arguments = ("serve", "--backend", backend, "--upstream", engine, "--listen", ANY_PORT, "--admin", ANY_PORT)
     with child(arguments, announces=(_PROXY, _ADMIN)) as proxy:
         yield Addresses(engine=engine, proxy=proxy[_PROXY], admin=proxy[_ADMIN])

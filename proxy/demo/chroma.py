@@ -15,9 +15,18 @@ from types import TracebackType
 from typing import Self
 
 from vecsieve.config.values import Backend
-from vecsieve.proxy.demo.children import ChildFailed, child, fronted
+from vecsieve.proxy.demo.children import ChildFailedError, child, fronted
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
-from vecsieve.proxy.demo.database import NAME, Addresses, Answer, DatabaseMissing, DatabaseRefused, Host, Store, Words
+from vecsieve.proxy.demo.database import (
+    NAME,
+    Addresses,
+    Answer,
+    DatabaseMissingError,
+    DatabaseRefusedError,
+    Host,
+    Store,
+    Words,
+)
 from vecsieve.proxy.search.report import REPORT_HEADER
 
 # The corpus as a collection of Chroma, in its REST: what any client does, over one kept connection.
@@ -38,7 +47,7 @@ class ChromaCollection:
 
     @property
     def path(self) -> str:
-        """Where the collection is: the server knows it by an id, which it is asked for once. Raises DatabaseRefused."""
+        """Where the collection is: the server knows it by an id, which it is asked for once. Raises DatabaseRefusedError."""
         if self._path is None:
             described, _ = self._host.sent("GET", f"{COLLECTIONS}/{NAME}")
             self._path = f"{COLLECTIONS}/{described['id']}"
@@ -136,9 +145,9 @@ _LOOK_SECONDS = 0.05
 
 @contextmanager
 def chroma_server() -> Iterator[str]:
-    """Its URL, once it answers; what it holds is gone afterwards. Raises DatabaseMissing without the package, ChildFailed."""
+    """Its URL, once it answers; what it holds is gone afterwards. Raises DatabaseMissingError without the package, ChildFailedError."""
     if find_spec(PACKAGE) is None:
-        raise DatabaseMissing(
+        raise DatabaseMissingError(
             f"Chroma's own package is not installed, and it is the server: pip install {PACKAGE} (about 500 MB)"
         )
     port = _free_port()
@@ -165,9 +174,9 @@ def _wait_for(url: str) -> None:
         with closing(Host(url)) as host:
             try:
                 host.sent("GET", "/api/v2/heartbeat")
-            except (OSError, HTTPException, DatabaseRefused) as error:
+            except (OSError, HTTPException, DatabaseRefusedError) as error:
                 if time.monotonic() > deadline:
-                    raise ChildFailed(f"Chroma did not come up in {_READY_SECONDS:g} s: {error}") from error
+                    raise ChildFailedError(f"Chroma did not come up in {_READY_SECONDS:g} s: {error}") from error
             else:
                 return
         time.sleep(_LOOK_SECONDS)

@@ -12,11 +12,11 @@ import numpy as np
 from rich.console import Console
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.demo.children import ChildFailed
+from vecsieve.proxy.demo.children import ChildFailedError
 from vecsieve.proxy.demo.chroma import Chroma
-from vecsieve.proxy.demo.corpus import Choice, Corpus, CorpusDamaged, UnknownQuestion, choose
+from vecsieve.proxy.demo.corpus import Choice, Corpus, CorpusDamagedError, UnknownQuestionError, choose
 from vecsieve.proxy.demo.corpus import load as load_corpus
-from vecsieve.proxy.demo.database import NAME, Addresses, Database, DatabaseMissing, DatabaseRefused
+from vecsieve.proxy.demo.database import NAME, Addresses, Database, DatabaseMissingError, DatabaseRefusedError
 from vecsieve.proxy.demo.pinecone import Pinecone
 from vecsieve.proxy.demo.qdrant import Qdrant, invitation
 from vecsieve.proxy.demo.story import LIMIT, Stage, load, tell
@@ -49,10 +49,10 @@ def run(*, query: str | None, keep: bool, backend: str = "qdrant") -> int:
                 _keep(corpus, choice, database, addresses, console)
         if not keep:
             console.print(f"\n{invitation(len(corpus.questions), database.words.command)}", style="dim")
-    except UnknownQuestion as error:
+    except UnknownQuestionError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    except (CorpusDamaged, ChildFailed, DatabaseMissing, DatabaseRefused) as error:
+    except (CorpusDamagedError, ChildFailedError, DatabaseMissingError, DatabaseRefusedError) as error:
         sys.stderr.write(f"vecsieve demo: {error}\n")
         return 1
     except KeyboardInterrupt:

@@ -29,7 +29,7 @@ Vectors = npt.NDArray[np.float32]
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
 
-class CorpusDamaged(Exception):  # noqa: N818 - names what happened to the data
+class CorpusDamagedError(Exception):
     """A file of the demo data is missing, unreadable or disagrees with another. The message names it."""
 
 
@@ -64,14 +64,14 @@ class Corpus:
 
 
 def load(directory: Path = DATA_DIRECTORY) -> Corpus:
-    """Read and check the data. Raises CorpusDamaged, nothing else."""
+    """Read and check the data. Raises CorpusDamagedError, nothing else."""
     try:
         chunks = _rows(gzip.decompress((directory / CHUNKS_FILE).read_bytes()), Chunk)
         questions = _rows((directory / QUESTIONS_FILE).read_bytes(), Question)
         vectors = np.load(directory / CHUNK_VECTORS_FILE, allow_pickle=False)
         question_vectors = np.load(directory / QUESTION_VECTORS_FILE, allow_pickle=False)
     except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
-        raise CorpusDamaged(f"demo data in {directory} cannot be read: {error}") from error
+        raise CorpusDamagedError(f"demo data in {directory} cannot be read: {error}") from error
     return Corpus(
         chunks=chunks,
         vectors=_checked(vectors, CHUNK_VECTORS_FILE, rows=len(chunks)),
@@ -86,11 +86,13 @@ def _rows(data: bytes, kind: type[_Row]) -> tuple[_Row, ...]:
 
 def _checked(stored: npt.NDArray[np.generic], name: str, *, rows: int) -> Vectors:
     if stored.dtype != np.float16 or stored.ndim != 2 or len(stored) != rows or rows == 0:
-        raise CorpusDamaged(f"{name}: want float16 of shape ({rows}, d) with rows, found {stored.dtype} {stored.shape}")
+        raise CorpusDamagedError(
+            f"{name}: want float16 of shape ({rows}, d) with rows, found {stored.dtype} {stored.shape}"
+        )
     vectors = stored.astype(np.float32)
     lengths = np.linalg.norm(vectors, axis=1)
     if not np.all(np.abs(lengths - 1.0) < _UNIT_TOLERANCE):  # also false for NaN
-        raise CorpusDamaged(f"{name}: want vectors of length 1, found {lengths.min():.3f} to {lengths.max():.3f}")
+        raise CorpusDamagedError(f"{name}: want vectors of length 1, found {lengths.min():.3f} to {lengths.max():.3f}")
     vectors /= lengths[:, None]
     return vectors
 
@@ -101,7 +103,7 @@ _NUMBER = re.compile(r"[+-]?\d{1,100}")  # int() refuses texts of thousands of d
 _WORD = re.compile(r"[a-z0-9]+")
 
 
-class UnknownQuestion(Exception):  # noqa: N818 - names what is wrong with the argument
+class UnknownQuestionError(Exception):
     """What was asked for is not among the questions. The message lists them."""
 
 
@@ -116,7 +118,7 @@ class Choice:
 def choose(questions: Sequence[str], query: str) -> Choice:
     """The question with that number (from 1), or the one that shares the most telling words with a free text.
 
-    Raises UnknownQuestion for a number out of range and for a text that shares no word with any question.
+    Raises UnknownQuestionError for a number out of range and for a text that shares no word with any question.
     """
     if _NUMBER.fullmatch(query.strip()):
         return _by_number(questions, int(query))
@@ -125,7 +127,7 @@ def choose(questions: Sequence[str], query: str) -> Choice:
 
 def _by_number(questions: Sequence[str], number: int) -> Choice:
     if not 1 <= number <= len(questions):
-        raise UnknownQuestion(_listing(questions, f"no question {number}: want 1 to {len(questions)}"))
+        raise UnknownQuestionError(_listing(questions, f"no question {number}: want 1 to {len(questions)}"))
     return Choice(index=number - 1)
 
 
@@ -137,7 +139,7 @@ def _by_words(questions: Sequence[str], text: str) -> Choice:
     overlaps = [sum(weights[word] for word in sorted(wanted & bag)) for bag in bags]
     best = max(range(len(questions)), key=overlaps.__getitem__, default=None)
     if best is None or overlaps[best] == 0.0:
-        raise UnknownQuestion(_listing(questions, f"no listed question shares a telling word with {text!r}"))
+        raise UnknownQuestionError(_listing(questions, f"no listed question shares a telling word with {text!r}"))
     if wanted == bags[best]:
         return Choice(index=best)
     remark = (

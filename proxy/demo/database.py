@@ -49,7 +49,7 @@ class Store(Protocol):
 _TIMEOUT_SECONDS = 20
 
 
-class DatabaseRefused(Exception):  # noqa: N818 - names what happened
+class DatabaseRefusedError(Exception):
     """A request of the demo was not answered with success. The message says which, the status, and the answer's start."""
 
 
@@ -65,7 +65,7 @@ class Host:
 
     def sent(self, method: str, path: str, body: Mapping[str, object] | None = None) -> tuple[Any, Mapping[str, str]]:
         """The JSON of the answer, and its header fields by their names in lower case. Arrays of numbers may stand in
-        ``body``. Raises DatabaseRefused, and what http.client raises where nobody answers.
+        ``body``. Raises DatabaseRefusedError, and what http.client raises where nobody answers.
         """
         payload = None if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         self._connection.request(method, f"{self._prefix}{path}", body=payload, headers=self._fields)
@@ -73,7 +73,7 @@ class Host:
         answer = reply.read()
         if not 200 <= reply.status < 300:
             said = answer[:200].decode("utf-8", "replace")
-            raise DatabaseRefused(f"{method} {self._prefix}{path} was answered with {reply.status}: {said}")
+            raise DatabaseRefusedError(f"{method} {self._prefix}{path} was answered with {reply.status}: {said}")
         return orjson.loads(answer), {name.lower(): value for name, value in reply.getheaders()}
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Host:
         self._connection.close()
 
 
-class DatabaseMissing(Exception):  # noqa: N818 - names what is the matter
+class DatabaseMissingError(Exception):
     """A database that the demo would start is not on this machine. The message says what to install."""
 
 
@@ -115,7 +115,7 @@ class Database(Protocol):
     def words(self) -> Words: ...  # noqa: D102 - said above
 
     def running(self) -> AbstractContextManager[Addresses]:
-        """The database and the proxy in front of it, for the time of the block. Raises ChildFailed or DatabaseMissing."""
+        """The database and the proxy in front of it, for the time of the block. Raises ChildFailedError or DatabaseMissingError."""
         ...
 
     def opened(self, url: str) -> AbstractContextManager[Store]:

@@ -15,7 +15,7 @@ from typing import Self
 from vecsieve.config.values import Backend
 from vecsieve.proxy.demo.children import child, fronted
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
-from vecsieve.proxy.demo.database import NAME, Addresses, Answer, DatabaseMissing, Host, Store, Words
+from vecsieve.proxy.demo.database import NAME, Addresses, Answer, DatabaseMissingError, Host, Store, Words
 from vecsieve.proxy.search.report import REPORT_HEADER
 
 # The corpus as an index of Pinecone, in its REST: what any client does, over one kept connection per host.
@@ -37,7 +37,7 @@ class PineconeIndex:
 
     @property
     def host(self) -> str:
-        """Where the control plane says the index is. Raises DatabaseRefused."""
+        """Where the control plane says the index is. Raises DatabaseRefusedError."""
         described, _ = self._control_plane.sent("GET", f"/indexes/{NAME}")
         host: str = described["host"]
         return host
@@ -151,7 +151,7 @@ class Pinecone:
     def running(self) -> Iterator[Addresses]:
         """The emulator, and the proxy in front of its control plane: indexes are found through that."""
         if not EMULATOR.is_dir():
-            raise DatabaseMissing(
+            raise DatabaseMissingError(
                 f"the demo over Pinecone asks an emulator that only a checkout of VecSieve has, and {EMULATOR} is not there"
             )
         program = (sys.executable, str(EMULATOR))

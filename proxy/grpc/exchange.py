@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from vecsieve.adapters.contract import Operation, Question, is_oversized
 from vecsieve.proxy.grpc.status import Answer, Code, Failure
-from vecsieve.proxy.search.errors import FailureKind
-from vecsieve.proxy.search.exchange import Fits, Gate, Lost, Refused
-from vecsieve.proxy.search.fetch import Rejected
+from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
+from vecsieve.proxy.search.exchange import Fits, Gate
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.report import REPORT_HEADER, Report, header_value
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
@@ -46,7 +45,7 @@ class GrpcExchange:
     _refusal: Failure | None = field(default=None, init=False)
 
     async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
-        """Send a widened message; the message of upstream's success. Raises Lost or Refused."""
+        """Send a widened message; the message of upstream's success. Raises LostReplyError or RefusedReplyError."""
         outcome = await self.widened(body, seconds)
         if isinstance(outcome, Failure):
             raise self._refused(outcome)
@@ -54,20 +53,20 @@ class GrpcExchange:
         return outcome.message
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
-        """Send a question; the message of upstream's success. Raises Lost."""
+        """Send a question; the message of upstream's success. Raises LostReplyError."""
         outcome = await self.asked(question, seconds)
         if isinstance(outcome, Failure):
-            raise Lost(FailOpen.OVERFETCH_STATUS if outcome.kind is None else FailOpen.OVERFETCH_RESET)
+            raise LostReplyError(FailOpen.OVERFETCH_STATUS if outcome.kind is None else FailOpen.OVERFETCH_RESET)
         return outcome.message
 
-    def _refused(self, failure: Failure) -> Lost | Refused:
+    def _refused(self, failure: Failure) -> LostReplyError | RefusedReplyError:
         if failure.kind is not None:
-            return Lost(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
+            return LostReplyError(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
         if failure.code == Code.RESOURCE_EXHAUSTED and _TOO_LONG_FOR_US in failure.details:
-            return Lost(FailOpen.TOO_LARGE)
+            return LostReplyError(FailOpen.TOO_LARGE)
         self._refusal = failure
         words = failure.details.encode(errors="replace")
-        return Refused(
+        return RefusedReplyError(
             failure.code,
             words,
             is_server_error=failure.code in SERVER_ERRORS,
@@ -75,9 +74,9 @@ class GrpcExchange:
         )
 
     def answer(self, body: bytes, report: Report) -> Outcome:
-        """Upstream's own metadata around our message. Raises Rejected when there is none."""
+        """Upstream's own metadata around our message. Raises RejectedReplyError when there is none."""
         if self._success is None:
-            raise Rejected(FailOpen.INTERNAL)
+            raise RejectedReplyError(FailOpen.INTERNAL)
         initial = self._success.initial
         if self.report_header and report.figures:
             initial = (*initial, (REPORT_HEADER, header_value(report)))
@@ -86,7 +85,7 @@ class GrpcExchange:
     def refusal(self) -> Outcome:
         """Upstream's last refusal, as it came."""
         if self._refusal is None:
-            raise Rejected(FailOpen.INTERNAL)
+            raise RejectedReplyError(FailOpen.INTERNAL)
         return self._refusal
 
     async def original(self, kind: AttemptKind, gate: Gate | None = None) -> Outcome:

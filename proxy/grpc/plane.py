@@ -24,7 +24,7 @@ from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES, Pressure
 from vecsieve.proxy.search.collections import Overhearing
 from vecsieve.proxy.search.errors import WORDING, Trouble, first_success
 from vecsieve.proxy.search.exchange import Gate
-from vecsieve.proxy.search.policy import BadOverride, ResolvedPolicy, Rules, is_override
+from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules, is_override
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed
@@ -225,7 +225,7 @@ class Plane(grpc.GenericRpcHandler):
             return answered
         try:
             rules, policy = self._shared.searches.policy(operation, operation.collection, call.overrides, visit)
-        except BadOverride as refusal:
+        except OverrideError as refusal:
             return invented(Code.INVALID_ARGUMENT, str(refusal))
         relayed = partial(self._counted, call, visit, operation)
 

@@ -21,7 +21,7 @@ from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.metadata import Pairs, for_client, for_upstream, is_sendable, traced
 from vecsieve.proxy.grpc.status import Answer, Failure, failure_of, no_message, unreachable, unsendable
 from vecsieve.proxy.grpc.upstream import Channels
-from vecsieve.proxy.search.errors import UpstreamFailure
+from vecsieve.proxy.search.errors import UpstreamExchangeError
 
 # What grpcio's server does not tell of a client's end: whether it has said everything or is gone, and whether it has got everything.
 
@@ -78,7 +78,7 @@ async def relay(
                 call.cancel()
                 upload.cancel()
                 await asyncio.wait({upload})
-    except UpstreamFailure as unresolved:
+    except UpstreamExchangeError as unresolved:
         failure = unreachable(unresolved.kind)
     return relayed if failure is None else end_with(context, failure, relayed)
 
@@ -187,7 +187,7 @@ async def send(
         async with channels.lease(origin, is_search=is_search) as channel:
             call = _started(channel, message, method=method, metadata=passing, deadline_seconds=deadline_seconds)
             return await _outcome(channel, call)
-    except UpstreamFailure as failure:
+    except UpstreamExchangeError as failure:
         return unreachable(failure.kind)
 
 

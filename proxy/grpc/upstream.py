@@ -21,7 +21,7 @@ from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.search.errors import FailureKind, UpstreamFailure
+from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 from vecsieve.proxy.search.limits import Ages
 
 # Whose certificates are believed: what OpenSSL believes on this machine, as the HTTP side does.
@@ -103,7 +103,7 @@ class Channels:
 
     @asynccontextmanager
     async def lease(self, origin: Origin, *, is_search: bool) -> AsyncIterator[grpc.aio.Channel]:
-        """A channel for one call; it lives at least as long as the block. Raises UpstreamFailure for a name that leads nowhere."""
+        """A channel for one call; it lives at least as long as the block. Raises UpstreamExchangeError for a name that leads nowhere."""
         pool = await self._pool(origin, is_search)
         pool.calls += 1
         try:
@@ -154,7 +154,7 @@ class Channels:
         except OSError:
             if pool is not None and not pool.is_retired:
                 return pool  # its addresses were checked, and a connection outlives a moment without DNS
-            raise UpstreamFailure(FailureKind.DNS) from None
+            raise UpstreamExchangeError(FailureKind.DNS) from None
         addresses = frozenset(result["host"] for result in found)
         known = self._pools.get(key)
         # Load balancers answer with some of their addresses in turn: as long as one of ours is among them, it is the same.

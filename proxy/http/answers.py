@@ -105,7 +105,7 @@ def readable(raw: RawHeaders) -> RawHeaders:
 
 
 async def hold(reply: UpstreamReply, limit_bytes: int) -> tuple[list[bytes], bool]:
-    """The body's first pieces, and whether they are all of it. Raises UpstreamFailure when it ends early."""
+    """The body's first pieces, and whether they are all of it. Raises UpstreamExchangeError when it ends early."""
     pieces: list[bytes] = []
     size = 0
     async for chunk in reply.iter():

@@ -27,7 +27,7 @@ from vecsieve.proxy.search.collections import Names, Overhearing
 from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.limits import Place
-from vecsieve.proxy.search.policy import BadOverride, ResolvedPolicy, Rules
+from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules
 from vecsieve.proxy.search.searcher import TURN_BYTES
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
@@ -118,7 +118,7 @@ class DataPlane:
         operation, ruled_by = self.names.known(operation)
         try:
             rules, policy = self.searches.policy(operation, ruled_by, request.headers.items(), visit)
-        except BadOverride as refusal:
+        except OverrideError as refusal:
             return self.answers.native(self.dialect.error(400, str(refusal)))
         search = _Search(request, body, target, operation, policy, rules, place)
         return await self.searches.answer(

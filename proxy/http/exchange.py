@@ -22,10 +22,15 @@ from vecsieve.proxy.http.headers import (
     values,
 )
 from vecsieve.proxy.http.message import RawResponse
-from vecsieve.proxy.http.upstream import NoRoom, ReplyTooLarge, Upstream, UpstreamReply
-from vecsieve.proxy.search.errors import FailureKind, UpstreamFailure
-from vecsieve.proxy.search.exchange import Fits, Gate, Lost, Refused
-from vecsieve.proxy.search.fetch import Rejected
+from vecsieve.proxy.http.upstream import NoRoomError, ReplyTooLargeError, Upstream, UpstreamReply
+from vecsieve.proxy.search.errors import (
+    FailureKind,
+    LostReplyError,
+    RefusedReplyError,
+    RejectedReplyError,
+    UpstreamExchangeError,
+)
+from vecsieve.proxy.search.exchange import Fits, Gate
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.report import REPORT_HEADER, Report, header_value
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
@@ -47,7 +52,7 @@ async def looked_up(
     limit_bytes: int,
     leg: Leg = UNTOLD,
 ) -> bytes:
-    """The body of a success. ``origin``: where the search went; ``headers``: the search's own. Raises Lost or Refused."""
+    """The body of a success. ``origin``: where the search went; ``headers``: the search's own. Raises LostReplyError or RefusedReplyError."""
     sending = upstream.send(
         method=lookup.method,
         raw_target=lookup.target,
@@ -88,17 +93,17 @@ async def _success(sending: AbstractAsyncContextManager[UpstreamReply], limit_by
         async with sending as reply:
             leg.answered(reply.status)
             body = await reply.read_bounded(limit_bytes)
-    except UpstreamFailure as failure:
+    except UpstreamExchangeError as failure:
         leg.cut()
         is_late = failure.kind is FailureKind.TIMEOUT
-        raise Lost(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
-    except ReplyTooLarge as failure:
+        raise LostReplyError(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
+    except ReplyTooLargeError as failure:
         leg.cut()
-        raise Lost(FailOpen.TOO_LARGE, received_bytes=limit_bytes) from failure
+        raise LostReplyError(FailOpen.TOO_LARGE, received_bytes=limit_bytes) from failure
     if not 200 <= reply.status < 300:
-        raise Refused(reply.status, body, is_server_error=reply.status >= 500, may_be_size=False)
+        raise RefusedReplyError(reply.status, body, is_server_error=reply.status >= 500, may_be_size=False)
     if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
-        raise Lost(FailOpen.MALFORMED, received_bytes=len(body))
+        raise LostReplyError(FailOpen.MALFORMED, received_bytes=len(body))
     return body
 
 
@@ -144,16 +149,16 @@ class HttpExchange:
     _refusal: RawResponse | None = field(default=None, init=False)
 
     async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
-        """Send a widened request; the body of upstream's success. Raises Lost or Refused."""
+        """Send a widened request; the body of upstream's success. Raises LostReplyError or RefusedReplyError."""
         try:
             with self.trace.leg(AttemptKind.OVERFETCH, self.request.method, self.target.origin) as leg:
                 return await self._sent(body, seconds, leg, fits)
-        except UpstreamFailure as failure:
-            raise Lost(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET)) from failure
-        except ReplyTooLarge as failure:
-            raise Lost(FailOpen.TOO_LARGE, received_bytes=self.reply_body_bytes) from failure
-        except NoRoom as failure:
-            raise Lost(FailOpen.OVERLOAD, received_bytes=failure.received_bytes) from failure
+        except UpstreamExchangeError as failure:
+            raise LostReplyError(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET)) from failure
+        except ReplyTooLargeError as failure:
+            raise LostReplyError(FailOpen.TOO_LARGE, received_bytes=self.reply_body_bytes) from failure
+        except NoRoomError as failure:
+            raise LostReplyError(FailOpen.OVERLOAD, received_bytes=failure.received_bytes) from failure
 
     async def _sent(self, body: bytes, seconds: float, leg: Leg, fits: Fits) -> bytes:
         async with self.upstream.send(
@@ -168,13 +173,13 @@ class HttpExchange:
             leg.answered(reply.status)
             try:
                 fetched = await reply.read_bounded(self.reply_body_bytes, fits=fits)
-            except (UpstreamFailure, ReplyTooLarge, NoRoom):
+            except (UpstreamExchangeError, ReplyTooLargeError, NoRoomError):
                 leg.cut()
                 raise
             return self._accepted(reply, fetched)
 
     async def look_up(self, lookup: Lookup, *, seconds: float) -> bytes:
-        """Send a lookup; the body of upstream's success. Raises Lost or Refused."""
+        """Send a lookup; the body of upstream's success. Raises LostReplyError or RefusedReplyError."""
         with self.trace.leg(AttemptKind.LOOKUP, lookup.method, self.target.origin) as leg:
             return await looked_up(
                 replace(lookup, target=self.target.beside(lookup.target)),
@@ -187,7 +192,7 @@ class HttpExchange:
             )
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
-        """Send a question; the body of upstream's success. Raises Lost or Refused."""
+        """Send a question; the body of upstream's success. Raises LostReplyError or RefusedReplyError."""
         with self.trace.leg(AttemptKind.LOOKUP, question.method, self.target.origin) as leg:
             return await asked(
                 replace(question, target=self.target.beside(question.target)),
@@ -203,7 +208,7 @@ class HttpExchange:
         if not 200 <= reply.status < 300:
             whole = framed(for_client(reply.raw_headers), length=len(fetched), chunked=False)
             self._refusal = RawResponse(reply.status, reply.reason, whole, body=fetched)
-            raise Refused(
+            raise RefusedReplyError(
                 reply.status,
                 fetched,
                 is_server_error=reply.status >= 500,
@@ -211,15 +216,15 @@ class HttpExchange:
             )
         if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
             # Identity was asked for; what cannot be read is not cut.
-            raise Lost(FailOpen.MALFORMED, received_bytes=len(fetched))
+            raise LostReplyError(FailOpen.MALFORMED, received_bytes=len(fetched))
         self._head = _Head(reply.status, reply.reason, around_other_bytes(reply.raw_headers))
         return fetched
 
     def answer(self, body: bytes, report: Report) -> RawResponse:
-        """Upstream's own head around our body. Raises Rejected when there is no head."""
+        """Upstream's own head around our body. Raises RejectedReplyError when there is no head."""
         head = self._head
         if head is None:
-            raise Rejected(FailOpen.INTERNAL)
+            raise RejectedReplyError(FailOpen.INTERNAL)
         headers = framed(head.headers, length=len(body), chunked=False)
         if self.report_header and report.figures:  # a plain answer has none, and `returned=0` beside results is false
             headers.append((REPORT_HEADER, header_value(report)))
@@ -228,7 +233,7 @@ class HttpExchange:
     def refusal(self) -> RawResponse:
         """Upstream's last refusal, as it came."""
         if self._refusal is None:
-            raise Rejected(FailOpen.INTERNAL)
+            raise RejectedReplyError(FailOpen.INTERNAL)
         return self._refusal
 
     async def original(self, kind: AttemptKind, gate: Gate | None = None) -> RawResponse:

@@ -28,7 +28,7 @@ from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.events import Events
 from vecsieve.proxy.http.headers import objection
-from vecsieve.proxy.http.pools import IncompatibleLibrary, audit_library
+from vecsieve.proxy.http.pools import IncompatibleLibraryError, audit_library
 from vecsieve.proxy.http.protocol import ClientConnection, ConnectionRules
 from vecsieve.proxy.search.limits import Ages
 from vecsieve.proxy.telemetry.log import guard_foreign_loggers
@@ -269,7 +269,7 @@ async def listen(
 ) -> Listener:
     """Open the data ports, all or none.
 
-    Raises IncompatibleLibrary when aiohttp is not what we rely on or the settings are not in force; OSError when an
+    Raises IncompatibleLibraryError when aiohttp is not what we rely on or the settings are not in force; OSError when an
     address cannot be bound.
     """
     audit_library()
@@ -293,7 +293,7 @@ async def _opened(server: DataServer, door: Door, front: Front | None, arrivals:
 
 
 def prove_settings(server: DataServer, limits: LimitSettings) -> None:
-    """Raise IncompatibleLibrary unless a connection built by ``server`` behaves as ``limits`` say."""
+    """Raise IncompatibleLibraryError unless a connection built by ``server`` behaves as ``limits`` say."""
     probe = server()
     seen = {
         "keepalive_timeout": probe.keepalive_timeout,
@@ -308,7 +308,7 @@ def prove_settings(server: DataServer, limits: LimitSettings) -> None:
         wrong.append("aiohttp's access log is on")
     wrong += _parser_faults(server, limits)
     if wrong:
-        raise IncompatibleLibrary("aiohttp did not take the settings: " + "; ".join(wrong))
+        raise IncompatibleLibraryError("aiohttp did not take the settings: " + "; ".join(wrong))
 
 
 def _parser_faults(server: DataServer, limits: LimitSettings) -> list[str]:

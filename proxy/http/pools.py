@@ -203,36 +203,36 @@ RELIED_ON: tuple[tuple[type, tuple[str, ...]], ...] = (
 )
 
 
-class IncompatibleLibrary(RuntimeError):  # noqa: N818 - it names the state, and cli prints it
+class IncompatibleLibraryError(RuntimeError):
     """The installed aiohttp is not the one this data plane was built on."""
 
 
 def audit_library() -> None:
-    """Raise IncompatibleLibrary when aiohttp lacks what we rely on, or runs on its pure-Python parser.
+    """Raise IncompatibleLibraryError when aiohttp lacks what we rely on, or runs on its pure-Python parser.
 
     Two parsers that differ in what they accept are a smuggling risk of their own; the C parser is the tested one.
     """
     missing = [f"{owner.__name__}.{name}" for owner, names in RELIED_ON for name in names if not hasattr(owner, name)]
     if missing:
-        raise IncompatibleLibrary(f"aiohttp {aiohttp.__version__} has no {', '.join(missing)}")
+        raise IncompatibleLibraryError(f"aiohttp {aiohttp.__version__} has no {', '.join(missing)}")
     if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
-        raise IncompatibleLibrary(
+        raise IncompatibleLibraryError(
             "aiohttp runs on its pure-Python parser (AIOHTTP_NO_EXTENSIONS is set, or the wheel has no extensions)"
         )
 
 
 def audit_connector(connector: aiohttp.BaseConnector) -> None:
-    """Raise IncompatibleLibrary unless what its connections are counted by exists."""
+    """Raise IncompatibleLibraryError unless what its connections are counted by exists."""
     if missing := [
         name for name in ("_acquired", "_conns", "_limit", "_loop", "_waiters") if name not in vars(connector)
     ]:
-        raise IncompatibleLibrary(f"aiohttp {aiohttp.__version__} has no BaseConnector.{', '.join(missing)}")
+        raise IncompatibleLibraryError(f"aiohttp {aiohttp.__version__} has no BaseConnector.{', '.join(missing)}")
 
 
 def audit_session(session: aiohttp.ClientSession) -> None:
-    """Raise IncompatibleLibrary unless the switch that ends silent re-sending exists."""
+    """Raise IncompatibleLibraryError unless the switch that ends silent re-sending exists."""
     if "_retry_connection" not in vars(session):
-        raise IncompatibleLibrary(
+        raise IncompatibleLibraryError(
             f"aiohttp {aiohttp.__version__} has no ClientSession._retry_connection: it would re-send writes"
         )
 
@@ -359,7 +359,7 @@ def open_session(
     may_be_private: Callable[[str], bool] | None = None,
     most: int = 0,
 ) -> aiohttp.ClientSession:
-    """A session that sends what it is given, once. Raises IncompatibleLibrary when that cannot be promised.
+    """A session that sends what it is given, once. Raises IncompatibleLibraryError when that cannot be promised.
 
     ``may_be_private``, ``most``: as for `Upstream`.
     Waiting for a free connection is bounded like a silent stream: the request would wait as long on the database.

@@ -31,7 +31,7 @@ from vecsieve.proxy.http.headers import RawHeaders, Target, for_client, traced, 
 from vecsieve.proxy.http.message import RawResponse, Upload
 from vecsieve.proxy.http.outflow import Backlog, Outflow
 from vecsieve.proxy.http.upstream import Upstream, UpstreamReply, is_write
-from vecsieve.proxy.search.errors import ClientBodyError, ClientFault, Trouble, UpstreamFailure, trouble_of
+from vecsieve.proxy.search.errors import ClientBodyError, ClientFault, Trouble, UpstreamExchangeError, trouble_of
 from vecsieve.proxy.telemetry.tracing import UNTOLD, Leg
 
 # Answers that are read while they pass: each piece is noted as it goes by, nothing is held back and nothing is changed.
@@ -140,7 +140,7 @@ async def _finish(task: asyncio.Task[UpstreamReply]) -> None:
         return
     try:
         reply = task.result()
-    except (UpstreamFailure, ClientBodyError):
+    except (UpstreamExchangeError, ClientBodyError):
         return
     await reply.close()
 
@@ -195,7 +195,7 @@ class Relay:
         headers = traced(request.raw_headers if editing is None else readable(request.raw_headers), leg.traceparent)
         try:
             reply = await self._open(request, body, target, headers, is_search=is_search)
-        except UpstreamFailure as failure:
+        except UpstreamExchangeError as failure:
             return self.refuse(trouble_of(failure.kind), request.raw_path)
         except ClientBodyError as failure:
             return self.refuse_body(failure, request.raw_path)
@@ -204,7 +204,7 @@ class Relay:
             if gate is not None:
                 await gate(reply.status)
             return await self._answer(request, reply, editing, hearing, leg, leave)
-        except UpstreamFailure as failure:  # while the answer was held: nothing of it has gone out
+        except UpstreamExchangeError as failure:  # while the answer was held: nothing of it has gone out
             leg.cut()
             return self.refuse(trouble_of(failure.kind), request.raw_path)
         finally:
@@ -299,7 +299,7 @@ class Relay:
             if hearing is not None:
                 hearing.end()
             await flow.end()
-        except UpstreamFailure:
+        except UpstreamExchangeError:
             leg.cut()
             _break(request, response)
         except TimeoutError:

@@ -32,7 +32,7 @@ from vecsieve.proxy.http.headers import (
 )
 from vecsieve.proxy.http.message import Outgoing, Upload
 from vecsieve.proxy.http.pools import Census, CleanConnector, audit_library, open_session
-from vecsieve.proxy.search.errors import ClientBodyError, FailureKind, UpstreamFailure
+from vecsieve.proxy.search.errors import ClientBodyError, FailureKind, UpstreamExchangeError
 
 # The one table that reads aiohttp's exceptions.
 
@@ -61,11 +61,11 @@ def kind_of(error: BaseException) -> FailureKind:
 # A reply of the database whose head has arrived: its body is read once, raw, streamed or up to a limit.
 
 
-class ReplyTooLarge(Exception):  # noqa: N818 - a verdict on the reply, not a fault of the database
+class ReplyTooLargeError(Exception):
     """The body is longer than the limit it was read with."""
 
 
-class NoRoom(Exception):  # noqa: N818 - a verdict on the moment, not a fault of the database
+class NoRoomError(Exception):
     """What arrives may not be held now. ``received_bytes``: of what is dropped."""
 
     def __init__(self, received_bytes: int) -> None:
@@ -131,28 +131,28 @@ class UpstreamReply:
         return not self._response.content.is_eof() and self._response.content.total_bytes == 0
 
     async def iter(self) -> AsyncIterator[bytes]:
-        """The raw bytes of the body as they arrive. Raises UpstreamFailure when they end early."""
+        """The raw bytes of the body as they arrive. Raises UpstreamExchangeError when they end early."""
         while chunk := await self._next():
             yield chunk
 
     async def read_bounded(self, limit_bytes: int, *, fits: Callable[[int], bool] = lambda _: True) -> bytes:
-        """The whole raw body. Raises ReplyTooLarge past the limit, UpstreamFailure when it ends early.
+        """The whole raw body. Raises ReplyTooLargeError past the limit, UpstreamExchangeError when it ends early.
 
-        ``fits``: whether so many bytes may be held, asked at their announcement and as they arrive; else NoRoom.
+        ``fits``: whether so many bytes may be held, asked at their announcement and as they arrive; else NoRoomError.
         """
         announced = self._response.content_length or 0
         if announced > limit_bytes:
-            raise ReplyTooLarge
+            raise ReplyTooLargeError
         if not fits(announced):
-            raise NoRoom(0)
+            raise NoRoomError(0)
         pieces: list[bytes] = []
         size = 0
         while chunk := await self._next():
             size += len(chunk)
             if size > limit_bytes:
-                raise ReplyTooLarge
+                raise ReplyTooLargeError
             if not fits(size):
-                raise NoRoom(size)
+                raise NoRoomError(size)
             pieces.append(chunk)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -224,9 +224,9 @@ class UpstreamReply:
         if not content.is_eof() and content.exception() is None:
             content.set_exception(aiohttp.ClientPayloadError())
 
-    def _failure(self, kind: FailureKind) -> UpstreamFailure:
+    def _failure(self, kind: FailureKind) -> UpstreamExchangeError:
         self._events.upstream_failed(kind.value)
-        return UpstreamFailure(kind)
+        return UpstreamExchangeError(kind)
 
 
 def _ending_of(response: aiohttp.ClientResponse) -> asyncio.Future[None] | None:
@@ -247,7 +247,7 @@ def _look(ending: asyncio.Future[None]) -> None:
         ending.exception()
 
 
-__all__ = ["ReplyTooLarge", "Upstream", "UpstreamReply", "is_write"]
+__all__ = ["ReplyTooLargeError", "Upstream", "UpstreamReply", "is_write"]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Measured on loopback, 2 kB PUTs one after another: 0.24 ms on a kept connection, 0.60 ms and half the throughput on a new
@@ -315,7 +315,7 @@ class Upstream:
         0`` when that is the given length. ``deadline_seconds``: for the whole exchange, the body included. ``origin``:
         where to; None is the configured one.
 
-        Raises UpstreamFailure; what the body's iterator raises as ClientBodyError comes back as it was.
+        Raises UpstreamExchangeError; what the body's iterator raises as ClientBodyError comes back as it was.
         """
         upload = self.upload(body, content_length=content_length)
         reply = await self.open(
@@ -381,9 +381,9 @@ class Upstream:
             return upload.fault
         return self._failure(kind_of(error))
 
-    def _failure(self, kind: FailureKind) -> UpstreamFailure:
+    def _failure(self, kind: FailureKind) -> UpstreamExchangeError:
         self._events.upstream_failed(kind.value)
-        return UpstreamFailure(kind)
+        return UpstreamExchangeError(kind)
 
 
 def _may_pass(response: aiohttp.ClientResponse) -> bool:

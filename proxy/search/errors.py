@@ -1,10 +1,18 @@
-"""The two exceptions of the data plane, by whose fault they are.
+"""The exceptions of the data plane, by whose fault they are, and the answers of ours that they become.
 
     Exception
-     ├─ UpstreamFailure   the database, or the way to it; .kind
-     └─ ClientBodyError   the client's request body; .fault
+     ├─ UpstreamExchangeError     no reply of the database, or not to the end; .kind
+     ├─ UpstreamReplyError        a reply that selection cannot use
+     │   ├─ LostReplyError        it did not arrive, or may not be held; .reason
+     │   ├─ RefusedReplyError     the database refused the widened request; .status
+     │   ├─ PassedReplyError      the client gets it as it is
+     │   ├─ RejectedReplyError    the widened request gave nothing to select from; .reason
+     │   ├─ LookupFailedError     the second request gave no vectors; .looked
+     │   └─ MalformedReplyError   its bytes cannot be read (adapters/contract.py)
+     │       └─ DeclinedError     a refusal that the transport calls a success
+     └─ ClientBodyError           the client's request body; .fault
 
-Neither carries text: a library's message may hold a URL or a header value.
+None carries text for a client or a log: a library's message may hold a URL or a header value.
 """
 
 from __future__ import annotations
@@ -12,6 +20,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
+
+from vecsieve.adapters.contract import UpstreamReplyError
+from vecsieve.proxy.telemetry.labels import FailOpen, Looked
 
 
 class FailureKind(StrEnum):
@@ -26,12 +37,56 @@ class FailureKind(StrEnum):
     PROTOCOL = "protocol"  # bytes that are no HTTP reply we may pass on
 
 
-class UpstreamFailure(Exception):  # noqa: N818 - it is named for what happened, like the metric that counts it
+class UpstreamExchangeError(Exception):
     """The database did not answer, or not to the end."""
 
     def __init__(self, kind: FailureKind) -> None:
         super().__init__(kind.value)
         self.kind = kind
+
+
+class LostReplyError(UpstreamReplyError):
+    """A widened request brought no answer that can be read. ``received_bytes``: of what was dropped."""
+
+    def __init__(self, reason: FailOpen, *, received_bytes: int = 0) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+        self.received_bytes = received_bytes
+
+
+class RefusedReplyError(UpstreamReplyError):
+    """Upstream answered a widened request, and not with success.
+
+    ``status``, ``words``: as the dialect reads them. ``is_server_error``: its own failure. ``may_be_size``: of the kind that
+    too many candidates can be refused with.
+    """
+
+    def __init__(self, status: int, words: bytes, *, is_server_error: bool, may_be_size: bool) -> None:
+        super().__init__(status)
+        self.status = status
+        self.words = words
+        self.is_server_error = is_server_error
+        self.may_be_size = may_be_size
+
+
+class PassedReplyError(UpstreamReplyError):
+    """Upstream's answer to the widened request is the client's answer as it is."""
+
+
+class RejectedReplyError(UpstreamReplyError):
+    """The widened request brought nothing to select from. ``reason``: why; it also says whose fault it was."""
+
+    def __init__(self, reason: FailOpen) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+class LookupFailedError(UpstreamReplyError):
+    """A lookup brought nothing to join."""
+
+    def __init__(self, looked: Looked) -> None:
+        super().__init__(looked.value)
+        self.looked = looked
 
 
 class ClientFault(StrEnum):

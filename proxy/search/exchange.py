@@ -10,13 +10,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
-from vecsieve.adapters.contract import Adapter, Dialect, FirstStep, Lookup, Malformed, Operation, Question
+from vecsieve.adapters.contract import Adapter, Dialect, FirstStep, Lookup, MalformedReplyError, Operation, Question
 from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import OwnReads
 from vecsieve.proxy.search.collections import Expiring, Told
-from vecsieve.proxy.search.errors import first_success
-from vecsieve.proxy.search.fetch import Attempt, Rejected
-from vecsieve.proxy.search.lookups import Look, LookupFailed
+from vecsieve.proxy.search.errors import (
+    LookupFailedError,
+    LostReplyError,
+    RefusedReplyError,
+    RejectedReplyError,
+    first_success,
+)
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.lookups import Look
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.report import Figures, Record, Report, explain, figures
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Looked, Outcome, OwnRead, Stage
@@ -69,14 +75,14 @@ class Exchange(Protocol[A_co]):
         ...
 
     async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
-        """Send a widened request; the body of upstream's success. Raises Lost or Refused.
+        """Send a widened request; the body of upstream's success. Raises LostReplyError or RefusedReplyError.
 
-        ``fits``: asked as the body arrives, where a transport can tell; what does not fit is Lost to overload.
+        ``fits``: asked as the body arrives, where a transport can tell; what does not fit is lost to overload.
         """
         ...
 
     def answer(self, body: bytes, report: Report) -> A_co:
-        """The head of upstream's last success around our body. Raises Rejected when there is none."""
+        """The head of upstream's last success around our body. Raises RejectedReplyError when there is none."""
         ...
 
     def refusal(self) -> A_co:
@@ -88,34 +94,6 @@ class Exchange(Protocol[A_co]):
         for when the answer begins, before anything of it goes out.
         """
         ...
-
-
-class Lost(Exception):  # noqa: N818 - named for what became of the answer
-    """A widened request brought no answer that can be read. ``received_bytes``: of what was dropped."""
-
-    def __init__(self, reason: FailOpen, *, received_bytes: int = 0) -> None:
-        super().__init__(reason.value)
-        self.reason = reason
-        self.received_bytes = received_bytes
-
-
-class Refused(Exception):  # noqa: N818 - it is upstream's word, nobody's failure
-    """Upstream answered a widened request, and not with success.
-
-    ``status``, ``words``: as the dialect reads them. ``is_server_error``: its own failure. ``may_be_size``: of the kind that
-    too many candidates can be refused with.
-    """
-
-    def __init__(self, status: int, words: bytes, *, is_server_error: bool, may_be_size: bool) -> None:
-        super().__init__(status)
-        self.status = status
-        self.words = words
-        self.is_server_error = is_server_error
-        self.may_be_size = may_be_size
-
-
-class Passed(Exception):  # noqa: N818 - the answer exists and passes through: nobody failed
-    """Upstream's answer to the widened request is the client's answer as it is."""
 
 
 Fits = Callable[[int], bool]
@@ -176,9 +154,9 @@ def note(attempt: Attempt, error: Exception) -> None:
     """Remember the first reason why a rung fell: later ones follow from it."""
     if attempt.reason is not None:
         return
-    if isinstance(error, Rejected):
+    if isinstance(error, RejectedReplyError):
         attempt.reason = error.reason
-    elif isinstance(error, Malformed):
+    elif isinstance(error, MalformedReplyError):
         attempt.reason = FailOpen.MALFORMED
     elif isinstance(error, MemoryError):
         attempt.reason = FailOpen.MEMORY
@@ -274,7 +252,7 @@ class LooksUp(Protocol):
         ...
 
     async def look_up(self, lookup: Lookup, *, seconds: float) -> bytes:
-        """The body of upstream's success. Raises Lost or Refused."""
+        """The body of upstream's success. Raises LostReplyError or RefusedReplyError."""
         ...
 
 
@@ -300,22 +278,22 @@ class Looking:
     async def _look(self, exchange: LooksUp, attempt: Attempt, lookup: Lookup, dialect: Dialect) -> bytes:
         started = self.clock()
         if started >= attempt.deadline:
-            raise LookupFailed(Looked.TIMEOUT)
+            raise LookupFailedError(Looked.TIMEOUT)
         if not self.breaker.allow():
-            raise LookupFailed(Looked.BREAKER)
+            raise LookupFailedError(Looked.BREAKER)
         if not self.own.take(exchange.operation, OwnRead.LOOKUP):
             self.breaker.abandoned()
-            raise LookupFailed(Looked.WITHHELD)
+            raise LookupFailedError(Looked.WITHHELD)
         try:
             body = await exchange.look_up(lookup, seconds=attempt.deadline - started)
-        except Lost as lost:
+        except LostReplyError as lost:
             self._failed(attempt, lost.received_bytes)
-            raise LookupFailed(_LOOKED_BY.get(lost.reason, Looked.RESET)) from lost
-        except Refused as refused:
+            raise LookupFailedError(_LOOKED_BY.get(lost.reason, Looked.RESET)) from lost
+        except RefusedReplyError as refused:
             self._failed(attempt, len(refused.words))
             if dialect.is_quota(refused.status, refused.words):
                 self.own.refused(exchange.operation.collection)
-            raise LookupFailed(Looked.STATUS) from refused
+            raise LookupFailedError(Looked.STATUS) from refused
         except asyncio.CancelledError:
             self.breaker.abandoned()
             raise
@@ -364,7 +342,7 @@ class Asks(Protocol):
         ...
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
-        """The body of upstream's success. Raises Lost or Refused."""
+        """The body of upstream's success. Raises LostReplyError or RefusedReplyError."""
         ...
 
 
@@ -400,7 +378,7 @@ class Knowing:
             body = await exchange.ask(question, seconds=ASK_SECONDS if limit is None else min(ASK_SECONDS, limit / 4))
             self._metrics.received(len(body))
             return step.told(body)
-        except (Lost, Refused, Malformed):
+        except (LostReplyError, RefusedReplyError, MalformedReplyError):
             return None
         finally:
             self._metrics.upstream_done(AttemptKind.LOOKUP, self._clock() - started)

@@ -130,16 +130,8 @@ def _block_ceiling(policy: ResolvedPolicy, cap: int | None) -> int:
 # What one call has come to so far: its plan, its replies, its selections.
 
 
-class Rejected(Exception):  # noqa: N818 - it is the verdict on an attempt; whose fault it was is the reason's business
-    """The widened request brought nothing to select from."""
-
-    def __init__(self, reason: FailOpen) -> None:
-        super().__init__(reason.value)
-        self.reason = reason
-
-
 Fetch = Callable[[bytes], Awaitable[bytes]]
-"""Sends a widened request and returns the body of a 2xx answer; raises Rejected for everything else."""
+"""Sends a widened request and returns the body of a 2xx answer; raises RejectedReplyError for everything else."""
 
 
 Plan = tuple[int | None, ...]

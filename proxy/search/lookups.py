@@ -13,21 +13,14 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Found, Lookup, Malformed, Pool, Reply, Search, SearchCall, SecondStep
+from vecsieve.adapters.contract import Found, Lookup, MalformedReplyError, Pool, Reply, Search, SearchCall, SecondStep
+from vecsieve.proxy.search.errors import LookupFailedError
 from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.telemetry.labels import Looked, Stage
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 Look = Callable[[Lookup], Awaitable[bytes]]
-"""Sends a lookup and returns the body of a 2xx answer; raises LookupFailed for everything else."""
-
-
-class LookupFailed(Exception):  # noqa: N818 - as Rejected, a verdict on an attempt
-    """A lookup brought nothing to join."""
-
-    def __init__(self, looked: Looked) -> None:
-        super().__init__(looked.value)
-        self.looked = looked
+"""Sends a lookup and returns the body of a 2xx answer; raises LookupFailedError for everything else."""
 
 
 class Lookups:
@@ -51,19 +44,19 @@ class Lookups:
     async def completed(self, call: SearchCall, reply: Reply) -> Reply:
         """The reply with its candidates' vectors, or as it is when they cannot be had.
 
-        Raises LookupFailed where an earlier round had vectors: what was selected by them is better than what texts select.
+        Raises LookupFailedError where an earlier round had vectors: what was selected by them is better than what texts select.
         """
         if self.looked not in {None, Looked.FOUND}:
             return reply
         had = self.looked
         try:
             return await self._joined(call, reply)
-        except LookupFailed as failure:
+        except LookupFailedError as failure:
             self.looked = failure.looked
-        except Malformed:
+        except MalformedReplyError:
             self.looked = Looked.MALFORMED
         if had is not None:
-            raise LookupFailed(self.looked)
+            raise LookupFailedError(self.looked)
         return reply
 
     def charged(self, reply: Reply) -> Reply:

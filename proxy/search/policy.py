@@ -336,7 +336,7 @@ _BLANKS = " \t"  # optional white space around a field value, RFC 9110 5.5
 Word = TypeVar("Word", bound=StrEnum)
 
 
-class BadOverride(ValueError):  # noqa: N818 - it is the client's doing, not an error of ours
+class OverrideError(ValueError):
     """Override headers that cannot be obeyed. The message is safe to answer with: it repeats nothing of the request."""
 
 
@@ -346,12 +346,12 @@ def is_override(name: str) -> bool:
 
 
 def parse(headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy) -> ResolvedPolicy:
-    """The policy for a request with these headers: ``policy`` itself when none is an override. Raises BadOverride."""
+    """The policy for a request with these headers: ``policy`` itself when none is an override. Raises OverrideError."""
     given = _given(headers, allowed)
     if not given:
         return policy
     if {OverrideName.DISTANCE_THRESHOLD, OverrideName.RELATIVE_THRESHOLD} <= given.keys():
-        raise BadOverride(f"{PREFIX}distance-threshold and {PREFIX}relative-threshold: wanted one of the two")
+        raise OverrideError(f"{PREFIX}distance-threshold and {PREFIX}relative-threshold: wanted one of the two")
     # In the order of the set, not of the headers: mmr-lambda may switch on what order then asks for.
     for name in OverrideName:
         if name in given:
@@ -366,11 +366,11 @@ def _given(headers: Sequence[tuple[str, str]], allowed: OverrideSettings) -> dic
             continue
         name = HEADERS.get(header.lower())
         if name is None:
-            raise BadOverride(f"a header that starts with {PREFIX}: wanted one of {', '.join(HEADERS)}")
+            raise OverrideError(f"a header that starts with {PREFIX}: wanted one of {', '.join(HEADERS)}")
         if not getattr(allowed, name.value):
-            raise BadOverride(f"{_header(name)}: wanted no such header, the settings forbid it")
+            raise OverrideError(f"{_header(name)}: wanted no such header, the settings forbid it")
         if name in found:
-            raise BadOverride(f"{_header(name)}: wanted the header once")
+            raise OverrideError(f"{_header(name)}: wanted the header once")
         found[name] = value.strip(_BLANKS)
     return found
 
@@ -413,7 +413,9 @@ def _mmr_lambda(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 def _representative(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     strategy = _word(OverrideName.REPRESENTATIVE, value, Strategy)
     if strategy is Strategy.LONGEST and not policy.text_fields:
-        raise BadOverride(f"{_header(OverrideName.REPRESENTATIVE)}: wanted no longest, the policy names no text fields")
+        raise OverrideError(
+            f"{_header(OverrideName.REPRESENTATIVE)}: wanted no longest, the policy names no text fields"
+        )
     return replace(policy, selection=replace(policy.selection, representative=strategy))
 
 
@@ -428,7 +430,7 @@ def _order(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 def _fetch_k(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     most = policy.fetch.cap
     if _WHOLE.fullmatch(value) is None or not 1 <= int(value) <= most:
-        raise BadOverride(f"{_header(OverrideName.FETCH_K)}: wanted a whole number from 1 to {most}")
+        raise OverrideError(f"{_header(OverrideName.FETCH_K)}: wanted a whole number from 1 to {most}")
     fetch: Fetch = replace(policy.fetch, exact=int(value))
     return replace(policy, fetch=fetch)
 
@@ -449,7 +451,7 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
 
 def _number(name: OverrideName, text: str, *, most: float) -> float:
     if _NUMBER.fullmatch(text) is None or not float(text) <= most:
-        raise BadOverride(f"{_header(name)}: wanted a number from 0 to {most:g}")
+        raise OverrideError(f"{_header(name)}: wanted a number from 0 to {most:g}")
     return float(text)
 
 
@@ -461,8 +463,8 @@ def _word(name: OverrideName, text: str, words: type[Word]) -> Word:
         raise _unlike(name, [word.value for word in words]) from None
 
 
-def _unlike(name: OverrideName, words: Mapping[str, Mode] | Sequence[str]) -> BadOverride:
-    return BadOverride(f"{_header(name)}: wanted one of {', '.join(words)}")
+def _unlike(name: OverrideName, words: Mapping[str, Mode] | Sequence[str]) -> OverrideError:
+    return OverrideError(f"{_header(name)}: wanted one of {', '.join(words)}")
 
 
 def _header(name: OverrideName) -> str:

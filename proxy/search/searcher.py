@@ -18,7 +18,7 @@ from vecsieve.adapters.contract import (
     Adapter,
     Allowance,
     Bounds,
-    Malformed,
+    MalformedReplyError,
     Needs,
     Operation,
     Pool,
@@ -29,8 +29,9 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.proxy.runtime import LongWork
 from vecsieve.proxy.search.candidates import CALL_BYTES, from_pool
-from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, Rejected, may_grow, next_size
-from vecsieve.proxy.search.lookups import Look, LookupFailed, Lookups, VectorMemory, completed, is_promising
+from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
+from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
+from vecsieve.proxy.search.lookups import Look, Lookups, VectorMemory, completed, is_promising
 from vecsieve.proxy.search.profiles import Scaling
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy
@@ -123,11 +124,11 @@ class Searcher:
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Raises Unsupported for a request that is too much to be read."""
+        """Raises UnsupportedError for a request that is too much to be read."""
         self._adapter.check_size(operation, body, bounds)
 
     def read(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Parse the client's request. Raises Unsupported."""
+        """Parse the client's request. Raises UnsupportedError."""
         return self._adapter.parse_request(operation, body, needs)
 
     def lean(self, call: SearchCall, body: bytes) -> SearchCall | None:
@@ -146,7 +147,7 @@ class Searcher:
         reply_bytes: int | None = None,
         look: Look | None = None,
     ) -> bytes:
-        """The distinct answer in the backend's own bytes. Raises Rejected or Malformed when there is none to be had.
+        """The distinct answer in the backend's own bytes. Raises RejectedReplyError or MalformedReplyError when there is none to be had.
 
         ``reply_bytes``: how large a reply may be, which bounds how far a pool grows; None: as large as it gets. ``look``: how to send a lookup; None where
         the transport cannot.
@@ -155,7 +156,7 @@ class Searcher:
             attempt.lookups = Lookups(self._adapter, look, attempt.watch)
         await self._round(attempt, fetch, _first_sizes(attempt))
         if _is_blind(attempt):
-            raise Rejected(FailOpen.NO_VECTORS)
+            raise RejectedReplyError(FailOpen.NO_VECTORS)
         await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
         with attempt.watch.stage(Stage.ENCODE):
@@ -163,9 +164,9 @@ class Searcher:
             return await self._work.done(partial(self._trim, attempt, keep), is_long=attempt.reply_bytes > TURN_BYTES)
 
     def plain(self, attempt: Attempt) -> bytes:
-        """The backend's own first top_k out of the fetched pool. Raises Rejected when nothing usable was fetched."""
+        """The backend's own first top_k out of the fetched pool. Raises RejectedReplyError when nothing usable was fetched."""
         if attempt.reply is None:
-            raise Rejected(FailOpen.INTERNAL)
+            raise RejectedReplyError(FailOpen.INTERNAL)
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
         return self._trim(
             attempt,
@@ -223,7 +224,7 @@ class Searcher:
             read = partial(self._adapter.parse_reply, call, fetched)
             reply = await self._work.done(read, is_long=len(fetched) > TURN_BYTES)
         if len(reply.pools) != len(call.searches):
-            raise Malformed(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
+            raise MalformedReplyError(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
         attempt.stock, attempt.stocked = reply, asked
         return reply
 
@@ -237,7 +238,7 @@ class Searcher:
             attempt.wanted += 1
             try:
                 await self._round(attempt, fetch, sizes)
-            except (Rejected, Malformed, LookupFailed):
+            except (RejectedReplyError, MalformedReplyError, LookupFailedError):
                 break  # the smaller pool is whole and selected: growing was only an attempt to do better
         await self._settle(attempt)
 

@@ -13,26 +13,21 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from vecsieve.adapters.contract import Adapter, Declined, Dialect, Operation, Reason, SearchCall, Unsupported
+from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, SearchCall, UnsupportedError
 from vecsieve.proxy.resources import Pressure
-from vecsieve.proxy.search.errors import first_success
-from vecsieve.proxy.search.exchange import (
-    Exchange,
-    Knowing,
-    Lost,
-    Passed,
-    Refused,
-    Weighed,
-    note,
-    records_of,
-    report_of,
-    rows_of,
+from vecsieve.proxy.search.errors import (
+    LostReplyError,
+    PassedReplyError,
+    RefusedReplyError,
+    RejectedReplyError,
+    first_success,
 )
-from vecsieve.proxy.search.fetch import Attempt, Rejected, fitted, needs_of, plan
+from vecsieve.proxy.search.exchange import Exchange, Knowing, Weighed, note, records_of, report_of, rows_of
+from vecsieve.proxy.search.fetch import Attempt, fitted, needs_of, plan
 from vecsieve.proxy.search.hedge import HEDGE_LEAST_SECONDS, Patience, Race
 from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.policy import HEADERS as OVERRIDES
-from vecsieve.proxy.search.policy import BadOverride, ResolvedPolicy, Rules, parse
+from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules, parse
 from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
 from vecsieve.proxy.search.services import ProcessServices
@@ -80,14 +75,14 @@ class SearchService:
         self, operation: Operation, ruled_by: str, headers: Iterable[tuple[str, str]], visit: Visit
     ) -> tuple[Rules, ResolvedPolicy]:
         """The rules in force, and the policy of one search. ``ruled_by``: the collection's name as rules know it. ``headers``: fields or
-        metadata, overrides among them. Raises BadOverride.
+        metadata, overrides among them. Raises OverrideError.
         """
         visit.classified(operation)
         rules, fields = self._services.rules.now, [(name.lower(), value) for name, value in headers]
         own = rules.policies.resolve(self._services.backend, ruled_by)
         try:
             policy = parse(fields, rules.overrides, own)
-        except BadOverride:
+        except OverrideError:
             visit.bad_request()
             raise
         if policy is not own:
@@ -189,7 +184,7 @@ class SearchService:
         """Why a request is too much to be read; None where it is not. To be asked before anything else reads it."""
         try:
             self._searcher.check_size(exchange.operation, exchange.plain, self._services.bounds)
-        except Unsupported as verdict:
+        except UnsupportedError as verdict:
             return verdict.reason
         return None
 
@@ -210,7 +205,7 @@ class SearchService:
                 call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
                 is_spare = self._services.own.has(operation, len(call.searches))  # for the vectors that memory may lack
                 lean = self._searcher.lean(call, exchange.plain) if is_spare else None
-        except Unsupported as verdict:
+        except UnsupportedError as verdict:
             return verdict.reason
         factor = self._services.appetite.factor(operation, policy)
         planned = plan(call, policy, learned.cap(operation), factor=factor)
@@ -369,14 +364,14 @@ class SearchService:
             )
             self._services.appetite.saw(attempt, cap=cap)
             self._services.appetite.wanted(attempt)
-        except Declined as declined:
+        except DeclinedError as declined:
             limit = self._dialect.refused_limit(0, declined.words)
             if limit is not None:
                 self._services.learned.refused(exchange.operation, limit)
             else:
                 self._services.learned.contradicted(exchange.operation)
-            raise Rejected(FailOpen.OVERFETCH_STATUS) from declined
-        except Passed:
+            raise RejectedReplyError(FailOpen.OVERFETCH_STATUS) from declined
+        except PassedReplyError:
             report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason)
             return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
         finally:
@@ -390,7 +385,7 @@ class SearchService:
         return exchange.answer(body, report), report
 
     def _granted(self, operation: Operation, attempt: Attempt) -> None:
-        """Every widened request but the first is a read of ours. Raises Rejected where the budget has no room for it.
+        """Every widened request but the first is a read of ours. Raises RejectedReplyError where the budget has no room for it.
 
         A page that is read by its offset would repeat or skip results in a pool that is too small: it goes over the budget. The next
         one fetches as much at once, so that there are no more of them than steps of growing.
@@ -402,7 +397,7 @@ class SearchService:
         if own.take(operation, kind, reads):
             return
         if not any(search.pages for search in attempt.call.searches) or own.is_recovering(operation):
-            raise Rejected(FailOpen.BUDGET)
+            raise RejectedReplyError(FailOpen.BUDGET)
         own.spend(operation, kind, reads)
 
     def _learn(self, operation: Operation, attempt: Attempt) -> None:
@@ -413,7 +408,7 @@ class SearchService:
                 self._services.learned.compared(operation, pool.vector_name)
 
     async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes) -> bytes:
-        """Send a widened request. Raises Rejected, or Passed through the fence when upstream's answer stands as it is."""
+        """Send a widened request. Raises RejectedReplyError, or PassedReplyError when upstream's answer stands as it is."""
         services = self._services
         started = services.clock()
         seconds = services.hedges.seconds(exchange, attempt, started)
@@ -421,11 +416,11 @@ class SearchService:
             assert attempt.room is not None  # noqa: S101 - whoever climbs has some
             fetched = await exchange.send(body, seconds=seconds, fits=attempt.room.fits)
             if not attempt.room.fits(len(fetched)):
-                raise Lost(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
-        except Lost as lost:
+                raise LostReplyError(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
+        except LostReplyError as lost:
             self._lost(exchange.operation, attempt, lost)
-            raise Rejected(lost.reason) from lost
-        except Refused as refused:
+            raise RejectedReplyError(lost.reason) from lost
+        except RefusedReplyError as refused:
             services.hedges.timely(exchange.operation, attempt, services.clock() - started)
             raise self._verdict(exchange.operation, attempt, refused) from refused
         finally:
@@ -443,7 +438,7 @@ class SearchService:
         self._services.metrics.received(len(message))
         attempt.received(len(message))
 
-    def _lost(self, operation: Operation, attempt: Attempt, lost: Lost) -> None:
+    def _lost(self, operation: Operation, attempt: Attempt, lost: LostReplyError) -> None:
         attempt.received_bytes += lost.received_bytes
         if lost.reason is FailOpen.TOO_LARGE:
             # The client's own limit may fit where five times as many do not.
@@ -453,7 +448,7 @@ class SearchService:
         else:
             self._services.breaker.failed()
 
-    def _verdict(self, operation: Operation, attempt: Attempt, refused: Refused) -> Exception:
+    def _verdict(self, operation: Operation, attempt: Attempt, refused: RefusedReplyError) -> Exception:
         """What an answer that is no success means for this attempt, and for later ones."""
         self._received(attempt, refused.words)
         if self._dialect.is_quota(refused.status, refused.words):
@@ -461,17 +456,17 @@ class SearchService:
             return self._limited(operation, attempt)
         attempt.is_declined = self._is_declined(operation, refused)
         is_unknown = self._dialect.names_unknown_vector(refused.status, refused.words)
-        return Rejected(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
+        return RejectedReplyError(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
 
     def _limited(self, operation: Operation, attempt: Attempt) -> Exception:
         """What a refusal for want of quota means: it is the client's answer, unless there is a pool already."""
         self._services.own.refused(operation.collection)
         if attempt.reply is not None:
-            return Rejected(FailOpen.OVERFETCH_STATUS)
+            return RejectedReplyError(FailOpen.OVERFETCH_STATUS)
         attempt.reason = FailOpen.OVERFETCH_STATUS
-        return Passed()  # asking again with the original would burn the client's quota twice
+        return PassedReplyError()  # asking again with the original would burn the client's quota twice
 
-    def _is_declined(self, operation: Operation, refused: Refused) -> bool:
+    def _is_declined(self, operation: Operation, refused: RefusedReplyError) -> bool:
         """Learn from a refusal; whether it was one as the client's mistake of which nothing is known."""
         services = self._services
         if refused.is_server_error:

@@ -17,7 +17,7 @@ from support.running import running
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.search.errors import FailureKind, UpstreamFailure
+from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 
 KEY = b"secret-key"
 
@@ -143,7 +143,7 @@ async def test_another_origin_is_asked_and_verified_like_the_first(tmp_path: Pat
     async with FaultyUpstream(answering(reply(b"index")), tls=served) as index:
         assert await asked(Origin("https", f"localhost:{index.port}"), trusted) == b"index"
         for host, tls in (("localhost", None), ("127.0.0.1", trusted)):  # not trusted; not the certificate's name
-            with pytest.raises(UpstreamFailure) as caught:
+            with pytest.raises(UpstreamExchangeError) as caught:
                 await asked(Origin("https", f"{host}:{index.port}"), tls)
             assert caught.value.kind is FailureKind.TLS
     assert [received.line for received in index.requests] == [b"GET /a HTTP/1.1"]

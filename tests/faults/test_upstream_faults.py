@@ -15,7 +15,7 @@ from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exch
 from support.relay_server import bare_relay
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.search.errors import FailureKind, UpstreamFailure
+from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"
 
@@ -121,7 +121,7 @@ async def test_a_full_backlog_is_given_up_at_the_connect_deadline() -> None:
     upstream = Upstream(
         UpstreamSettings(url=f"http://127.0.0.1:{listener.getsockname()[1]}", connect_timeout_seconds=0.2)
     )
-    with pytest.raises(UpstreamFailure) as caught:
+    with pytest.raises(UpstreamExchangeError) as caught:
         async with upstream.send(method="GET", raw_target="/", headers=[], body=None):
             pass
     assert caught.value.kind is FailureKind.CONNECT
@@ -132,7 +132,7 @@ async def test_a_full_backlog_is_given_up_at_the_connect_deadline() -> None:
 
 async def test_an_unknown_host_is_a_dns_failure() -> None:
     upstream = Upstream(UpstreamSettings(url="http://does-not-exist.invalid:6333"))
-    with pytest.raises(UpstreamFailure) as caught:
+    with pytest.raises(UpstreamExchangeError) as caught:
         async with upstream.send(method="GET", raw_target="/", headers=[], body=None):
             pass
     assert caught.value.kind is FailureKind.DNS
@@ -181,7 +181,7 @@ async def test_a_database_that_stops_reading_an_upload_is_given_up_at_the_idle_d
 
     async with FaultyUpstream(script) as upstream:
         client = Upstream(UpstreamSettings(url=upstream.url, stream_idle_timeout_seconds=0.3))
-        with pytest.raises(UpstreamFailure) as caught:
+        with pytest.raises(UpstreamExchangeError) as caught:
             async with client.send(method="PUT", raw_target="/", headers=[], body=b"x" * 30_000_000):
                 pass
         await client.close()
@@ -235,7 +235,7 @@ async def test_a_deadline_covers_the_body_too() -> None:
 
     async with FaultyUpstream(script) as upstream:
         client = Upstream(UpstreamSettings(url=upstream.url))
-        with pytest.raises(UpstreamFailure) as caught:
+        with pytest.raises(UpstreamExchangeError) as caught:
             async with client.send(method="GET", raw_target="/", headers=[], body=None, deadline_seconds=0.2) as answer:
                 await answer.read_bounded(1000)
         await client.close()
@@ -259,7 +259,7 @@ async def test_an_https_database_is_verified_by_default(certificate: tuple[Path,
     async with FaultyUpstream(answering(reply(b"ok")), tls=served) as upstream:
         settings = UpstreamSettings(url=f"https://localhost:{upstream.port}")
         distrustful = Upstream(settings)
-        with pytest.raises(UpstreamFailure) as caught:
+        with pytest.raises(UpstreamExchangeError) as caught:
             async with distrustful.send(method="GET", raw_target="/", headers=[], body=None):
                 pass
         await distrustful.close()

@@ -18,7 +18,7 @@ from support.drawing import drawn
 from support.milvus_bodies import Talk, talks
 from support.milvus_messages import message_type
 from support.transports import GRPC, REST
-from vecsieve.adapters.contract import Adapter, Needs, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import Adapter, Needs, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.milvus.schema import Schema
 
@@ -129,7 +129,7 @@ def _parsed(adapter: Adapter, one: Conversation, needs: Needs) -> SearchCall | N
     assert operation is not None
     try:
         return adapter.parse_request(operation, one.body, needs)
-    except Unsupported:
+    except UnsupportedError:
         return None
 
 

@@ -55,7 +55,7 @@ def outcome(name: str, said: str, code: int) -> Outcome:
 
 def _last_words(said: str) -> str:
     lines = [line.strip() for line in said.splitlines()]
-    raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt|Malformed|Unsupported)\b", line)]
+    raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
     summary = [line for line in lines if line.startswith(("SUMMARY", "Test unit written"))]
     return " | ".join([*raised[:1], *summary[-1:]]) or (lines[-1] if lines else "nothing was said")
 

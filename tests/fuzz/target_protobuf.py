@@ -13,7 +13,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from fuzz.heard import heard
-from vecsieve.adapters.contract import Unsupported
+from vecsieve.adapters.contract import UnsupportedError
 from vecsieve.adapters.wire import protobuf, protobuf_requests, protobuf_values, vectors
 from vecsieve.adapters.wire import protobuf as wire_protobuf
 from vecsieve.adapters.wire.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Field, fields, unsigned, varint, without
@@ -65,7 +65,7 @@ def check(data: bytes) -> None:
     shape = protobuf_requests.Shape(single=frozenset({1, 2, 3}), repeated=frozenset({4, 5}))
     try:
         protobuf_requests.read(data, whole, shape)
-    except Unsupported:
+    except UnsupportedError:
         return
     assert walked is not None, "what is read can be walked"
 

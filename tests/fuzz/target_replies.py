@@ -1,4 +1,4 @@
-"""A reply is Malformed, or every result of the answer is upstream's own bytes in the order of what was kept, and nothing else is raised.
+"""A reply is malformed, or every result of the answer is upstream's own bytes in the order of what was kept, and nothing else is raised.
 
 The first byte of an input names the search, the second what is kept; the rest is the reply. Where all is kept of a search
 that wanted no vectors, the answer must be that very reply without what came for comparison.
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
 from fuzz.heard import Heard, heard
-from vecsieve.adapters.contract import Malformed, Pool
+from vecsieve.adapters.contract import MalformedReplyError, Pool
 from vecsieve.adapters.wire.protobuf import LENGTH, fields
 
 WORDS = (
@@ -43,7 +43,7 @@ def check(data: bytes) -> None:
     one, body = known[data[0] % len(known)], data[2:]
     try:
         reply = one.adapter.parse_reply(one.call, body)
-    except Malformed:
+    except MalformedReplyError:
         return
     assert len(reply.pools) == len(one.call.searches), "a pool for each search"
     for pool in reply.pools:

@@ -1,4 +1,4 @@
-"""A request is no search, Unsupported, or widened: then only its declared fields differ, and nothing else is raised.
+"""A request is no search, unsupported, or widened: then only its declared fields differ, and nothing else is raised.
 
 The first byte of an input names the operation, the second what selection needs; the rest is the body, and the path of
 another request that every adapter must be able to name or not.
@@ -15,7 +15,7 @@ from support.captures import captured
 from support.chroma_captures import exchanges
 from support.transports import GRPC, REST
 from vecsieve.adapters.backends import BACKENDS
-from vecsieve.adapters.contract import Needs, Operation, RequestHead, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, RequestHead, UnsupportedError
 
 WORDS = (
     *(b'"%s":' % name for name in (b"limit", b"top", b"offset", b"with_vector", b"with_payload", b"query", b"using")),
@@ -56,9 +56,9 @@ def check(data: bytes) -> None:
     needs = Needs(known=one.call.needs.known, **NEEDS[data[1] % len(NEEDS)])
     try:
         call = one.adapter.parse_request(one.call.operation, body, needs)
-    except Unsupported:
+    except UnsupportedError:
         return
-    assert call.searches, "a call without a search is Unsupported"
+    assert call.searches, "a call without a search is unsupported"
     assert all(search.top_k >= 1 and search.offset >= 0 for search in call.searches)
     # What is asked for is bounded by the settings; a request's own number is not.
     counts = [min(search.top_k + 1, 2**31 - 1) for search in call.searches]

@@ -17,14 +17,14 @@ from support.conversation import Conversation
 from support.transports import REST
 from vecsieve.adapters.contract import (
     Adapter,
-    Malformed,
+    MalformedReplyError,
     Needs,
     Operation,
     Reply,
     RequestHead,
     Search,
     SearchCall,
-    Unsupported,
+    UnsupportedError,
 )
 
 
@@ -141,7 +141,7 @@ def parse(adapter: Adapter, talk: Conversation, needs: Needs) -> SearchCall:
     assert operation is not None
     try:
         return adapter.parse_request(operation, talk.body, needs)
-    except Unsupported as verdict:
+    except UnsupportedError as verdict:
         assume(verdict.reason is None)
         raise
 
@@ -240,7 +240,7 @@ def test_optional_fields_cost_no_search_and_no_payload_byte_of_theirs_reaches_th
     adapter = REST[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations())
     plain, _, without = fetched(adapter, talk, Needs())
-    call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))  # an Unsupported here would be a find
+    call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))  # an UnsupportedError here would be a find
     keep = [np.array(data.draw(st.permutations(range(pool.size))), dtype=np.intp) for pool in reply.pools]
     assert adapter.trim(call, reply, keep) == adapter.trim(plain, without, keep)
 
@@ -311,13 +311,13 @@ def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject
 @every_adapter
 @given(data=st.data(), body=st.binary(max_size=80))
 def test_arbitrary_bytes_raise_only_the_two_verdicts(backend: str, data: st.DataObject, body: bytes) -> None:
-    # Invariant: a request is Unsupported, a reply Malformed; nothing else is ever raised.
+    # Invariant: a request is unsupported, a reply malformed; nothing else is ever raised.
     adapter = REST[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations())
     call = parse(adapter, talk, Needs())
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         adapter.parse_request(call.operation, body, Needs())
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         adapter.parse_reply(call, body)
 
 
@@ -326,14 +326,14 @@ def test_arbitrary_bytes_raise_only_the_two_verdicts(backend: str, data: st.Data
 def test_a_damaged_request_is_left_alone_or_read_as_it_stands(
     backend: str, data: st.DataObject, needs: Needs, noise: bytes
 ) -> None:
-    # Invariant: after any damage the request is Unsupported, or widening it yields a document the damage still shows in.
+    # Invariant: after any damage the request is unsupported, or widening it yields a document the damage still shows in.
     adapter = REST[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations())
     operation = parse(adapter, talk, needs).operation
     body = damaged(data, talk.body, noise)
     try:
         call = adapter.parse_request(operation, body, needs)
-    except Unsupported:
+    except UnsupportedError:
         return
     assert adapter.widen(call, [search.top_k for search in call.searches])
     exact(body)
@@ -345,14 +345,14 @@ def test_a_damaged_request_is_left_alone_or_read_as_it_stands(
     noise=st.one_of(st.binary(max_size=6), st.sampled_from([b'"', b"]", b"{", b",", b'"vector":[', b'"id":1,'])),
 )
 def test_damage_to_a_reply_never_yields_wrong_content(backend: str, data: st.DataObject, noise: bytes) -> None:
-    # Invariant: whatever happened to the reply, it is Malformed or the answer is that very document without vectors.
+    # Invariant: whatever happened to the reply, it is malformed or the answer is that very document without vectors.
     adapter = REST[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations(operation="query", extra=DIALECTS[backend].plain))
     call, body, _ = fetched(adapter, talk, Needs())
     broken = damaged(data, body, noise)
     try:
         reply = adapter.parse_reply(call, broken)
-    except Malformed:
+    except MalformedReplyError:
         return
     answer = exact(adapter.trim(call, reply, [np.arange(pool.size) for pool in reply.pools]))
     expected = exact(broken)

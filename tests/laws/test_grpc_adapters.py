@@ -23,14 +23,14 @@ from support.qdrant_grpc_model import BATCH_ITEMS, REQUESTS
 from support.transports import GRPC
 from vecsieve.adapters.contract import (
     Adapter,
-    Malformed,
+    MalformedReplyError,
     Needs,
     Operation,
     Reply,
     RequestHead,
     Search,
     SearchCall,
-    Unsupported,
+    UnsupportedError,
 )
 from vecsieve.adapters.wire.protobuf import fields
 
@@ -167,7 +167,7 @@ def parse(adapter: Adapter, talk: Conversation, needs: Needs) -> SearchCall:
     assert operation is not None
     try:
         return adapter.parse_request(operation, talk.body, needs)
-    except Unsupported as verdict:
+    except UnsupportedError as verdict:
         assume(verdict.reason is None)
         raise
 
@@ -263,7 +263,7 @@ def test_optional_fields_cost_no_search_and_no_payload_byte_of_theirs_reaches_th
     adapter = GRPC[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations())
     plain, _, without = fetched(adapter, talk, Needs())
-    call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))  # an Unsupported here would be a find
+    call, _, reply = fetched(adapter, talk, Needs(optional_fields=optional))  # an UnsupportedError here would be a find
     keep = [np.array(data.draw(st.permutations(range(pool.size))), dtype=np.intp) for pool in reply.pools]
     assert adapter.trim(call, reply, keep) == adapter.trim(plain, without, keep)
 
@@ -334,19 +334,19 @@ def test_pools_have_one_row_for_each_candidate(backend: str, data: st.DataObject
 @every_adapter
 @given(data=st.data(), body=st.binary(max_size=80))
 def test_arbitrary_bytes_raise_only_the_two_verdicts(backend: str, data: st.DataObject, body: bytes) -> None:
-    """A request is Unsupported or goes out behind its own bytes; a reply is Malformed or comes back as it is."""
+    """A request is unsupported or goes out behind its own bytes; a reply is malformed or comes back as it is."""
     adapter = GRPC[backend].adapter()
     talk = data.draw(DIALECTS[backend].conversations(operation="query", extra=DIALECTS[backend].content))
     call = parse(adapter, talk, Needs())
     try:
         other = adapter.parse_request(call.operation, body, Needs())
-    except Unsupported:
+    except UnsupportedError:
         pass
     else:
         assert adapter.widen(other, [7]).startswith(body)
     try:
         reply = adapter.parse_reply(call, body)
-    except Malformed:
+    except MalformedReplyError:
         return
     assert adapter.trim(call, reply, [np.arange(reply.pools[0].size)]) == body
 
@@ -356,7 +356,7 @@ def test_arbitrary_bytes_raise_only_the_two_verdicts(backend: str, data: st.Data
 def test_a_damaged_request_is_left_alone_or_read_as_protobuf_reads_it(
     backend: str, data: st.DataObject, needs: Needs, noise: bytes
 ) -> None:
-    """After any damage the request is Unsupported, or what is not declared goes out as it would have gone."""
+    """After any damage the request is unsupported, or what is not declared goes out as it would have gone."""
     dialect = DIALECTS[backend]
     adapter = GRPC[backend].adapter()
     talk = data.draw(dialect.conversations())
@@ -364,7 +364,7 @@ def test_a_damaged_request_is_left_alone_or_read_as_protobuf_reads_it(
     body = damaged(data, talk.body, noise)
     try:
         call = adapter.parse_request(operation, body, needs)
-    except Unsupported:
+    except UnsupportedError:
         return
     wide = adapter.widen(call, [search.top_k + 1 for search in call.searches])
     try:
@@ -379,7 +379,7 @@ def test_a_damaged_request_is_left_alone_or_read_as_protobuf_reads_it(
     data=st.data(), noise=st.one_of(st.binary(max_size=6), st.sampled_from([b"\x0a\x00", b"\x32\x00", b"\x12\x02\x0a"]))
 )
 def test_damage_to_a_reply_never_yields_wrong_content(backend: str, data: st.DataObject, noise: bytes) -> None:
-    """Whatever happened to the reply, it is Malformed or the answer is that very message without vectors."""
+    """Whatever happened to the reply, it is malformed or the answer is that very message without vectors."""
     dialect = DIALECTS[backend]
     adapter = GRPC[backend].adapter()
     talk = data.draw(dialect.conversations(operation="query", extra=dialect.plain))
@@ -387,7 +387,7 @@ def test_damage_to_a_reply_never_yields_wrong_content(backend: str, data: st.Dat
     broken = damaged(data, body, noise)
     try:
         reply = adapter.parse_reply(call, broken)
-    except Malformed:
+    except MalformedReplyError:
         return
     answer = adapter.trim(call, reply, [np.arange(pool.size) for pool in reply.pools])
     try:

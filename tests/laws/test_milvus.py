@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from support.milvus_bodies import Talk, request, talks
 from support.milvus_messages import message_type
 from vecsieve.adapters.contract import (
-    Malformed,
+    MalformedReplyError,
     Needs,
     Operation,
     Reply,
     RequestHead,
     Search,
     SearchCall,
-    Unsupported,
+    UnsupportedError,
 )
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 
@@ -158,14 +158,14 @@ def test_fields_are_read_from_columns_and_from_dynamic_keys(talk: Talk) -> None:
     data=st.data(), talk=talks(), noise=st.one_of(st.binary(max_size=6), st.sampled_from([b"\x0a\x00", b"\x32\x00"]))
 )
 def test_damage_to_a_reply_never_yields_a_row_that_did_not_come(data: st.DataObject, talk: Talk, noise: bytes) -> None:
-    """Whatever happened to the reply, it is Malformed, or keeping everything shows that very message without what was added."""
+    """Whatever happened to the reply, it is malformed, or keeping everything shows that very message without what was added."""
     call, body, _ = fetched(talk, known(talk))
     start = data.draw(st.integers(0, len(body)))
     end = data.draw(st.integers(start, min(len(body), start + 12)))
     broken = body[:start] + noise + body[end:]
     try:
         reply = ADAPTER.parse_reply(call, broken)
-    except Malformed:
+    except MalformedReplyError:
         return
     answer = ADAPTER.trim(call, reply, [np.arange(pool.size, dtype=np.intp) for pool in reply.pools])
     try:
@@ -189,14 +189,14 @@ def test_damage_to_a_reply_never_yields_a_row_that_did_not_come(data: st.DataObj
 def test_a_damaged_request_is_left_alone_or_read_as_protobuf_reads_it(
     data: st.DataObject, talk: Talk, noise: bytes
 ) -> None:
-    """After any damage the request is Unsupported, or what is not declared goes out as it would have gone."""
+    """After any damage the request is unsupported, or what is not declared goes out as it would have gone."""
     start = data.draw(st.integers(0, len(talk.body)))
     end = data.draw(st.integers(start, min(len(talk.body), start + 12)))
     body = talk.body[:start] + noise + talk.body[end:]
     operation = Operation(backend="milvus", name="search", collection="")
     try:
         call = ADAPTER.parse_request(operation, body, known(talk))
-    except Unsupported:
+    except UnsupportedError:
         return
     wide = ADAPTER.widen(call, [search.top_k + 1 for search in call.searches])
     try:
@@ -218,13 +218,13 @@ def test_classify_and_question_are_total(method: str, path: str, message: bytes)
 
 @given(body=st.binary(max_size=80), talk=talks())
 def test_arbitrary_bytes_raise_only_the_two_verdicts(body: bytes, talk: Talk) -> None:
-    """A request is Unsupported or widened; a reply and a description are Malformed or read."""
+    """A request is unsupported or widened; a reply and a description are malformed or read."""
     call = parse(talk, known(talk))
-    with suppress(Unsupported):
+    with suppress(UnsupportedError):
         ADAPTER.widen(ADAPTER.parse_request(call.operation, body, Needs()), [7])
-    with suppress(Malformed):
+    with suppress(MalformedReplyError):
         ADAPTER.parse_reply(call, body)
-    with suppress(Malformed):
+    with suppress(MalformedReplyError):
         ADAPTER.told(body)
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import (
     Bounds,
-    Malformed,
+    MalformedReplyError,
     Needs,
     Operation,
     Pool,
@@ -23,7 +23,7 @@ from vecsieve.adapters.contract import (
     RequestHead,
     Search,
     SearchCall,
-    Unsupported,
+    UnsupportedError,
 )
 
 OPERATION = Operation(backend="toy", name="query", collection="c")
@@ -37,7 +37,7 @@ class ToyAdapter:
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
         if body.count(b"{") > bounds.parts:
-            raise Unsupported(Reason.TOO_MANY_PARTS)
+            raise UnsupportedError(Reason.TOO_MANY_PARTS)
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         asked = json.loads(body)
@@ -51,7 +51,7 @@ class ToyAdapter:
         try:
             lists = json.loads(body)
         except ValueError as error:
-            raise Malformed("not JSON") from error
+            raise MalformedReplyError("not JSON") from error
         return Reply(pools=tuple(_pool(rows) for rows in lists), document=lists)
 
     def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:

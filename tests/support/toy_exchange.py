@@ -19,8 +19,9 @@ from vecsieve.proxy.runtime import LongWork
 from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections import Learned
-from vecsieve.proxy.search.exchange import Fits, Gate, Looking, Refused, Shadow
-from vecsieve.proxy.search.fetch import Appetite, Attempt, Rejected
+from vecsieve.proxy.search.errors import RefusedReplyError, RejectedReplyError
+from vecsieve.proxy.search.exchange import Fits, Gate, Looking, Shadow
+from vecsieve.proxy.search.fetch import Appetite, Attempt
 from vecsieve.proxy.search.hedge import Hedges, Patience, Replays
 from vecsieve.proxy.search.limits import Admission, HeldBytes
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
@@ -73,9 +74,9 @@ class ToyDialect:
         return body == b"no vector"
 
 
-def refused(status: int = BAD_REQUEST, words: bytes = b"no") -> Refused:
+def refused(status: int = BAD_REQUEST, words: bytes = b"no") -> RefusedReplyError:
     """A refusal, judged as over HTTP."""
-    return Refused(
+    return RefusedReplyError(
         status,
         words,
         is_server_error=status >= SERVER_ERROR,
@@ -116,7 +117,7 @@ class ToyExchange:
 
     def answer(self, body: bytes, report: Report) -> ToyAnswer:
         if not self.sent:
-            raise Rejected(FailOpen.INTERNAL)
+            raise RejectedReplyError(FailOpen.INTERNAL)
         return ToyAnswer(body, report)
 
     def refusal(self) -> ToyAnswer:

@@ -14,7 +14,7 @@ import orjson
 from rich.console import Console
 
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.jobs.calibrate.labels import CannotFit, Fit, Label, fit, read_labels, resolved
+from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Fit, Label, fit, read_labels, resolved
 from vecsieve.proxy.jobs.calibrate.proposal import Findings, as_json, borderline, profile_of, proposed
 from vecsieve.proxy.jobs.calibrate.rendering import report
 from vecsieve.proxy.jobs.calibrate.survey import spread, survey
@@ -52,7 +52,7 @@ def run(arguments: Arguments) -> int:
     try:
         with ended_by_signals(), closing(_source(arguments, os.environ)) as source:
             _tell(calibrated(source, arguments, labels), arguments)
-    except (SourceError, CannotFit) as error:
+    except (SourceError, CannotFitError) as error:
         sys.stderr.write(f"vecsieve calibrate: {error}\n")
         return 1
     except KeyboardInterrupt:
@@ -62,7 +62,7 @@ def run(arguments: Arguments) -> int:
 
 
 def calibrated(source: Source, arguments: Arguments, labels: tuple[Label, ...] | None) -> Findings:
-    """Everything but printing and writing. Raises SourceError, CannotFit."""
+    """Everything but printing and writing. Raises SourceError, CannotFitError."""
     shape = source.shape()
     fitted: Fit | None = None
     if labels is not None:  # first: labels that are too few are found out before the sample is read

@@ -130,7 +130,7 @@ _ROUNDING = 1e-9  # 0.9 x 10 must be 9
 _Z = 1.959963984540054  # two-sided 95 % of the normal distribution
 
 
-class CannotFit(Exception):  # noqa: N818 - says what is the matter with the labels, not with the program
+class CannotFitError(Exception):
     """No cut can be had from these labels. The text says what was seen and what was wanted."""
 
 
@@ -154,11 +154,11 @@ class Fit:
 
 
 def fit(labelled: Labelled, *, precision: float) -> Fit:
-    """The largest distance of a copy such that at least ``precision`` of the pairs up to it are copies. Raises CannotFit."""
+    """The largest distance of a copy such that at least ``precision`` of the pairs up to it are copies. Raises CannotFitError."""
     copies = int(labelled.copies.sum())
     others = len(labelled.copies) - copies
     if min(copies, others) < FEWEST_OF_A_KIND:
-        raise CannotFit(
+        raise CannotFitError(
             f"too few labelled pairs: saw {copies} copies and {others} that are none"
             f"{_gone(labelled.missing)}; wanted at least {FEWEST_OF_A_KIND} of each"
         )
@@ -171,7 +171,7 @@ def fit(labelled: Labelled, *, precision: float) -> Fit:
     distances, merged, right = distances[enough], merged[enough], right[enough]
     good = np.flatnonzero(right >= precision * merged - _ROUNDING)
     if not len(good):
-        raise CannotFit(_no_cut(distances, right, merged, precision))
+        raise CannotFitError(_no_cut(distances, right, merged, precision))
     at = int(good[-1])
     return Fit(
         cut=float(distances[at]),

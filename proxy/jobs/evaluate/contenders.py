@@ -11,7 +11,7 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import PRESETS, policy_of
 from vecsieve.config.problems import Finding, Problem, SettingsError, dotted, one_line, shown
 from vecsieve.config.schema import RuleSettings
-from vecsieve.config.yaml_core import NotYaml, read
+from vecsieve.config.yaml_core import NotYamlError, read
 from vecsieve.proxy.search.policy import ResolvedPolicy, resolved
 
 PLAIN = "plain"  # the database's own answer, which every other is held against
@@ -74,7 +74,7 @@ def _read(given: str, base: PolicySettings) -> tuple[str, PolicySettings]:
     place = f"--policy {one_line(name)}"
     try:
         document = read(text)
-    except NotYaml as error:
+    except NotYamlError as error:
         raise SettingsError([Problem(place, f"{error.seen} at {error.place or 'its start'}", WANTED)]) from error
     _raise(place, document.findings)
     return name, _laid(base, document.value, place=place)

@@ -13,7 +13,8 @@ import orjson
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, Vectors
-from vecsieve.proxy.search.fetch import Attempt, Rejected, needs_of, plan
+from vecsieve.proxy.search.errors import RejectedReplyError
+from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.selection.values import Indices
@@ -217,7 +218,7 @@ class Trial:
         attempt = Attempt(call=call, policy=policy, plan=planned, watch=watch)
         try:
             answer = await self._searcher.improve(attempt, upstream.answer, cap=None)
-        except Rejected:
+        except RejectedReplyError:
             answer = self._searcher.plain(attempt)
         return Found(
             rows=_rows(answer),

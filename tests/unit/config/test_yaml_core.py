@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.config.problems import Finding
-from vecsieve.config.yaml_core import DEEPEST, MOST_NODES, CoreDumper, NotYaml, read
+from vecsieve.config.yaml_core import DEEPEST, MOST_NODES, CoreDumper, NotYamlError, read
 
 
 @pytest.mark.parametrize(
@@ -77,26 +77,26 @@ def test_not_a_number_is_read_as_such() -> None:
     ],
 )
 def test_a_text_that_is_no_yaml_is_refused_with_its_place(text: str, message: str) -> None:
-    with pytest.raises(NotYaml) as caught:
+    with pytest.raises(NotYamlError) as caught:
         read(text)
     assert str(caught.value) == message
 
 
 def test_a_document_may_not_hold_more_values_than_the_bound() -> None:
     assert read(f"[{'1,' * (MOST_NODES - 1)}]").findings == ()
-    with pytest.raises(NotYaml, match=rf"line 1: more than {MOST_NODES} values$"):
+    with pytest.raises(NotYamlError, match=rf"line 1: more than {MOST_NODES} values$"):
         read(f"[{'1,' * MOST_NODES}]")
 
 
 def test_aliases_may_not_multiply_beyond_the_bound() -> None:
     lines = ["a0: &a0 [1, 1, 1, 1]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]" for n in range(1, 30)]
-    with pytest.raises(NotYaml, match=f"more than {MOST_NODES} values once aliases are followed"):
+    with pytest.raises(NotYamlError, match=f"more than {MOST_NODES} values once aliases are followed"):
         read("\n".join(lines))
 
 
 def test_aliases_may_not_nest_beyond_the_bound() -> None:
     lines = ["a0: &a0 [1]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 3000)]
-    with pytest.raises(NotYaml, match=f"more than {DEEPEST} levels once aliases are followed"):
+    with pytest.raises(NotYamlError, match=f"more than {DEEPEST} levels once aliases are followed"):
         read("\n".join(lines))
 
 
@@ -161,10 +161,10 @@ def test_what_the_dumper_writes_is_read_back_the_same(value: object) -> None:
 
 @given(text=st.text(max_size=80))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """Invariant: read returns a Document or raises NotYaml, whatever the text."""
+    """Invariant: read returns a Document or raises NotYamlError, whatever the text."""
     try:
         document = read(text)
-    except NotYaml as error:
+    except NotYamlError as error:
         refused = str(error)
     else:
         refused = ""

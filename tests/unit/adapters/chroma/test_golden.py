@@ -15,7 +15,7 @@ import pytest
 
 from support.chroma_captures import NEEDS_EXCHANGES, Exchanged, exchanges
 from vecsieve.adapters.chroma.rest import ChromaRest
-from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, UnsupportedError
 
 CASES = sorted((Path(__file__).parents[3] / "golden" / "chroma").iterdir())
 RECORDED = exchanges()
@@ -100,7 +100,7 @@ def test_a_recorded_answer_without_what_we_add_is_that_answer(exchanged: Exchang
 @NEEDS_EXCHANGES
 def test_a_recorded_query_among_fewer_records_than_it_wants_is_left_alone() -> None:
     (exchanged,) = (each for each in RECORDED if each.is_query and "ids_filter" in each.request.label)
-    with pytest.raises(Unsupported, match=Reason.NOTHING_TO_DO.value):
+    with pytest.raises(UnsupportedError, match=Reason.NOTHING_TO_DO.value):
         read(exchanged, TEXT)
 
 

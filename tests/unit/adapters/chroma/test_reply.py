@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import chroma_bodies
 from support.conversation import Conversation
 from vecsieve.adapters.chroma.rest import ChromaRest
-from vecsieve.adapters.contract import Malformed, Needs, Pool, Reply, RequestHead, SearchCall
+from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool, Reply, RequestHead, SearchCall
 
 ADAPTER = ChromaRest()
 NEEDS = Needs(payload_fields=("tenant",), optional_fields=("#document", "n"))
@@ -85,7 +85,7 @@ def test_columns_that_are_null_leave_nothing_to_compare() -> None:
     ],
 )
 def test_what_is_not_understood_is_malformed(body: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         pool(body)
 
 
@@ -114,7 +114,7 @@ def every(reply: Reply) -> list[Any]:
 def test_damage_to_a_reply_to_several_searches_never_yields_wrong_content(
     data: st.DataObject, talk: Conversation, noise: bytes
 ) -> None:
-    """Invariant: a damaged reply is Malformed, or the answer is that very document without what was added."""
+    """Invariant: a damaged reply is malformed, or the answer is that very document without what was added."""
     call = called(talk.body, NEEDS)
     body = talk.answer(ADAPTER.widen(call, [8] * len(call.searches)))
     start = data.draw(st.integers(0, len(body)))
@@ -122,7 +122,7 @@ def test_damage_to_a_reply_to_several_searches_never_yields_wrong_content(
     broken = body[:start] + noise + body[end:]
     try:
         reply = ADAPTER.parse_reply(call, broken)
-    except Malformed:
+    except MalformedReplyError:
         return
     answer, expected = exact(ADAPTER.trim(call, reply, every(reply))), exact(broken)
     asked_for = json.loads(talk.body).get("include", ["documents", "metadatas", "distances"])

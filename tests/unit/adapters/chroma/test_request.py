@@ -13,7 +13,7 @@ from support import chroma_bodies
 from support.conversation import Conversation
 from vecsieve.adapters.chroma import request
 from vecsieve.adapters.chroma.request import Document, parse, widen
-from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 
 VECTOR = [0.25, -1.0, 3e-7]
 EVERYTHING = Needs(payload_fields=("tenant",), optional_fields=("#document",))
@@ -26,7 +26,7 @@ def read(needs: Needs | None = None, /, **members: Any) -> tuple[tuple[Search, .
 
 
 def refused(**members: Any) -> Reason:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         read(**members)
     return verdict.value.reason
 
@@ -101,7 +101,7 @@ def test_what_is_not_known_exactly_is_left_alone(members: dict[str, Any], reason
     ],
 )
 def test_what_is_no_query_is_left_alone(body: bytes, reason: Reason) -> None:
-    with pytest.raises(Unsupported, match=reason.value):
+    with pytest.raises(UnsupportedError, match=reason.value):
         parse(body, Needs())
 
 
@@ -172,5 +172,5 @@ def test_the_clients_own_members_are_never_written_anew(talk: Conversation, coun
 @given(body=st.binary(max_size=100))
 def test_arbitrary_bytes_are_unsupported(body: bytes) -> None:
     """Invariant: no bytes raise anything else."""
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         parse(body, Needs())

@@ -10,7 +10,15 @@ import pytest
 
 from support.milvus_captures import NEEDS_CALLS, Captured, calls, rest_calls
 from support.milvus_messages import message_type
-from vecsieve.adapters.contract import Malformed, Needs, Operation, Reason, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import (
+    MalformedReplyError,
+    Needs,
+    Operation,
+    Reason,
+    RequestHead,
+    SearchCall,
+    UnsupportedError,
+)
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.milvus.schema import Schema
@@ -64,7 +72,7 @@ def test_only_searches_are_searches() -> None:
 def test_what_is_ours_and_what_is_left_alone(call: Captured) -> None:
     name = call.label.partition("/")[2]
     if name in LEFT_ALONE:
-        with pytest.raises(Unsupported) as verdict:
+        with pytest.raises(UnsupportedError) as verdict:
             read(call)
         assert verdict.value.reason is LEFT_ALONE[name]
     else:
@@ -86,13 +94,13 @@ def test_a_recorded_reply_that_has_everything_is_cut_to_itself(call: Captured) -
     """Where the reply has what widening would have asked for, keeping all rows changes no byte."""
     adapter, search = MilvusGrpc(), read(call)
     if call.label in REFUSED:
-        with pytest.raises(Malformed, match="code"):
+        with pytest.raises(MalformedReplyError, match="code"):
             adapter.parse_reply(search, call.reply)
         return
     columns = {column.field_name for column in message_type("SearchResults").FromString(call.reply).results.fields_data}
     rows = sum(message_type("SearchResults").FromString(call.reply).results.topks)
     if "vec" not in columns and rows:
-        with pytest.raises(Malformed, match="no column"):
+        with pytest.raises(MalformedReplyError, match="no column"):
             adapter.parse_reply(search, call.reply)
         return
     reply = adapter.parse_reply(search, call.reply)
@@ -110,14 +118,14 @@ def test_recorded_calls_over_rest(made: dict[str, Any]) -> None:
     if operation is None:
         return
     if made["label"] == "v2_search_nq2":  # the rows of two queries, with nothing between them
-        with pytest.raises(Unsupported):
+        with pytest.raises(UnsupportedError):
             adapter.parse_request(operation, body, Needs())
         return
     schema = Schema(vectors=frozenset({"vector"}), scalars=frozenset({"id"}), is_dynamic=True)
     call = adapter.parse_request(operation, body, Needs(known=schema))
     # Version 2 was not served: 404. A reply without vectors is not one to a widened request.
     if b'"code":200' not in reply or (b"distance" in reply and b'"vector"' not in reply):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedReplyError):
             adapter.parse_reply(call, reply)
         return
     read_reply = adapter.parse_reply(call, reply)

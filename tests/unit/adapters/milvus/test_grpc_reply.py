@@ -1,4 +1,4 @@
-"""Milvus replies over gRPC: every column is cut row by row, and what nobody here knows is Malformed."""
+"""Milvus replies over gRPC: every column is cut row by row, and what nobody here knows is malformed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from support.milvus_bodies import request
 from support.milvus_messages import message_type
-from vecsieve.adapters.contract import Declined, Malformed, Needs, Operation, Reply, SearchCall
+from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Operation, Reply, SearchCall
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.schema import Schema
 
@@ -179,7 +179,7 @@ def test_a_refusal_inside_a_success_is_told_with_its_words() -> None:
         message = message_type("SearchResults")()
         setattr(message.status, field, 65535)
         message.status.reason = "no such field"
-        with pytest.raises(Declined, match="65535") as caught:
+        with pytest.raises(DeclinedError, match="65535") as caught:
             read(message)
         assert caught.value.words == b"no such field"
 
@@ -234,7 +234,7 @@ def two_metas(message: Any) -> None:
 def test_what_cannot_be_cut_with_certainty_is_malformed(change: Callable[[Any], object]) -> None:
     message = results()
     change(message)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         read(message)
 
 

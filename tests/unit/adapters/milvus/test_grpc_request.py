@@ -11,7 +11,7 @@ import pytest
 
 from support.milvus_bodies import group
 from support.milvus_messages import message_type, pairs
-from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.calls import DESCRIBE
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.schema import Schema
@@ -39,7 +39,7 @@ def read(message: Any, needs: Needs | None = None, name: str = "search") -> Sear
 
 
 def refused(message: Any, needs: Needs | None = None, name: str = "search") -> Reason:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         read(message, needs, name)
     return verdict.value.reason
 
@@ -143,7 +143,7 @@ def test_nothing_to_choose_among() -> None:
 def test_a_field_set_twice_and_a_broken_message_leave_it_alone() -> None:
     raw, operation = search().SerializeToString(), Operation(backend="milvus", name="search", collection="")
     for body, reason in ((raw + b"\x1a\x01x", Reason.AMBIGUOUS_FIELD), (raw + b"\xff", Reason.UNSUPPORTED_FIELD)):
-        with pytest.raises(Unsupported) as verdict:
+        with pytest.raises(UnsupportedError) as verdict:
             MilvusGrpc().parse_request(operation, body, Needs(known=SCHEMA))
         assert verdict.value.reason is reason
 

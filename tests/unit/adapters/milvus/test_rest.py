@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import (
-    Declined,
-    Malformed,
+    DeclinedError,
+    MalformedReplyError,
     Needs,
     Operation,
     Reason,
     RequestHead,
     SearchCall,
-    Unsupported,
+    UnsupportedError,
 )
 from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.milvus.schema import Schema
@@ -45,7 +45,7 @@ def read(raw: bytes, version: str = V1, needs: Needs | None = None) -> SearchCal
 
 
 def refused(raw: bytes, version: str = V1, needs: Needs | None = None) -> Reason:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         read(raw, version, needs)
     return verdict.value.reason
 
@@ -177,15 +177,15 @@ def test_counts_of_version_2_are_those_of_the_answer() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_reply_is_malformed(raw: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         ADAPTER.parse_reply(read(body()), raw)
 
 
 def test_a_refusal_with_status_200_is_told_with_its_words() -> None:
-    with pytest.raises(Declined, match="65535") as caught:
+    with pytest.raises(DeclinedError, match="65535") as caught:
         ADAPTER.parse_reply(read(body()), b'{"code":65535,"message":"no"}')
     assert caught.value.words == b'"no"'
-    with pytest.raises(Declined):  # each version has its own code for success
+    with pytest.raises(DeclinedError):  # each version has its own code for success
         ADAPTER.parse_reply(read(body()), reply(version=V2))
 
 
@@ -197,14 +197,14 @@ def test_a_member_that_looks_like_a_vector_is_none() -> None:
 
 @given(data=st.data(), noise=st.one_of(st.binary(max_size=6), st.sampled_from([b'"vector":[', b"]", b"{", b","])))
 def test_damage_to_a_reply_never_yields_wrong_content(data: st.DataObject, noise: bytes) -> None:
-    """Whatever happened to the reply, it is Malformed or the answer is that very document without vectors."""
+    """Whatever happened to the reply, it is malformed or the answer is that very document without vectors."""
     raw = reply()
     start = data.draw(st.integers(0, len(raw)))
     end = data.draw(st.integers(start, min(len(raw), start + 12)))
     broken, call = raw[:start] + noise + raw[end:], read(body())
     try:
         found = ADAPTER.parse_reply(call, broken)
-    except Malformed:
+    except MalformedReplyError:
         return
     answer = ADAPTER.trim(call, found, [np.arange(found.pools[0].size, dtype=np.intp)])
     expected = json.loads(broken.decode(errors="surrogateescape"))
@@ -215,13 +215,13 @@ def test_damage_to_a_reply_never_yields_wrong_content(data: st.DataObject, noise
 
 @given(raw=st.binary(max_size=60))
 def test_arbitrary_bytes_raise_only_the_two_verdicts(raw: bytes) -> None:
-    """A request is Unsupported, a reply and a description are Malformed, and a question is asked or not."""
+    """A request is unsupported, a reply and a description are malformed, and a question is asked or not."""
     call = read(body())
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         ADAPTER.parse_request(call.operation, raw, Needs())
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         ADAPTER.parse_reply(call, raw)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         ADAPTER.told(raw)
     assert ADAPTER.question(call.operation, raw) is None
 
@@ -244,7 +244,7 @@ def test_a_description_of_version_1_as_the_real_server_writes_it() -> None:
         b'"primaryKey":false,"type":"FloatVector(4)"},{"name":"s","type":"SparseFloatVector"}],"shardsNum":1}}'
     )
     assert ADAPTER.told(raw) == Schema(vectors=frozenset({"vector"}), scalars=frozenset({"id"}), is_dynamic=True)
-    with pytest.raises(Malformed, match="code 100"):
+    with pytest.raises(MalformedReplyError, match="code 100"):
         ADAPTER.told(b'{"code":100,"data":{"fields":[]}}')
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.milvus_messages import message_type
-from vecsieve.adapters.contract import Declined, Malformed, Needs, Reason, Unsupported
+from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Reason, UnsupportedError
 from vecsieve.adapters.milvus.schema import Schema, read_description, schema_of
 from vecsieve.adapters.milvus.search import Chosen, choose
 
@@ -51,14 +51,14 @@ def test_a_server_that_numbers_no_collection_shows_everything_unasked() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"\xff", b"\x12\x02\x22\x00", b"\x12\x04\x22\x02\x12\x00", b"\x12\x02\x20\x01"])
 def test_what_is_no_description_is_malformed(raw: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         read_description(raw)
 
 
 def test_a_refusal_to_describe_is_told() -> None:
     message = message_type("DescribeCollectionResponse")()
     message.status.code = 1100
-    with pytest.raises(Declined, match="1100"):
+    with pytest.raises(DeclinedError, match="1100"):
         read_description(message.SerializeToString())
 
 
@@ -96,10 +96,10 @@ def test_over_rest_keys_are_added_beside_the_clients_own() -> None:
 
 
 def test_a_field_that_must_come_along_and_cannot_leaves_the_search_alone() -> None:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         choose(("text",), "vec", Needs(payload_fields=("tenant",)))
     assert verdict.value.reason is Reason.PAYLOAD_SELECTOR
     assert choose(("tenant",), "vec", Needs(payload_fields=("tenant",))).columns == ("vec",)
     fixed = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"text"}))
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         choose(("text",), "vec", Needs(known=fixed, payload_fields=("tenant",)))

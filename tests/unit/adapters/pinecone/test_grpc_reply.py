@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 
 from support.pinecone_messages import UNKNOWN, Service, queries, query, read, scored_vectors, services
-from vecsieve.adapters.contract import Malformed, Needs, Pool
+from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool
 from vecsieve.adapters.pinecone import grpc
 from vecsieve.adapters.pinecone.grpc import Document, ReplyDocument, parse_reply, trim
 
@@ -161,7 +161,7 @@ def test_matches_that_do_not_stand_together_keep_their_places() -> None:
     ],
 )
 def test_what_cannot_be_read_with_certainty_is_malformed(body: bytes, words: str) -> None:
-    with pytest.raises(Malformed, match=words):
+    with pytest.raises(MalformedReplyError, match=words):
         pool_of(body)
 
 
@@ -206,14 +206,14 @@ def test_kept_matches_are_upstreams_own_in_the_order_of_keep(
     record=scored_vectors("hybrid"), start=st.integers(0, 400), cut_out=st.integers(0, 12), noise=st.binary(max_size=6)
 )
 def test_damage_to_a_reply_never_yields_wrong_content(record: Any, start: int, cut_out: int, noise: bytes) -> None:
-    """Invariant: a damaged reply is Malformed, or the answer is that very message without values."""
+    """Invariant: a damaged reply is malformed, or the answer is that very message without values."""
     request = asked()
     body = reply(record, record, namespace="ns", usage={"read_units": 1})
     at = start % (len(body) + 1)
     broken = body[:at] + noise + body[at + cut_out :]
     try:
         pool, document = parse_reply(request, TEXT, broken)
-    except Malformed:
+    except MalformedReplyError:
         return
     answer = trim(request, document, [np.arange(pool.size)])
     expected = as_protobuf_reads(broken)
@@ -239,11 +239,11 @@ def as_protobuf_reads(body: bytes) -> Any:
 
 @given(body=st.binary(max_size=80))
 def test_arbitrary_bytes_raise_malformed_and_nothing_else(body: bytes) -> None:
-    """Invariant: a pool has as many rows as the reply has matches, or the reply is Malformed."""
+    """Invariant: a pool has as many rows as the reply has matches, or the reply is malformed."""
     request = asked()
     try:
         pool, document = parse_reply(request, TEXT, body)
-    except Malformed:
+    except MalformedReplyError:
         return
     assert isinstance(document, ReplyDocument)
     assert pool.size == len(document.matches) == len(pool.vectors)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pinecone_messages import SPARSE, UNKNOWN, queries, query, read
-from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import request
 from vecsieve.adapters.pinecone.grpc import Document, parse, widen
 
@@ -22,7 +22,7 @@ def parsed(body: bytes, needs: Needs | None = None) -> tuple[Search, Document]:
 
 
 def refusal(body: bytes, needs: Needs | None = None) -> Reason:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         parsed(body, needs)
     return verdict.value.reason
 
@@ -149,10 +149,10 @@ def test_a_widened_request_is_the_clients_but_for_two_fields(body: bytes, count:
     )
 )
 def test_arbitrary_bytes_are_unsupported_or_a_query(body: bytes) -> None:
-    """Invariant: nothing but Unsupported is raised, and what is read, protobuf reads alike."""
+    """Invariant: nothing but UnsupportedError is raised, and what is read, protobuf reads alike."""
     try:
         search, document = parsed(body)
-    except Unsupported:
+    except UnsupportedError:
         return
     asked = read("QueryRequest", body)
     assert (search.top_k, document.self_id) == (asked.top_k, asked.id)

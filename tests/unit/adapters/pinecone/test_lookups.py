@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Found, Lookup, Malformed, Needs, Pool, Reply, RequestHead, SearchCall
+from vecsieve.adapters.contract import Found, Lookup, MalformedReplyError, Needs, Pool, Reply, RequestHead, SearchCall
 from vecsieve.adapters.pinecone.lookups import MOST_IDS, TARGET_BYTES, found, joined, lookups
 from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.adapters.wire.json_vectors import Matrix
@@ -204,13 +204,13 @@ def test_without_a_usage_the_price_list_counts(usage: bytes) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_reply_to_a_fetch_is_malformed(damaged: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         found(lookup("a"), damaged)
 
 
 def test_sparse_values_that_cannot_be_read_with_certainty_are_malformed() -> None:
     repeated = b'{"vectors":{"a":{"sparseValues":{"indices":[1],"indices":[2],"values":[1]}}}}'
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         vectors_of(("a", "b"), repeated)
 
 
@@ -248,11 +248,11 @@ WHOLE = body({**dense(a=[1.5, -2.0], b=[0.25, 4.0]), "c": {"values": [], "sparse
 def test_arbitrary_damage_is_malformed_or_leaves_a_vector_for_each_candidate(
     start: int, length: int, by: bytes
 ) -> None:
-    """Invariant: nothing but Malformed is raised; what is read has a row for every candidate, of numbers or of NaN."""
+    """Invariant: nothing but MalformedReplyError is raised; what is read has a row for every candidate, of numbers or of NaN."""
     damaged = WHOLE[:start] + by + WHOLE[start + length :]
     try:
         filled = joined(pool("a", "b", "c"), [found(lookup("a", "b", "c"), damaged)])
-    except Malformed:
+    except MalformedReplyError:
         return
     assert len(filled.vectors) == 3
     is_number = np.isfinite(filled.vectors)
@@ -262,10 +262,10 @@ def test_arbitrary_damage_is_malformed_or_leaves_a_vector_for_each_candidate(
 
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_raise_nothing_but_malformed(garbage: bytes) -> None:
-    """Invariant: `found` is total but for Malformed."""
+    """Invariant: `found` is total but for MalformedReplyError."""
     try:
         found(lookup("a"), garbage)
-    except Malformed:
+    except MalformedReplyError:
         return
     assert garbage.strip().startswith(b"{")
 

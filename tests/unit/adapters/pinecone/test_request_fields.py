@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.pinecone.request import Selected, of_documents, of_records
 from vecsieve.adapters.wire.json import splice
 
@@ -53,7 +53,7 @@ def test_a_list_that_has_everything_stays() -> None:
 @pytest.mark.parametrize("text", [b"[]", b'["te*"]'])
 def test_a_list_of_which_the_meaning_is_not_sure_is_not_widened(text: bytes) -> None:
     assert records(text, (), ("text",)) == Selected(None, frozenset(), frozenset())
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         records(text, ("tenant",), ("text",))
     assert verdict.value.reason is Reason.PAYLOAD_SELECTOR
 
@@ -75,14 +75,14 @@ def test_nothing_wanted_is_nothing_changed() -> None:
 
 def test_names_that_are_no_fields_are_never_asked_for() -> None:
     assert documents(None, (), ("_id", "_score", "a*", "a", "a")).added == {"a"}
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         documents(None, ("a*",))
 
 
 @pytest.mark.parametrize("text", [b'"text"', b"{}", b"[1]", b'["\\ud800"]', b"true"])
 def test_what_is_no_list_of_names_is_left_to_the_service(text: bytes) -> None:
     for select in (records, documents):
-        with pytest.raises(Unsupported) as verdict:
+        with pytest.raises(UnsupportedError) as verdict:
             select(text, (), ("text",))
         assert verdict.value.reason is Reason.AMBIGUOUS_FIELD
 
@@ -95,7 +95,7 @@ def test_the_widened_list_is_the_clients_and_what_was_added(
     text = json.dumps(listed, indent=indent).encode()
     try:
         selected = documents(text, required, optional)
-    except Unsupported:
+    except UnsupportedError:
         hopeless = {name for name in required if "*" in name or name in {"_id", "_score"}} - set(listed)
         assert hopeless or any("*" in name for name in listed)
         return

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.pinecone.request import LARGEST_TOP_K, UNKNOWN_NUMBERS, is_worthwhile, most, within
 
 
@@ -33,7 +33,7 @@ def test_a_reply_of_that_many_matches_stays_below_four_megabytes(
 def test_one_result_or_none_leaves_nothing_to_choose() -> None:
     is_worthwhile(2)
     for top_k, reason in ((0, Reason.AMBIGUOUS_FIELD), (1, Reason.SINGLE_RESULT)):
-        with pytest.raises(Unsupported) as verdict:
+        with pytest.raises(UnsupportedError) as verdict:
             is_worthwhile(top_k)
         assert verdict.value.reason is reason
 

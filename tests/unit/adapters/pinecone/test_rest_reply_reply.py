@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pinecone_bodies import FIELD_TEXTS, conversations
-from vecsieve.adapters.contract import Malformed, Needs, Pool, RequestHead
+from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool, RequestHead
 from vecsieve.adapters.pinecone.request import Document
 from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.adapters.pinecone.rest_reply import ReplyDocument, parse_reply
@@ -129,7 +129,7 @@ def test_metadata_that_looks_like_values_is_not_taken_for_them(text: str) -> Non
     ],
 )
 def test_a_match_that_cannot_be_read_with_certainty_makes_the_reply_malformed(match: str) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         read(match)
 
 
@@ -141,7 +141,7 @@ def test_values_with_something_else_in_them_are_unusable_and_not_lost() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"matches":null}', b'{"matches":{}}', b'{"matches":[]'])
 def test_a_reply_without_matches_is_malformed(body: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         parse_reply(request(), Needs(), body)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pinecone_bodies import documents_searches
-from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import request as pinecone_request
 from vecsieve.adapters.pinecone.request import Document, widen
 from vecsieve.adapters.pinecone.rest_request import parse_documents
@@ -30,7 +30,7 @@ def read(request: bytes, needs: Needs = TEXT) -> tuple[Search, Document]:
 
 
 def refusal(request: bytes, needs: Needs = TEXT) -> Reason:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         read(request, needs)
     return verdict.value.reason
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pinecone_bodies import queries
-from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import request
 from vecsieve.adapters.pinecone.request import Document, widen
 from vecsieve.adapters.pinecone.rest_request import parse_query
@@ -23,7 +23,7 @@ def read(body: bytes, needs: Needs | None = None) -> tuple[Search, Document]:
 
 
 def refusal(body: bytes, needs: Needs | None = None) -> Reason:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         read(body, needs)
     return verdict.value.reason
 

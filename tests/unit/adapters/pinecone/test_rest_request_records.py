@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pinecone_bodies import records_searches
-from vecsieve.adapters.contract import Needs, Reason, Search, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import request
 from vecsieve.adapters.pinecone.request import Document, widen
 from vecsieve.adapters.pinecone.rest_request import parse_records
@@ -24,7 +24,7 @@ def read(body: bytes, needs: Needs = TEXT) -> tuple[Search, Document]:
 
 
 def refusal(body: bytes, needs: Needs = TEXT) -> Reason:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         read(body, needs)
     return verdict.value.reason
 

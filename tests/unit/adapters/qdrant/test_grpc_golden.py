@@ -10,7 +10,7 @@ import pytest
 from qdrant_client import grpc as pb
 
 from support.foreign_calls import ForeignCall, foreign_calls
-from vecsieve.adapters.contract import Needs, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.qdrant.calls import METHODS
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.adapters.wire.protobuf import fields
@@ -85,7 +85,7 @@ def test_what_orders_for_itself_or_wants_one_result_is_left_alone(call: ForeignC
     adapter = QdrantGrpc()
     operation = adapter.classify(RequestHead(method="POST", path=call.path, message=call.message))
     assert operation is not None
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         adapter.parse_request(operation, call.message, Needs())
 
 

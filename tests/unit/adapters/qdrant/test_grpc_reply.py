@@ -13,7 +13,15 @@ from qdrant_client import grpc
 
 from support.qdrant_grpc_model import TIME, field
 from support.qdrant_grpc_talks import Twins, twins
-from vecsieve.adapters.contract import Adapter, Malformed, Needs, Operation, Pool, SearchCall, Unsupported
+from vecsieve.adapters.contract import (
+    Adapter,
+    MalformedReplyError,
+    Needs,
+    Operation,
+    Pool,
+    SearchCall,
+    UnsupportedError,
+)
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.adapters.qdrant.rest import QdrantRest
 
@@ -79,7 +87,7 @@ def test_each_search_of_a_batch_has_its_own_list() -> None:
     found = ADAPTER.parse_reply(parsed, grpc.QueryBatchResponse(result=lists).SerializeToString()).pools
     assert [each.ids for each in found] == [(b"1",), (b"3",)]
     for wrong in (lists[:2], [*lists, lists[0]]):
-        with pytest.raises(Malformed, match=f"{len(wrong)} results, wanted 3"):
+        with pytest.raises(MalformedReplyError, match=f"{len(wrong)} results, wanted 3"):
             ADAPTER.parse_reply(parsed, grpc.QueryBatchResponse(result=wrong).SerializeToString())
 
 
@@ -96,7 +104,7 @@ def test_each_search_of_a_batch_has_its_own_list() -> None:
     ],
 )
 def test_what_is_no_reply_is_malformed(body: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         ADAPTER.parse_reply(one(), body)
 
 
@@ -104,7 +112,7 @@ def answered(adapter: Adapter, talk: Any, operation: str, needs: Needs) -> tuple
     named = Operation(backend="qdrant", name=operation, collection="c")
     try:
         parsed = adapter.parse_request(named, talk.body, needs)
-    except Unsupported as verdict:
+    except UnsupportedError as verdict:
         assume(verdict.reason is None)
         raise
     wide = adapter.widen(parsed, [3 * (search.top_k + search.offset) for search in parsed.searches])

@@ -11,7 +11,7 @@ from qdrant_client import grpc
 
 from support.qdrant_grpc_model import field
 from support.qdrant_grpc_talks import Twins, twins
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
 from vecsieve.adapters.qdrant.grpc_request import Document, parse_request, widen
 from vecsieve.adapters.qdrant.rest_request import parse_request as parse_rest
 
@@ -29,7 +29,7 @@ def parsed(name: str, message: Any, needs: Needs = PLAIN) -> tuple[tuple[Search,
 
 
 def refusal(name: str, message: Any, needs: Needs = PLAIN) -> Reason:
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(UnsupportedError) as refused:
         parsed(name, message, needs)
     return refused.value.reason
 
@@ -168,8 +168,8 @@ def test_rest_and_grpc_read_the_same_from_the_same_content(both: Twins) -> None:
     for needs in NEEDS:
         try:
             rest = parse_rest(operation, both.rest.body, needs)
-        except Unsupported as verdict:
-            with pytest.raises(Unsupported, match=verdict.reason.value):
+        except UnsupportedError as verdict:
+            with pytest.raises(UnsupportedError, match=verdict.reason.value):
                 parse_request(operation, both.grpc.body, needs)
             continue
         found = parse_request(operation, both.grpc.body, needs)

@@ -8,7 +8,7 @@ import pytest
 from qdrant_client import grpc
 
 from support.qdrant_grpc_model import field
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.grpc_request import LAYOUTS
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking
 from vecsieve.adapters.wire.protobuf_requests import read
@@ -27,7 +27,7 @@ def ranked(name: str, message: Any) -> Ranking:
 
 
 def refusal(name: str, message: Any) -> Reason:
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(UnsupportedError) as refused:
         ranked(name, message)
     return refused.value.reason
 

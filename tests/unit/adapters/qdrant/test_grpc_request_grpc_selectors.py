@@ -8,7 +8,7 @@ import pytest
 from qdrant_client import grpc
 
 from support.qdrant_grpc_model import field
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.grpc_request import Payload, plan_payload, read_vectors, widen_payload, widen_vectors
 from vecsieve.adapters.wire.protobuf import Field, fields
 
@@ -64,7 +64,7 @@ def test_the_vectors_a_client_selects(selector: Any, wanted: bool | tuple[str, .
     ],
 )
 def test_a_selection_that_is_not_understood_is_left_alone(selector: bytes, reason: Reason) -> None:
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(UnsupportedError) as refused:
         read_vectors(*placed(selector))
     assert refused.value.reason is reason
 
@@ -138,6 +138,6 @@ def test_payload_keys_are_added_to_what_the_client_selects(
     ],
 )
 def test_a_field_that_could_not_be_had_and_taken_out_again_refuses_the_search(client: Any, reason: Reason) -> None:
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(UnsupportedError) as refused:
         plan_payload(*placed(client), ("a",), ())
     assert refused.value.reason is reason

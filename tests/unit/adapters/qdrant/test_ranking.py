@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from vecsieve.adapters.contract import Needs, Reason, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking, Shape, best, compared, decided
 
 FUSED = Ranking(Kind.FUSED, "")
@@ -29,7 +29,7 @@ def test_a_fused_query_is_compared_by_its_first_dense_prefetch() -> None:
 @pytest.mark.parametrize("leaves", [[Ranking(Kind.CHOSEN, "")], [Ranking(Kind.DENSE, ""), Ranking(Kind.CHOSEN, "")]])
 def test_an_order_the_client_chose_is_left_alone(leaves: list[Ranking]) -> None:
     for root, under in ((Ranking(Kind.CHOSEN, ""), []), (FUSED, leaves), (Ranking(Kind.DENSE, ""), leaves)):
-        with pytest.raises(Unsupported) as refused:
+        with pytest.raises(UnsupportedError) as refused:
             decided(root, under)
         assert refused.value.reason is Reason.ORDERING_CHOSEN
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.ranking import askable, check_shown, forced, missing
 
 KEYS = st.sampled_from(["a", "b", "a.b", "b[]", '"a"', "größe", ""])
@@ -19,7 +19,7 @@ def test_optional_keys_that_need_quoting_or_come_anyway_are_not_asked_for() -> N
 def test_all_payload_is_ours_where_the_client_wants_none() -> None:
     assert forced(("a",), ("b",)) == ("a", "b")
     assert forced((), ()) == ()
-    with pytest.raises(Unsupported, match="payload_selector"):
+    with pytest.raises(UnsupportedError, match="payload_selector"):
         forced(("a.b",), ("b",))
 
 
@@ -40,7 +40,7 @@ def test_only_what_the_client_did_not_choose_is_added() -> None:
     ],
 )
 def test_what_could_not_be_taken_out_again_is_refused(chosen: tuple[str, ...], fields: tuple[str, ...]) -> None:
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(UnsupportedError) as refused:
         missing(chosen, fields, ())
     assert refused.value.reason is Reason.PAYLOAD_SELECTOR
 
@@ -52,7 +52,7 @@ def test_a_part_beside_the_whole_is_the_whole() -> None:
 def test_what_the_client_hides_may_be_anything_but_what_is_needed() -> None:
     check_shown(("b", "c.d"), ("a",))
     for hidden in ("a", "a.b", '"a"'):
-        with pytest.raises(Unsupported, match="payload_selector"):
+        with pytest.raises(UnsupportedError, match="payload_selector"):
             check_shown(("b", hidden), ("a",))
 
 
@@ -61,7 +61,7 @@ def test_what_is_added_was_not_chosen(chosen: list[str], fields: list[str], opti
     """Nothing is added that the client's own paths begin with, and every field is there afterwards."""
     try:
         added = missing(chosen, fields, askable(optional, fields))
-    except Unsupported:
+    except UnsupportedError:
         return
     assert not [path for path in chosen for key in added if path.split(".")[0].split("[")[0] == key]
     assert set(fields) <= set(added) | set(chosen)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.conversation import Conversation
 from support.qdrant_bodies import conversations
-from vecsieve.adapters.contract import Needs, RequestHead, Unsupported
+from vecsieve.adapters.contract import Needs, RequestHead, UnsupportedError
 from vecsieve.adapters.qdrant.rest import QdrantRest
 
 ADAPTER = QdrantRest()
@@ -34,7 +34,7 @@ def assert_direct(talk: Conversation, needs: Needs) -> None:
     assert operation is not None
     try:
         call = ADAPTER.parse_request(operation, talk.body, needs)
-    except Unsupported:
+    except UnsupportedError:
         return
     reply = ADAPTER.parse_reply(call, talk.answer(ADAPTER.widen(call, [9])))
     assert ADAPTER.trim(call, reply, [np.arange(min(4, reply.pools[0].size))]) == talk.answer(talk.body)

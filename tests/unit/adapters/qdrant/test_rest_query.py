@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking
 from vecsieve.adapters.qdrant.rest_query import of_query, of_reference, of_search
 from vecsieve.adapters.wire.json import members, whole
@@ -23,7 +23,7 @@ def ranking(body: dict[str, Any], read: Any = of_query) -> Ranking:
 
 
 def refusal(body: dict[str, Any], read: Any = of_query) -> Reason:
-    with pytest.raises(Unsupported) as caught:
+    with pytest.raises(UnsupportedError) as caught:
         ranking(body, read)
     return caught.value.reason
 

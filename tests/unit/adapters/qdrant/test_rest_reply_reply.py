@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from support.conversation import Conversation
 from support.qdrant_bodies import PAYLOAD_KEYS, PAYLOAD_TEXTS, conversations
-from vecsieve.adapters.contract import Malformed, Needs, Pool, Reply, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import (
+    MalformedReplyError,
+    Needs,
+    Pool,
+    Reply,
+    RequestHead,
+    SearchCall,
+    UnsupportedError,
+)
 from vecsieve.adapters.qdrant import rest_reply
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.adapters.qdrant.rest_reply import ReplyDocument
@@ -57,7 +65,7 @@ def test_the_quick_way_and_the_slow_way_read_the_same(talk: Conversation, fields
     assert operation is not None
     try:
         asked = ADAPTER.parse_request(operation, talk.body, Needs(payload_fields=fields))
-    except Unsupported:
+    except UnsupportedError:
         return
     body = talk.answer(ADAPTER.widen(asked, [9] * len(asked.searches)))
     quick = ADAPTER.parse_reply(asked, body)
@@ -123,14 +131,14 @@ def test_a_set_aside_span_that_is_no_array_of_numbers_sends_the_reply_the_slow_w
 )
 def test_what_is_not_understood_is_malformed_at_once(body: bytes) -> None:
     began = time.perf_counter()
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         ADAPTER.parse_reply(call(), body)
     assert time.perf_counter() - began < 1.0
 
 
 def test_the_shape_of_another_endpoint_is_malformed() -> None:
     search = call(b'{"vector":[1],"limit":5}', "search")
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         ADAPTER.parse_reply(search, enveloped())
     assert ADAPTER.parse_reply(search, b'{"result":[]}').pools[0].size == 0
 
@@ -138,7 +146,7 @@ def test_the_shape_of_another_endpoint_is_malformed() -> None:
 @pytest.mark.parametrize("lists", ["[]", '[{"points":[]}]', '[{"points":[]},{"points":[]},{"points":[]}]'])
 def test_a_batch_of_another_length_is_malformed(lists: str) -> None:
     batch = call(b'{"searches":[{"query":[1]},{"query":[2]}]}', "query/batch")
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         ADAPTER.parse_reply(batch, b'{"result":%s}' % lists.encode())
 
 
@@ -200,7 +208,7 @@ def test_optional_fields_are_read_as_the_others_are(members: list[tuple[str, str
 
 def test_a_repeated_key_is_malformed_where_it_decides_about_tenants_only() -> None:
     assert fields_of('{"t":1,"t":2}', "t") == (b"2",)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         fields_of('{"t":1,"t":2}', must=("t",))
 
 
@@ -214,7 +222,7 @@ def test_beside_a_key_that_is_no_text_others_are_read() -> None:
 def test_a_payload_of_sixty_thousand_keys_is_read_where_it_does_not_decide_about_tenants() -> None:
     many = "".join(f'"k{number}":1,' for number in range(60_000))
     assert fields_of(f'{{{many}"a":2}}', "a") == (b"2",)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         fields_of(f'{{{many}"a":2}}', must=("a",))
 
 

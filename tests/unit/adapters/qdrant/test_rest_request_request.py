@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
 from vecsieve.adapters.qdrant.rest_request import ENDPOINTS, Document, parse_request, widen
 
 PLAIN = Needs()
@@ -26,7 +26,7 @@ def widened(name: str, body: bytes, *fetch_k: int, needs: Needs = PLAIN) -> byte
 
 
 def refusal(name: str, body: bytes | dict[str, Any], needs: Needs = PLAIN) -> Reason:
-    with pytest.raises(Unsupported) as caught:
+    with pytest.raises(UnsupportedError) as caught:
         parsed(name, body, needs)
     return caught.value.reason
 

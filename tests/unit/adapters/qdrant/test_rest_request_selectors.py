@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.rest_request import Payload, Vectors, plan_payload, read_vectors, widen_vectors
 
 
@@ -82,14 +82,14 @@ def test_an_exclusion_that_spares_the_key_is_left() -> None:
 )
 def test_a_selection_that_could_not_be_restored_is_unsupported(selector: str) -> None:
     fields = ("gr",) if "gr" in selector else ("k",)
-    with pytest.raises(Unsupported) as caught:
+    with pytest.raises(UnsupportedError) as caught:
         planned(selector, *fields)
     assert caught.value.reason is Reason.PAYLOAD_SELECTOR
 
 
 @pytest.mark.parametrize("selector", [None, "[]", '["a.b"]', '{"include":[]}'])
 def test_a_key_that_reads_like_a_path_is_never_asked_for(selector: str | None) -> None:
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         planned(selector, "a.b")
 
 
@@ -136,7 +136,7 @@ def test_optional_keys_come_behind_the_others_and_once() -> None:
 
 @pytest.mark.parametrize("selector", ['["t.part"]', '{"exclude":["t"]}', "5", '{"include":["a"],"include":["b"]}'])
 def test_a_key_that_is_a_must_is_none_the_less_beside_optional_ones(selector: str) -> None:
-    with pytest.raises((Unsupported, ValueError)):
+    with pytest.raises((UnsupportedError, ValueError)):
         optional(selector, "k", must=("t",))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.weaviate_messages import message_type
 from support.weaviate_model import Collection, Stored
 from support.weaviate_talks import search
-from vecsieve.adapters.contract import Malformed, Needs
+from vecsieve.adapters.contract import MalformedReplyError, Needs
 from vecsieve.adapters.weaviate.calls import PATH, default_limit, question, told
 
 
@@ -66,5 +66,5 @@ def test_what_another_adapter_was_told_is_refused() -> None:
 def test_arbitrary_bytes_are_counted_or_malformed(body: bytes) -> None:
     """Nothing but a number or the verdict comes of any bytes, and a question of any bytes is one or none."""
     question(body)
-    with suppress(Malformed):
+    with suppress(MalformedReplyError):
         assert told(body) >= 0

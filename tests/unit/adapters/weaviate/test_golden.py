@@ -14,7 +14,7 @@ import pytest
 from support.captures import BESIDE
 from support.weaviate_messages import message_type
 from support.weaviate_talks import PATH
-from vecsieve.adapters.contract import Needs, Reason, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc
 
 ADAPTER = WeaviateGrpc()
@@ -58,7 +58,7 @@ def test_every_kind_of_search_was_recorded() -> None:
 
 @pytest.mark.parametrize("label", sorted(ALONE))
 def test_what_is_not_ours_is_left_alone(label: str) -> None:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         parsed(label)
     assert verdict.value.reason is ALONE[label]
 

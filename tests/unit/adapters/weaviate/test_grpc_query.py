@@ -9,7 +9,7 @@ import pytest
 
 from support.weaviate_messages import message_type, packed, single
 from support.weaviate_talks import search
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.weaviate.grpc_query import (
     FOR_TARGET,
     METADATA,
@@ -83,7 +83,7 @@ def test_several_targets_are_left_alone_and_so_is_weaviates_own_selection(way: s
         ({"target_vectors": ["a", "a"]}, Reason.UNSUPPORTED_FIELD),
         (MMR, Reason.ORDERING_CHOSEN),
     ):
-        with pytest.raises(Unsupported) as verdict:
+        with pytest.raises(UnsupportedError) as verdict:
             ranking(**{way: inside})
         assert verdict.value.reason is reason
 
@@ -100,14 +100,14 @@ def test_several_targets_are_left_alone_and_so_is_weaviates_own_selection(way: s
     ],
 )
 def test_several_vectors_and_vectors_of_several_rows_are_left_alone(near: dict[str, Any]) -> None:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         ranking(near_vector=near)
     assert verdict.value.reason is Reason.UNSUPPORTED_FIELD
 
 
 def test_floats_of_half_a_number_are_left_alone() -> None:
     message = b"\xda\x02\x05\x0a\x03abc"
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         ranking_of(message, fields(message))
 
 
@@ -125,23 +125,23 @@ def test_hybrid_and_keyword_searches_have_scores() -> None:
     "inside", [{"near_vector": MMR}, {"near_text": MMR}, {"near_text": {"target_vectors": ["a", "b"]}}]
 )
 def test_what_is_inside_a_hybrid_search_is_read_as_well(inside: dict[str, Any]) -> None:
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         ranking(hybrid_search=inside)
     assert ranking(hybrid_search={"near_vector": {"vectors": [single(VECTOR)]}}).query is None
 
 
 def test_a_list_of_objects_is_no_search_and_two_ways_at_once_are_left_alone() -> None:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         ranking(limit=5)
     assert verdict.value.reason is Reason.ORDERING_CHOSEN
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         ranking(near_text={"query": ["x"]}, bm25_search={"query": "x"})
     assert verdict.value.reason is Reason.UNSUPPORTED_FIELD
 
 
 def test_a_way_that_is_no_message_is_left_alone() -> None:
     message = b"\xd8\x02\x01"
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         ranking_of(message, fields(message))
 
 

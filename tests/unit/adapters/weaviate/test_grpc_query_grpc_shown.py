@@ -8,7 +8,7 @@ import pytest
 
 from support.weaviate_messages import message_type
 from support.weaviate_talks import search
-from vecsieve.adapters.contract import Needs, Reason, Unsupported
+from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.weaviate.grpc_query import HYBRID, NEAR_VECTOR, Ranking, Shown, plan_shown, spelled, widen_shown
 from vecsieve.adapters.weaviate.grpc_request import REQUEST
 from vecsieve.adapters.wire.protobuf_requests import message, read
@@ -103,7 +103,7 @@ def test_optional_properties_are_never_asked_for_by_name_because_an_unknown_name
     ],
 )
 def test_a_property_of_which_the_client_chose_a_part_cannot_be_had(properties: Any) -> None:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         plan(needs=Needs(payload_fields=("owner",)), properties=properties)
     assert verdict.value.reason is Reason.PAYLOAD_SELECTOR
     assert plan(needs=Needs(payload_fields=("text",)), properties=properties)[0].properties == ("text",)

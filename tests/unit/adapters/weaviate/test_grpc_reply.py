@@ -10,7 +10,7 @@ import pytest
 from support.weaviate_messages import message_type, packed
 from support.weaviate_model import Collection, Hit, Stored
 from support.weaviate_talks import EVERYTHING, search
-from vecsieve.adapters.contract import Malformed, Needs, Operation, Pool
+from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation, Pool
 from vecsieve.adapters.weaviate.grpc_reply import ReplyDocument, parse_reply
 from vecsieve.adapters.weaviate.grpc_request import Document, parse_request
 from vecsieve.adapters.wire.protobuf import length_field, number_field
@@ -88,7 +88,7 @@ def test_what_decides_about_tenants_is_not_guessed_and_what_is_optional_is_absen
     body = with_result(METADATA, length_field(1, odd.SerializeToString()))
     pool, _ = parse_reply(document, Needs(optional_fields=("place", "text")), body)
     assert pool.fields == ((None, b'"t"'),)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         parse_reply(document, Needs(payload_fields=("place",)), body)
 
 
@@ -98,7 +98,7 @@ def test_properties_in_the_form_of_old_servers_are_not_taken_for_none() -> None:
     old.old_properties["owner"] = "o"
     body = with_result(METADATA, length_field(1, old.SerializeToString()))
     assert parse_reply(document, Needs(), body)[0].size == 1
-    with pytest.raises(Malformed, match=r"1\.23"):
+    with pytest.raises(MalformedReplyError, match=r"1\.23"):
         parse_reply(document, Needs(payload_fields=("owner",)), body)
 
 
@@ -120,7 +120,7 @@ def test_properties_in_the_form_of_old_servers_are_not_taken_for_none() -> None:
 )
 def test_what_is_not_understood_with_certainty_is_malformed(body: bytes) -> None:
     document, _ = asked()
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         parse_reply(document, Needs(), body)
 
 

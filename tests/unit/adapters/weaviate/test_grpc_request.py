@@ -8,7 +8,7 @@ import pytest
 
 from support.weaviate_messages import message_type, single
 from support.weaviate_talks import EVERYTHING, UNKNOWN, search
-from vecsieve.adapters.contract import Needs, Operation, Reason, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Reason, SearchCall, UnsupportedError
 from vecsieve.adapters.weaviate.grpc_request import HYBRID_PARTS, LARGEST_WINDOW, Document, parse_request, widen
 from vecsieve.adapters.wire.protobuf import number_field
 
@@ -26,7 +26,7 @@ def document(call: SearchCall) -> Document:
 
 
 def verdict(body: bytes, needs: Needs | None = None) -> Reason:
-    with pytest.raises(Unsupported) as raised:
+    with pytest.raises(UnsupportedError) as raised:
         parsed(body, needs)
     return raised.value.reason
 

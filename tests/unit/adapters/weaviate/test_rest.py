@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.transports import REST
-from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall, Unsupported
+from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.weaviate.rest import WeaviateRest
 
 ADAPTER = WeaviateRest()
@@ -29,7 +29,7 @@ def test_graphql_and_objects_are_passed_through() -> None:
 
 def test_what_is_none_of_its_own_is_refused() -> None:
     call = SearchCall(operation=OPERATION, searches=(), needs=Needs(), document=None)
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedError):
         ADAPTER.parse_request(OPERATION, b"{}", Needs())
     with pytest.raises(TypeError):
         ADAPTER.widen(call, [1])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.wire.json import Members, Span, whole
 from vecsieve.adapters.wire.json_requests import (
     integer,
@@ -26,7 +26,7 @@ from vecsieve.adapters.wire.json_requests import (
 
 
 def refusal(call: Callable[[], Any]) -> Reason:
-    with pytest.raises(Unsupported) as verdict:
+    with pytest.raises(UnsupportedError) as verdict:
         call()
     return verdict.value.reason
 

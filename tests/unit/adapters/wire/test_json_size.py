@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.hostile_bodies import MOST, VALUES
-from vecsieve.adapters.contract import Bounds, Reason, Unsupported
+from vecsieve.adapters.contract import Bounds, Reason, UnsupportedError
 from vecsieve.adapters.wire.json import (
     DIMENSIONS,
     NUMBERS,
@@ -46,7 +46,7 @@ def small(parts: int) -> Bounds:
 def refusal(body: bytes, bounds: Bounds = BOUNDS) -> Reason | None:
     try:
         check_size(body, bounds)
-    except Unsupported as refused:
+    except UnsupportedError as refused:
         return refused.reason
     return None
 
@@ -76,7 +76,7 @@ def test_parts_are_counted_up_to_the_bound(body: bytes) -> None:
 def test_a_vector_of_more_numbers_than_any_database_takes_is_not_read() -> None:
     most = b"[" + b"1," * (DIMENSIONS - 1) + b"1]"
     check_dimensions(most, 0, len(most))
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(UnsupportedError) as refused:
         check_dimensions(b"[1," + most[1:], 0, len(most) + 2)
     assert refused.value.reason is Reason.TOO_MANY_PARTS
 
@@ -84,7 +84,7 @@ def test_a_vector_of_more_numbers_than_any_database_takes_is_not_read() -> None:
 @pytest.mark.parametrize("what", ["digits in a list", "digits behind a point", "blanks in a list"])
 def test_numbers_that_fill_lines_are_not_read(what: str) -> None:
     vector = VALUES[what]()
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(UnsupportedError) as refused:
         check_dimensions(vector, 0, len(vector))
     assert refused.value.reason is Reason.TOO_MANY_PARTS
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from vecsieve.adapters.wire import json as wire_json
 from vecsieve.adapters.wire.json import (
     MOST_MEMBERS,
-    RepeatedKey,
+    RepeatedKeyError,
     check_members,
     cuts,
     elements,
@@ -90,23 +90,23 @@ def test_an_object_without_some_members_is_still_the_object(
 def test_a_repeated_key_is_always_seen(
     document: dict[str, Any], value: Any, style: dict[str, Any], data: st.DataObject
 ) -> None:
-    # Invariant: one more member under a key that is there already raises RepeatedKey, wherever it stands.
+    # Invariant: one more member under a key that is there already raises RepeatedKeyError, wherever it stands.
     pairs = [(json.dumps(key), dumped(item, style).decode(errors="surrogatepass")) for key, item in document.items()]
     again = data.draw(st.sampled_from(pairs))[0]
     pairs.insert(data.draw(st.integers(0, len(pairs))), (again, dumped(value, style).decode(errors="surrogatepass")))
     text = ("{" + ",".join(f"{key}:{item}" for key, item in pairs) + "}").encode(errors="surrogatepass")
-    with pytest.raises(RepeatedKey):
+    with pytest.raises(RepeatedKeyError):
         members(without_surrogates(text), whole(text))
 
 
 def test_a_key_repeated_in_another_spelling_is_seen() -> None:
-    with pytest.raises(RepeatedKey):
+    with pytest.raises(RepeatedKeyError):
         members(b'{"a":1,"\\u0061":2}', (0, 18))
 
 
 def test_a_repeated_key_cannot_hide_behind_a_value_of_equal_length() -> None:
     text = b'{"a":"11","b":",\\"a\\":","a":"22"}'
-    with pytest.raises(RepeatedKey):
+    with pytest.raises(RepeatedKeyError):
         members(text, whole(text))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.wire.protobuf import length_field, number_field
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
 
@@ -19,7 +19,7 @@ def found_in(data: bytes, shape: Shape = SHAPE) -> Found:
 
 
 def refusal(data: bytes, shape: Shape = SHAPE) -> Reason:
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(UnsupportedError) as refused:
         found_in(data, shape)
     return refused.value.reason
 
@@ -59,21 +59,21 @@ def test_a_field_of_another_wire_type_is_refused() -> None:
     data = length_field(1, b"a") + number_field(2, 1) + number_field(3, 1) + b""
     found = found_in(data)
     for reading in (lambda: number_of(data, found, 1), lambda: message(found, 2), lambda: messages(found, 3)):
-        with pytest.raises(Unsupported, match="unsupported_field"):
+        with pytest.raises(UnsupportedError, match="unsupported_field"):
             reading()
 
 
 def test_a_text_that_is_no_unicode_is_refused() -> None:
     data = length_field(2, b"\xff")
-    with pytest.raises(Unsupported, match="unsupported_field"):
+    with pytest.raises(UnsupportedError, match="unsupported_field"):
         text_of(data, message(found_in(data), 2))
 
 
 @given(data=st.binary(max_size=40))
 def test_arbitrary_bytes_are_read_or_unsupported(data: bytes) -> None:
-    """Nothing but Unsupported is ever raised, and what is found is known."""
+    """Nothing but UnsupportedError is ever raised, and what is found is known."""
     try:
         found = found_in(data)
-    except Unsupported:
+    except UnsupportedError:
         return
     assert found.keys() <= {1, 2, 3}

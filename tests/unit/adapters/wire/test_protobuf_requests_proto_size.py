@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.hostile_bodies import messages
 from support.transports import GRPC
-from vecsieve.adapters.contract import Bounds, Malformed, Needs, Operation, Reason, Reply, Unsupported
+from vecsieve.adapters.contract import Bounds, MalformedReplyError, Needs, Operation, Reason, Reply, UnsupportedError
 from vecsieve.adapters.milvus.grpc_request import MESSAGES as MILVUS
 from vecsieve.adapters.pinecone.grpc import MESSAGES as PINECONE
 from vecsieve.adapters.qdrant.grpc_request import MESSAGES as QDRANT
@@ -16,7 +16,7 @@ from vecsieve.adapters.weaviate.grpc_request import MESSAGES as WEAVIATE
 from vecsieve.adapters.wire.protobuf import (
     HEAD_FIELDS,
     REPLY_FIELDS,
-    TooManyFields,
+    TooManyFieldsError,
     fields,
     head_fields,
     length_field,
@@ -35,7 +35,7 @@ def small(parts: int) -> Bounds:
 def refusal(data: bytes, bounds: Bounds, known: Messages = KNOWN) -> Reason | None:
     try:
         check_size(data, "outer", known, bounds)
-    except Unsupported as refused:
+    except UnsupportedError as refused:
         return refused.reason
     return None
 
@@ -62,13 +62,13 @@ def test_a_message_too_short_to_hold_too_much_is_not_walked() -> None:
 def test_a_walk_ends_one_field_behind_its_bound() -> None:
     data = number_field(1, 5) * 4
     assert len(fields(data, most=4)) == 4
-    with pytest.raises(TooManyFields, match="more than 3 fields before byte 8 of 8"):
+    with pytest.raises(TooManyFieldsError, match="more than 3 fields before byte 8 of 8"):
         fields(data, most=3)
 
 
 def test_the_outermost_fields_of_any_message_are_bounded() -> None:
     assert len(head_fields(number_field(1, 5) * HEAD_FIELDS)) == HEAD_FIELDS
-    with pytest.raises(TooManyFields):
+    with pytest.raises(TooManyFieldsError):
         head_fields(number_field(1, 5) * (HEAD_FIELDS + 1))
 
 
@@ -125,7 +125,7 @@ def test_a_message_of_very_many_small_fields_is_refused_or_let_through_and_never
         reason: Reason | None = None
         try:
             adapter.check_size(operation, message, BOUNDS)
-        except Unsupported as refused:
+        except UnsupportedError as refused:
             reason = refused.reason
         assert reason in {None, Reason.TOO_MANY_PARTS, Reason.UNSUPPORTED_FIELD}, what
         refused_for.add(reason)
@@ -168,7 +168,7 @@ def test_the_payloads_of_a_reply_are_read_up_to_a_bound(backend: str, results: i
     each = REPLY_FIELDS // results - 10
     whole = result(backend, each) * results
     assert replied(backend, *REQUESTS[backend], whole).pools[0].size == results
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         replied(backend, *REQUESTS[backend], whole + result(backend, 10 * results + more))
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         replied(backend, *REQUESTS[backend], result(backend, REPLY_FIELDS + 1))

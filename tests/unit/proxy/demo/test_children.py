@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vecsieve.proxy.demo.children import ChildFailed, Patience, child
+from vecsieve.proxy.demo.children import ChildFailedError, Patience, child
 
 PYTHON = (sys.executable, "-c")
 READY = "fake listening on"
@@ -67,25 +67,25 @@ def interrupted(seen: list[int]) -> None:
 
 
 def test_a_process_that_ends_early_is_told_with_its_code_and_last_words() -> None:
-    with pytest.raises(ChildFailed, match=r"ended with code 3(.|\n)*address in use") as caught:
+    with pytest.raises(ChildFailedError, match=r"ended with code 3(.|\n)*address in use") as caught:
         run("import sys\nsys.stderr.write('address in use')\nsys.exit(3)", READY)
     assert "did not come up" in str(caught.value)
 
 
 def test_a_silent_process_is_given_up_and_ended() -> None:
     started = time.monotonic()
-    with pytest.raises(ChildFailed, match="still silent"):
+    with pytest.raises(ChildFailedError, match="still silent"):
         run(WAITS, READY, seconds=0.2)
     assert time.monotonic() - started < 10
 
 
 def test_an_address_that_never_comes_is_missed_even_when_others_came() -> None:
-    with pytest.raises(ChildFailed):
+    with pytest.raises(ChildFailedError):
         run(announcing(f"{READY} http://127.0.0.1:1", then=""), READY, "other")
 
 
 def test_only_the_last_lines_are_told() -> None:
-    with pytest.raises(ChildFailed) as caught:
+    with pytest.raises(ChildFailedError) as caught:
         run("for number in range(500): print('line', number)", READY)
     assert "line 499" in str(caught.value)
     assert "line 0\n" not in str(caught.value)
@@ -135,7 +135,7 @@ def is_running(pid: int) -> bool:
 
 def test_the_command_line_is_the_program_by_default() -> None:
     with (
-        pytest.raises(ChildFailed, match="vecsieve no-such-command did not come up"),
+        pytest.raises(ChildFailedError, match="vecsieve no-such-command did not come up"),
         child(("no-such-command",), announces=(READY,)),
     ):
         pass

@@ -8,7 +8,7 @@ import pytest
 
 from support.emulated import emulated
 from support.stack import exchange
-from vecsieve.proxy.demo.children import ChildFailed, fronted
+from vecsieve.proxy.demo.children import ChildFailedError, fronted
 
 
 def test_the_proxy_leads_to_the_engine_and_its_admin_pages_are_there() -> None:
@@ -21,7 +21,7 @@ def test_the_proxy_leads_to_the_engine_and_its_admin_pages_are_there() -> None:
 
 def test_a_proxy_that_cannot_start_says_why() -> None:
     with (
-        pytest.raises(ChildFailed, match=r"vecsieve serve did not come up(.|\n)*upstream"),
+        pytest.raises(ChildFailedError, match=r"vecsieve serve did not come up(.|\n)*upstream"),
         fronted("nonsense", backend="qdrant"),
     ):
         pass

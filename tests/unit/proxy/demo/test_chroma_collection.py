@@ -11,7 +11,7 @@ import pytest
 from support.chroma_server import NEEDS_CHROMA, asked
 from support.tiny_corpus import NEAR_A, A, B, corpus_of
 from vecsieve.proxy.demo.chroma import ChromaCollection, chroma_server
-from vecsieve.proxy.demo.database import DatabaseRefused
+from vecsieve.proxy.demo.database import DatabaseRefusedError
 
 pytestmark = NEEDS_CHROMA
 
@@ -26,7 +26,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def collection(server: str) -> Iterator[ChromaCollection]:
-    with ChromaCollection(server) as client, pytest.raises(DatabaseRefused, match="404"):
+    with ChromaCollection(server) as client, pytest.raises(DatabaseRefusedError, match="404"):
         client.ask(CORPUS.vectors[0], limit=1)
     with ChromaCollection(server) as client:
         steps: list[int] = []

@@ -13,14 +13,14 @@ import pytest
 
 from support.chroma_server import NEEDS_CHROMA
 from vecsieve.proxy.demo import chroma as module
-from vecsieve.proxy.demo.children import ChildFailed
+from vecsieve.proxy.demo.children import ChildFailedError
 from vecsieve.proxy.demo.chroma import chroma_server
-from vecsieve.proxy.demo.database import DatabaseMissing
+from vecsieve.proxy.demo.database import DatabaseMissingError
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _: None)
-    with pytest.raises(DatabaseMissing, match="pip install chromadb"), chroma_server():
+    with pytest.raises(DatabaseMissingError, match="pip install chromadb"), chroma_server():
         pass
 
 
@@ -28,7 +28,7 @@ def test_a_package_that_cannot_be_run_is_told_with_its_last_words(monkeypatch: p
     monkeypatch.setattr(module, "find_spec", importlib.util.find_spec)
     monkeypatch.setattr(module, "PACKAGE", "json")
     monkeypatch.setattr(module, "_PROGRAM", (sys.executable, "-c", "raise SystemExit('no such thing')"))
-    with pytest.raises(ChildFailed, match="no such thing"), chroma_server():
+    with pytest.raises(ChildFailedError, match="no such thing"), chroma_server():
         pass
 
 
@@ -37,7 +37,7 @@ def test_a_server_that_never_answers_is_told(monkeypatch: pytest.MonkeyPatch) ->
     silent = f"import time; print({module._BANNER!r} + ' http://localhost:1', flush=True); time.sleep(60)"
     monkeypatch.setattr(module, "_PROGRAM", (sys.executable, "-c", silent))
     monkeypatch.setattr(module, "_READY_SECONDS", 0.1)
-    with pytest.raises(ChildFailed, match="did not come up"), chroma_server():
+    with pytest.raises(ChildFailedError, match="did not come up"), chroma_server():
         pass
 
 

@@ -11,7 +11,7 @@ import pytest
 from vecsieve.proxy.demo import command
 from vecsieve.proxy.demo.command import DEFAULT_QUESTION, run
 from vecsieve.proxy.demo.corpus import Choice, choose, load
-from vecsieve.proxy.demo.database import Addresses, DatabaseRefused, Store
+from vecsieve.proxy.demo.database import Addresses, DatabaseRefusedError, Store
 from vecsieve.proxy.demo.pinecone import Pinecone
 
 
@@ -56,7 +56,7 @@ class Refusing(Pinecone):
         yield Addresses(engine="http://e", proxy="http://p", admin="http://a")
 
     def opened(self, url: str) -> AbstractContextManager[Store]:
-        raise DatabaseRefused(f"GET {url} was answered with 500: no")
+        raise DatabaseRefusedError(f"GET {url} was answered with 500: no")
 
 
 def test_a_database_that_refuses_ends_with_code_1_and_its_words_after_the_opening(

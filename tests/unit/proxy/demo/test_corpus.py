@@ -23,7 +23,7 @@ from vecsieve.proxy.demo.corpus import (
     QUESTIONS_FILE,
     Chunk,
     Corpus,
-    CorpusDamaged,
+    CorpusDamagedError,
     load,
 )
 
@@ -123,7 +123,7 @@ def test_a_payload_names_where_the_text_comes_from(corpus: Corpus) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(copied: Path, name: str) -> None:
     (copied / name).unlink()
-    with pytest.raises(CorpusDamaged, match=name):
+    with pytest.raises(CorpusDamagedError, match=name):
         load(copied)
 
 
@@ -131,7 +131,7 @@ def test_a_missing_file_is_named(copied: Path, name: str) -> None:
 def test_a_cut_file_is_refused(copied: Path, name: str) -> None:
     whole = (copied / name).read_bytes()
     (copied / name).write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(CorpusDamaged):
+    with pytest.raises(CorpusDamagedError):
         load(copied)
 
 
@@ -148,27 +148,27 @@ def test_a_cut_file_is_refused(copied: Path, name: str) -> None:
 )
 def test_vectors_that_do_not_fit_are_refused_with_what_was_seen(copied: Path, stored: object, seen: str) -> None:
     np.save(copied / QUESTION_VECTORS_FILE, np.asarray(stored))
-    with pytest.raises(CorpusDamaged, match=f"{QUESTION_VECTORS_FILE}.*{seen}"):
+    with pytest.raises(CorpusDamagedError, match=f"{QUESTION_VECTORS_FILE}.*{seen}"):
         load(copied)
 
 
 def test_pickled_objects_are_never_loaded(copied: Path) -> None:
     np.save(copied / QUESTION_VECTORS_FILE, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(CorpusDamaged):
+    with pytest.raises(CorpusDamagedError):
         load(copied)
 
 
 @pytest.mark.parametrize("line", ["[]", "{}", '{"text": 1}', '{"text": "x", "extra": 1}', "x"])
 def test_a_line_of_another_shape_is_refused(copied: Path, line: str) -> None:
     (copied / QUESTIONS_FILE).write_text(line + "\n", encoding="utf-8")
-    with pytest.raises(CorpusDamaged):
+    with pytest.raises(CorpusDamagedError):
         load(copied)
 
 
 def test_a_source_that_is_neither_docs_nor_docstring_is_refused(copied: Path) -> None:
     row = json.dumps({"text": "x", "source": "web", "document": "d", "title": "t", "position": 0})
     (copied / CHUNKS_FILE).write_bytes(gzip.compress(row.encode()))
-    with pytest.raises(CorpusDamaged, match="source"):
+    with pytest.raises(CorpusDamagedError, match="source"):
         load(copied)
 
 
@@ -176,9 +176,9 @@ def test_a_source_that_is_neither_docs_nor_docstring_is_refused(copied: Path) ->
 def test_noise_in_any_file_is_damage_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes, name: str
 ) -> None:
-    """Arbitrary bytes in one file raise CorpusDamaged, never another exception and never a corpus."""
+    """Arbitrary bytes in one file raise CorpusDamagedError, never another exception and never a corpus."""
     directory = tmp_path_factory.mktemp("noise")
     for file in FILES:
         (directory / file).write_bytes(noise if file == name else (DATA_DIRECTORY / file).read_bytes())
-    with pytest.raises(CorpusDamaged):
+    with pytest.raises(CorpusDamagedError):
         load(directory)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.demo.corpus import Choice, UnknownQuestion, choose, load
+from vecsieve.proxy.demo.corpus import Choice, UnknownQuestionError, choose, load
 
 QUESTIONS = (
     "How do I split a string?",
@@ -24,7 +24,7 @@ def test_a_number_counts_from_one() -> None:
 
 @pytest.mark.parametrize("number", ["0", "6", "-1", "+99", "123456789012345678901234567890"])
 def test_an_unknown_number_is_an_error_that_says_what_is_wanted_and_lists_the_questions(number: str) -> None:
-    with pytest.raises(UnknownQuestion) as caught:
+    with pytest.raises(UnknownQuestionError) as caught:
         choose(QUESTIONS, number)
     message = str(caught.value)
     assert f"no question {int(number)}: want 1 to 5" in message
@@ -54,22 +54,22 @@ def test_of_two_questions_as_near_the_first_wins() -> None:
 
 @pytest.mark.parametrize("text", ["", "  ", "zebra", "how do I", "???", "3.5 zebras"])
 def test_text_without_a_telling_word_is_an_error_that_lists_the_questions(text: str) -> None:
-    with pytest.raises(UnknownQuestion, match="shares a telling word") as caught:
+    with pytest.raises(UnknownQuestionError, match="shares a telling word") as caught:
         choose(QUESTIONS, text)
     assert QUESTIONS[0] in str(caught.value)
 
 
 def test_without_questions_nothing_can_be_chosen() -> None:
-    with pytest.raises(UnknownQuestion):
+    with pytest.raises(UnknownQuestionError):
         choose((), "anything")
 
 
 @given(st.text(max_size=60))
 def test_any_text_chooses_a_question_or_says_why_not(text: str) -> None:
-    """Arbitrary input gives an index into the questions or UnknownQuestion, nothing else."""
+    """Arbitrary input gives an index into the questions or UnknownQuestionError, nothing else."""
     try:
         choice = choose(QUESTIONS, text)
-    except UnknownQuestion:
+    except UnknownQuestionError:
         return
     assert 0 <= choice.index < len(QUESTIONS)
 

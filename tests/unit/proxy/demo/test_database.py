@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 import pytest
 
-from vecsieve.proxy.demo.database import DatabaseRefused, Host
+from vecsieve.proxy.demo.database import DatabaseRefusedError, Host
 
 
 @dataclass(slots=True)
@@ -98,7 +98,9 @@ def test_a_refusal_names_the_request_the_status_and_what_was_said(heard: Heard, 
     heard.status, heard.answer = status, b"no such index" + b"." * 500
     with (
         closing(Host(heard.url)) as host,
-        pytest.raises(DatabaseRefused, match=rf"POST /query was answered with {status}: no such index\.+$") as caught,
+        pytest.raises(
+            DatabaseRefusedError, match=rf"POST /query was answered with {status}: no such index\.+$"
+        ) as caught,
     ):
         host.sent("POST", "/query", {})
     assert len(str(caught.value)) < 300

@@ -10,7 +10,7 @@ from servers.pinecone.server import Emulator
 
 from support.emulated import emulated
 from support.tiny_corpus import NEAR_A, A, B, corpus_of
-from vecsieve.proxy.demo.database import NAME, DatabaseRefused, Host
+from vecsieve.proxy.demo.database import NAME, DatabaseRefusedError, Host
 from vecsieve.proxy.demo.pinecone import API_KEY, PineconeIndex
 
 CORPUS = corpus_of([B, A, NEAR_A])
@@ -97,7 +97,10 @@ def test_how_many_candidates_there_were_is_read_off_the_proxys_word(
 
 
 def test_without_an_index_the_control_planes_word_is_told(emulator: Emulator) -> None:
-    with PineconeIndex(emulator.url) as client, pytest.raises(DatabaseRefused, match=f"{NAME} was answered with 404"):
+    with (
+        PineconeIndex(emulator.url) as client,
+        pytest.raises(DatabaseRefusedError, match=f"{NAME} was answered with 404"),
+    ):
         client.ask(CORPUS.vectors[0], limit=1)
 
 

@@ -10,9 +10,8 @@ from support.toy_exchange import policy
 from vecsieve.adapters.contract import Question, is_exhausted
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.status import Answer, Code, Failure, no_message, unreachable
-from vecsieve.proxy.search.errors import FailureKind
-from vecsieve.proxy.search.exchange import Asks, Exchange, Lost, Refused
-from vecsieve.proxy.search.fetch import Rejected
+from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
+from vecsieve.proxy.search.exchange import Asks, Exchange
 from vecsieve.proxy.search.report import header_value
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 
@@ -76,9 +75,9 @@ async def test_a_plain_answer_has_nothing_to_report_and_the_report_can_be_turned
 
 
 def test_without_a_success_there_is_no_answer_and_without_a_refusal_none_of_those() -> None:
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectedReplyError):
         exchange().answer(b"ours", REPORT)
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectedReplyError):
         exchange().refusal()
 
 
@@ -93,10 +92,10 @@ def test_without_a_success_there_is_no_answer_and_without_a_refusal_none_of_thos
 )
 async def test_what_broke_on_the_way_is_lost(failure: Failure, reason: FailOpen) -> None:
     made = exchange(failure)
-    with pytest.raises(Lost) as lost:
+    with pytest.raises(LostReplyError) as lost:
         await made.send(b"widened", seconds=2.0, fits=lambda _: True)
     assert lost.value.reason is reason
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectedReplyError):
         made.refusal()
 
 
@@ -108,7 +107,7 @@ MAY_BE_SIZE = {2, 3, 9, 11}
 async def test_a_refusal_is_the_databases_own_and_is_judged_by_its_code(code: Code) -> None:
     failure = failing(code, "grüße")
     made = exchange(failure)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedReplyError) as refused:
         await made.send(b"widened", seconds=2.0, fits=lambda _: True)
     verdict = refused.value
     assert (verdict.status, verdict.words) == (code.value, "grüße".encode())
@@ -126,7 +125,7 @@ async def test_a_refusal_is_the_databases_own_and_is_judged_by_its_code(code: Co
     ],
 )
 async def test_a_message_too_long_for_one_of_the_ends_is_nobodys_quota(words: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedReplyError) as refused:
         await exchange(failing(Code.RESOURCE_EXHAUSTED, words)).send(b"widened", seconds=2.0, fits=lambda _: True)
     assert refused.value.may_be_size
     assert not is_exhausted(refused.value.status, refused.value.words)
@@ -136,9 +135,9 @@ async def test_a_question_brings_a_message_or_is_lost() -> None:
     assert await exchange().ask(QUESTION, seconds=2.0) == b"upstream's"
     for failure in (failing(Code.PERMISSION_DENIED), failing(Code.UNAVAILABLE, kind=FailureKind.RESET)):
         made = exchange(failure)
-        with pytest.raises(Lost):
+        with pytest.raises(LostReplyError):
             await made.ask(QUESTION, seconds=2.0)
-        with pytest.raises(Rejected):
+        with pytest.raises(RejectedReplyError):
             made.refusal()
 
 

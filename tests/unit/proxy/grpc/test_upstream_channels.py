@@ -21,7 +21,7 @@ from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.upstream import MOST_POOLS, Channels, _literal_target, _target
 from vecsieve.proxy.http.pools import PublicResolver
-from vecsieve.proxy.search.errors import FailureKind, UpstreamFailure
+from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 
 SETTINGS = UpstreamSettings(connect_timeout_seconds=1.0, dns_ttl_seconds=0.05)
 
@@ -104,7 +104,7 @@ async def test_a_name_with_a_private_address_is_not_connected_to() -> None:
     async with grpc_upstream(method=echo) as upstream:
         resolver = PublicResolver(Names("127.0.0.1"), may_be_private=lambda host: host == "known.example")
         async with channels(resolver) as through:
-            with pytest.raises(UpstreamFailure) as raised:
+            with pytest.raises(UpstreamExchangeError) as raised:
                 await call(through, named("evil.example", upstream.port))
             assert raised.value.kind is FailureKind.DNS
             assert (await call(through, named("known.example", upstream.port))).code is grpc.StatusCode.OK
@@ -164,7 +164,7 @@ async def test_a_moment_without_dns_leaves_the_connections_that_are_there() -> N
         names.addresses = ()
         await asyncio.sleep(0.1)
         assert (await call(through, origin)).code is grpc.StatusCode.OK
-        with pytest.raises(UpstreamFailure):
+        with pytest.raises(UpstreamExchangeError):
             await call(through, named("other.example", upstream.port))
     assert len(names.asked) == 3
 

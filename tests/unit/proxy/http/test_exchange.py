@@ -12,7 +12,7 @@ from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.exchange import looked_up
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.search.exchange import Lost, Refused
+from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
 from vecsieve.proxy.telemetry.labels import FailOpen
 
 LOOKUP = Lookup(method="GET", target="/vectors/fetch?ids=a%20b&namespace=n%2Fs", ids=("a b",))
@@ -64,7 +64,7 @@ async def test_what_is_no_success_is_refused_with_its_words(
     upstream: Upstream, status: bytes, *, is_server_error: bool
 ) -> None:
     async with FaultyUpstream(answering(reply(b"words", status=status))) as database:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusedReplyError) as refused:
             await sent(upstream, database, [])
     assert (refused.value.status, refused.value.words) == (int(status[:3]), b"words")
     assert refused.value.is_server_error is is_server_error
@@ -83,6 +83,6 @@ async def test_what_cannot_be_read_is_lost_with_its_reason(
     upstream: Upstream, answer: bytes, reason: FailOpen, received_bytes: int
 ) -> None:
     async with FaultyUpstream(answering(answer)) as database:
-        with pytest.raises(Lost) as lost:
+        with pytest.raises(LostReplyError) as lost:
             await sent(upstream, database, [], seconds=0.3)
     assert (lost.value.reason, lost.value.received_bytes) == (reason, received_bytes)

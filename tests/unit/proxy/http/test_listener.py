@@ -16,7 +16,7 @@ from vecsieve.proxy.addresses import Door, Origin
 from vecsieve.proxy.http import pools
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.listener import DataServer, effective_settings, listen, prove_settings
-from vecsieve.proxy.http.pools import IncompatibleLibrary, audit_connector, audit_library, audit_session
+from vecsieve.proxy.http.pools import IncompatibleLibraryError, audit_connector, audit_library, audit_session
 from vecsieve.proxy.http.protocol import ClientConnection
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n"
@@ -60,13 +60,13 @@ async def test_a_wrong_name_is_an_error_of_ours() -> None:
 async def test_a_setting_that_is_not_in_force_refuses_the_start(name: str, value: object, said: str | None) -> None:
     built = server()
     built._settings[name] = value  # type: ignore[assignment]  # - a wrong value on purpose
-    with pytest.raises(IncompatibleLibrary, match=said):
+    with pytest.raises(IncompatibleLibraryError, match=said):
         prove_settings(built, LIMITS)
 
 
 async def test_a_parser_that_takes_larger_fields_refuses_the_start() -> None:
     smaller = LimitSettings(head_field_bytes=1000)
-    with pytest.raises(IncompatibleLibrary, match="limit of a header field"):
+    with pytest.raises(IncompatibleLibraryError, match="limit of a header field"):
         prove_settings(server(), smaller)
 
 
@@ -77,14 +77,14 @@ async def test_the_configured_settings_are_in_force() -> None:
 
 async def test_the_pure_python_parser_refuses_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_parser, "HttpRequestParser", http_parser.HttpRequestParserPy)
-    with pytest.raises(IncompatibleLibrary, match="pure-Python parser"):
+    with pytest.raises(IncompatibleLibraryError, match="pure-Python parser"):
         await listen(server(), LIMITS, Door("127.0.0.1", 0))
 
 
 def test_a_renamed_private_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     audit_library()
     monkeypatch.setattr(pools, "RELIED_ON", ((web.StreamResponse, ("_prepare_headers", "_renamed")),))
-    with pytest.raises(IncompatibleLibrary, match=r"has no StreamResponse\._renamed"):
+    with pytest.raises(IncompatibleLibraryError, match=r"has no StreamResponse\._renamed"):
         audit_library()
 
 
@@ -93,7 +93,7 @@ async def test_a_pool_that_cannot_be_counted_is_a_clear_error() -> None:
     audit_connector(connector)
     held = connector._acquired
     del connector._acquired
-    with pytest.raises(IncompatibleLibrary, match=r"has no BaseConnector\._acquired"):
+    with pytest.raises(IncompatibleLibraryError, match=r"has no BaseConnector\._acquired"):
         audit_connector(connector)
     connector._acquired = held
     await connector.close()
@@ -103,7 +103,7 @@ async def test_a_session_without_the_switch_is_a_clear_error() -> None:
     session = aiohttp.ClientSession()
     audit_session(session)
     del session._retry_connection
-    with pytest.raises(IncompatibleLibrary, match="would re-send writes"):
+    with pytest.raises(IncompatibleLibraryError, match="would re-send writes"):
         audit_session(session)
     await session.close()
 

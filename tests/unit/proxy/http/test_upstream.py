@@ -12,7 +12,7 @@ from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.events import Unheard
 from vecsieve.proxy.http.pools import BoundedResolver, Census
 from vecsieve.proxy.http.relay import Writes
-from vecsieve.proxy.http.upstream import NoRoom, ReplyTooLarge, Upstream, is_write
+from vecsieve.proxy.http.upstream import NoRoomError, ReplyTooLargeError, Upstream, is_write
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ async def test_whether_a_body_may_be_held_is_asked_when_it_is_announced_and_as_i
         return size < 10
 
     async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as got:
-        with pytest.raises(NoRoom) as dropped:
+        with pytest.raises(NoRoomError) as dropped:
             await got.read_bounded(100, fits=fits)
     assert heard == asked
     assert dropped.value.received_bytes == (10 if len(asked) == 2 else 0)
@@ -129,7 +129,7 @@ async def test_reading_is_bounded_by_declared_and_by_real_size(
     async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as got:
         assert await got.read_bounded(10) == b"0123456789"
     async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as got:
-        with pytest.raises(ReplyTooLarge):
+        with pytest.raises(ReplyTooLargeError):
             await got.read_bounded(9)
 
 

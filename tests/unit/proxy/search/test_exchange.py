@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.toy_exchange import ToyExchange, attempt, toys
-from vecsieve.adapters.contract import Malformed
-from vecsieve.proxy.search.exchange import Lost, Refused, note, records_of, report_of, rows_of
-from vecsieve.proxy.search.fetch import Attempt, Rejected
+from vecsieve.adapters.contract import MalformedReplyError
+from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
+from vecsieve.proxy.search.exchange import note, records_of, report_of, rows_of
+from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.telemetry.labels import FailOpen, Outcome, Recall, Stage
 
 
@@ -24,8 +25,8 @@ async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (Rejected(FailOpen.NO_VECTORS), FailOpen.NO_VECTORS),
-        (Malformed("at 3"), FailOpen.MALFORMED),
+        (RejectedReplyError(FailOpen.NO_VECTORS), FailOpen.NO_VECTORS),
+        (MalformedReplyError("at 3"), FailOpen.MALFORMED),
         (MemoryError(), FailOpen.MEMORY),
         (ValueError(), FailOpen.INTERNAL),
         (RecursionError(), FailOpen.INTERNAL),
@@ -39,7 +40,7 @@ def test_each_fall_has_its_reason(error: Exception, reason: FailOpen) -> None:
 
 def test_the_first_reason_stands_because_later_ones_follow_from_it() -> None:
     met = attempt()
-    note(met, Rejected(FailOpen.OVERFETCH_TIMEOUT))
+    note(met, RejectedReplyError(FailOpen.OVERFETCH_TIMEOUT))
     note(met, ValueError())
     assert met.reason is FailOpen.OVERFETCH_TIMEOUT
 
@@ -86,7 +87,7 @@ async def test_a_report_of_a_batch_says_how_many_searches_ask_for_how_many_resul
 
 
 def test_what_was_lost_or_refused_says_so_without_a_word_of_upstreams() -> None:
-    lost = Lost(FailOpen.TOO_LARGE, received_bytes=7)
+    lost = LostReplyError(FailOpen.TOO_LARGE, received_bytes=7)
     assert (lost.reason, lost.received_bytes, str(lost)) == (FailOpen.TOO_LARGE, 7, "too_large")
-    refused = Refused(400, b"secret", is_server_error=False, may_be_size=True)
+    refused = RefusedReplyError(400, b"secret", is_server_error=False, may_be_size=True)
     assert "secret" not in f"{refused} {refused!r}"

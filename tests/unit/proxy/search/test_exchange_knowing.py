@@ -14,7 +14,8 @@ from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.schema import Schema
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.proxy.search.collections import LEARNED_ENTRIES, Expiring, Told
-from vecsieve.proxy.search.exchange import ASK_SECONDS, KNOWN_SECONDS, Knowing, Lost, Refused
+from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
+from vecsieve.proxy.search.exchange import ASK_SECONDS, KNOWN_SECONDS, Knowing
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -78,8 +79,8 @@ async def test_it_is_asked_once_and_again_after_a_minute() -> None:
 @pytest.mark.parametrize(
     "failure",
     [
-        Lost(FailOpen.OVERFETCH_TIMEOUT),
-        Refused(7, b"denied", is_server_error=False, may_be_size=False),
+        LostReplyError(FailOpen.OVERFETCH_TIMEOUT),
+        RefusedReplyError(7, b"denied", is_server_error=False, may_be_size=False),
         b"\xff",
     ],
     ids=["lost", "refused", "malformed"],

@@ -14,14 +14,14 @@ from support.toy_exchange import ToyDialect, attempt
 from vecsieve.adapters.contract import Lookup
 from vecsieve.proxy.search.breaker import CONSECUTIVE, Breaker
 from vecsieve.proxy.search.budgets import QUIET_SECONDS, OwnReads
-from vecsieve.proxy.search.exchange import Looking, Lost, Refused
+from vecsieve.proxy.search.errors import LookupFailedError, LostReplyError, RefusedReplyError
+from vecsieve.proxy.search.exchange import Looking
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.lookups import LookupFailed
 from vecsieve.proxy.telemetry.labels import BreakerState, FailOpen, Looked
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 LOOKUP = Lookup(method="GET", target="/vectors/fetch?ids=a", ids=("a",))
-REFUSED = Refused(403, b"quota", is_server_error=False, may_be_size=False)
+REFUSED = RefusedReplyError(403, b"quota", is_server_error=False, may_be_size=False)
 
 
 class Transport:
@@ -67,7 +67,7 @@ def timed(registry: CollectorRegistry) -> float:
 async def failure(looking: Looking, transport: Transport, met: Attempt) -> Looked:
     look = looking.of(transport, met, ToyDialect())
     assert look is not None
-    with pytest.raises(LookupFailed) as failed:
+    with pytest.raises(LookupFailedError) as failed:
         await look(LOOKUP)
     return failed.value.looked
 
@@ -99,10 +99,10 @@ async def test_when_no_time_is_left_nothing_is_sent(looking: Looking, clock: Man
     ("ended", "looked", "received_bytes"),
     [
         (REFUSED, Looked.STATUS, len(b"quota")),
-        (Lost(FailOpen.OVERFETCH_TIMEOUT), Looked.TIMEOUT, 0),
-        (Lost(FailOpen.OVERFETCH_RESET), Looked.RESET, 0),
-        (Lost(FailOpen.TOO_LARGE, received_bytes=70), Looked.TOO_LARGE, 70),
-        (Lost(FailOpen.MALFORMED, received_bytes=7), Looked.MALFORMED, 7),
+        (LostReplyError(FailOpen.OVERFETCH_TIMEOUT), Looked.TIMEOUT, 0),
+        (LostReplyError(FailOpen.OVERFETCH_RESET), Looked.RESET, 0),
+        (LostReplyError(FailOpen.TOO_LARGE, received_bytes=70), Looked.TOO_LARGE, 70),
+        (LostReplyError(FailOpen.MALFORMED, received_bytes=7), Looked.MALFORMED, 7),
     ],
 )
 async def test_every_failure_has_its_name_and_its_bytes_on_the_account(
@@ -145,7 +145,7 @@ async def test_a_client_that_leaves_says_nothing_about_lookups(looking: Looking,
 
 
 async def test_a_lookup_refused_for_want_of_quota_is_the_last_for_a_while(looking: Looking, clock: ManualClock) -> None:
-    transport = Transport(clock, Refused(429, b"quota", is_server_error=False, may_be_size=False))
+    transport = Transport(clock, RefusedReplyError(429, b"quota", is_server_error=False, may_be_size=False))
     assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.STATUS
     assert looking.own.is_quiet(OPERATION)
     assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.WITHHELD

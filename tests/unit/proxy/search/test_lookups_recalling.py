@@ -15,7 +15,8 @@ from support.pinecone_model import Service, Stored
 from vecsieve.adapters.contract import Needs, Operation, Pool, Reply, Search, SearchCall
 from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.fetch import Attempt, Rejected, needs_of, plan
+from vecsieve.proxy.search.errors import RejectedReplyError
+from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
 from vecsieve.proxy.search.lookups import WINDOW, VectorMemory, completed, is_promising
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
@@ -132,7 +133,7 @@ class Upstream:
 
     async def fetch(self, body: bytes) -> bytes:
         if len(self.asked) >= self.refuses:
-            raise Rejected(FailOpen.OVERFETCH_STATUS)
+            raise RejectedReplyError(FailOpen.OVERFETCH_STATUS)
         self.asked.append(json.loads(body).get("includeValues", False))
         return self.service.answer("query", body)
 
@@ -194,7 +195,7 @@ async def test_when_the_second_fetch_fails_the_plain_answer_comes_from_the_first
     searcher = await warmed(memory)
     changed = Upstream([5, *COPIES[1:]], refuses=1)
     attempt = attempt_of(searcher, body())
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectedReplyError):
         await searcher.improve(attempt, changed.fetch, cap=None)
     assert [match["id"] for match in json.loads(searcher.plain(attempt))["matches"]] == ["r0-5", "r1-0", "r2-1"]
 

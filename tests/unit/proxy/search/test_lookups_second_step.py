@@ -12,8 +12,9 @@ from support.pinecone_model import Service, Stored
 from vecsieve.adapters.contract import Lookup, Operation, RequestHead
 from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.errors import LookupFailedError
 from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
-from vecsieve.proxy.search.lookups import Look, LookupFailed
+from vecsieve.proxy.search.lookups import Look
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.labels import Looked, Stage
@@ -66,7 +67,7 @@ class Upstream:
         if self.fails is Looked.MALFORMED and len(self.asked) > self.after:
             return b'{"vectors":'
         if self.fails is not None and len(self.asked) > self.after:
-            raise LookupFailed(self.fails)
+            raise LookupFailedError(self.fails)
         found = {one: {"values": self.vectors[one]} for one in lookup.ids if one not in self.gone}
         return json.dumps({"vectors": found, "usage": {"readUnits": 3}}).encode()
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vecsieve.config.policy import MmrSettings
 from vecsieve.config.schema import OverrideSettings, Settings
-from vecsieve.proxy.search.policy import HEADERS, BadOverride, Policies, ResolvedPolicy, is_override, mmr_of, parse
+from vecsieve.proxy.search.policy import HEADERS, OverrideError, Policies, ResolvedPolicy, is_override, mmr_of, parse
 from vecsieve.proxy.selection.policy import (
     Dpp,
     Fixed,
@@ -38,7 +38,7 @@ def given_headers(*headers: tuple[str, str], **members: object) -> ResolvedPolic
 
 
 def refusal(*headers: tuple[str, str], allowed: OverrideSettings = ALLOWED, **members: object) -> str:
-    with pytest.raises(BadOverride) as caught:
+    with pytest.raises(OverrideError) as caught:
         parse(headers, allowed, policy(**members))
     return str(caught.value)
 
@@ -238,7 +238,7 @@ def test_several_headers_work_together_in_any_order() -> None:
 
 
 def test_the_value_travels_in_no_chained_exception() -> None:
-    with pytest.raises(BadOverride) as caught:
+    with pytest.raises(OverrideError) as caught:
         parse([("x-vecsieve-linkage", "hunter2")], ALLOWED, policy())
     assert caught.value.__suppress_context__
     assert caught.value.__cause__ is None
@@ -253,11 +253,11 @@ texts = raw | st.sampled_from(["on", "mmr", "0.5", "1", "100", "single", "longes
 
 @given(headers=st.lists(st.tuples(names, texts), max_size=4), mmr=st.booleans())
 def test_any_headers_make_a_policy_or_a_bad_override(headers: list[tuple[str, str]], mmr: bool) -> None:
-    """Invariant: parse returns a ResolvedPolicy within the policy's bounds or raises BadOverride, nothing else."""
+    """Invariant: parse returns a ResolvedPolicy within the policy's bounds or raises OverrideError, nothing else."""
     chosen = policy() if mmr else policy(mmr=None)
     try:
         made = parse(headers, ALLOWED, chosen)
-    except BadOverride:
+    except OverrideError:
         assert any(is_override(name) for name, _ in headers)
         return
     assert made.fetch.exact is None or 1 <= made.fetch.exact <= made.fetch.cap
@@ -271,7 +271,7 @@ def test_a_refusal_is_one_sentence_per_header_whatever_the_value(header: str, va
     """Invariant: the message is a function of the header alone, so nothing of the value can be in it."""
     try:
         parse([(header, value)], ALLOWED, policy())
-    except BadOverride as error:
+    except OverrideError as error:
         message = str(error)
     else:
         return

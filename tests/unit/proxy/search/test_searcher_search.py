@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pytest
 
 from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
-from vecsieve.adapters.contract import Malformed, Reply, SearchCall
+from vecsieve.adapters.contract import MalformedReplyError, Reply, SearchCall
 from vecsieve.config.schema import Settings
 from vecsieve.proxy import runtime
 from vecsieve.proxy.search import searcher as search_searcher
-from vecsieve.proxy.search.fetch import Attempt, Rejected, needs_of, plan
+from vecsieve.proxy.search.errors import RejectedReplyError
+from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.selection.values import Selection, Steps
@@ -96,7 +97,7 @@ async def test_when_growing_fails_the_smaller_pool_stands() -> None:
 
     async def fetch(body: bytes) -> bytes:
         if next(rounds):
-            raise Rejected(FailOpen.OVERFETCH_STATUS)
+            raise RejectedReplyError(FailOpen.OVERFETCH_STATUS)
         return await upstream.fetch(body)
 
     attempt = attempt_of(call((4, None)), policy())
@@ -171,13 +172,13 @@ async def test_plain_answers_the_backends_own_page_from_what_was_fetched() -> No
 
 
 def test_plain_has_nothing_to_say_before_anything_was_fetched() -> None:
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectedReplyError):
         Searcher(ToyAdapter()).plain(attempt_of(call((4, None)), policy()))
 
 
 async def test_a_rejected_or_malformed_first_reply_is_the_ladders_business() -> None:
     async def rejected(_: bytes) -> bytes:
-        raise Rejected(FailOpen.OVERFETCH_TIMEOUT)
+        raise RejectedReplyError(FailOpen.OVERFETCH_TIMEOUT)
 
     async def garbage(_: bytes) -> bytes:
         return b"<html>"
@@ -186,10 +187,10 @@ async def test_a_rejected_or_malformed_first_reply_is_the_ladders_business() -> 
         return b"[[],[]]"
 
     searcher = Searcher(ToyAdapter())
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectedReplyError):
         await searcher.improve(attempt_of(call((4, None)), policy()), rejected, cap=None)
     for fetch in (garbage, too_many):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedReplyError):
             await searcher.improve(attempt_of(call((4, None)), policy()), fetch, cap=None)
 
 
@@ -305,7 +306,7 @@ async def test_a_large_reply_that_cannot_be_read_is_malformed_as_a_small_one_is(
         return b"no reply" * 10
 
     monkeypatch.setattr(search_searcher, "TURN_BYTES", 10)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReplyError):
         await Searcher(ToyAdapter()).improve(attempt_of(call((4, None)), policy()), fetch, cap=None)
 
 

@@ -13,7 +13,7 @@ from support.manual_time import settle
 from support.toy_backend import ToyAdapter, families_of
 from support.toy_exchange import OUT_OF_QUOTA, OWN, ToyDialect, ToyExchange, shadowed, toys
 from support.turning import Turning, calm
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.resources import MemoryGuard
 from vecsieve.proxy.search.exchange import Fits
@@ -74,7 +74,7 @@ async def test_in_shadow_what_is_not_sampled_is_bypassed() -> None:
 
 async def test_what_the_adapter_does_not_support_is_bypassed(monkeypatch: pytest.MonkeyPatch) -> None:
     def unsupported(*_: object) -> None:
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
 
     monkeypatch.setattr(ToyAdapter, "parse_request", unsupported)
     there, exchange = made(), ToyExchange()

@@ -23,10 +23,11 @@ from support.toy_exchange import (
     refused,
     toys,
 )
-from vecsieve.adapters.contract import Reason, Unsupported
+from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.proxy.search.breaker import CONSECUTIVE, OPEN_SECONDS
 from vecsieve.proxy.search.budgets import FREE, OVERDRAFT
-from vecsieve.proxy.search.exchange import Fits, Gate, Lost
+from vecsieve.proxy.search.errors import LostReplyError
+from vecsieve.proxy.search.exchange import Fits, Gate
 from vecsieve.proxy.search.fetch import OFTEN, Attempt
 from vecsieve.proxy.search.limits import CANDIDATE_BYTES
 from vecsieve.proxy.search.report import Report
@@ -74,10 +75,10 @@ async def test_a_reply_that_cannot_be_selected_from_is_answered_by_its_first_top
 
 
 FALLS = {
-    "timeout": (Lost(FailOpen.OVERFETCH_TIMEOUT), FailOpen.OVERFETCH_TIMEOUT),
-    "reset": (Lost(FailOpen.OVERFETCH_RESET), FailOpen.OVERFETCH_RESET),
-    "too large": (Lost(FailOpen.TOO_LARGE, received_bytes=9), FailOpen.TOO_LARGE),
-    "not to be read": (Lost(FailOpen.MALFORMED), FailOpen.MALFORMED),
+    "timeout": (LostReplyError(FailOpen.OVERFETCH_TIMEOUT), FailOpen.OVERFETCH_TIMEOUT),
+    "reset": (LostReplyError(FailOpen.OVERFETCH_RESET), FailOpen.OVERFETCH_RESET),
+    "too large": (LostReplyError(FailOpen.TOO_LARGE, received_bytes=9), FailOpen.TOO_LARGE),
+    "not to be read": (LostReplyError(FailOpen.MALFORMED), FailOpen.MALFORMED),
     "not JSON": (b"no", FailOpen.MALFORMED),
     "as many lists as nobody asked for": (b"[[], []]", FailOpen.MALFORMED),
     "refused": (refused(), FailOpen.OVERFETCH_STATUS),
@@ -132,11 +133,13 @@ async def test_a_quota_that_is_spent_while_growing_leaves_the_pool_that_is_there
     assert report.outcome is Outcome.DEDUP
 
 
-@pytest.mark.parametrize("fault", [refused(TOO_MANY), refused(), Lost(FailOpen.TOO_LARGE), Lost(FailOpen.MALFORMED)])
+@pytest.mark.parametrize(
+    "fault", [refused(TOO_MANY), refused(), LostReplyError(FailOpen.TOO_LARGE), LostReplyError(FailOpen.MALFORMED)]
+)
 async def test_any_answer_ends_a_probe_well(fault: Exception) -> None:
     around = toys()
     for _ in range(CONSECUTIVE):
-        await answered(around, ToyExchange(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET)))
+        await answered(around, ToyExchange(answering=lambda _: LostReplyError(FailOpen.OVERFETCH_RESET)))
     around.clock.advance(OPEN_SECONDS + 1)
     await answered(around, ToyExchange(answering=lambda _: fault))
     assert around.services.breaker.state is BreakerState.CLOSED
@@ -155,7 +158,9 @@ async def test_an_open_breaker_sends_the_original_and_nothing_else() -> None:
     assert around.count("retries_total", backend="qdrant", reason="refused") == CONSECUTIVE, "this one was asked once"
 
 
-@pytest.mark.parametrize("fault", [refused(), b"no JSON", Lost(FailOpen.MALFORMED), Lost(FailOpen.TOO_LARGE)])
+@pytest.mark.parametrize(
+    "fault", [refused(), b"no JSON", LostReplyError(FailOpen.MALFORMED), LostReplyError(FailOpen.TOO_LARGE)]
+)
 async def test_a_database_that_answers_keeps_the_breaker_closed(fault: object) -> None:
     around = toys()
     for _ in range(2 * CONSECUTIVE):
@@ -167,7 +172,7 @@ async def test_a_database_that_answers_keeps_the_breaker_closed(fault: object) -
 async def test_shadow_does_not_ask_a_database_that_an_open_breaker_spares() -> None:
     around = toys()
     for _ in range(CONSECUTIVE):
-        exchange = ToyExchange(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET))
+        exchange = ToyExchange(answering=lambda _: LostReplyError(FailOpen.OVERFETCH_RESET))
         assert await around.service.measure(exchange, prepared(around, exchange)) is None
         assert len(exchange.sent) == 1
     spared = ToyExchange()
@@ -193,7 +198,7 @@ async def test_a_named_limit_is_learned_and_a_wrong_vector_is_unlearned() -> Non
 
 async def test_a_reply_that_was_too_large_is_not_asked_for_again() -> None:
     around = toys()
-    await answered(around, ToyExchange(answering=lambda _: Lost(FailOpen.TOO_LARGE)))
+    await answered(around, ToyExchange(answering=lambda _: LostReplyError(FailOpen.TOO_LARGE)))
     assert around.service.prepare(ToyExchange()) is Bypass.WINDOW_TOO_LARGE
 
 
@@ -209,7 +214,7 @@ async def test_the_widened_request_has_its_own_deadline_within_the_clients(
 async def test_a_cancelled_search_is_no_verdict_on_the_database_and_is_not_swallowed() -> None:
     around = toys()
     for _ in range(CONSECUTIVE):
-        await answered(around, ToyExchange(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET)))
+        await answered(around, ToyExchange(answering=lambda _: LostReplyError(FailOpen.OVERFETCH_RESET)))
     around.clock.advance(OPEN_SECONDS + 1)
     cancelled = ToyExchange(answering=lambda _: asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
@@ -233,7 +238,7 @@ async def test_a_spent_budget_leaves_searches_alone() -> None:
 
 async def test_an_unsupported_request_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     def unsupported(*_: object) -> None:
-        raise Unsupported(Reason.ORDERING_CHOSEN)
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
 
     monkeypatch.setattr("support.toy_backend.ToyAdapter.parse_request", unsupported)
     assert toys().service.prepare(ToyExchange()) is Reason.ORDERING_CHOSEN
@@ -275,7 +280,7 @@ async def test_while_as_many_are_asked_again_as_may_be_new_searches_go_as_the_cl
             await answered.wait()
             return await ToyExchange.original(self, kind, gate)
 
-    failing = [Slow(answering=lambda _: Lost(FailOpen.OVERFETCH_RESET)) for _ in range(3)]
+    failing = [Slow(answering=lambda _: LostReplyError(FailOpen.OVERFETCH_RESET)) for _ in range(3)]
     replayed = [asyncio.create_task(made.service.best_answer(each, prepared(made, each))) for each in failing]
     await settle()
     fresh = ToyExchange()
@@ -322,7 +327,7 @@ async def test_a_reply_that_turns_out_not_to_fit_is_dropped_and_the_original_sen
 @pytest.mark.parametrize("end", ["answered", "lost", "refused", "cancelled", "shadow"])
 async def test_however_a_search_ends_it_holds_nothing(end: str) -> None:
     made = toys()
-    answering: dict[str, object] = {"lost": Lost(FailOpen.OVERFETCH_RESET), "refused": refused()}
+    answering: dict[str, object] = {"lost": LostReplyError(FailOpen.OVERFETCH_RESET), "refused": refused()}
 
     class Stuck(ToyExchange):
         async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:

@@ -12,7 +12,7 @@ from support.memory_source import MemorySource, families, points
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.calibrate import command
 from vecsieve.proxy.jobs.calibrate.command import Arguments, calibrated, run
-from vecsieve.proxy.jobs.calibrate.labels import CannotFit, Label
+from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Label
 from vecsieve.proxy.jobs.source import SourceError
 from vecsieve.proxy.search.profiles import decoded
 
@@ -102,7 +102,7 @@ def test_too_few_labels_are_a_failure_with_a_word_and_no_profile(
 
 def test_labels_are_judged_before_the_sample_is_read() -> None:
     source = MemorySource(points(families(40, 3)))
-    with pytest.raises(CannotFit):
+    with pytest.raises(CannotFitError):
         calibrated(source, ARGUMENTS, (Label(copy=True, pair=None, distance=0.1),))
     assert source.requests == 0
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vecsieve.proxy.jobs.calibrate.labels import (
     FEWEST_MERGED,
     FEWEST_OF_A_KIND,
-    CannotFit,
+    CannotFitError,
     Labelled,
     fit,
     wilson_lower_bound,
@@ -59,25 +59,27 @@ def test_equal_distances_are_merged_together_or_not_at_all() -> None:
 
 @pytest.mark.parametrize(("copies", "others"), [(FEWEST_OF_A_KIND - 1, 100), (100, FEWEST_OF_A_KIND - 1), (0, 0)])
 def test_too_few_of_a_kind_are_refused_with_the_numbers(copies: int, others: int) -> None:
-    with pytest.raises(CannotFit, match=f"saw {copies} copies and {others} that are none.*wanted at least 15 of each"):
+    with pytest.raises(
+        CannotFitError, match=f"saw {copies} copies and {others} that are none.*wanted at least 15 of each"
+    ):
         fit(labelled([0.1] * copies, [0.5] * others), precision=0.95)
 
 
 def test_labels_that_named_missing_points_are_mentioned() -> None:
-    with pytest.raises(CannotFit, match="7 more name points that are gone"):
+    with pytest.raises(CannotFitError, match="7 more name points that are gone"):
         fit(labelled([0.1], [0.5], missing=7), precision=0.95)
 
 
 def test_where_no_cut_is_good_enough_the_best_is_named() -> None:
     mixed = [0.01 * each for each in range(40)]
-    with pytest.raises(CannotFit, match=r"reaches precision 0.95: the best is 0.5"):
+    with pytest.raises(CannotFitError, match=r"reaches precision 0.95: the best is 0.5"):
         fit(labelled(mixed, mixed), precision=0.95)
 
 
 def test_a_few_right_ones_at_the_front_are_not_enough() -> None:
     front = [0.001] * (FEWEST_MERGED - 1)
     rest = [0.1 + 0.01 * each for each in range(20)]
-    with pytest.raises(CannotFit, match="no cut"):
+    with pytest.raises(CannotFitError, match="no cut"):
         fit(labelled(front + rest, [0.05] * 20), precision=0.95)
 
 
@@ -99,7 +101,7 @@ def test_the_cut_is_precise_enough_and_no_larger_one_is(
     made = labelled(copies, others)
     try:
         found = fit(made, precision=precision)
-    except CannotFit:
+    except CannotFitError:
         assume(False)
         return
     for cut in sorted(copies):
@@ -123,6 +125,6 @@ def test_the_order_of_the_labels_changes_nothing(copies: list[float], others: li
     for each in (made, shuffled):
         try:
             outcomes.append(fit(each, precision=0.9))
-        except CannotFit as error:
+        except CannotFitError as error:
             outcomes.append(str(error))
     assert outcomes[0] == outcomes[1]
