@@ -24,17 +24,16 @@ from vecsieve.config.policy import (
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.config.values import Mode
+from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import (
     Caps,
     Distance,
-    Dpp,
-    External,
+    Diversifier,
     Fixed,
     Growing,
     Guards,
     Linkage,
-    Method,
-    Mmr,
     Order,
     Policy,
     Relative,
@@ -232,12 +231,10 @@ def _selection(policy: PolicySettings) -> Policy:
     )
 
 
-def _diversifier(policy: PolicySettings) -> Mmr | Dpp | External | None:
+def _diversifier(policy: PolicySettings) -> Diversifier | None:
     if policy.diversify is None:
         return None if policy.mmr is None else mmr_of(policy.mmr)
-    if policy.diversify == "dpp":
-        return Dpp(diversity=policy.diversity)
-    return External(method=Method(policy.diversify), diversity=policy.diversity)
+    return DIVERSIFIERS[policy.diversify](policy.diversity)
 
 
 def _text(settings: TextSettings, *, short_words: int) -> TextRules:

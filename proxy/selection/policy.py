@@ -1,9 +1,14 @@
-"""How to choose: the policy and its parts. Frozen values, no behaviour; the defaults live in the settings."""
+"""How to choose: the policy and its parts. Frozen values; the defaults live in the settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from vecsieve.proxy.selection.diversifiers.choice import Choice
+    from vecsieve.proxy.selection.values import Indices
 
 
 class Linkage(StrEnum):
@@ -117,36 +122,12 @@ class Growing:
 Threshold = Fixed | Relative | Growing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mmr:
-    """Maximal marginal relevance (Carbonell and Goldstein 1998): weight 1.0 = relevance only, 0.0 = diversity only."""
+class Diversifier(Protocol):
+    """Chooses which of the representatives make the page. Its implementations stand in ``diversifiers``."""
 
-    weight: float
-    relevance: Relevance
-    similarity: Similarity
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dpp:
-    """Greedy determinantal point process. ``diversity``: 0.0 = relevance only, 1.0 = diversity only (1 - weight of MMR)."""
-
-    diversity: float
-
-
-class Method(StrEnum):
-    """Diversifiers of the optional library pyversity."""
-
-    MSD = "msd"
-    COVER = "cover"
-    SSD = "ssd"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class External:
-    """A diversifier of pyversity. ``diversity``: 0.0 = relevance only, 1.0 = diversity only."""
-
-    method: Method
-    diversity: float
+    def pick(self, choice: Choice, count: int) -> Indices:
+        """``count`` places in ``choice.standing`` (all, when there are fewer), in pick order; ties go to the lower place."""
+        ...
 
 
 class Require(StrEnum):
@@ -221,7 +202,7 @@ class Policy:
     chance: float | None
     when: When
     representative: Strategy
-    diversifier: Mmr | Dpp | External | None
+    diversifier: Diversifier | None
     order: Order
     short: Short
     distance: Distance

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.clustering import best_ranked
-from vecsieve.proxy.selection.diversifiers.registry import diversify
+from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
 from vecsieve.proxy.selection.grouping import Grouped, alone, counts_length, group, links_of, standing_vetoes
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Caps, Order, Policy, Short, When
@@ -210,15 +210,14 @@ def _pick(
     choices = expand(grouped.labels, standing, policy.caps.per_cluster)
     is_capped = policy.caps.per_document is not None or policy.caps.per_source is not None
     if len(choices) > top_k or policy.order is Order.MMR:
-        choices = diversify(
-            candidates,
-            choices,
-            grouped.labels,
-            grouped.distance,
-            grouped.measured,
-            count=len(choices) if is_capped else top_k,
-            diversifier=policy.diversifier,
+        choice = Choice(
+            candidates=candidates,
+            standing=choices,
+            labels=grouped.labels,
+            distance=grouped.distance,
+            measured=grouped.measured,
         )
+        choices = diversify(choice, policy.diversifier, len(choices) if is_capped else top_k)
     if not is_capped:
         return choices[:top_k], np.empty(0, np.intp)
     known = candidates.metadata

@@ -11,19 +11,9 @@ from hypothesis import strategies as st
 
 from support.policies import ALL_GUARDS, DEFAULT
 from support.pools import angles, page, pool
-from vecsieve.proxy.selection.policy import (
-    Dpp,
-    Fixed,
-    Linkage,
-    Mmr,
-    Policy,
-    Relevance,
-    Short,
-    Similarity,
-    Strategy,
-    Tie,
-    When,
-)
+from vecsieve.proxy.selection.diversifiers.dpp import Dpp
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
+from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Relevance, Short, Similarity, Strategy, Tie, When
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Link, Metadata, Veto
 

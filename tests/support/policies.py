@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import (
     Caps,
     Distance,
@@ -9,7 +10,6 @@ from vecsieve.proxy.selection.policy import (
     Growing,
     Guards,
     Linkage,
-    Mmr,
     Order,
     Policy,
     Relative,

@@ -10,20 +10,37 @@ diversity, is
 which is what is compared here. No exponential overflows in it, and both ends are legal and exact: at 0 it is the order of
 relevance, at 1 relevance has no say.
 
-S need not be positive semidefinite: clipping similarities at zero and scaling them by the pool's median can both break
-it, as can tenants set apart. Then what is left unexplained of a candidate may fall below zero. That reads as nothing left,
-for it happens to candidates which the picks already explain. (The gain of an indefinite kernel has no other meaning, and
-repairing its eigenvalues would cost more than the selection.)
+S need not be positive semidefinite. Clipping similarities at zero, scaling them by the pool's median and setting tenants
+apart can each break that. Then the unexplained part of a candidate may fall below zero. It is read as zero, because that
+happens to candidates which the picks already explain. Repairing the kernel's eigenvalues would cost more than the selection.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.proxy.selection.diversifiers.choice import Choice
 from vecsieve.proxy.selection.diversifiers.relevance import scaled
 from vecsieve.proxy.selection.geometry import NOISE
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+
+
+@dataclass(frozen=True, slots=True)
+class Dpp:
+    """``diversity``: 0.0 = relevance only, 1.0 = diversity only (1 - weight of MMR)."""
+
+    diversity: float
+
+    def pick(self, choice: Choice, count: int) -> Indices:
+        """See Diversifier."""
+        gains, typical = choice.scaled_gains(self.diversity), choice.measured.typical
+        return dpp(gains, choice.among(), diversity=self.diversity, count=count, scale=typical)
+
+
+DIVERSIFIERS = {"dpp": Dpp}
 
 
 def dpp(gains: FloatVector, distance: FloatMatrix, *, diversity: float, count: int, scale: float | None) -> Indices:

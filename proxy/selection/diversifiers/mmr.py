@@ -2,10 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from vecsieve.proxy.selection.diversifiers.choice import Choice
+from vecsieve.proxy.selection.diversifiers.relevance import by_rank, oriented, query_distance, scaled
 from vecsieve.proxy.selection.geometry import NOISE
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+from vecsieve.proxy.selection.policy import Relevance, Similarity
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mmr:
+    """``weight``: 1.0 = relevance only, 0.0 = diversity only."""
+
+    weight: float
+    relevance: Relevance
+    similarity: Similarity
+
+    def pick(self, choice: Choice, count: int) -> Indices:
+        """See Diversifier."""
+        gains, among = choice.gains(relevance(choice.candidates, self)), choice.among()
+        if self.similarity is Similarity.SCALED:
+            return mmr(gains, among, weight=self.weight, count=count, scale=choice.measured.typical)
+        return mmr(gains, among * np.float32(choice.measured.shown_unit), weight=self.weight, count=count)
+
+
+def relevance(candidates: Candidates, mmr: Mmr) -> FloatVector:
+    """Relevance (n,) as the policy reads it, over the whole pool.
+
+    At weight 1.0 it is the rank, whatever the scores. Relevance alone means the backend's own order, and a cosine that is
+    computed here may differ from the backend's in the last digit and swap two neighbours.
+    """
+    if mmr.weight == 1.0:
+        return by_rank(candidates.size)
+    if mmr.relevance is Relevance.MINMAX:
+        return scaled(oriented(candidates.scores))
+    similarity = _to_query(candidates)
+    return oriented(candidates.scores) if similarity is None else similarity
+
+
+def _to_query(candidates: Candidates) -> FloatVector | None:
+    """Cosine to the query (n,), or None where any candidate has none: two scales in one list cannot be compared."""
+    distance = query_distance(candidates, magnitude=False)
+    if distance is None or not np.isfinite(distance).all():
+        return None
+    return 1.0 - distance
 
 
 def mmr(

@@ -1,18 +1,45 @@
 """The diversifiers of the optional library pyversity: MSD, COVER and SSD.
 
-Called with its own defaults, so that its documentation is true here. Two things are done before and one after: rows are
-scaled to unit length, because the library's own scaling overflows on components near the end of float32's range; a row
-that is not usable becomes zero, which the library reads as unlike everything, as MMR and DPP here do; and whatever it should
-leave out is appended by rank, so that the page is full.
+The library is called with its own defaults, so its documentation applies here. Rows are scaled to unit length first, because
+the library's own scaling overflows on components near the end of float32's range. An unusable row becomes zero, which the
+library reads as unlike everything, as MMR and DPP do. Candidates that it leaves out are appended by rank, so the page is full.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
 import numpy as np
 
+from vecsieve.proxy.selection.diversifiers.choice import Choice
 from vecsieve.proxy.selection.geometry import rows_of
-from vecsieve.proxy.selection.policy import Method
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+
+
+class Method(StrEnum):
+    """The library's name of a strategy, and the settings'."""
+
+    MSD = "msd"
+    COVER = "cover"
+    SSD = "ssd"
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """``diversity``: 0.0 = relevance only, 1.0 = diversity only."""
+
+    method: Method
+    diversity: float
+
+    def pick(self, choice: Choice, count: int) -> Indices:
+        """See Diversifier."""
+        gains = choice.scaled_gains(self.diversity)
+        return external(gains, choice.vectors(), method=self.method, diversity=self.diversity, count=count)
+
+
+DIVERSIFIERS = {method.value: partial(External, method) for method in Method}
 
 
 def external(gains: FloatVector, vectors: FloatMatrix, *, method: Method, diversity: float, count: int) -> Indices:

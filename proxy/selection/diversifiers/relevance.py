@@ -1,8 +1,8 @@
-"""Relevance: the backend's scores, made higher-is-better and comparable, in the form MMR reads.
+"""Relevance: the backend's scores, made higher-is-better and comparable.
 
-Whether a high score is good is never assumed. It is read off the ranking: on cosine and dot collections the scores
-fall, on Euclid and Manhattan they rise, and after fusion or a backend's own MMR they may do neither; then, or when a
-score is missing, the rank is all there is.
+Whether a high score is good is read off the ranking, not assumed. On cosine and dot collections the scores fall, on Euclid
+and Manhattan they rise. After fusion or a backend's own MMR they may do neither. In that case, and where a score is missing,
+the rank is used.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from vecsieve.proxy.selection.geometry import across, rows_of
-from vecsieve.proxy.selection.policy import Mmr, Relevance
 from vecsieve.proxy.selection.values import Candidates, FloatVector
 
 
@@ -41,20 +40,6 @@ def scaled(values: FloatVector) -> FloatVector:
     return (values - low) / span
 
 
-def relevance(candidates: Candidates, mmr: Mmr) -> FloatVector:
-    """Relevance (n,) as the policy reads it, over the whole pool.
-
-    At weight 1.0 it is the rank, whatever the scores: relevance only means the backend's own order, and a cosine
-    computed here may differ from the backend's in the last digit and swap two neighbours.
-    """
-    if mmr.weight == 1.0:
-        return by_rank(candidates.size)
-    if mmr.relevance is Relevance.MINMAX:
-        return scaled(oriented(candidates.scores))
-    similarity = _to_query(candidates)
-    return oriented(candidates.scores) if similarity is None else similarity
-
-
 def query_distance(candidates: Candidates, *, magnitude: bool) -> FloatVector | None:
     """Distance of each candidate to the query (n,); None when there is no usable query of the same dimension."""
     if candidates.query is None or candidates.query.shape != (candidates.vectors.shape[1],):
@@ -63,11 +48,3 @@ def query_distance(candidates: Candidates, *, magnitude: bool) -> FloatVector | 
     if not query.usable[0]:
         return None
     return across(rows_of(candidates.vectors), query, magnitude=magnitude)[:, 0].astype(np.float64)
-
-
-def _to_query(candidates: Candidates) -> FloatVector | None:
-    """Cosine to the query (n,), or None where any candidate has none: two scales in one list cannot be compared."""
-    distance = query_distance(candidates, magnitude=False)
-    if distance is None or not np.isfinite(distance).all():
-        return None
-    return 1.0 - distance

@@ -12,18 +12,9 @@ from hypothesis import strategies as st
 from vecsieve.config.policy import MmrSettings
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.search.policy import HEADERS, OverrideError, Policies, ResolvedPolicy, is_override, mmr_of, parse
-from vecsieve.proxy.selection.policy import (
-    Dpp,
-    Fixed,
-    Growing,
-    Linkage,
-    Mmr,
-    Order,
-    Relative,
-    Relevance,
-    Similarity,
-    Strategy,
-)
+from vecsieve.proxy.selection.diversifiers.dpp import Dpp
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
+from vecsieve.proxy.selection.policy import Fixed, Growing, Linkage, Order, Relative, Relevance, Similarity, Strategy
 from vecsieve.proxy.telemetry.labels import OverrideName
 
 ALLOWED = OverrideSettings()

@@ -17,15 +17,14 @@ from vecsieve.config import values as written
 from vecsieve.config.policy import MetadataSettings
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy
+from vecsieve.proxy.selection.diversifiers.dpp import Dpp
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
+from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.policy import (
     Distance,
-    Dpp,
-    External,
     Fixed,
     Growing,
     Linkage,
-    Method,
-    Mmr,
     Order,
     Policy,
     Relevance,

@@ -13,15 +13,15 @@ from support.oracles import agglomerate
 from support.oracles import mmr as naive_mmr
 from support.policies import ALL_GUARDS, CLASSICAL, DEFAULT, NO_GUARDS, ONE_A_CLUSTER, TEXT_RULES
 from support.pools import angles, damaged, planted, pool
+from vecsieve.proxy.selection.diversifiers.dpp import Dpp
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.policy import (
     Caps,
     Distance,
-    Dpp,
     Fixed,
     Growing,
     Linkage,
-    Mmr,
     Order,
     Policy,
     Relative,

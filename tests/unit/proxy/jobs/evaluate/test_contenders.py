@@ -12,7 +12,8 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.evaluate.contenders import Contender, contenders
 from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.selection.policy import Fixed, Mmr, Short, When
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
+from vecsieve.proxy.selection.policy import Fixed, Short, When
 
 
 def names(found: tuple[Contender, ...]) -> list[str]:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pools import angles, damaged, planted
-from vecsieve.proxy.selection.diversifiers.pyversity import external
-from vecsieve.proxy.selection.policy import Method
+from vecsieve.proxy.selection.diversifiers.pyversity import Method, external
 from vecsieve.proxy.selection.values import FloatMatrix
 
 pyversity = pytest.importorskip("pyversity", reason="the extra 'diversifiers' is not installed")

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from support.policies import SCALED_MMR
 from support.pools import angles, pool
-from vecsieve.proxy.selection.diversifiers.relevance import by_rank, oriented, query_distance, relevance, scaled
-from vecsieve.proxy.selection.policy import Mmr, Relevance, Similarity
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr, relevance
+from vecsieve.proxy.selection.diversifiers.relevance import by_rank, oriented, query_distance, scaled
+from vecsieve.proxy.selection.policy import Relevance, Similarity
 from vecsieve.proxy.selection.values import FloatVector
 
 RAW = Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,22 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pools import angles, damaged, pool
+from vecsieve.config import values as written
 from vecsieve.proxy.selection.clustering import best_ranked
 from vecsieve.proxy.selection.distances import CosineDistances, cosine_distances
-from vecsieve.proxy.selection.diversifiers.registry import diversify
+from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
+from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
+from vecsieve.proxy.selection.diversifiers.dpp import Dpp
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
+from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.policy import Dpp, External, Method, Mmr, Relevance, Similarity
+from vecsieve.proxy.selection.policy import Diversifier, Relevance, Similarity
 from vecsieve.proxy.selection.single import expand
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices
 
-Diversifier = Mmr | Dpp | External | None
-RELEVANT_END: list[Diversifier] = [
+RELEVANT_END: list[Diversifier | None] = [
     None,
     *(Mmr(weight=1.0, relevance=relevance, similarity=like) for relevance in Relevance for like in Similarity),
     Dpp(diversity=0.0),
     *(External(method=method, diversity=0.0) for method in Method),
 ]
-DIVERSE: list[Diversifier] = [
+DIVERSE: list[Diversifier | None] = [
     *(Mmr(weight=0.3, relevance=relevance, similarity=like) for relevance in Relevance for like in Similarity),
     Dpp(diversity=0.9),
     Dpp(diversity=1.0),
@@ -50,7 +55,12 @@ def scaled_to(median: float) -> CosineDistances:
 
 
 def picked(
-    candidates: Candidates, count: int, diversifier: Diversifier, *, per_cluster: int = 1, last_stands: bool = False
+    candidates: Candidates,
+    count: int,
+    diversifier: Diversifier | None,
+    *,
+    per_cluster: int = 1,
+    last_stands: bool = False,
 ) -> tuple[list[int], list[int]]:
     """Picks and who could have been picked."""
     distance = measure(candidates.vectors, magnitude=False).distance
@@ -59,13 +69,14 @@ def picked(
     if last_stands:
         standing = np.array([np.flatnonzero(labels == label)[-1] for label in range(len(standing))], dtype=np.intp)
     standing = expand(labels, standing, per_cluster)
-    picks = diversify(candidates, standing, labels, distance, scaled_to(0.7), count=count, diversifier=diversifier)
+    choice = Choice(candidates=candidates, standing=standing, labels=labels, distance=distance, measured=scaled_to(0.7))
+    picks = diversify(choice, diversifier, count)
     return picks.tolist(), standing.tolist()
 
 
 @given(damaged(largest=30), st.sampled_from([*RELEVANT_END, *DIVERSE]), st.integers(0, 35), st.integers(1, 3))
 def test_any_pool_gives_distinct_representatives_and_the_right_number(
-    rows: FloatMatrix, diversifier: Diversifier, count: int, per_cluster: int
+    rows: FloatMatrix, diversifier: Diversifier | None, count: int, per_cluster: int
 ) -> None:
     # Invariant: as many as asked for or as there are, each once, none that does not stand for a cluster.
     picks, standing = picked(pool(rows), count, diversifier, per_cluster=per_cluster)
@@ -82,7 +93,7 @@ def test_any_pool_gives_distinct_representatives_and_the_right_number(
     st.booleans(),
 )
 def test_relevance_only_is_rank_order(
-    rows: FloatMatrix, diversifier: Diversifier, count: int, per_cluster: int, last_stands: bool, rising: bool
+    rows: FloatMatrix, diversifier: Diversifier | None, count: int, per_cluster: int, last_stands: bool, rising: bool
 ) -> None:
     # Invariant: the order of the clusters' best ranks, whoever stands for them, whatever the scores.
     scores = np.linspace(0.0, 1.0, len(rows)) if rising else np.zeros(len(rows))
@@ -94,7 +105,7 @@ def test_relevance_only_is_rank_order(
 
 def test_a_cluster_is_as_relevant_as_its_best_member() -> None:
     # Cluster 0 is represented by the last of the pool; at nearly relevance only it must come first all the same.
-    relevant: list[Diversifier] = [
+    relevant: list[Diversifier | None] = [
         Mmr(weight=0.99, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
         Dpp(diversity=0.01),
         *(External(method=method, diversity=0.01) for method in Method),
@@ -105,13 +116,13 @@ def test_a_cluster_is_as_relevant_as_its_best_member() -> None:
 
 # COVER prefers who covers many others, and 40 degrees stands between the two.
 @pytest.mark.parametrize("diversifier", [one for one in DIVERSE if getattr(one, "method", None) is not Method.COVER])
-def test_every_diversifier_prefers_the_unlike(diversifier: Diversifier) -> None:
+def test_every_diversifier_prefers_the_unlike(diversifier: Diversifier | None) -> None:
     # 40 degrees is another cluster, yet liker to the first than 90 is, and hardly more relevant.
     assert set(picked(pool(angles(0, 40, 90), [1.0, 0.51, 0.5]), 2, diversifier)[0]) == {0, 2}
 
 
 @pytest.mark.parametrize("diversifier", [Dpp(diversity=0.3), External(method=Method.MSD, diversity=0.1)])
-def test_rising_scores_are_distances(diversifier: Diversifier) -> None:
+def test_rising_scores_are_distances(diversifier: Diversifier | None) -> None:
     falling = picked(pool(angles(0, 40, 90, 200), [0.9, 0.8, 0.2, 0.1]), 3, diversifier)
     assert picked(pool(angles(0, 40, 90, 200), [0.1, 0.2, 0.8, 0.9]), 3, diversifier) == falling
 
@@ -121,5 +132,11 @@ def test_infinitely_far_tenants_are_unlike_each_other() -> None:
     distance = measure(candidates.vectors, magnitude=False).distance
     distance[2, :2] = distance[:2, 2] = np.inf
     labels = np.arange(3, dtype=np.intp)
-    picks = diversify(candidates, labels, labels, distance, scaled_to(0.5), count=2, diversifier=Dpp(diversity=1.0))
-    assert picks.tolist() == [0, 2]
+    choice = Choice(candidates=candidates, standing=labels, labels=labels, distance=distance, measured=scaled_to(0.5))
+    assert diversify(choice, Dpp(diversity=1.0), 2).tolist() == [0, 2]
+
+
+def test_the_settings_name_every_registered_diversifier() -> None:
+    assert set(DIVERSIFIERS) == set(get_args(written.Diversifier))
+    assert DIVERSIFIERS["dpp"](0.3) == Dpp(diversity=0.3)
+    assert DIVERSIFIERS["ssd"](0.3) == External(method=Method.SSD, diversity=0.3)

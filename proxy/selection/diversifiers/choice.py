@@ -1,0 +1,63 @@
+"""What a diversifier chooses from: the candidates that may stand on the page, how relevant and how far apart they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vecsieve.proxy.selection.clustering import best_ranked
+from vecsieve.proxy.selection.distances import Distances
+from vecsieve.proxy.selection.diversifiers.relevance import by_rank, oriented, scaled
+from vecsieve.proxy.selection.policy import Diversifier
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """m of the n candidates of a pool.
+
+    ``standing``: (m,) who may be picked, as indices into the pool, in order of relevance: each cluster's representative,
+    and behind it further members where the policy allows some. ``labels``: (n,) numbered in order of best rank.
+    ``distance``: (n, n), tenants apart. ``measured``: the unit of the distances, and the typical one to scale them by.
+    """
+
+    candidates: Candidates
+    standing: Indices
+    labels: Indices
+    distance: FloatMatrix
+    measured: Distances
+
+    def among(self) -> FloatMatrix:
+        """The distances of those who may be picked (m, m)."""
+        return self.distance.take(self.standing, axis=0).take(self.standing, axis=1)
+
+    def vectors(self) -> FloatMatrix:
+        """The vectors of those who may be picked (m, d)."""
+        return self.candidates.vectors.take(self.standing, axis=0)
+
+    def gains(self, relevance: FloatVector) -> FloatVector:
+        """The relevance of those who may be picked (m,), from the ``relevance`` of the whole pool (n,).
+
+        A cluster is as relevant as its best-ranked member, whichever member represents it. Otherwise a centroid from the
+        end of the pool would make the best cluster the least relevant one. Further members have their own relevance.
+        """
+        own = self.labels[self.standing]
+        is_first = np.zeros(len(self.standing), np.bool_)
+        is_first[np.unique(own, return_index=True)[1]] = True
+        return relevance[np.where(is_first, best_ranked(self.labels)[own], self.standing)]
+
+    def scaled_gains(self, diversity: float) -> FloatVector:
+        """``gains`` of the scores, scaled to [0, 1]. At diversity 0 the rank decides, whatever the scores."""
+        candidates = self.candidates
+        return self.gains(by_rank(candidates.size) if diversity == 0.0 else scaled(oriented(candidates.scores)))
+
+
+def diversify(choice: Choice, diversifier: Diversifier | None, count: int) -> Indices:
+    """``count`` of ``choice.standing`` (all, when there are fewer), as indices into the pool, in pick order.
+
+    No diversifier, MMR at weight 1 and the others at diversity 0 keep the order of ``standing``.
+    """
+    if diversifier is None or not len(choice.standing):
+        return choice.standing[:count]
+    return choice.standing[diversifier.pick(choice, count)]
