@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from itertools import combinations
-from typing import get_args
 
 from vecsieve.config.addresses import Address, parse_address, parse_upstream
-from vecsieve.config.fields import alternatives
+from vecsieve.config.backends import INDEXES, TRAITS
 from vecsieve.config.policy import PolicySettings, RelativeThreshold
 from vecsieve.config.problems import Contradiction, Finding, Path, contradiction, dotted, shown
-from vecsieve.config.schema import RuleSettings, Settings, of_tracing
-from vecsieve.config.values import Backend
+from vecsieve.config.schema import PineconeSettings, RuleSettings, Settings, of_tracing
+from vecsieve.config.values import alternatives
 
 # The ports that settings make VecSieve listen on, what collides among them, and what leads back to one of them.
 
@@ -39,10 +38,10 @@ def own_ports(settings: Settings) -> tuple[OwnPort, ...]:
     if settings.grpc.listen is not None:
         texts["grpc", "listen"] = settings.grpc.listen
     own = tuple(OwnPort(place, parse_address(text), text, shown(text)) for place, text in texts.items())
-    if settings.backend != "pinecone":
+    if settings.indexes is None:
         return own
     interface, host = settings.listen.rpartition(":")[0], own[0].address.host
-    ports = sorted(settings.pinecone.index_ports)
+    ports = sorted(settings.indexes.index_ports)
     return own + tuple(
         OwnPort(index_port(port), Address(host, port), f"{interface}:{port}", str(port)) for port in ports
     )
@@ -50,7 +49,7 @@ def own_ports(settings: Settings) -> tuple[OwnPort, ...]:
 
 def index_port(port: int) -> Path:
     """Where the settings have an index's port."""
-    return ("pinecone", "index_ports", str(port))
+    return (INDEXES, "index_ports", str(port))
 
 
 def of_ports(settings: Settings) -> Iterator[Contradiction]:
@@ -70,23 +69,25 @@ def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
     found: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.url, "the database")}
     if settings.grpc.upstream is not None:
         found["grpc", "upstream"] = (settings.grpc.upstream, "the database")
-    if settings.backend != "pinecone":
+    own = settings.indexes
+    if own is None:
         return found
-    own = settings.pinecone
     if own.index_host is not None:
-        found["pinecone", "index_host"] = (own.index_host, "an index")
+        found[INDEXES, "index_host"] = (own.index_host, "an index")
     return {**found, **{index_port(port): (url, "an index") for port, url in sorted(own.index_ports.items())}}
 
 
 def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     """A gRPC port without anything behind it; half of what TLS takes."""
-    listen, tls = settings.grpc.listen, settings.tls
-    is_led = (
-        settings.grpc.upstream is not None
-        or settings.backend == "milvus"
-        or (settings.backend == "pinecone" and settings.pinecone.index_host is not None)
-    )
-    if listen is not None and not is_led:
+    listen, upstream, tls = settings.grpc.listen, settings.grpc.upstream, settings.tls
+    traits, indexes = settings.traits, settings.indexes
+    is_led = upstream is not None or traits.shares_port or (indexes is not None and indexes.index_host is not None)
+    if not traits.has_grpc:
+        for name, address in (("listen", listen), ("upstream", upstream)):
+            if address is not None:
+                wanted = f"none, because {traits.title} has no gRPC"
+                yield contradiction(("grpc", name), shown(address), wanted, ("backend",))
+    elif listen is not None and not is_led:
         wanted = f"where gRPC calls go, because grpc.listen is {listen}"
         yield contradiction(("grpc", "upstream"), "none", wanted, ("grpc", "listen"))
     if tls.certificate is not None and tls.key is None:
@@ -95,9 +96,8 @@ def of_grpc(settings: Settings) -> Iterator[Contradiction]:
         yield contradiction(("tls", "certificate"), "none", "a file, because tls.key is given", ("tls", "key"))
 
 
-def of_indexes(settings: Settings) -> Iterator[Contradiction]:
+def of_indexes(own: PineconeSettings) -> Iterator[Contradiction]:
     """Ports of indexes that do not tell them apart, or are told to nobody."""
-    own = settings.pinecone
     first: dict[Address, Path] = {}
     for port, url in sorted(own.index_ports.items()):
         place = index_port(port)
@@ -105,14 +105,11 @@ def of_indexes(settings: Settings) -> Iterator[Contradiction]:
         if holder != place:
             yield contradiction(place, shown(url), f"another index than {dotted(holder)} has", holder)
     if own.public_form != "path" and not own.index_ports:
-        at: Path = ("pinecone", "public_form")
-        yield contradiction(
-            at, shown(own.public_form), "path, because index_ports has none", ("pinecone", "index_ports")
-        )
+        at: Path = (INDEXES, "public_form")
+        yield contradiction(at, shown(own.public_form), "path, because index_ports has none", (INDEXES, "index_ports"))
 
 
 OF_PYVERSITY = frozenset({"msd", "cover", "ssd"})
-QDRANT_IDLE_SECONDS = 5.0  # actix-web's keep-alive, which Qdrant leaves as it is
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -121,28 +118,26 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     yield from of_ports(settings)
     yield from of_grpc(settings)
     yield from of_tracing(settings.tracing)
-    if settings.backend == "pinecone":
-        yield from _of_pinecone(settings)
-    elif settings.backend == "qdrant":
-        yield from _of_qdrant(settings)
-
-
-def _of_qdrant(settings: Settings) -> Iterator[Contradiction]:
-    idle = settings.upstream.pool_idle_seconds
-    if idle >= QDRANT_IDLE_SECONDS:
-        wanted = f"a number below {QDRANT_IDLE_SECONDS:g}, because Qdrant closes idle connections then"
+    traits, idle = settings.traits, settings.upstream.pool_idle_seconds
+    if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
+        wanted = f"a number below {traits.closes_idle_seconds:g}, because {traits.title} closes idle connections then"
         yield contradiction(("upstream", "pool_idle_seconds"), shown(idle), wanted, ("backend",))
+    if settings.indexes is not None:
+        yield from _of_hosts(settings, settings.indexes)
 
 
-def _of_pinecone(settings: Settings) -> Iterator[Contradiction]:
-    upstream, own = settings.upstream, settings.pinecone
+def _of_hosts(settings: Settings, own: PineconeSettings) -> Iterator[Contradiction]:
+    """Where each index is a host of its own."""
+    upstream = settings.upstream
     if own.vector_memory_bytes is not None and settings.workers > 1:
         wanted = f"none, because workers is {settings.workers} and a write passes through one of them"
-        yield contradiction(("pinecone", "vector_memory_bytes"), shown(own.vector_memory_bytes), wanted, ("workers",))
+        yield contradiction((INDEXES, "vector_memory_bytes"), shown(own.vector_memory_bytes), wanted, ("workers",))
     if upstream.path_prefix:
         at: Path = ("upstream", "path_prefix")
-        yield contradiction(at, shown(upstream.path_prefix), "nothing, because backend is pinecone", ("backend",))
-    yield from of_indexes(settings)
+        yield contradiction(
+            at, shown(upstream.path_prefix), f"nothing, because backend is {settings.backend}", ("backend",)
+        )
+    yield from of_indexes(own)
     has_index = own.index_host is not None or own.index_ports
     if settings.workers > 1 and upstream.url.startswith("http://") and not has_index:
         wanted = "1, because a plain http control plane is for tests: its hosts are known to one process alone"
@@ -183,7 +178,7 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
 
 def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
     """Rules that can never decide anything, as far as looking at the patterns proves it."""
-    backends = get_args(Backend)
+    backends = tuple(TRAITS)
     hiding = _Hiding()
     for index, rule in enumerate(rules):
         at: Path = ("rules", index)

@@ -12,7 +12,7 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from vecsieve.config.backends import DEFAULTS
+from vecsieve.config.backends import TRAITS
 from vecsieve.config.fields import members, models_in, wanted_of
 from vecsieve.config.load import PREFIX
 from vecsieve.config.presets import PRESETS
@@ -64,7 +64,9 @@ def page() -> str:
         _BACKENDS,
         "\n| backend | members |\n|---|---|\n",
     ]
-    parts += [f"| `{name}` | {_members(defaults)} |\n" for name, defaults in DEFAULTS.items()]
+    parts += [
+        f"| {_linked(name, row.page)} | {_members(row.defaults)} |\n" for name, row in TRAITS.items() if row.defaults
+    ]
     parts += ["\n## rules\n\n", _RULES, "\n", *_table(RuleSettings, "rules[…]."), "\n"]
     parts += ["## Presets\n\n", _PRESETS, "\n\n| preset | members |\n|---|---|\n"]
     parts += [f"| `{name}` | {_members(preset)} |\n" for name, preset in PRESETS.items()]
@@ -104,6 +106,10 @@ def _default(info: FieldInfo) -> str:
     if info.is_required():
         return "must be given"
     return "none" if info.default is None else f"`{_text(info.default)}`"
+
+
+def _linked(name: str, page: str | None) -> str:
+    return f"`{name}`" if page is None else f"[`{name}`]({page})"
 
 
 def _members(preset: object) -> str:

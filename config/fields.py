@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from vecsieve.config.problems import dotted
 from vecsieve.config.schema import Settings
-from vecsieve.config.values import Wanted
+from vecsieve.config.values import Wanted, alternatives
 
 Kind = Literal["bool", "int", "float", "text", "none"]
 
@@ -83,11 +83,6 @@ def wanted_of(info: FieldInfo) -> str:
     inner = tuple(entry.phrase for entry in _inner_metadata(info.annotation) if isinstance(entry, Wanted))
     words = inner or _words(_bare(info.annotation)) or (_phrase(info),)
     return alternatives((*words, "none") if NoneType in get_args(info.annotation) else words)
-
-
-def alternatives(words: tuple[str, ...]) -> str:
-    """``a, b or c``."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _words(bare: object) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from vecsieve.config.addresses import parse_upstream, path_prefix
-from vecsieve.config.backends import with_defaults
+from vecsieve.config.backends import DEFAULT_BACKEND, TRAITS, Traits, with_defaults
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.problems import Contradiction, contradiction, shown
 from vecsieve.config.values import (
@@ -387,7 +387,7 @@ class RuleSettings(Model):
 class Settings(Model):
     """Everything a user may set."""
 
-    backend: Backend = Field(default="qdrant", description="the dialect spoken on both sides")
+    backend: Backend = Field(default=DEFAULT_BACKEND, description="the dialect spoken on both sides")
     listen: HostPort = Field(
         default="127.0.0.1:6343", description="for clients; loopback, so that nothing is open by accident"
     )
@@ -416,6 +416,16 @@ class Settings(Model):
     overrides: OverrideSettings = OverrideSettings()
     policy: PolicySettings = PolicySettings()
     rules: tuple[RuleSettings, ...] = ()
+
+    @property
+    def traits(self) -> Traits:
+        """What is known of the backend."""
+        return TRAITS[self.backend]
+
+    @property
+    def indexes(self) -> PineconeSettings | None:
+        """The section of a backend whose indexes are hosts of their own; None with any other."""
+        return self.pinecone if self.traits.has_indexes else None
 
     @model_validator(mode="before")
     @classmethod

@@ -16,9 +16,9 @@ from vecsieve.config.addresses import (
     public_url,
     upstream_url,
 )
+from vecsieve.config.backends import TRAITS
 
 Mode = Literal["on", "shadow", "off"]
-Backend = Literal["qdrant", "pinecone", "chroma", "milvus", "weaviate"]
 Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
@@ -37,12 +37,24 @@ class Wanted:
     phrase: str
 
 
+def alternatives(words: tuple[str, ...]) -> str:
+    """``a, b or c``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _known(backend: str) -> str:
+    if backend not in TRAITS:
+        raise ValueError("no such backend")
+    return backend
+
+
 def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ValueError("a name twice")
     return names
 
 
+Backend = Annotated[str, AfterValidator(_known), Wanted(alternatives(tuple(TRAITS)))]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 CosineDistance = Annotated[float, Field(ge=0.0, le=2.0)]
 Seconds = Annotated[float, Field(gt=0.0, le=LONGEST_SECONDS)]

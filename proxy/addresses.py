@@ -55,12 +55,11 @@ class Door:
 
 def doors_of(settings: Settings) -> tuple[Door, ...]:
     """The main port first, then those that lead to one index each, by number, then gRPC's own."""
-    at, own = parse_address(settings.listen), settings.pinecone
-    is_pinecone = settings.backend == "pinecone"
-    fixed = Origin.of(own.index_host) if is_pinecone and own.index_host is not None else None
+    at, own = parse_address(settings.listen), settings.indexes
+    fixed = None if own is None or own.index_host is None else Origin.of(own.index_host)
     grpc = _grpc_of(settings, fixed)
     doors = [Door(at.host, at.port, fixed, grpc)]
-    for port, url in sorted(own.index_ports.items()) if is_pinecone else ():
+    for port, url in () if own is None else sorted(own.index_ports.items()):
         doors.append(Door(at.host, port, Origin.of(url), Origin.of(url)))
     if settings.grpc.listen is not None:
         apart = parse_address(settings.grpc.listen)
@@ -72,6 +71,6 @@ def _grpc_of(settings: Settings, fixed: Origin | None) -> Origin | None:
     """Where gRPC calls go that come in by a port of no index."""
     if settings.grpc.upstream is not None:
         return Origin.of(settings.grpc.upstream)
-    if settings.backend == "milvus":  # both of its protocols are spoken on one port
+    if settings.traits.shares_port:
         return Origin.of(settings.upstream.url)
-    return fixed  # an index of Pinecone's answers gRPC at the host of its REST paths
+    return fixed  # an index answers gRPC at the host of its REST paths

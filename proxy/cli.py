@@ -15,6 +15,8 @@ from typing import Annotated
 
 import typer
 
+from vecsieve.config.backends import DEFAULT_BACKEND
+
 EXTRAS = frozenset({"qdrant_client", "qdrant_edge"})  # `embedded`, `demo` and the jobs load them, `serve` never does
 
 app = typer.Typer(
@@ -34,21 +36,13 @@ class ModeFlag(StrEnum):
     OFF = "off"
 
 
-class DemoFlag(StrEnum):
-    """What `demo --backend` takes."""
-
-    QDRANT = "qdrant"
-    PINECONE = "pinecone"
-    CHROMA = "chroma"
-
-
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file (YAML).", show_default=False)]
 
 
 @app.command()
 def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     config: ConfigFile = None,
-    backend: Annotated[str | None, typer.Option(help="Backend dialect.", show_default="qdrant")] = None,
+    backend: Annotated[str | None, typer.Option(help="Backend dialect.", show_default=DEFAULT_BACKEND)] = None,
     upstream: Annotated[
         str | None, typer.Option(help="The database's URL; Pinecone: the control plane's.", show_default=False)
     ] = None,
@@ -122,14 +116,14 @@ def embedded(
 def demo(
     query: Annotated[str | None, typer.Option(help="A question's number, or text.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running.")] = False,
-    backend: Annotated[DemoFlag, typer.Option(help="Whose requests are shown; for Pinecone an emulator answers.")] = (
-        DemoFlag.QDRANT
-    ),
+    backend: Annotated[
+        str, typer.Option(help="Whose requests are shown: qdrant, pinecone (an emulator answers) or chroma.")
+    ] = DEFAULT_BACKEND,
 ) -> None:
     """Ask real text directly and through the proxy, and show both answers side by side."""
     from vecsieve.proxy.demo.command import run
 
-    raise typer.Exit(run(query=query, keep=keep, backend=backend.value))
+    raise typer.Exit(run(query=query, keep=keep, backend=backend))
 
 
 @app.command()

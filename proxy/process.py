@@ -290,7 +290,7 @@ def _admission(limits: LimitSettings, turns: Turns) -> Admission:
 
 
 def _routes(settings: Settings) -> Routes:
-    return IndexRoutes(settings) if settings.backend == "pinecone" else OneUpstream(settings.upstream.path_prefix)
+    return OneUpstream(settings.upstream.path_prefix) if settings.indexes is None else IndexRoutes(settings)
 
 
 def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuard:
@@ -309,14 +309,14 @@ def _tracing(settings: Settings, metrics: Metrics) -> Tracing:
 
 def _vector_memory(settings: Settings, backend: Backend, clock: Clock) -> VectorMemory | None:
     """None where it was not asked for, or where nobody can tell what a passing write changes."""
-    limit = settings.pinecone.vector_memory_bytes
+    limit = None if settings.indexes is None else settings.indexes.vector_memory_bytes
     return None if limit is None or backend.rest.written is None else VectorMemory(limit, clock=clock)
 
 
 def _budget_bytes(settings: Settings, *, workers: int) -> int | None:
     """The budget of one of so many workers: each counts for itself."""
-    budget = settings.pinecone.egress_budget_bytes
-    return None if budget is None or settings.backend != "pinecone" else max(1, budget // workers)
+    budget = None if settings.indexes is None else settings.indexes.egress_budget_bytes
+    return None if budget is None else max(1, budget // workers)
 
 
 def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:

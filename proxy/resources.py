@@ -119,9 +119,9 @@ def _own(settings: Settings, doors: Sequence[Door], held: int, *, limit: int) ->
 
 
 def _pool_wanted(settings: Settings) -> int:
-    if settings.backend != "pinecone":
+    if settings.indexes is None:
         return settings.upstream.pool_connections
-    hosts = max(HOSTS, len(settings.pinecone.index_ports))
+    hosts = max(HOSTS, len(settings.indexes.index_ports))
     return settings.upstream.pool_connections * (hosts + 1)
 
 

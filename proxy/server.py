@@ -82,7 +82,7 @@ def facts_of(settings: Settings) -> Facts:
         mode=settings.mode,
         upstream=upstream_address(settings.upstream.url),
         settings_hash=settings_hash(settings),
-        index_ports=tuple(sorted(settings.pinecone.index_ports)) if settings.backend == "pinecone" else (),
+        index_ports=() if settings.indexes is None else tuple(sorted(settings.indexes.index_ports)),
     )
 
 

@@ -15,6 +15,8 @@ from statistics import median
 
 import pytest
 
+from vecsieve.adapters.backends import BACKENDS
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("config", "adapters", "proxy")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -136,6 +138,21 @@ def test_the_pure_layers_neither_await_nor_look_at_the_world() -> None:
         return [*sorted(names & IMPURE_MODULES), *lines]
 
     assert told((path for path in SOURCES if layer(path) in {"adapters", "proxy/selection"}), worldly) == {}
+
+
+# Where a backend may be named: its adapter, its row of traits, and what shows or reads one backend alone.
+MAY_NAME_A_BACKEND = ("adapters/", "config/backends.py", "proxy/demo/", "proxy/jobs/")
+
+
+def names_a_backend(path: Path) -> list[str]:
+    literals = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)]
+    return [f"{node.lineno}: {node.value!r}" for node in literals if node.value in BACKENDS]
+
+
+def test_no_backend_is_named_where_its_row_should_be_read() -> None:
+    may = [path for path in SOURCES if path.relative_to(ROOT).as_posix().startswith(MAY_NAME_A_BACKEND)]
+    assert told(may, names_a_backend), "no backend is named anywhere: this test looks at nothing"
+    assert told((path for path in SOURCES if path not in may), names_a_backend) == {}
 
 
 def broad(handler: ast.ExceptHandler) -> bool:

@@ -11,7 +11,10 @@ from io import TextIOWrapper
 import numpy as np
 from rich.console import Console
 
+from vecsieve.config.backends import DEFAULT_BACKEND
+from vecsieve.config.problems import shown
 from vecsieve.config.schema import Settings
+from vecsieve.config.values import alternatives
 from vecsieve.proxy.demo.children import ChildFailedError
 from vecsieve.proxy.demo.chroma import Chroma
 from vecsieve.proxy.demo.corpus import Choice, Corpus, CorpusDamagedError, UnknownQuestionError, choose
@@ -26,18 +29,22 @@ from vecsieve.proxy.search.policy import Policies
 
 DEFAULT_QUESTION = "36"  # an everyday question whose two best answers each stand there three times
 PLAIN_WIDTH = 100  # where the output is not a terminal there is no width to ask for
-_DATABASES: Mapping[str, Database] = {"qdrant": Qdrant(), "pinecone": Pinecone(), "chroma": Chroma()}
+DATABASES: Mapping[str, Database] = {each.backend: each for each in (Qdrant(), Pinecone(), Chroma())}
 
 
-def run(*, query: str | None, keep: bool, backend: str = "qdrant") -> int:
-    """Run the demo; the exit code: 0, 2 for a question that does not exist, 1 when it could not run, 130 on Ctrl-C.
+def run(*, query: str | None, keep: bool, backend: str = DEFAULT_BACKEND) -> int:
+    """Run the demo; the exit code: 0, 2 for a question or backend that does not exist, 1 when it could not run, 130 on Ctrl-C.
 
     ``query``: a question's number or text, None for the default one. ``keep``: leave everything running until Ctrl-C.
     """
+    database = DATABASES.get(backend)
+    if database is None:
+        wanted = alternatives(tuple(DATABASES))
+        sys.stderr.write(f"vecsieve demo: --backend: wanted {wanted}; saw {shown(backend)}\n")
+        return 2
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # the documentation has signs that an old terminal has not
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
-    database = _DATABASES[backend]
     try:
         corpus = load_corpus()
         choice = choose([question.text for question in corpus.questions], DEFAULT_QUESTION if query is None else query)

@@ -7,6 +7,7 @@ import pytest
 from support.transports import GRPC, REST
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import RequestHead
+from vecsieve.config.backends import TRAITS
 
 UUID = "00000000-0000-0000-0000-000000000000"
 POINTS = "/collections/c/points"
@@ -46,3 +47,11 @@ def test_milvus_and_weaviate_have_a_first_step_and_pinecone_a_second() -> None:
 def test_only_transports_of_grpc_know_methods_of_one_message() -> None:
     assert all(row.rest.unary == frozenset() for row in BACKENDS.values())
     assert all(transport.unary for transport in GRPC.values())
+
+
+def test_the_settings_know_the_same_backends_and_agree_on_what_they_speak() -> None:
+    assert TRAITS.keys() == BACKENDS.keys()
+    assert {name: row.has_grpc for name, row in TRAITS.items()} == {
+        name: row.grpc is not None for name, row in BACKENDS.items()
+    }
+    assert all(row.has_grpc for row in TRAITS.values() if row.shares_port)

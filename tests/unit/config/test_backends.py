@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from vecsieve.config.backends import DEFAULTS, with_defaults
+from vecsieve.config.backends import DEFAULT_BACKEND, INDEXES, TRAITS, with_defaults
 from vecsieve.config.load import load
+from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import LimitSettings, Settings, UpstreamSettings
 from vecsieve.proxy.cli import app
 
@@ -76,7 +77,7 @@ def test_a_wrong_section_is_still_found_wrong() -> None:
     tree = with_defaults({"backend": "pinecone", "limits": 4})
     assert isinstance(tree, dict)
     assert tree["limits"] == 4
-    assert tree["upstream"] == dict(DEFAULTS["pinecone"]["upstream"])
+    assert tree["upstream"] == {"url": PINECONE, "pool_idle_seconds": 50.0}
 
 
 def test_the_public_control_plane_may_have_many_workers_and_a_plain_one_with_a_fixed_index_too() -> None:
@@ -111,3 +112,26 @@ def test_weaviate_has_a_port_of_its_own_for_grpc_because_its_clients_refuse_one_
     assert settings.grpc.listen != settings.listen
     moved = load(file=None, environment={}, flags={"backend": "weaviate", "grpc.upstream": "10.0.0.7:50051"})
     assert (moved.grpc.listen, moved.grpc.upstream) == (settings.grpc.listen, "http://10.0.0.7:50051")
+
+
+def test_a_row_stands_under_its_own_name_and_the_default_has_one() -> None:
+    assert {name: row.name for name, row in TRAITS.items()} == {name: name for name in TRAITS}
+    assert DEFAULT_BACKEND in TRAITS
+    assert INDEXES in Settings.model_fields
+
+
+@pytest.mark.parametrize("backend", TRAITS)
+def test_the_page_of_a_backend_is_there(backend: str) -> None:
+    page = TRAITS[backend].page
+    assert page is None or (Path(__file__).parents[3] / "docs" / page).is_file()
+
+
+@pytest.mark.parametrize("backend", TRAITS)
+def test_the_section_of_indexes_holds_for_backends_that_have_them(backend: str) -> None:
+    settings = Settings.model_validate({"backend": backend})
+    assert settings.indexes is (settings.pinecone if backend == "pinecone" else None)
+
+
+def test_an_unknown_backend_is_told_those_there_are() -> None:
+    with pytest.raises(SettingsError, match=r"backend.*: wanted qdrant, pinecone, chroma, milvus or weaviate; saw"):
+        load(file=None, environment={}, flags={"backend": "qdran"})

@@ -135,3 +135,10 @@ def test_a_diversifier_whose_library_is_missing_is_told_with_what_brings_it(monk
         "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
     ]
     assert judged({"policy": {"diversify": "dpp"}}, ())[1] == ()
+
+
+@pytest.mark.parametrize("name", ["listen", "upstream"])
+def test_a_backend_without_grpc_has_no_address_for_it(name: str) -> None:
+    (found,) = of_settings(Settings.model_validate({"backend": "chroma", "grpc": {name: "127.0.0.1:50051"}}))
+    assert found.finding.path == ("grpc", name)
+    assert found.finding.wanted == "none, because Chroma has no gRPC"

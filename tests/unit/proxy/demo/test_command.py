@@ -5,9 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from inspect import getsource
 
 import pytest
 
+from vecsieve.config.backends import DEFAULT_BACKEND
+from vecsieve.proxy import cli
 from vecsieve.proxy.demo import command
 from vecsieve.proxy.demo.command import DEFAULT_QUESTION, run
 from vecsieve.proxy.demo.corpus import Choice, choose, load
@@ -26,6 +29,17 @@ def test_an_unknown_number_ends_with_code_2_and_the_list_of_questions(capsys: py
 def test_text_that_is_near_to_no_question_ends_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(query="zebra", keep=True) == 2
     assert "'zebra'" in capsys.readouterr().err
+
+
+def test_an_unknown_backend_ends_with_code_2_and_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(query=None, keep=False, backend="milvus") == 2
+    assert capsys.readouterr().err == ('vecsieve demo: --backend: wanted qdrant, pinecone or chroma; saw "milvus"\n')
+
+
+def test_the_help_names_every_backend_of_the_demo_and_the_default_is_one() -> None:
+    said = next(line for line in getsource(cli.demo).splitlines() if "Whose requests are shown" in line)
+    assert all(name in said for name in command.DATABASES)
+    assert DEFAULT_BACKEND in command.DATABASES
 
 
 def test_refused_arguments_leave_the_signals_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +76,7 @@ class Refusing(Pinecone):
 def test_a_database_that_refuses_ends_with_code_1_and_its_words_after_the_opening(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "_DATABASES", {"pinecone": Refusing()})
+    monkeypatch.setattr(command, "DATABASES", {"pinecone": Refusing()})
     assert run(query=None, keep=False, backend="pinecone") == 1
     caught = capsys.readouterr()
     assert caught.err == "vecsieve demo: GET http://e was answered with 500: no\n"
