@@ -16,6 +16,7 @@ from statistics import median
 import pytest
 
 from vecsieve.adapters.backends import BACKENDS
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("config", "adapters", "proxy")
@@ -404,6 +405,20 @@ def test_a_name_that_nobody_reads_is_noticed() -> None:
     tree = {"m": ast.parse("def used(): pass\ndef unused(): unused()\n"), "n": ast.parse(source)}
     assert unread_of_modules(tree) == ["m.unused", "n.A", "n.h"]
     assert unread_of_classes(tree) == ["A.g", "A.x"]
+
+
+def test_every_metric_is_recorded_by_product_code() -> None:
+    """A name of its own is not enough: ``candidates`` is a metric and the field of a report."""
+    declared = {spec.name for spec in Metrics.declared()}
+    recorded = {
+        node.attr
+        for module, tree in PRODUCT.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        if ast.unparse(node.value).endswith("metrics")
+        or (module == Metrics.__module__ and ast.unparse(node.value) == "self")
+    }
+    assert declared - recorded == set()
 
 
 BARE = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{'|'.join(PACKAGES)})(?:[.,\s]|$)", re.MULTILINE)

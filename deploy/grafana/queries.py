@@ -1,6 +1,6 @@
 """The few shapes of query that panels ask, each over the chosen jobs and instances. Ratios have no value at rest.
 
-Rule of this file: text only. Names are checked against the catalogue, and answers against a real Prometheus, by tests.
+Rule of this file: text only. Names are checked against the declared metrics, and answers against a real Prometheus, by tests.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.runtime import Board, Phase, State
-from vecsieve.proxy.telemetry.catalogue import PREFIX
+from vecsieve.proxy.telemetry.instruments import PREFIX
 from vecsieve.proxy.telemetry.labels import BreakerState
 
 # The status page's content: what an operator may see of a running process, and nothing a client has sent.

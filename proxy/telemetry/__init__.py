@@ -1,8 +1,8 @@
 """What a process tells about itself.
 
 labels      the closed sets behind every label, log field and report
-catalogue   every time series: name, help, labels, buckets
-metrics     the instruments, and the ways to record
+instruments how a metric is declared: its name, help, labels and variable at once
+metrics     every metric, and the ways to record
 exposition  the text a scrape gets, of one process or of several workers
 requests    one request, counted when it ends
 log         the access log and all other lines, bounded and redacted

@@ -19,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
 
-from vecsieve.proxy.telemetry.catalogue import PREFIX
+from vecsieve.proxy.telemetry.instruments import PREFIX
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 OPEN_MEDIA_TYPE = "application/openmetrics-text"

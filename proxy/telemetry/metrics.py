@@ -1,158 +1,184 @@
-"""The instruments of one process, made from the catalogue, and the few ways in which the shell records.
+"""Every metric the proxy exports, each declared once with its variable, and the few ways in which the shell records.
 
-Every recording method takes members of closed sets, never text from a request. All are safe to call from any thread.
+Names carry their base unit and counters end in `_total`; a request is counted when it ends. Labels are closed sets, never text
+from a request; they multiply out to at most 600 series for one backend, histograms included: a test counts them. Everything
+is safe to call from any thread.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry
 
 from vecsieve.adapters.backends import BACKENDS, Backend
+from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.search.report import Figures, Report
-from vecsieve.proxy.telemetry.catalogue import (
-    BACKEND,
-    CATALOGUE,
-    PREFIX,
-    CounterSpec,
-    GaugeSpec,
-    HistogramSpec,
-    Label,
-    Spec,
-    values_of,
-)
+from vecsieve.proxy.telemetry.instruments import BACKEND, CounterSpec, GaugeSpec, HistogramSpec, Instruments, Label
 from vecsieve.proxy.telemetry.labels import (
+    OTHER,
     AttemptKind,
     BreakerState,
+    Bypass,
     CodeClass,
+    Collapse,
+    ConnectionRejected,
     Divergence,
+    Drifted,
+    FailOpen,
+    Guard,
     LocalError,
     Looked,
     Named,
     Origin,
     Outcome,
+    OverrideName,
     OwnRead,
+    Recall,
     Retry,
+    Shed,
+    Side,
+    Stage,
+    UpstreamConnection,
     UpstreamError,
     Withheld,
 )
 
-# One instrument of the client library made from its line of the catalogue.
+DURATION = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+# Of 400 searches of eight candidates with four dimensions none cost less than half a millisecond: finer buckets are empty.
+OWN_COST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
+# Coarse, since there are eight stages: dashboards show means, and the buckets tell the usual from the alarming. Above
+# 100 ms only waiting for upstream counts, which has a histogram of its own.
+STAGE = (0.0001, 0.0005, 0.0025, 0.01, 0.025, 0.1)
+# Coarser than a client's whole time: what a database does is the database's to measure. The attempt's longest time is 5 s.
+UPSTREAM = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+COUNT = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
+REDUCTION = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
+LOSS = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
-def instrument(spec: Spec, registry: CollectorRegistry, backend: Backend) -> Counter | Gauge | Histogram:
-    """The instrument, bound where the backend is its only label, and with all its series where they are few."""
-    made = _unbound(spec, registry)
-    if [label.name for label in spec.labels] == [BACKEND.name]:
-        return made.labels(backend.name)
-    if not isinstance(spec, HistogramSpec):
-        for values in _combinations(spec.labels, backend):
-            made.labels(*values)
-    return made
+def _requests(name: str, kinds: type[AttemptKind | OwnRead]) -> Label:
+    """A label of requests by kind. A lookup is the request of either step, and not every backend has one."""
+
+    def narrow(backend: Backend) -> tuple[str, ...]:
+        has_lookups = backend.has_first_step or backend.has_second_step
+        return tuple(kind.value for kind in kinds if has_lookups or kind != kinds.LOOKUP)
+
+    return Label.of(name, kinds, narrow=narrow)
 
 
-def _unbound(spec: Spec, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
-    name = PREFIX + spec.name
-    labels = [label.name for label in spec.labels]
-    match spec:
-        case CounterSpec():
-            return Counter(name, spec.help, labels, registry=registry)
-        case GaugeSpec():
-            return Gauge(name, spec.help, labels, registry=registry, multiprocess_mode=spec.mode)
-        case HistogramSpec():
-            return Histogram(name, spec.help, labels, registry=registry, buckets=spec.buckets)
+_NAMES = tuple(dict.fromkeys(name for row in BACKENDS.values() for name in row.operations))
+_OPERATION = Label("operation", (*_NAMES, OTHER), lambda backend: (*backend.operations, OTHER))
+_SEARCH = Label("operation", _NAMES, lambda backend: backend.operations)
+_OUTCOME = Label.of("outcome", Outcome)
+_LOOKED = Label.of("result", Looked, narrow=lambda backend: tuple(Looked) if backend.has_second_step else ())
+_NAMED = Label.of("result", Named, narrow=lambda backend: () if backend.naming is None else tuple(Named))
 
 
-def _combinations(labels: tuple[Label, ...], backend: Backend) -> Iterator[tuple[str, ...]]:
-    if not labels:
-        return iter(())  # it has one series already
-    return product(*(values_of(label, backend) for label in labels))
+class Metrics(Instruments):
+    """Every instrument of one process under its name without the prefix."""
 
+    # Traffic
+    requests_total = CounterSpec("Requests that ended.", BACKEND, _OPERATION, _OUTCOME)
+    responses_total = CounterSpec(
+        "Responses by status class and by who spoke.",
+        BACKEND,
+        Label.of("code_class", CodeClass),
+        Label.of("origin", Origin),
+    )
+    request_duration_seconds = HistogramSpec("Whole time of a request.", DURATION, BACKEND, _OUTCOME)
+    upstream_request_duration_seconds = HistogramSpec(
+        "Time of one upstream request.", UPSTREAM, BACKEND, _requests("attempt", AttemptKind)
+    )
+    upstream_errors_total = CounterSpec("Upstream failures.", BACKEND, Label.of("kind", UpstreamError))
+    retries_total = CounterSpec("Searches asked again as the client wrote them.", BACKEND, Label.of("reason", Retry))
+    local_errors_total = CounterSpec("Errors the database would not have given.", BACKEND, Label.of("kind", LocalError))
+    upstream_response_bytes_total = CounterSpec("Body bytes received from upstream.", BACKEND)
+    client_response_bytes_total = CounterSpec("Body bytes sent to clients.", BACKEND)
 
-@dataclass(frozen=True, slots=True, init=False, eq=False)
-class Metrics:
-    """Every instrument under its name without the prefix. ``backend``: the one this process speaks.
+    # Searches
+    searches_total = CounterSpec(
+        "Calls that rank results, by what became of them.",
+        BACKEND,
+        Label.of("outcome", (each for each in Outcome if each is not Outcome.PASSTHROUGH)),
+    )
+    fail_open_total = CounterSpec("Searches answered plainly after a failure.", BACKEND, Label.of("reason", FailOpen))
+    bypass_total = CounterSpec("Searches deliberately left alone.", BACKEND, Label.of("reason", Bypass, Reason))
+    added_latency_seconds = HistogramSpec("Time of a search not spent waiting for upstream.", OWN_COST, _SEARCH)
+    stage_duration_seconds = HistogramSpec("Time of one stage of a search.", STAGE, Label.of("stage", Stage))
+    candidates = HistogramSpec("Candidates of a search.", COUNT, BACKEND)
+    clusters = HistogramSpec("Clusters of a search.", COUNT, BACKEND)
+    results_returned = HistogramSpec("Results of a search.", COUNT, BACKEND)
+    collapsed_ratio = HistogramSpec("Share of a search's candidates left out as duplicates.", REDUCTION, BACKEND)
+    score_loss_ratio = HistogramSpec("How far selection moved a search's mean score.", LOSS, BACKEND)
+    candidates_collapsed_total = CounterSpec(
+        "Candidates left out as duplicates.", BACKEND, Label.of("reason", Collapse)
+    )
+    candidates_vetoed_total = CounterSpec(
+        "Candidates that a guard kept from being collapsed.", BACKEND, Label.of("guard", Guard)
+    )
+    results_capped_total = CounterSpec("Candidates left out by a cap on their document or source.", BACKEND)
+    candidates_unusable_total = CounterSpec("Candidates without a usable vector.", BACKEND)
+    searches_restrained_total = CounterSpec(
+        "Searches left alone: vectors alone would have collapsed most of a pool whose scores differ.", BACKEND
+    )
+    results_filled_total = CounterSpec("Duplicates returned for want of distinct results.", BACKEND)
+    pool_exhausted_total = CounterSpec("Searches with fewer clusters than results wanted.", BACKEND)
+    refetch_total = CounterSpec("Calls whose pool was grown.", BACKEND)
+    mmr_swaps_total = CounterSpec("Representatives chosen by MMR over better ranked ones.", BACKEND)
+    overfetch_bytes_total = CounterSpec("Body bytes of replies to widened requests.", BACKEND)
+    vector_recalls_total = CounterSpec(
+        "Searches fetched without vectors, memory having them.", BACKEND, Label.of("result", Recall)
+    )
+    lookups_total = CounterSpec("Searches whose vectors a second request was to bring.", BACKEND, _LOOKED)
+    extra_read_units_total = CounterSpec("Read units of second requests.", BACKEND)
+    own_reads_total = CounterSpec(
+        "Reads sent on top of what clients read, a batch by its searches.", _requests("kind", OwnRead)
+    )
+    own_reads_withheld_total = CounterSpec("Reads of ours that were not sent.", Label.of("reason", Withheld))
+    shadow_divergence_total = CounterSpec("Shadow answers unlike upstream's.", BACKEND, Label.of("kind", Divergence))
+    profile_drift_total = CounterSpec("Times that pools ceased to look like their profile.", Label.of("kind", Drifted))
+    profile_reload_failures_total = CounterSpec("Profile files that could not be taken.")
+    searches_by_id_total = CounterSpec(
+        "Searches of collections told by ids: unknown names are ruled by what stands before them.",
+        BACKEND,
+        _NAMED,
+    )
+    overrides_total = CounterSpec("Per-request overrides obeyed.", Label.of("header", OverrideName))
 
-    An instrument whose only label is the backend is bound to it: ``metrics.candidates.observe(50)``.
-    """
-
-    backend: str
-    requests_total: Counter
-    responses_total: Counter
-    request_duration_seconds: Histogram
-    upstream_request_duration_seconds: Histogram
-    upstream_errors_total: Counter
-    retries_total: Counter
-    local_errors_total: Counter
-    upstream_response_bytes_total: Counter
-    client_response_bytes_total: Counter
-    searches_total: Counter
-    fail_open_total: Counter
-    bypass_total: Counter
-    added_latency_seconds: Histogram
-    stage_duration_seconds: Histogram
-    candidates: Histogram
-    clusters: Histogram
-    results_returned: Histogram
-    collapsed_ratio: Histogram
-    score_loss_ratio: Histogram
-    candidates_collapsed_total: Counter
-    candidates_vetoed_total: Counter
-    results_capped_total: Counter
-    candidates_unusable_total: Counter
-    searches_restrained_total: Counter
-    results_filled_total: Counter
-    pool_exhausted_total: Counter
-    refetch_total: Counter
-    mmr_swaps_total: Counter
-    overfetch_bytes_total: Counter
-    vector_recalls_total: Counter
-    lookups_total: Counter
-    extra_read_units_total: Counter
-    own_reads_total: Counter
-    own_reads_withheld_total: Counter
-    shadow_divergence_total: Counter
-    profile_drift_total: Counter
-    profile_reload_failures_total: Counter
-    searches_by_id_total: Counter
-    overrides_total: Counter
-    build_info: Gauge
-    requests_in_flight: Gauge
-    requests_in_flight_limit: Gauge
-    searches_in_flight: Gauge
-    searches_in_flight_limit: Gauge
-    selection_bytes_in_flight: Gauge
-    selection_bytes_in_flight_limit: Gauge
-    requests_waiting: Gauge
-    connections: Gauge
-    connections_limit: Gauge
-    upstream_connections: Gauge
-    upstream_connections_opened_total: Counter
-    upstream_requests_waiting: Gauge
-    requests_shed_total: Counter
-    connections_rejected_total: Counter
-    breaker_state: Gauge
-    learned_collections: Gauge
-    egress_budget_remaining_bytes: Gauge
-    event_loop_lag_seconds: Histogram
-    memory_limit_bytes: Gauge
-    process_resident_memory_bytes: Gauge
-    config_last_reload_successful: Gauge
-    config_last_reload_timestamp_seconds: Gauge
-    config_info: Gauge
-    log_dropped_total: Counter
-    spans_dropped_total: Counter
+    # The process
+    build_info = GaugeSpec("What runs; always 1.", Label("version"), Label("python"), Label("parser"), mode="livemax")
+    requests_in_flight = GaugeSpec("Requests being served.")
+    requests_in_flight_limit = GaugeSpec("Above this, requests wait, then are shed.")
+    searches_in_flight = GaugeSpec("Searches being improved.")
+    searches_in_flight_limit = GaugeSpec("Above this, searches pass through.")
+    selection_bytes_in_flight = GaugeSpec("Bytes of requests and replies held for selection.")
+    selection_bytes_in_flight_limit = GaugeSpec("Above this, searches pass through.")
+    requests_waiting = GaugeSpec("Requests that wait for room, or whose bodies dribble in while others need it.")
+    connections = GaugeSpec("Open connections.", Label.of("side", Side))
+    connections_limit = GaugeSpec("Above this, client connections are closed at once.")
+    upstream_connections = GaugeSpec("Connections to the database.", Label.of("state", UpstreamConnection))
+    upstream_connections_opened_total = CounterSpec("Connections opened to the database over HTTP.")
+    upstream_requests_waiting = GaugeSpec("Requests over HTTP that wait for a connection to the database.")
+    requests_shed_total = CounterSpec("Requests refused for want of room.", Label.of("reason", Shed))
+    connections_rejected_total = CounterSpec(
+        "Client connections ended by the proxy.", Label.of("reason", ConnectionRejected)
+    )
+    breaker_state = GaugeSpec("1 for the state the breaker is in.", Label.of("state", BreakerState), mode="livemax")
+    learned_collections = GaugeSpec("Collections of which a limit is remembered.")
+    egress_budget_remaining_bytes = GaugeSpec("What widened replies may still cost this month; +Inf without a budget.")
+    event_loop_lag_seconds = HistogramSpec("How late the event loop wakes.", LAG)
+    memory_limit_bytes = GaugeSpec("The memory this process guards; 0 when unlimited.")
+    process_resident_memory_bytes = GaugeSpec("Resident memory of a worker.", Label("worker"), mode="livemax")
+    config_last_reload_successful = GaugeSpec("1 when the last reload was taken.", mode="livemin")
+    config_last_reload_timestamp_seconds = GaugeSpec("When settings were last taken.", mode="livemax")
+    config_info = GaugeSpec("1 for the settings in force.", Label("hash"), mode="livemax")
+    log_dropped_total = CounterSpec("Log lines dropped because standard output blocked or failed.")
+    spans_dropped_total = CounterSpec("Spans dropped because the collector was too slow or refused them.")
 
     def __init__(self, registry: CollectorRegistry, *, backend: str) -> None:
-        # 43 of 228 lines of a scrape were `_created` timestamps that nobody reads.
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # - the library is half typed
-        object.__setattr__(self, "backend", backend)
-        for spec in CATALOGUE:
-            object.__setattr__(self, spec.name, instrument(spec, registry, BACKENDS[backend]))
+        super().__init__(registry, backend=backend)
         self.breaker_is(BreakerState.CLOSED)
 
     def request_done(

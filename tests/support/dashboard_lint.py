@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from support.promql import selectors, spec_of
-from vecsieve.proxy.telemetry.catalogue import CounterSpec, HistogramSpec
+from vecsieve.proxy.telemetry.instruments import CounterSpec, HistogramSpec
 
 Json = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from vecsieve.proxy.telemetry.catalogue import PREFIX
+from vecsieve.proxy.telemetry.instruments import PREFIX
 
 ABBREVIATED = ("_ms", "_us", "_sec", "_secs", "_milliseconds", "_kb", "_mb", "_mib", "_percent")
 

@@ -1,11 +1,12 @@
-"""What an expression names, held against the catalogue: metrics, their labels, and the values its matchers ask for."""
+"""What an expression names, held against the declared metrics: metrics, their labels, and the values its matchers ask for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from vecsieve.proxy.telemetry.catalogue import CATALOGUE, PREFIX, HistogramSpec, Spec
+from vecsieve.proxy.telemetry.instruments import PREFIX, AnySpec, HistogramSpec
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 # What Prometheus adds to every series, and what a histogram adds to its buckets.
 TARGET_LABELS = frozenset({"job", "instance"})
@@ -47,7 +48,7 @@ def _faults(name: str, matchers: str, recorded: frozenset[str]) -> list[str]:
         return []
     spec = spec_of(name)
     if spec is None:
-        return [f"{name}: not in the catalogue"]
+        return [f"{name}: not declared"]
     labels = {label.name: label.values for label in spec.labels}
     found: list[str] = []
     for label, operator, value in _MATCHER.findall(matchers):
@@ -62,10 +63,10 @@ def _faults(name: str, matchers: str, recorded: frozenset[str]) -> list[str]:
     return found
 
 
-def spec_of(name: str) -> Spec | None:
-    """The catalogue's entry for a series' name, a histogram's parts included."""
+def spec_of(name: str) -> AnySpec | None:
+    """The declaration of a series' name, a histogram's parts included."""
     short = name.removeprefix(PREFIX)
-    for spec in CATALOGUE:
+    for spec in Metrics.declared():
         parts = [f"{spec.name}_{part}" for part in ("bucket", "sum", "count")]
         if short in (parts if isinstance(spec, HistogramSpec) else [spec.name]) and name.startswith(PREFIX):
             return spec

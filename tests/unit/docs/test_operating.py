@@ -11,9 +11,10 @@ from support.lines import RememberedLines
 from support.promql import OF_LIBRARIES, spec_of
 from support.reports import REPORT
 from vecsieve.adapters.contract import Reason
-from vecsieve.proxy.telemetry.catalogue import CATALOGUE, PREFIX
+from vecsieve.proxy.telemetry.instruments import PREFIX
 from vecsieve.proxy.telemetry.labels import Bypass, FailOpen, LocalError, Origin, Outcome, Retry
 from vecsieve.proxy.telemetry.log import Access, AccessLog
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/operating.md").read_text(encoding="utf-8")
@@ -34,7 +35,7 @@ def first_column(text: str) -> list[str]:
 def test_every_metric_it_names_exists() -> None:
     named = set(re.findall(r"\b(?:vecsieve|process)_[a-z_]+\b", PAGE))
     assert len(named) > 20
-    whole = {PREFIX + spec.name for spec in CATALOGUE}
+    whole = {PREFIX + spec.name for spec in Metrics.declared()}
     assert {name for name in named - whole if spec_of(name) is None and not OF_LIBRARIES.match(name)} == set()
 
 

@@ -1,4 +1,4 @@
-"""What holds expressions against the catalogue sees what it is there for; the rules' and the dashboards' tests lean on it."""
+"""What holds expressions against the declared metrics sees what it is there for; the rules' and the dashboards' tests lean on it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from support.promql import grouped_labels, selectors, unknown
 @pytest.mark.parametrize(
     ("expression", "fault"),
     [
-        ("rate(vecsieve_nothing_total[5m])", "vecsieve_nothing_total: not in the catalogue"),
-        ("sum by (job) (nginx_requests_total)", "nginx_requests_total: not in the catalogue"),
-        ("vecsieve_candidates", "vecsieve_candidates: not in the catalogue"),  # a histogram has parts only
-        ("vecsieve_refetch_total_sum", "vecsieve_refetch_total_sum: not in the catalogue"),
+        ("rate(vecsieve_nothing_total[5m])", "vecsieve_nothing_total: not declared"),
+        ("sum by (job) (nginx_requests_total)", "nginx_requests_total: not declared"),
+        ("vecsieve_candidates", "vecsieve_candidates: not declared"),  # a histogram has parts only
+        ("vecsieve_refetch_total_sum", "vecsieve_refetch_total_sum: not declared"),
         ('vecsieve_searches_total{result="dedup"}', "vecsieve_searches_total: has no label result"),
         ('vecsieve_searches_total{outcome="dedupe"}', "vecsieve_searches_total: outcome is never dedupe"),
         ('vecsieve_searches_total{outcome=~"dedup|on"}', "vecsieve_searches_total: outcome is never on"),
         ('vecsieve_refetch_total{le="1"}', "vecsieve_refetch_total: has no label le"),
-        ("job:vecsieve_nothing:rate5m > 1", "job:vecsieve_nothing:rate5m: not in the catalogue"),
+        ("job:vecsieve_nothing:rate5m > 1", "job:vecsieve_nothing:rate5m: not declared"),
     ],
 )
 def test_what_no_scrape_has_is_named(expression: str, fault: str) -> None:
