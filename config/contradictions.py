@@ -161,9 +161,7 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if policy.mmr is not None and policy.diversify is not None:
         wanted = "none, because mmr is given and one of the two chooses"
         yield contradiction(("diversify",), shown(policy.diversify), wanted, ("mmr",))
-    if policy.diversify in OF_PYVERSITY and find_spec("pyversity") is None:
-        wanted = "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
-        yield contradiction(("diversify",), shown(policy.diversify), wanted)
+    yield from _of_libraries(policy)
     if policy.representative == "longest" and not policy.text_fields:
         wanted = "at least one name, because representative is longest"
         yield contradiction(("text_fields",), shown(policy.text_fields), wanted, ("representative",))
@@ -174,6 +172,16 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if size is not None and overlap >= size:
         at: Path = ("metadata", "chunk_overlap")
         yield contradiction(at, shown(overlap), f"below chunk_size ({size})", ("metadata", "chunk_size"))
+
+
+def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
+    """What needs an optional library that is not installed."""
+    if policy.diversify in OF_PYVERSITY and find_spec("pyversity") is None:
+        wanted = "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
+        yield contradiction(("diversify",), shown(policy.diversify), wanted)
+    if policy.text is not None and policy.text.indel is not None and find_spec("rapidfuzz") is None:
+        wanted = "none: rapidfuzz is not installed; it comes with pip install 'vecsieve[indel]'"
+        yield contradiction(("text", "indel"), shown(policy.text.indel), wanted)
 
 
 def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:

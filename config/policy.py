@@ -143,7 +143,8 @@ class TextSettings(Model):
         default=None, description="shared word 3-grams by all; 0.92 adds almost nothing to identical"
     )
     indel: Annotated[Share | None, NoneWord] = Field(
-        default=None, description="share of words in the longest common subsequence, as difflib's ratio; 0.85 is usual"
+        default=None,
+        description="share of words in the longest common subsequence, as difflib's ratio; 0.85 is usual; needs the extra `indel`",
     )
     minhash: Annotated[Share | None, NoneWord] = Field(
         default=None, description="16 bands of 8 rows find the pairs, this Jaccard verifies them"

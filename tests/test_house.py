@@ -24,11 +24,11 @@ SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 
 NUMERIC = {"numpy"}
 # An optional library that is pure itself (numpy and nothing else): the kernels may call it, inside functions.
-LAZY_IN_SELECTION = {"pyversity"}
+LAZY_IN_SELECTION = {"pyversity", "rapidfuzz"}
 ALLOWED = {
     "config": {"pydantic", "pydantic_core", "yaml", "vecsieve.config"},
     "adapters": NUMERIC | {"orjson", "msgspec", "simdjson", "google", "vecsieve.adapters"},
-    "proxy/selection": NUMERIC | {"fastcluster", "rapidfuzz", "xxhash", "vecsieve.proxy.selection"} | LAZY_IN_SELECTION,
+    "proxy/selection": NUMERIC | {"fastcluster", "xxhash", "vecsieve.proxy.selection"} | LAZY_IN_SELECTION,
 }
 # The shell may use everything of ours and the libraries of the data plane; jobs, demo and the embedded
 # server load the official client and the engine inside functions, so that `serve` starts without them.
@@ -294,8 +294,8 @@ def test_every_module_imports() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_serving_starts_without_the_official_clients_the_engine_and_opentelemetry() -> None:
-    program = "import sys, vecsieve.proxy.cli, vecsieve.proxy.server\nprint([m for m in ('qdrant_client', 'qdrant_edge', 'opentelemetry') if m in sys.modules])"
+def test_serving_starts_without_any_optional_library() -> None:
+    program = "import sys, vecsieve.proxy.cli, vecsieve.proxy.server\nprint([m for m in ('qdrant_client', 'qdrant_edge', 'opentelemetry', 'pyversity', 'rapidfuzz') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -318,8 +318,8 @@ CALLED_BY_A_LIBRARY = {
 }
 # Written out whole under the names of their fields: the explanation of a search, the profile of a collection, the status.
 WRITTEN_WHOLE = {"Copy", "Kept", "LeftOut", "Profile", "Status"}
-# Read by the names of a closed set: which overrides the settings allow.
-READ_BY_NAME = {"OverrideSettings"}
+# Read by the names of a closed set: which overrides the settings allow, which text signals are on.
+READ_BY_NAME = {"OverrideSettings", "TextSettings"}
 
 
 # Collected by name from the modules of a package.

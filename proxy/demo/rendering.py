@@ -49,7 +49,7 @@ _WHY_LEFT_OUT = (
     ("same text", {Link.IDENTICAL}),
     ("one text in the other", {Link.CONTAINMENT}),
     ("overlapping parts of a document", {Link.SPAN}),
-    ("much the same words", {Link.JACCARD, Link.INDEL, Link.MINHASH, Link.SIMHASH}),
+    ("much the same words", {Link.JACCARD, Link.INDEL, Link.MINHASH, Link.SIMHASH, Link.NEAR_TEXT}),
     ("near by vector", {Link.DISTANCE}),
 )
 
@@ -200,7 +200,7 @@ def _copied(note: CopyOf) -> str:
             return (
                 f"holds {share} of the words of {place}" if note.is_longer else f"{share} of its words are in {place}"
             )
-        case Link.JACCARD | Link.INDEL | Link.MINHASH:
+        case Link.JACCARD | Link.INDEL | Link.MINHASH | Link.NEAR_TEXT:
             return f"words {share} like {place}"
         case Link.SIMHASH:
             return f"words much like {place}"

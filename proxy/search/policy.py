@@ -47,6 +47,7 @@ from vecsieve.proxy.selection.policy import (
     Tie,
     When,
 )
+from vecsieve.proxy.selection.text.signals import SIGNALS
 from vecsieve.proxy.telemetry.labels import OverrideName
 
 # Where a payload keeps what selection reads of it beside the vector.
@@ -237,14 +238,16 @@ def _diversifier(policy: PolicySettings) -> Diversifier | None:
     return DIVERSIFIERS[policy.diversify](policy.diversity)
 
 
+def _near(settings: TextSettings) -> tuple[tuple[str, float], ...]:
+    """The signals that are switched on, in the order of the settings."""
+    given = ((name, getattr(settings, name)) for name in TextSettings.model_fields if name in SIGNALS)
+    return tuple((name, threshold) for name, threshold in given if threshold is not None)
+
+
 def _text(settings: TextSettings, *, short_words: int) -> TextRules:
     return TextRules(
         identical=settings.identical,
-        containment=settings.containment,
-        jaccard=settings.jaccard,
-        simhash=settings.simhash,
-        minhash=settings.minhash,
-        indel=settings.indel,
+        near=_near(settings),
         require=Require(settings.require),
         span=settings.span,
         reach=settings.reach,

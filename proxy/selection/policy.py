@@ -139,22 +139,18 @@ class Require(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRules:
-    """Which texts are copies. None switches a signal off.
+    """Which texts are copies.
 
-    ``identical``: equal canonical texts. ``containment``, ``jaccard``, ``minhash``, ``indel``: similarity at least, in
-    [0, 1]; over word 3-grams, word 3-grams, word 3-grams, words. ``simhash``: Hamming distance of 64 bits at most.
+    ``identical``: equal canonical texts. ``near``: the near-text signals that are switched on, by name (text/signals) with
+    their thresholds; the first that finds a pair is reported. ``require``: how they combine.
     ``short_factor``: how much farther apart two texts of at most ``short_words`` words may be and still merge by their vectors.
-    ``require``: how the five near-text signals combine. ``span``: share of the shorter span that must overlap, for chunks
+    ``span``: share of the shorter span that must overlap, for chunks
     of one document. ``reach``: pairs with vectors farther apart than reach x median pool distance are not compared by
     text; None compares all.
     """
 
     identical: bool
-    containment: float | None
-    jaccard: float | None
-    simhash: int | None
-    minhash: float | None
-    indel: float | None
+    near: tuple[tuple[str, float], ...]
     require: Require
     span: float | None
     reach: float | None

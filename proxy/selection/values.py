@@ -86,7 +86,7 @@ class Candidates:
 
 
 class Link(IntEnum):
-    """By which rule two candidates are copies; of several, the one that stands first here after NONE."""
+    """By which rule two candidates are copies."""
 
     NONE = 0
     IDENTICAL = 1  # the same canonical text
@@ -96,7 +96,8 @@ class Link(IntEnum):
     INDEL = 5
     MINHASH = 6
     SIMHASH = 7
-    DISTANCE = 8  # vectors within the cut, directly or through other members of the cluster
+    NEAR_TEXT = 8  # a near-text signal without a name of its own here
+    DISTANCE = 9  # vectors within the cut, directly or through other members of the cluster
 
 
 class Veto(IntEnum):

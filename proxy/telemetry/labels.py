@@ -240,6 +240,7 @@ _COLLAPSES: Mapping[int, Collapse] = {
     Link.INDEL: Collapse.NEAR_TEXT,
     Link.MINHASH: Collapse.NEAR_TEXT,
     Link.SIMHASH: Collapse.NEAR_TEXT,
+    Link.NEAR_TEXT: Collapse.NEAR_TEXT,
 }
 
 

@@ -31,11 +31,7 @@ ALL_GUARDS = Guards(
 )
 TEXT_RULES = TextRules(
     identical=True,
-    containment=0.8,
-    jaccard=None,
-    simhash=None,
-    minhash=None,
-    indel=None,
+    near=(("containment", 0.8),),
     require=Require.ANY,
     span=0.8,
     reach=1.0,

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from vecsieve.config.policy import TextSettings
 from vecsieve.proxy.selection.policy import Require, TextRules
 from vecsieve.proxy.selection.text.matching import Matches, matches
 from vecsieve.proxy.selection.text.reading import Texts, read
+from vecsieve.proxy.selection.text.signals import SIGNALS
 from vecsieve.proxy.selection.values import Metadata, finished
 
 # Every code point, lone surrogates too: a JSON string may hold them.
@@ -35,11 +37,7 @@ def rules(**on: Any) -> TextRules:
     """Text rules with everything switched off but ``on``."""
     off: dict[str, Any] = {
         "identical": False,
-        "containment": None,
-        "jaccard": None,
-        "simhash": None,
-        "minhash": None,
-        "indel": None,
+        "near": tuple((name, on.pop(name)) for name in TextSettings.model_fields if name in SIGNALS and name in on),
         "require": Require.ANY,
         "span": None,
         "reach": None,

@@ -6,9 +6,7 @@ canonical  what is left of a text when layout is gone, and its hash
 margins    header and footer lines
 matching   which candidates are copies by their texts, and by which rule
 tokens     words in any script, and as 64-bit numbers
-shingles   shared word 3-grams: Jaccard and containment
-minhash    which texts may be similar
-simhash    64 bits a text
-indel      the share of words in the same order
+shingles   word 3-grams, and how many two texts share
+signals    containment, Jaccard, indel ratio, MinHash and SimHash behind a registry
 memo       a cache bounded in bytes
 """

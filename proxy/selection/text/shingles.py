@@ -1,8 +1,4 @@
-"""Word 3-grams: which of them texts share, and what share of all theirs that is.
-
-Broder's resemblance (Jaccard) and containment (1997). Containment is the useful one for chunks: a passage inside a longer
-one, and chunks of one text cut at other places, share most of the shorter side whatever the longer one adds.
-"""
+"""Word 3-grams, and how many of them each two texts share."""
 
 from __future__ import annotations
 
@@ -13,17 +9,6 @@ import numpy as np
 
 from vecsieve.proxy.selection.text.tokens import Hashes, mixed
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
-
-# How many different 3-grams the smaller text must have for its containment to count: eight are a sentence of ten words.
-# A heading, a name or "see the next section" stands inside many longer texts and is a copy of none. Measured on short
-# tickets at containment .8: 91 % of the pairs are copies with no such bound, 82 % from four on, all of them from eight on;
-# chunks of a hundred words do not notice.
-CONTAINED_AT_LEAST = 8
-
-# How much of the later-ranked text the earlier one must have: a long text behind a short one that it contains says more,
-# and would be lost. Measured on chunks cut at different places, at containment .8: 3.1 % of the pairs were no copies
-# without this bound, 1.9 % with it, for 0.4 % of the copies.
-COVERED_AT_LEAST = np.float32(0.5)
 
 # Pairs of so many owners of a 3-gram at most are counted one by one, more of them by a matrix product: with 200 texts
 # either way alone takes four times as long, and a thousand texts that are all the same would have 50 million pairs.
@@ -120,22 +105,3 @@ def _by_product(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:
         incidence[owners[part], columns[part] - first] = 1.0
         counts += incidence @ incidence.T
     return counts
-
-
-def containment(known: Shared) -> FloatMatrix:
-    """Share (t, t) float32 of the smaller text's 3-grams that the larger one has too, of texts in rank order.
-
-    0 where the smaller text has too few 3-grams, and where the later one has too much of its own.
-    """
-    smaller = np.minimum(known.sizes[:, None], known.sizes[None, :])
-    rank = np.arange(len(known.sizes))
-    later = known.sizes[np.maximum(rank[:, None], rank[None, :])]
-    counts = (smaller >= CONTAINED_AT_LEAST) & (known.counts >= COVERED_AT_LEAST * later)
-    return np.where(counts, known.counts / np.maximum(smaller, 1.0), np.float32(0.0))
-
-
-def jaccard(known: Shared) -> FloatMatrix:
-    """Share (t, t) float32 of both texts' 3-grams that both have; 0 where neither has any."""
-    together = known.sizes[:, None] + known.sizes[None, :] - known.counts
-    share: FloatMatrix = known.counts / np.maximum(together, 1.0)
-    return share

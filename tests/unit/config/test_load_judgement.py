@@ -142,3 +142,13 @@ def test_a_backend_without_grpc_has_no_address_for_it(name: str) -> None:
     (found,) = of_settings(Settings.model_validate({"backend": "chroma", "grpc": {name: "127.0.0.1:50051"}}))
     assert found.finding.path == ("grpc", name)
     assert found.finding.wanted == "none, because Chroma has no gRPC"
+
+
+def test_a_text_signal_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
+    rules = ({"collection": "a", "policy": {"text": {"indel": 0.85}}},)
+    _, findings = judged({"rules": rules}, ())
+    assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
+        ("rules[0].policy.text.indel", "none: rapidfuzz is not installed; it comes with pip install 'vecsieve[indel]'")
+    ]
+    assert judged({"policy": {"text": {"jaccard": 0.9}}}, ())[1] == ()

@@ -110,6 +110,7 @@ VETOES = {
         (copy(Link.INDEL, similarity=0.95), "= words 95% like 1"),
         (copy(Link.MINHASH, similarity=0.95), "= words 95% like 1"),
         (copy(Link.SIMHASH, similarity=0.95), "= words much like 1"),
+        (copy(Link.NEAR_TEXT, similarity=0.95), "= words 95% like 1"),
         *(
             (KeptApart(place=0, veto=veto, from_copy=False), f"! kept beside 1: {words}")
             for veto, words in VETOES.items()

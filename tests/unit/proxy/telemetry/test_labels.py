@@ -46,6 +46,7 @@ def test_a_status_falls_into_its_class(status: int | None, wanted: str) -> None:
         (Link.INDEL, "near_text"),
         (Link.MINHASH, "near_text"),
         (Link.SIMHASH, "near_text"),
+        (Link.NEAR_TEXT, "near_text"),
         (Link.DISTANCE, "vectors"),
     ],
 )

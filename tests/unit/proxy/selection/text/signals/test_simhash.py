@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.texts import passages
 from vecsieve.proxy.selection.text.shingles import distinct, grams
-from vecsieve.proxy.selection.text.simhash import BITS, hamming, simhash
+from vecsieve.proxy.selection.text.signals.simhash import BITS, hamming, simhash
 from vecsieve.proxy.selection.text.tokens import hashed, mixed
 
 LONG = [f"w{i}" for i in range(200)]

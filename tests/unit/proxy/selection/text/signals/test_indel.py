@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.texts import passages
-from vecsieve.proxy.selection.text.indel import ratios
+from vecsieve.proxy.selection.text.signals.indel import ratios
 from vecsieve.proxy.selection.text.tokens import hashed
 from vecsieve.proxy.selection.values import FloatMatrix
 

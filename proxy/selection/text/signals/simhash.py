@@ -1,7 +1,7 @@
 """SimHash (Charikar 2002): 64 bits a text, of which similar texts differ in few.
 
-Each bit is the majority of that bit in the hashes of the text's different word 3-grams. Seen on real edits: one or two
-changed words in a hundred already move four to six bits, so the usual bound of three finds little beside equal texts.
+Each bit is the majority of that bit in the hashes of the text's different word 3-grams. On real edits, one or two changed
+words in a hundred move four to six bits. So the usual bound of three bits finds little more than equal texts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.text.shingles import Grams, distinct
+from vecsieve.proxy.selection.text.signals.comparison import Comparison, Near, Signal
 from vecsieve.proxy.selection.text.tokens import Hashes, mixed
+from vecsieve.proxy.selection.values import Link
 
 BITS = 64
 
@@ -41,3 +43,12 @@ def hamming(left: Hashes, right: Hashes) -> npt.NDArray[np.int64]:
     bits *= np.uint64(0x0101010101010101)
     different: npt.NDArray[np.int64] = (bits >> np.uint64(56)).astype(np.int64)
     return different
+
+
+def _close(texts: Comparison, most_bits: float) -> Near:
+    prints = simhash(texts.few)
+    different = hamming(prints[texts.rows], prints[texts.columns])
+    return Near(texts.fingerprinted() & (different <= most_bits), (1.0 - different / BITS).astype(np.float32))
+
+
+SIGNALS = {"simhash": Signal(_close, Link.SIMHASH)}

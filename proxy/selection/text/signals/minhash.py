@@ -1,7 +1,7 @@
 """MinHash with banding (Broder 1997; Indyk and Motwani 1998): which texts may have a high Jaccard similarity.
 
 128 permutations as 16 bands of 8 rows. Two texts of similarity s meet in some band with probability 1 - (1 - s^8)^16: one
-half at .71, .99999 at .92. Whoever meets is a candidate; the exact similarity decides (matching.py).
+half at .71, .99999 at .92. For the pairs that meet, the exact Jaccard similarity decides.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import xxhash
 
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.text.shingles import Grams
+from vecsieve.proxy.selection.text.signals.comparison import Comparison, Near, Signal, at_least
+from vecsieve.proxy.selection.text.signals.overlap import jaccard
 from vecsieve.proxy.selection.text.tokens import Hashes
+from vecsieve.proxy.selection.values import Link
 
 BANDS = 16
 ROWS = 8
@@ -63,3 +66,11 @@ def _numbered(bands: Hashes) -> npt.NDArray[np.intp]:
     for band in range(bands.shape[1]):
         numbers[:, band] = np.unique(bands[:, band], axis=0, return_inverse=True)[1].reshape(-1)
     return numbers
+
+
+def _verified(texts: Comparison, least: float) -> Near:
+    met = meet(signatures(texts.few))[np.ix_(texts.rows, texts.columns)]
+    return at_least(texts.block(jaccard(texts.shared)), least, texts.present & met)
+
+
+SIGNALS = {"minhash": Signal(_verified, Link.MINHASH)}

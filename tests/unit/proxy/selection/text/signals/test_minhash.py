@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.texts import passages
-from vecsieve.proxy.selection.text import minhash
-from vecsieve.proxy.selection.text.minhash import BANDS, ROWS, meet, signatures
-from vecsieve.proxy.selection.text.shingles import grams, jaccard, shared
+from vecsieve.proxy.selection.text.shingles import grams, shared
+from vecsieve.proxy.selection.text.signals import minhash
+from vecsieve.proxy.selection.text.signals.minhash import BANDS, ROWS, meet, signatures
+from vecsieve.proxy.selection.text.signals.overlap import jaccard
 from vecsieve.proxy.selection.text.tokens import hashed
 
 LONG = [f"w{i}" for i in range(400)]
