@@ -15,6 +15,7 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import (
     Bounds,
     MalformedReplyError,
+    NativeAnswer,
     Needs,
     Operation,
     Pool,
@@ -26,14 +27,17 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 
-OPERATION = Operation(backend="toy", name="query", collection="c")
+OPERATION = Operation(backend="toy", name="nearest", collection="c")
+COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+TOO_MANY = 429
+OUT_OF_QUOTA = b"out of quota"  # a success by name alone
 
 
 class ToyAdapter:
     """The six verbs over lists of numbers; `document` is the parsed body."""
 
     def classify(self, head: RequestHead) -> Operation | None:
-        return OPERATION if head.path == "/search" else None
+        return OPERATION if head.path == "/nearest" else None
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
         if body.count(b"{") > bounds.parts:
@@ -58,6 +62,25 @@ class ToyAdapter:
         assert isinstance(reply.document, list)
         kept = [[rows[index] for index in indices] for rows, indices in zip(reply.document, keep, strict=True)]
         return json.dumps(kept).encode()
+
+
+class ToyDialect:
+    """Refuses with `limit <number>` and `no vector`."""
+
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
+        return NativeAnswer(status=status, content_type="", body=message.encode())
+
+    def is_quota(self, status: int, body: bytes) -> bool:
+        return status == TOO_MANY
+
+    def is_quota_in_success(self, body: bytes) -> bool:
+        return body == OUT_OF_QUOTA
+
+    def refused_limit(self, status: int, body: bytes) -> int | None:
+        return int(body.removeprefix(b"limit ")) if body.startswith(b"limit ") else None
+
+    def names_unknown_vector(self, status: int, body: bytes) -> bool:
+        return body == b"no vector"
 
 
 def call(*asked: tuple[int, int | None], needs: Needs | None = None) -> SearchCall:

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
 from support.manual_time import Timers
-from support.toy_backend import OPERATION, ToyAdapter, ToyUpstream, call, ranking
+from support.toy_backend import COPIES, OPERATION, ToyAdapter, ToyDialect, ToyUpstream, call, ranking
 from support.turning import calm
-from vecsieve.adapters.contract import Bounds, NativeAnswer, Operation
+from vecsieve.adapters.contract import Bounds, Operation
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.resources import MemoryGuard
 from vecsieve.proxy.runtime import LongWork
@@ -34,9 +34,7 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.requests import Tally
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
-COPIES = [0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
-BAD_REQUEST, SERVER_ERROR, TOO_MANY = 400, 500, 429
-OUT_OF_QUOTA = b"out of quota"  # a success by name alone
+BAD_REQUEST, SERVER_ERROR = 400, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +51,6 @@ class ToyAnswer:
 
 
 OWN = ToyAnswer(b"upstream's own answer")
-
-
-class ToyDialect:
-    """Refuses with `limit <number>` and `no vector`."""
-
-    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
-        return NativeAnswer(status=status, content_type="", body=message.encode())
-
-    def is_quota(self, status: int, body: bytes) -> bool:
-        return status == TOO_MANY
-
-    def is_quota_in_success(self, body: bytes) -> bool:
-        return body == OUT_OF_QUOTA
-
-    def refused_limit(self, status: int, body: bytes) -> int | None:
-        return int(body.removeprefix(b"limit ")) if body.startswith(b"limit ") else None
-
-    def names_unknown_vector(self, status: int, body: bytes) -> bool:
-        return body == b"no vector"
 
 
 def refused(status: int = BAD_REQUEST, words: bytes = b"no") -> RefusedReplyError:

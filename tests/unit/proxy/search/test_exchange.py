@@ -64,7 +64,7 @@ async def test_a_report_tells_what_the_attempt_came_to() -> None:
     exchange, made = await attempted()
     made.recall = Recall.HIT
     report = report_of(exchange.operation, made, outcome=Outcome.DEDUP, rows=rows_of(made))
-    assert (report.backend, report.operation, report.outcome) == ("toy", "query", Outcome.DEDUP)
+    assert (report.backend, report.operation, report.outcome) == ("toy", "nearest", Outcome.DEDUP)
     assert (report.fail_open, report.bypass, report.grown) == (None, None, False)
     assert report.overfetch_bytes == made.fetched_bytes > 0
     assert report.recall is Recall.HIT

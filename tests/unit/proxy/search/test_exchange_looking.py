@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
 from support.exposed import value
-from support.toy_backend import OPERATION
-from support.toy_exchange import ToyDialect, attempt
+from support.toy_backend import OPERATION, ToyDialect
+from support.toy_exchange import attempt
 from vecsieve.adapters.contract import Lookup
 from vecsieve.proxy.search.breaker import CONSECUTIVE, Breaker
 from vecsieve.proxy.search.budgets import QUIET_SECONDS, OwnReads

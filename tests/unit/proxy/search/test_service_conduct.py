@@ -10,8 +10,8 @@ import pytest
 
 from support.clocks import ManualClock
 from support.manual_time import settle
-from support.toy_backend import ToyAdapter, families_of
-from support.toy_exchange import OUT_OF_QUOTA, OWN, ToyDialect, ToyExchange, shadowed, toys
+from support.toy_backend import OUT_OF_QUOTA, ToyAdapter, ToyDialect, families_of
+from support.toy_exchange import OWN, ToyExchange, shadowed, toys
 from support.turning import Turning, calm
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.config.schema import LimitSettings

@@ -9,20 +9,8 @@ from dataclasses import replace
 import pytest
 
 from support.manual_time import settle
-from support.toy_backend import OPERATION, ToyAdapter, ToyUpstream, families_of, ranking
-from support.toy_exchange import (
-    COPIES,
-    OUT_OF_QUOTA,
-    OWN,
-    SERVER_ERROR,
-    TOO_MANY,
-    ToyAnswer,
-    ToyExchange,
-    Toys,
-    policy,
-    refused,
-    toys,
-)
+from support.toy_backend import COPIES, OPERATION, OUT_OF_QUOTA, TOO_MANY, ToyAdapter, ToyUpstream, families_of, ranking
+from support.toy_exchange import OWN, SERVER_ERROR, ToyAnswer, ToyExchange, Toys, policy, refused, toys
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.proxy.search.breaker import CONSECUTIVE, OPEN_SECONDS
 from vecsieve.proxy.search.budgets import FREE, OVERDRAFT

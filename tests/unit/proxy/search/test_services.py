@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.toy_backend import ToyAdapter
-from support.toy_exchange import ToyDialect, toys
+from support.toy_backend import ToyAdapter, ToyDialect
+from support.toy_exchange import toys
 from vecsieve.adapters.backends import Changes, Transport
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
 from vecsieve.proxy.search.profiles import Scales, Scaling
