@@ -102,14 +102,16 @@ def _index_ports(texts: list[str]) -> dict[str, str]:
 def embedded(
     listen: Annotated[str, typer.Option(help="host:port; port 0 picks one.")] = "127.0.0.1:6333",
     path: Annotated[Path | None, typer.Option(help="Keep the data here; without it nothing is kept.")] = None,
-    grpc_listen: Annotated[
-        str | None, typer.Option(help="host:port for gRPC; port 0 picks one, without it there is none.")
-    ] = None,
+    grpc_listen: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run the embedded Qdrant-compatible server, alone."""
+    """Run the embedded Qdrant-compatible server, alone, over REST."""
     from vecsieve.proxy.demo.embedded.server import run
 
-    run(listen=listen, path=path, grpc_listen=grpc_listen)
+    if grpc_listen is not None:
+        # The option of earlier builds: told what became of it, not that it is unknown.
+        elsewhere = "a checkout has a server with gRPC: python tests/servers/qdrant --grpc-listen HOST:PORT"
+        raise typer.BadParameter(f"--grpc-listen: the embedded server speaks REST only; {elsewhere}")
+    run(listen=listen, path=path)
 
 
 @app.command()

@@ -8,11 +8,12 @@ import pytest
 from qdrant_client import QdrantClient
 
 from support import planted, stack
+from support.embedded import start_embedded_process
 
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[str]:
-    with stack.embedded() as url:
+    with start_embedded_process() as url:
         client = QdrantClient(url=url, timeout=30)
         planted.load(client, copies=1, prefix="clean")
         planted.load(client, copies=planted.COPIES, prefix="copied")

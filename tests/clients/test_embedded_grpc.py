@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
+from servers.qdrant.grpc_messages import Encoding
 
 from support.embedded import start_embedded_grpc_process
 from support.grpc_clients import over_grpc
-from vecsieve.proxy.demo.embedded.grpc_messages import Encoding
 
 SIZE = 120
 DIMENSION = 12

@@ -15,6 +15,7 @@ import grpc
 import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import grpc as pb
+from servers.qdrant.grpc_messages import Encoding
 
 from support import planted, stack
 from support.embedded import start_embedded_grpc_process
@@ -22,7 +23,6 @@ from support.grpc_asking import Pairs, Seen
 from support.grpc_stack import Asker
 from support.planted import Asked
 from support.said_in_grpc import Said, id_of, point_of, said
-from vecsieve.proxy.demo.embedded.grpc_messages import Encoding
 
 METRICS = ("cosine",)  # the others are those of any search
 OFF: Pairs = (("x-vecsieve-mode", "off"),)

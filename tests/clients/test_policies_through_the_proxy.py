@@ -12,6 +12,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from support import planted, stack
+from support.embedded import start_embedded_process
 from support.stack import exchange
 
 RULES = """
@@ -53,7 +54,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
     """The engine's, the proxy's and its admin URL; every collection holds the same points."""
     file = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
     file.write_text(RULES)
-    with stack.embedded() as engine:
+    with start_embedded_process() as engine:
         client = QdrantClient(url=engine, timeout=30)
         for collection in COLLECTIONS:
             load(client, collection)

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from foreign_clients.environments import CLIENTS, Client, NotToBeHad, ScenarioFailed
 from foreign_clients.record import GOLDEN, recorded
+from support.embedded import start_embedded_grpc_process
 from support.foreign_plan import plan
 from support.foreign_verdict import differences, faults, is_of_copies
 from support.stack import Command, command
@@ -44,8 +45,8 @@ class Verdict:
 @contextmanager
 def engine() -> Iterator[str]:
     """Where the embedded engine speaks gRPC."""
-    with command("embedded", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0") as running:
-        yield _address(running)
+    with start_embedded_grpc_process() as (_, url):
+        yield url.removeprefix("http://")
 
 
 @contextmanager

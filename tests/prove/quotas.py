@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from qdrant_client import grpc as pb
+from servers.qdrant.server import QdrantServer
 
 from prove.finding import Finding, Scale
 from support.embedded import embedded_server
@@ -16,7 +17,6 @@ from support.grpc_asking import ask
 from support.limited_qdrant import DIRECTIONS
 from support.running import Running, running
 from support.scripted_qdrant import request
-from vecsieve.proxy.demo.embedded.server import EmbeddedServer
 
 LIMIT = 100  # reads a minute
 SEARCHES = (80, 90)
@@ -43,7 +43,7 @@ async def prove(scale: Scale) -> list[Finding]:
     return found
 
 
-async def asked(engine: EmbeddedServer, mode: str, rest: Ask, grpc: Ask, proxy: Running | None = None) -> list[Finding]:
+async def asked(engine: QdrantServer, mode: str, rest: Ask, grpc: Ask, proxy: Running | None = None) -> list[Finding]:
     """Every kind of data and number of searches, on a collection of its own each: a limit is a collection's."""
     found = []
     for transport, search in {"REST": rest, "gRPC": grpc}.items():
@@ -67,7 +67,7 @@ def own_reads(proxy: Running | None) -> float:
     return sum(proxy.count("own_reads_total", kind=kind) for kind in ("grow", "recall", "lookup", "replay", "shadow"))
 
 
-async def made(engine: EmbeddedServer, name: str, copies: int) -> None:
+async def made(engine: QdrantServer, name: str, copies: int) -> None:
     """A collection with a limit; its points come in runs of so many equal ones."""
     vectors = [
         [float(axis == rank // copies) + 0.01 for axis in range(DIRECTIONS)] for rank in range(DIRECTIONS * copies)
@@ -78,7 +78,7 @@ async def made(engine: EmbeddedServer, name: str, copies: int) -> None:
     await told(engine, b"PATCH", name, {"strict_mode_config": {"enabled": True, "read_rate_limit": LIMIT}})
 
 
-async def told(engine: EmbeddedServer, method: bytes, path: str, body: object) -> None:
+async def told(engine: QdrantServer, method: bytes, path: str, body: object) -> None:
     """One request to the engine itself. Raises ValueError where it is refused."""
     data = json.dumps(body).encode()
     head = b"%s /collections/%s HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\nConnection: close\r\n" % (

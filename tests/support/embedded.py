@@ -1,4 +1,4 @@
-"""The embedded server for tests: in a process of its own, or in the running loop. Both always end."""
+"""The full embedded server of the tests: in a process of its own, or in the running loop. Both always end."""
 
 from __future__ import annotations
 
@@ -13,44 +13,36 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from servers.qdrant.grpc_messages import Encoding
+from servers.qdrant.server import QdrantServer, start
+
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded.grpc_messages import Encoding
-from vecsieve.proxy.demo.embedded.server import EmbeddedServer, start
 
 _END_SECONDS = 10
-_PROGRAM = (
-    "import pathlib, sys\n"
-    "from vecsieve.proxy.demo.embedded.grpc_messages import Encoding\n"
-    "from vecsieve.proxy.demo.embedded.server import run\n"
-    "listen, path, grpc_listen, encoding = sys.argv[1:]\n"
-    "path = pathlib.Path(path) if path else None\n"
-    "run(listen=listen, path=path, grpc_listen=grpc_listen or None, encoding=Encoding(encoding))\n"
-)
-_ANNOUNCEMENT = "vecsieve embedded listening on "
-_GRPC_ANNOUNCEMENT = "vecsieve embedded gRPC on "
+PROGRAM = Path(__file__).resolve().parents[1] / "servers" / "qdrant"
+_ANNOUNCEMENT = "vecsieve qdrant listening on "
+_GRPC_ANNOUNCEMENT = "vecsieve qdrant gRPC on "
 
 
 @contextmanager
-def start_embedded_process(path: Path | None = None, *, listen: str = "127.0.0.1:0") -> Iterator[str]:
+def start_embedded_process(path: Path | None = None) -> Iterator[str]:
     """The URL of a server in its own process on a free port; it has ended, with code 0, when the block is left."""
-    with _process(listen, path, "", Encoding.ONEOF, announces=(_ANNOUNCEMENT,)) as (url,):
+    arguments = () if path is None else ("--path", str(path))
+    with _process(*arguments, announces=(_ANNOUNCEMENT,)) as (url,):
         yield url
 
 
 @contextmanager
 def start_embedded_grpc_process(*, encoding: Encoding = Encoding.ONEOF) -> Iterator[tuple[str, str]]:
     """Its URLs for REST and for gRPC; `encoding`: of the vectors in what gRPC answers."""
-    announces = (_ANNOUNCEMENT, _GRPC_ANNOUNCEMENT)
-    with _process("127.0.0.1:0", None, "127.0.0.1:0", encoding, announces=announces) as (url, grpc_url):
+    arguments = ("--grpc-listen", "127.0.0.1:0", "--encoding", encoding)
+    with _process(*arguments, announces=(_ANNOUNCEMENT, _GRPC_ANNOUNCEMENT)) as (url, grpc_url):
         yield url, grpc_url
 
 
 @contextmanager
-def _process(
-    listen: str, path: Path | None, grpc_listen: str, encoding: Encoding, *, announces: tuple[str, ...]
-) -> Iterator[list[str]]:
-    arguments = [listen, "" if path is None else str(path), grpc_listen, encoding]
-    with subprocess.Popen([sys.executable, "-c", _PROGRAM, *arguments], stdout=subprocess.PIPE, text=True) as process:
+def _process(*arguments: str, announces: tuple[str, ...]) -> Iterator[list[str]]:
+    with subprocess.Popen([sys.executable, str(PROGRAM), *arguments], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield [_announced(process, start) for start in announces]
         finally:
@@ -76,7 +68,7 @@ async def embedded_server(
     api_key: str | None = None,
     with_grpc: bool = False,
     encoding: Encoding = Encoding.ONEOF,
-) -> AsyncIterator[EmbeddedServer]:
+) -> AsyncIterator[QdrantServer]:
     """A server in the running loop on a free port, on demand with another for gRPC, closed when the block is left."""
     grpc_address = Address("127.0.0.1", 0) if with_grpc else None
     server = await start(

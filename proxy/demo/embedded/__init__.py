@@ -1,10 +1,7 @@
-"""A Qdrant-compatible server over the engine Qdrant ships: for the demo, the tests and a first look.
+"""A small Qdrant-compatible server over the engine Qdrant ships: for the demo and a first look.
 
 server         start and stop
-rest           HTTP in, bytes out
-grpc_server    the gRPC listener, its methods and statuses
-grpc_messages  messages of replies, values and vectors
-grpc_requests  messages of requests
+rest           paths to verbs, HTTP in, bytes out
 registry       collections by name, their directory and limits
 engine         the only importer of `qdrant_edge`
 collections    collections, aliases, indexes, named vectors

@@ -90,6 +90,13 @@ def test_an_address_that_is_none_is_told_with_what_was_wanted(listen: str, refus
     assert "Traceback" not in err
 
 
+def test_grpc_of_the_embedded_server_is_told_where_it_went(refused: Refused) -> None:
+    code, _out, err = refused("embedded", "--grpc-listen", "127.0.0.1:0")
+    assert code == 2
+    assert "REST only" in err
+    assert "tests/servers/qdrant" in err
+
+
 def test_evaluating_what_is_not_there_ends_with_what_was_wanted(refused: Refused) -> None:
     code, out, err = refused("evaluate", "nowhere")
     assert (code, out) == (2, "")

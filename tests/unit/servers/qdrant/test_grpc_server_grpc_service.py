@@ -10,12 +10,12 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from servers.qdrant.grpc_messages import messages, said, to_rest
+from servers.qdrant.grpc_server import METHODS
+from servers.qdrant.server import QdrantServer
 
 from support.embedded import embedded_server, exchange
-from vecsieve.proxy.demo.embedded import rest as embedded_rest
-from vecsieve.proxy.demo.embedded.grpc_messages import messages, said, to_rest
-from vecsieve.proxy.demo.embedded.grpc_server import METHODS
-from vecsieve.proxy.demo.embedded.server import EmbeddedServer
+from vecsieve.proxy.demo.embedded.rest import ABOUT
 
 SETTINGS = {"vectors": {"size": 2, "distance": "Dot"}, "sparse_vectors": {"sp": {}}}
 POINTS = [
@@ -27,7 +27,7 @@ POINTS = [
 class Caller:
     """Raw calls on one channel, next to the REST interface of the same server."""
 
-    def __init__(self, server: EmbeddedServer, channel: grpc.aio.Channel) -> None:
+    def __init__(self, server: QdrantServer, channel: grpc.aio.Channel) -> None:
         self._server = server
         self._channel = channel
 
@@ -171,6 +171,6 @@ async def test_the_key_opens_everything_and_health_needs_none() -> None:
         for given in ({"api_key": "s3cret"}, {"authorization": "Bearer s3cret"}):
             assert await asked.raw("/qdrant.Collections/List", b"", **given)
         about = messages().HealthCheckReply.FromString(await asked.raw("/qdrant.Qdrant/HealthCheck", b""))
-        assert (about.title, about.version) == (embedded_rest.ABOUT["title"], embedded_rest.QDRANT_VERSION)
+        assert (about.title, about.version) == (ABOUT["title"], ABOUT["version"])
         # HealthCheckResponse { status = 1: SERVING }
         assert await asked.raw("/grpc.health.v1.Health/Check", b"") == b"\x08\x01"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.qdrant.grpc_messages import Encoding, decoded, messages
+from servers.qdrant.grpc_server import METHODS
 
 from vecsieve.proxy.demo.embedded import collections
 from vecsieve.proxy.demo.embedded import points as embedded_points
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.grpc_messages import Encoding, decoded, messages
-from vecsieve.proxy.demo.embedded.grpc_server import METHODS
 from vecsieve.proxy.demo.embedded.registry import Call, Registry
 
 KINDS = {

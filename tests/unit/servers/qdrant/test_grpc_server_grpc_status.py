@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import grpc
 import pytest
+from servers.qdrant.grpc_server import code_of, details_of, trailers_of
 
 from vecsieve.proxy.demo.embedded import errors
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.grpc_server import code_of, details_of, trailers_of
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from servers.qdrant import grpc_requests as requests
+from servers.qdrant.grpc_messages import messages
 
-from vecsieve.proxy.demo.embedded import grpc_requests as requests
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.grpc_messages import messages
 
 VECTOR = {"data": [1.0, 0.5]}
 

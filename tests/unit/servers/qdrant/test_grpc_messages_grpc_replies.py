@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from vecsieve.proxy.demo.embedded import grpc_messages as replies
-from vecsieve.proxy.demo.embedded.grpc_messages import Encoding, messages, to_rest
+from servers.qdrant import grpc_messages as replies
+from servers.qdrant.grpc_messages import Encoding, messages, to_rest
 
 POINT: dict[str, Any] = {"id": 1, "version": 2, "score": np.float32(0.1)}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 
 import pytest
-
-from vecsieve.proxy.demo.embedded.grpc_server import METHODS
+from servers.qdrant.grpc_server import METHODS
 
 # What the engine's binding or one process does not have.
 NOT_SERVED = {

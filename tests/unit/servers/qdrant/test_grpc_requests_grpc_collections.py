@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from servers.qdrant import grpc_requests
+from servers.qdrant.grpc_messages import Encoding, messages
+
 from support.embedded_core import core
-from vecsieve.proxy.demo.embedded import collections, grpc_requests
-from vecsieve.proxy.demo.embedded.grpc_messages import Encoding, messages
+from vecsieve.proxy.demo.embedded import collections
 
 COSINE = 1
 

@@ -11,13 +11,12 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc.aio import insecure_channel
+from servers.qdrant.grpc_messages import messages
+from servers.qdrant.grpc_server import authority
+from servers.qdrant.server import QdrantServer, start
 
 from support.embedded import embedded_server, exchange, start_embedded_grpc_process
 from vecsieve.config.addresses import Address
-from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.demo.embedded.grpc_messages import messages
-from vecsieve.proxy.demo.embedded.grpc_server import authority
-from vecsieve.proxy.demo.embedded.server import EmbeddedServer, run, start
 
 UNLIMITED = ("grpc.max_receive_message_length", -1)
 IDENTITY_ONLY = ("grpc.compression_enabled_algorithms_bitset", 1)
@@ -47,7 +46,7 @@ class Counted:
         target.close()
 
 
-def port_of(server: EmbeddedServer) -> int:
+def port_of(server: QdrantServer) -> int:
     assert server.grpc_url is not None
     return int(server.grpc_url.rsplit(":", 1)[1])
 
@@ -130,8 +129,3 @@ def test_the_process_says_where_both_listen() -> None:
         with grpc.insecure_channel(grpc_url.removeprefix("http://")) as channel:
             call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/qdrant.Qdrant/HealthCheck")
             assert call(b"", timeout=20)
-
-
-def test_an_address_that_is_none_is_told_with_what_was_wanted() -> None:
-    with pytest.raises(SettingsError, match="--grpc-listen"):
-        run(listen="127.0.0.1:0", path=None, grpc_listen="nowhere")

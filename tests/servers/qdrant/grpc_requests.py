@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vecsieve.proxy.demo.embedded.errors import Refusal, bad_value
-from vecsieve.proxy.demo.embedded.fields import Json
-from vecsieve.proxy.demo.embedded.grpc_messages import (
+from servers.qdrant.grpc_messages import (
     Encoding,
     read_id,
     read_payload,
@@ -19,6 +17,9 @@ from vecsieve.proxy.demo.embedded.grpc_messages import (
     to_grpc,
     to_rest,
 )
+
+from vecsieve.proxy.demo.embedded.errors import Refusal, bad_value
+from vecsieve.proxy.demo.embedded.fields import Json
 from vecsieve.proxy.demo.embedded.registry import Call
 
 Reader = Callable[[Any], Json]

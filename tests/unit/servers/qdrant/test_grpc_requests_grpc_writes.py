@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from servers.qdrant import grpc_requests as writes
+from servers.qdrant.grpc_messages import messages
 
-from vecsieve.proxy.demo.embedded import grpc_requests as writes
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.grpc_messages import messages
 
 IDS = {"points": {"ids": [{"num": 1}, {"num": 2}]}}
 FILTER = {"filter": {"must": [{"has_vector": {"has_vector": "v"}}]}}

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
+from servers.qdrant import grpc_messages, grpc_requests
+from servers.qdrant.grpc_messages import Encoding, Writer, decoded, messages
+from servers.qdrant.rest import refused_key
 
 from vecsieve.adapters.wire.protobuf import number_field
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded import collections, grpc_messages, grpc_requests, points, rest, searches
-from vecsieve.proxy.demo.embedded import collections as embedded_collections
-from vecsieve.proxy.demo.embedded import grpc_requests as embedded_grpc_requests
-from vecsieve.proxy.demo.embedded import points as embedded_points
-from vecsieve.proxy.demo.embedded import searches as embedded_searches
+from vecsieve.proxy.demo.embedded import collections, points, searches
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.grpc_messages import Encoding, Writer, decoded, messages
-from vecsieve.proxy.demo.embedded.points import matrix_offsets, matrix_pairs
 from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
-from vecsieve.proxy.demo.embedded.rest import refused_key
+from vecsieve.proxy.demo.embedded.rest import ABOUT
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -45,40 +42,26 @@ def _write(request: str, read: Callable[[Any], Call], verb: Verb) -> Method:
 
 
 def _collection(request: str, read: Callable[[Any], Call], verb: Verb) -> Method:
-    return Method(request, read, verb, "CollectionOperationResponse", embedded_grpc_requests.done)
+    return Method(request, read, verb, "CollectionOperationResponse", grpc_requests.done)
 
 
 _POINTS = {
-    "Upsert": _write("UpsertPoints", embedded_grpc_requests.upsert, embedded_points.upsert),
-    "Delete": _write("DeletePoints", embedded_grpc_requests.delete, embedded_points.delete),
-    "UpdateVectors": _write(
-        "UpdatePointVectors", embedded_grpc_requests.update_vectors, embedded_points.update_vectors
-    ),
-    "DeleteVectors": _write(
-        "DeletePointVectors", embedded_grpc_requests.delete_vectors, embedded_points.delete_vectors
-    ),
-    "SetPayload": _write("SetPayloadPoints", embedded_grpc_requests.payload, embedded_points.set_payload),
-    "OverwritePayload": _write("SetPayloadPoints", embedded_grpc_requests.payload, embedded_points.overwrite_payload),
-    "DeletePayload": _write(
-        "DeletePayloadPoints", embedded_grpc_requests.delete_payload, embedded_points.delete_payload
-    ),
-    "ClearPayload": _write("ClearPayloadPoints", embedded_grpc_requests.clear_payload, embedded_points.clear_payload),
-    "CreateFieldIndex": _write(
-        "CreateFieldIndexCollection", embedded_grpc_requests.create_index, embedded_collections.create_index
-    ),
-    "DeleteFieldIndex": _write(
-        "DeleteFieldIndexCollection", embedded_grpc_requests.delete_index, embedded_collections.delete_index
-    ),
-    "CreateVectorName": _write(
-        "CreateVectorNameRequest", embedded_grpc_requests.create_vector, embedded_collections.create_vector
-    ),
-    "DeleteVectorName": _write(
-        "DeleteVectorNameRequest", embedded_grpc_requests.delete_vector, embedded_collections.delete_vector
-    ),
+    "Upsert": _write("UpsertPoints", grpc_requests.upsert, points.upsert),
+    "Delete": _write("DeletePoints", grpc_requests.delete, points.delete),
+    "UpdateVectors": _write("UpdatePointVectors", grpc_requests.update_vectors, points.update_vectors),
+    "DeleteVectors": _write("DeletePointVectors", grpc_requests.delete_vectors, points.delete_vectors),
+    "SetPayload": _write("SetPayloadPoints", grpc_requests.payload, points.set_payload),
+    "OverwritePayload": _write("SetPayloadPoints", grpc_requests.payload, points.overwrite_payload),
+    "DeletePayload": _write("DeletePayloadPoints", grpc_requests.delete_payload, points.delete_payload),
+    "ClearPayload": _write("ClearPayloadPoints", grpc_requests.clear_payload, points.clear_payload),
+    "CreateFieldIndex": _write("CreateFieldIndexCollection", grpc_requests.create_index, collections.create_index),
+    "DeleteFieldIndex": _write("DeleteFieldIndexCollection", grpc_requests.delete_index, collections.delete_index),
+    "CreateVectorName": _write("CreateVectorNameRequest", grpc_requests.create_vector, collections.create_vector),
+    "DeleteVectorName": _write("DeleteVectorNameRequest", grpc_requests.delete_vector, collections.delete_vector),
     "UpdateBatch": Method(
         "UpdateBatchPoints",
-        embedded_grpc_requests.batch,
-        embedded_points.batch,
+        grpc_requests.batch,
+        points.batch,
         "UpdateBatchResponse",
         grpc_messages.written_batch,
     ),
@@ -97,7 +80,7 @@ _POINTS = {
     "QueryGroups": Method(
         "QueryPointGroups",
         grpc_requests.plain,
-        embedded_searches.query_groups,
+        searches.query_groups,
         "QueryGroupsResponse",
         grpc_messages.groups,
     ),
@@ -112,7 +95,7 @@ _POINTS = {
     "SearchGroups": Method(
         "SearchPointGroups",
         grpc_requests.search_groups,
-        embedded_searches.search_groups,
+        searches.search_groups,
         "SearchGroupsResponse",
         grpc_messages.groups,
     ),
@@ -129,7 +112,7 @@ _POINTS = {
     "RecommendGroups": Method(
         "RecommendPointGroups",
         grpc_requests.recommend_groups,
-        embedded_searches.recommend_groups,
+        searches.recommend_groups,
         "RecommendGroupsResponse",
         grpc_messages.groups,
     ),
@@ -144,51 +127,55 @@ _POINTS = {
         grpc_messages.ranked_batch,
     ),
     "SearchMatrixPairs": Method(
-        "SearchMatrixPoints", grpc_requests.plain, matrix_pairs, "SearchMatrixPairsResponse", grpc_messages.pairs
+        "SearchMatrixPoints", grpc_requests.plain, points.matrix_pairs, "SearchMatrixPairsResponse", grpc_messages.pairs
     ),
     "SearchMatrixOffsets": Method(
-        "SearchMatrixPoints", grpc_requests.plain, matrix_offsets, "SearchMatrixOffsetsResponse", grpc_messages.offsets
+        "SearchMatrixPoints",
+        grpc_requests.plain,
+        points.matrix_offsets,
+        "SearchMatrixOffsetsResponse",
+        grpc_messages.offsets,
     ),
 }
 _COLLECTIONS = {
-    "Create": _collection("CreateCollection", embedded_grpc_requests.create, collections.create),
-    "Update": _collection("UpdateCollection", embedded_grpc_requests.change, collections.change),
-    "Delete": _collection("DeleteCollection", embedded_grpc_requests.named, collections.delete),
-    "UpdateAliases": _collection("ChangeAliases", embedded_grpc_requests.change_aliases, collections.change_aliases),
+    "Create": _collection("CreateCollection", grpc_requests.create, collections.create),
+    "Update": _collection("UpdateCollection", grpc_requests.change, collections.change),
+    "Delete": _collection("DeleteCollection", grpc_requests.named, collections.delete),
+    "UpdateAliases": _collection("ChangeAliases", grpc_requests.change_aliases, collections.change_aliases),
     "Get": Method(
         "GetCollectionInfoRequest",
-        embedded_grpc_requests.named,
+        grpc_requests.named,
         collections.info,
         "GetCollectionInfoResponse",
-        embedded_grpc_requests.info,
+        grpc_requests.info,
     ),
     "List": Method(
         "ListCollectionsRequest",
-        embedded_grpc_requests.nothing,
+        grpc_requests.nothing,
         collections.listing,
         "ListCollectionsResponse",
-        embedded_grpc_requests.listing,
+        grpc_requests.listing,
     ),
     "CollectionExists": Method(
         "CollectionExistsRequest",
-        embedded_grpc_requests.named,
+        grpc_requests.named,
         collections.exists,
         "CollectionExistsResponse",
-        embedded_grpc_requests.exists,
+        grpc_requests.exists,
     ),
     "ListAliases": Method(
         "ListAliasesRequest",
-        embedded_grpc_requests.nothing,
+        grpc_requests.nothing,
         collections.aliases,
         "ListAliasesResponse",
-        embedded_grpc_requests.aliases,
+        grpc_requests.aliases,
     ),
     "ListCollectionAliases": Method(
         "ListCollectionAliasesRequest",
-        embedded_grpc_requests.named,
+        grpc_requests.named,
         collections.aliases_of,
         "ListAliasesResponse",
-        embedded_grpc_requests.aliases,
+        grpc_requests.aliases,
     ),
 }
 
@@ -246,7 +233,7 @@ _SERVING = number_field(1, 1)
 
 
 class Service(grpc.GenericRpcHandler):
-    """Answers every RPC of the embedded server; the registry stays its maker's to close."""
+    """Answers every RPC of the server; the registry stays its maker's to close."""
 
     def __init__(self, registry: Registry, *, api_key: str | None, encoding: Encoding) -> None:
         self._registry = registry
@@ -270,7 +257,7 @@ class Service(grpc.GenericRpcHandler):
         return _SERVING
 
     async def _about(self, _request: bytes, _context: Context) -> bytes:
-        reply: bytes = messages().HealthCheckReply(**rest.ABOUT).SerializeToString()
+        reply: bytes = messages().HealthCheckReply(**ABOUT).SerializeToString()
         return reply
 
     def _guarded(self, method: Method) -> Behaviour:

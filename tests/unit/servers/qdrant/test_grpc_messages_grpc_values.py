@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.grpc_messages import (
+from servers.qdrant.grpc_messages import (
     messages,
     read_id,
     read_payload,
@@ -19,6 +17,8 @@ from vecsieve.proxy.demo.embedded.grpc_messages import (
     write_payload,
     write_value,
 )
+
+from vecsieve.proxy.demo.embedded.errors import Refusal
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=6)
 LEAVES = (

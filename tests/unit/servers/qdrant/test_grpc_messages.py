@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from vecsieve.proxy.demo.embedded.grpc_messages import decoded, messages, rest_models, said, to_grpc, to_rest
+from servers.qdrant.grpc_messages import decoded, messages, rest_models, said, to_grpc, to_rest
 
 
 def test_bytes_that_are_no_message_are_told_by_its_name() -> None:

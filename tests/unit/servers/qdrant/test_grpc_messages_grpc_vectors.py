@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.grpc_messages import (
+from servers.qdrant.grpc_messages import (
     Encoding,
     messages,
     read_vector,
@@ -19,6 +17,8 @@ from vecsieve.proxy.demo.embedded.grpc_messages import (
     to_rest,
     write_vectors,
 )
+
+from vecsieve.proxy.demo.embedded.errors import Refusal
 
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 DENSE = st.lists(NUMBERS, min_size=1, max_size=5).map(lambda values: np.asarray(values, np.float32))

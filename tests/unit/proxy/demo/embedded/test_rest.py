@@ -1,4 +1,4 @@
-"""Bodies parsed as strictly as the server parses them."""
+"""Paths to verbs, and bodies to JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.refusals import refusal_of
+from vecsieve.proxy.demo.embedded import collections, points, searches
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.rest import read_json
+from vecsieve.proxy.demo.embedded.rest import ROUTES, find_verb, normalised, read_json
+
+
+@given(st.lists(st.text("ab%2F", min_size=1, max_size=4), max_size=6), st.data())
+def test_extra_slashes_never_change_the_route(parts: list[str], data: st.DataObject) -> None:
+    """A path and the same path with slashes doubled and trailing normalise to the same path."""
+    padded = "".join("/" * data.draw(st.integers(1, 3)) + part for part in parts) + "/" * data.draw(st.integers(0, 2))
+    assert normalised(padded) == ("/" + "/".join(parts))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "verb", "values"),
+    [
+        ("PUT", "/collections/aliases", collections.create, {"collection": "aliases"}),
+        ("GET", "/collections/a/points/scroll", points.get, {"collection": "a", "id": "scroll"}),
+        ("POST", "/collections/a/points/scroll", points.scroll, {"collection": "a"}),
+        ("POST", "//collections/a%2Fb/points/query/", searches.query, {"collection": "a/b"}),
+    ],
+)
+def test_a_path_finds_its_verb(method: str, path: str, verb: object, values: dict[str, str]) -> None:
+    assert find_verb(ROUTES, method, path) == (verb, values)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/collections/a/points/query"[:-6]),
+        ("POST", "/collections/a/shards/1/points/scroll"),
+        ("PATCH", "/collections/a/points"),
+        ("POST", "/collections/a/points/query/batch/more"),
+    ],
+)
+def test_what_is_not_served_finds_nothing(method: str, path: str) -> None:
+    assert find_verb(ROUTES, method, path) is None
+
 
 KIND = "application/json"
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -33,18 +69,6 @@ def test_arbitrary_bytes_are_json_or_a_refusal(raw: bytes) -> None:
     """No bytes make the reader fail in any way but a 400."""
     refused = refusal_of(lambda: read_json(raw, KIND))
     assert refused is None or (refused.status, refused.is_timed) == (400, False)
-
-
-@pytest.mark.parametrize("raw", [b'{"a":1,"a":1}', b'[{"b":{"a":1,"a":2}}]'])
-def test_a_field_written_twice_is_refused_at_any_depth(raw: bytes) -> None:
-    with pytest.raises(Refusal, match="duplicate field `a`"):
-        read_json(raw, KIND)
-
-
-@pytest.mark.parametrize("member", ["payload", "payloads", "metadata", "defaults"])
-def test_inside_a_map_the_last_of_two_equal_keys_stays(member: str) -> None:
-    raw = f'{{"{member}":{{"a":1,"a":2}}}}'.encode()
-    assert read_json(raw, KIND) == {member: {"a": 2}}
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"a":NaN}', b"nul", b"\xff", b"1 2", b'{"a":Infinity}'])
