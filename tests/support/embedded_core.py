@@ -1,4 +1,4 @@
-"""The embedded server's verbs without a transport, on data in a temporary directory."""
+"""The embedded server's verbs, and those of the tests' larger one, without a transport."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
+from servers.qdrant.collections import FullRegistry
 
 from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps
@@ -24,10 +25,17 @@ class Core:
 
 
 @contextmanager
-def core() -> Iterator[Core]:
-    """An empty server without a transport."""
-    registry = Registry()
+def core(kind: type[Registry] = Registry) -> Iterator[Core]:
+    """An empty server without a transport: the product's, or one of another kind."""
+    registry = kind()
     try:
         yield Core(registry)
     finally:
         registry.close()
+
+
+@contextmanager
+def full_core() -> Iterator[Core]:
+    """The tests' larger server, empty, without a transport."""
+    with core(FullRegistry) as made:
+        yield made

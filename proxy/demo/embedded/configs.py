@@ -10,7 +10,7 @@ from vecsieve.proxy.demo.embedded.fields import Body, Json, boolean, mapping, nu
 
 DEFAULT_VECTOR = ""
 _MAX_DIMENSION = 65_536
-_PLACEHOLDER = "no-vectors"
+PLACEHOLDER = "no-vectors"
 """A sparse vector no point has. Qdrant allows a collection without vectors, for lookups; qdrant-edge-py 0.9.0 does not."""
 # What Qdrant 1.19 shows for a collection created without them.
 _HNSW: dict[str, Json] = {
@@ -68,12 +68,12 @@ def edge_config(settings: Body) -> Any:
     engine = edge()
     given = mapping(settings.get("sparse_vectors", {}))
     with Translated():
-        dense = {name: _dense(name, value) for name, value in dense_settings(settings).items()}
+        dense = {name: read_dense(name, value) for name, value in dense_settings(settings).items()}
         if not dense and not given:
-            given = {_PLACEHOLDER: {}}
+            given = {PLACEHOLDER: {}}
         return engine.EdgeConfig(
             vectors=dense,
-            sparse_vectors={name: _sparse(mapping(value)) for name, value in given.items()},
+            sparse_vectors={name: read_sparse(mapping(value)) for name, value in given.items()},
             hnsw_config=_hnsw(settings.get("hnsw_config")),
             quantization_config=_quantization(settings.get("quantization_config")),
             optimizers=_optimizers(settings.get("optimizers_config")),
@@ -86,39 +86,6 @@ def dense_settings(settings: Body) -> dict[str, Body]:
     if "size" in vectors and not isinstance(vectors["size"], dict):
         return {DEFAULT_VECTOR: vectors}
     return {name: mapping(value) for name, value in vectors.items()}
-
-
-def vector_settings(body: Body) -> tuple[str, dict[str, Json]]:
-    """Of a call that adds one vector: which settings it belongs to, `vectors` or `sparse_vectors`, and what is kept there."""
-    if "dense" in body:
-        return "vectors", _kept(mapping(body["dense"]), "size", "distance", "multivector_config", "datatype")
-    if "sparse" not in body:
-        raise bad_format("data did not match any variant of untagged enum VectorNameConfig")
-    given = mapping(body["sparse"])
-    index = _kept(given, "datatype")
-    return "sparse_vectors", _kept(given, "modifier") | ({"index": index} if index else {})
-
-
-def adding(name: str, kind: str, body: Body) -> Any:
-    """The engine's operation that adds a vector of these settings. Raises a Refusal for settings that are none."""
-    make = edge().UpdateOperation
-    if kind == "vectors":
-        dense = _dense(name, body)
-        return make.create_dense_vector(name, dense.size, dense.distance, dense.multivector_config, dense.datatype)
-    sparse = _sparse(body)
-    return make.create_sparse_vector(name, sparse.modifier, sparse.datatype)
-
-
-def removing(name: str) -> Any:
-    """The engine's operation that removes a vector, if there is one of that name."""
-    return edge().UpdateOperation.delete_vector_name(name)
-
-
-def placeholder_steps(before: Body, after: Body) -> tuple[list[Any], list[Any]]:
-    """What keeps the placeholder where there is no vector: the operations before and behind the one that changes them."""
-    had, has = bool(vector_names(before)), bool(vector_names(after))
-    made = [edge().UpdateOperation.create_sparse_vector(_PLACEHOLDER)] if had and not has else []
-    return made, [removing(_PLACEHOLDER)] if has and not had else []
 
 
 def vector_names(settings: Body) -> list[str]:
@@ -149,11 +116,8 @@ def _given(value: Json) -> dict[str, Json]:
     return {} if value is None else {name: item for name, item in mapping(value).items() if item is not None}
 
 
-def _kept(given: Body, *names: str) -> dict[str, Json]:
-    return {name: given[name] for name in names if given.get(name) is not None}
-
-
-def _dense(name: str, body: Body) -> Any:
+def read_dense(name: str, body: Body) -> Any:
+    """The engine's parameters of a dense vector."""
     field = f"vectors.{name}.size" if name else "vectors.size"
     size = unsigned(required(body, "size"), expected="u64")
     if not 1 <= size <= _MAX_DIMENSION:
@@ -168,7 +132,8 @@ def _dense(name: str, body: Body) -> Any:
     )
 
 
-def _sparse(body: Body) -> Any:
+def read_sparse(body: Body) -> Any:
+    """The engine's parameters of a sparse vector."""
     index = mapping(body.get("index") or {})
     threshold = index.get("full_scan_threshold")
     modifier = body.get("modifier")

@@ -47,7 +47,7 @@ class Shard:
     """One collection's data on disk. Requests and what comes back are the engine's own objects."""
 
     def __init__(self, opened: Any) -> None:
-        self._shard = opened
+        self.engine = opened
 
     @classmethod
     def create(cls, path: Path, config: object) -> Shard:
@@ -56,56 +56,51 @@ class Shard:
             return cls(edge().EdgeShard.create(str(path), config))
 
     @classmethod
-    def load(cls, path: Path, config: object = None) -> Shard:
-        """Open what `create` made, with a new config when one is given; a directory in use elsewhere is refused."""
+    def load(cls, path: Path) -> Shard:
+        """Open what `create` made; a directory in use elsewhere is refused."""
         with Translated():
-            return cls(edge().EdgeShard.load(str(path), config))
+            return cls(edge().EdgeShard.load(str(path)))
 
     def query(self, request: object) -> list[Any]:
         """Ranked points, best first."""
         with Translated():
-            return list(self._shard.query(request))
+            return list(self.engine.query(request))
 
     def scroll(self, request: object) -> tuple[list[Any], Any]:
         """Records in the order of their ids or of `order_by`, and the id the next page starts with."""
         with Translated():
-            records, following = self._shard.scroll(request)
+            records, following = self.engine.scroll(request)
             return list(records), following
 
     def retrieve(self, ids: list[Any], payload: object, vectors: object) -> list[Any]:
         """The records of those ids that exist, in the order of `ids`."""
         with Translated():
-            found = {str(record.id): record for record in self._shard.retrieve(ids, payload, vectors)}
+            found = {str(record.id): record for record in self.engine.retrieve(ids, payload, vectors)}
         # The engine answers in its own order; the server keeps the order asked for.
         return [found[key] for key in dict.fromkeys(str(point) for point in ids) if key in found]
 
     def count(self, request: object) -> int:
         """How many points match."""
         with Translated():
-            return int(self._shard.count(request))
-
-    def facet(self, request: object) -> list[Any]:
-        """Values of a payload key with their counts."""
-        with Translated():
-            return list(self._shard.facet(request).hits)
+            return int(self.engine.count(request))
 
     def update(self, operation: object) -> None:
         """Apply one write, durable in the write-ahead log when it returns."""
         with Translated():
-            self._shard.update(operation)
+            self.engine.update(operation)
 
     def optimize(self) -> None:
         """Build what the thresholds call for: 0.1 ms when nothing is due, about 0.2 s per thousand vectors of 128 otherwise."""
         with Translated():
-            self._shard.optimize()
+            self.engine.optimize()
 
     def info(self) -> Any:
         """Counts and the payload schema."""
         with Translated():
-            return self._shard.info()
+            return self.engine.info()
 
     def close(self) -> None:
         """Flush and let go of the directory."""
         with Translated():
-            self._shard.flush()
-            self._shard.close()
+            self.engine.flush()
+            self.engine.close()

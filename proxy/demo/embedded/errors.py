@@ -4,19 +4,13 @@ from __future__ import annotations
 
 
 class Refusal(Exception):  # noqa: N818 - named for what it is on the wire: an answer, not a failure of ours
-    """An answer that is not a result. `is_timed` is False for what Qdrant refuses before it starts its clock.
+    """An answer that is not a result. `is_timed` is False for what Qdrant refuses before it starts its clock."""
 
-    `retry_after_seconds`: when to ask again, None when there is no such time.
-    """
-
-    def __init__(
-        self, status: int, message: str, *, is_timed: bool = True, retry_after_seconds: int | None = None
-    ) -> None:
+    def __init__(self, status: int, message: str, *, is_timed: bool = True) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.is_timed = is_timed
-        self.retry_after_seconds = retry_after_seconds
 
 
 def bad_input(text: str) -> Refusal:
@@ -62,15 +56,6 @@ def bad_format(text: str) -> Refusal:
 def bad_value(field: str, text: str, *, where: str = "JSON body") -> Refusal:
     """422 of the validator, before the clock starts."""
     return Refusal(422, f"Validation error in {where}: [{field}: {text}]", is_timed=False)
-
-
-def rate_exceeded(kind: str, cost: int, tokens: float, size: int, wait_seconds: int) -> Refusal:
-    """429 of strict mode, with the time to wait unless it would never be enough."""
-    what = f"Rate limiting exceeded: {kind.capitalize()} rate limit exceeded"
-    if cost > size:
-        return Refusal(429, f"{what}, operation requires {cost} tokens but the limit is {size}")
-    missing = f"Operation requires {cost} tokens but only {tokens:.1f} were available. Retry after {wait_seconds}s"
-    return Refusal(429, f"{what}: {missing}", retry_after_seconds=wait_seconds)
 
 
 # Texts of the engine that the server words otherwise.

@@ -92,12 +92,6 @@ def boolean(value: Json) -> bool:
     return value
 
 
-def optional_boolean(body: Body, name: str) -> bool | None:
-    """A boolean, or None when absent."""
-    value = read(body, name)
-    return None if value is None else boolean(value)
-
-
 def mapping(value: Json, *, what: str = "a map") -> Body:
     """A JSON object."""
     if not isinstance(value, dict):

@@ -65,19 +65,20 @@ def excluding(ids: list[int | str], value: Json) -> Any:
 
 def _conditions(body: Body, clause: str) -> list[Any] | None:
     value = body.get(clause)
-    return None if value is None else [_condition(mapping(item)) for item in one_or_many(value)]
+    return None if value is None else [read_condition(item) for item in one_or_many(value)]
 
 
 def _min_should(value: Json) -> Any:
     if value is None:
         return None
     body = mapping(value)
-    conditions = [_condition(mapping(item)) for item in items(required(body, "conditions"))]
+    conditions = [read_condition(item) for item in items(required(body, "conditions"))]
     return edge().MinShould(conditions, unsigned(required(body, "min_count")))
 
 
-def _condition(body: Body) -> Any:
-    engine = edge()
+def read_condition(value: Json) -> Any:
+    """One condition, as clauses and formulas have it."""
+    body, engine = mapping(value), edge()
     readers: dict[str, Callable[[Json], Any]] = {
         "key": lambda _: _field(body),
         "has_id": lambda value: engine.HasIdCondition(set(point_ids(value))),
@@ -182,9 +183,3 @@ def _polygon(value: Json) -> Any:
 
 def _ring(value: Json) -> list[Any]:
     return [geo_point(point) for point in items(required(mapping(value), "points"))]
-
-
-def read_condition(value: Json) -> Any:
-    """One condition on its own, as formulas use it."""
-    with Translated():
-        return _condition(mapping(value))

@@ -1,17 +1,17 @@
-"""The `query` member of one level, in all its variants, as the engine's scoring query."""
+"""The `query` member of one level as the engine's scoring query: nearest with MMR or without, and fusion.
+
+A variant is a row of `KINDS`. The reader of a level takes the table as an argument: a server that knows more variants passes its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-import numpy as np
-
-from vecsieve.proxy.demo.embedded.configs import DEFAULT_VECTOR, choose
+from vecsieve.proxy.demo.embedded.configs import DEFAULT_VECTOR
 from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.errors import bad_format, bad_input, bad_request, bad_value, not_found, not_served
+from vecsieve.proxy.demo.embedded.errors import bad_format, bad_value, not_found, not_served
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
@@ -19,7 +19,6 @@ from vecsieve.proxy.demo.embedded.fields import (
     items,
     mapping,
     number,
-    one_or_many,
     optional_number,
     point_id,
     read,
@@ -27,145 +26,7 @@ from vecsieve.proxy.demo.embedded.fields import (
     text,
     unsigned,
 )
-from vecsieve.proxy.demo.embedded.filters import geo_point, read_condition
 from vecsieve.proxy.demo.embedded.registry import Collection
-
-# A score formula in JSON, as the engine's expression tree.
-
-_UNARY = {"neg": "Neg", "abs": "Abs", "sqrt": "Sqrt", "exp": "Exp", "log10": "Log10", "ln": "Ln", "acosh": "Acosh"}
-_MANY = {"mult": "Mult", "sum": "Sum", "max": "Max", "min": "Min"}
-_DECAYS = {"lin_decay": "Lin", "exp_decay": "Exp", "gauss_decay": "Gauss"}
-
-
-def read_formula(body: Body) -> Any:
-    """The query `{"formula": expression, "defaults"?: {variable: value}}`."""
-    defaults = read(body, "defaults")
-    return edge().Formula(_expression(body["formula"]), {} if defaults is None else dict(mapping(defaults)))
-
-
-def _expression(value: Json) -> Any:
-    make = edge().Expression
-    if isinstance(value, str):
-        return make.Variable(value)
-    if not isinstance(value, dict):
-        return make.Constant(number(value))
-    for name, reader in _readers().items():
-        if name in value:
-            return reader(value[name])
-    return make.Condition(read_condition(value))
-
-
-def _readers() -> dict[str, Callable[[Json], Any]]:
-    make = edge().Expression
-    readers: dict[str, Callable[[Json], Any]] = {
-        "div": _div,
-        "pow": _pow,
-        "geo_distance": _geo_distance,
-        "datetime": lambda value: make.Datetime(text(value)),
-        "datetime_key": lambda value: make.DatetimeKey(text(value)),
-    }
-    readers |= {name: partial(_unary, kind) for name, kind in _UNARY.items()}
-    readers |= {name: partial(_many, kind) for name, kind in _MANY.items()}
-    readers |= {name: partial(_decay, kind) for name, kind in _DECAYS.items()}
-    return readers
-
-
-def _unary(kind: str, value: Json) -> Any:
-    return getattr(edge().Expression, kind)(_expression(value))
-
-
-def _many(kind: str, value: Json) -> Any:
-    return getattr(edge().Expression, kind)([_expression(item) for item in items(value)])
-
-
-def _div(value: Json) -> Any:
-    body = mapping(value)
-    left, right = _expression(required(body, "left")), _expression(required(body, "right"))
-    return edge().Expression.Div(left, right, optional_number(body, "by_zero_default"))
-
-
-def _pow(value: Json) -> Any:
-    body = mapping(value)
-    return edge().Expression.Pow(_expression(required(body, "base")), _expression(required(body, "exponent")))
-
-
-def _geo_distance(value: Json) -> Any:
-    body = mapping(value)
-    return edge().Expression.GeoDistance(geo_point(required(body, "origin")), text(required(body, "to")))
-
-
-def _decay(kind: str, value: Json) -> Any:
-    body = mapping(value)
-    target = read(body, "target")
-    return edge().Expression.Decay(
-        choose("DecayKind", kind),
-        _expression(required(body, "x")),
-        None if target is None else _expression(target),
-        optional_number(body, "midpoint"),
-        optional_number(body, "scale"),
-    )
-
-
-# The `average_vector` strategy of recommend, in float32 as the server computes it.
-#
-# One vector to search with: mean(positives), or 2 × mean(positives) − mean(negatives). Several-row vectors are not averaged: rows
-# of the positives are followed by the negated rows of the negatives (`recommendations.rs`, 1.19).
-
-_ZERO = np.float32(0)
-_MIXED = "Positive and negative vectors should be of the same type, either all dense or all sparse or all multi"
-
-
-def average(positives: list[Any], negatives: list[Any]) -> Any:
-    """The engine's vector for these examples, themselves the engine's vectors."""
-    if not positives:
-        raise bad_input("Positive vectors should not be empty with `average` strategy")
-    kind = _kind(positives)
-    if negatives and _kind(negatives) != kind:
-        raise bad_input(_MIXED)
-    if kind == "multi":
-        return [row for rows in positives for row in rows] + [[-x for x in row] for rows in negatives for row in rows]
-    if kind == "sparse":
-        return _sparse(positives, negatives)
-    return _dense(positives, negatives)
-
-
-def _kind(vectors: list[Any]) -> str:
-    kinds = {
-        "sparse" if not isinstance(vector, list) else "multi" if vector and isinstance(vector[0], list) else "dense"
-        for vector in vectors
-    }
-    if len(kinds) > 1:
-        raise bad_input("Can't average vectors with different types")
-    return kinds.pop()
-
-
-def _dense(positives: list[list[float]], negatives: list[list[float]]) -> list[float]:
-    longest = max([*positives, *negatives], key=len)
-    if any(len(vector) != len(longest) for vector in [*positives, *negatives]):
-        return longest  # one of them has a wrong dimension: searching with it gets the engine's own refusal
-    mean = np.asarray(positives, np.float32).sum(axis=0) / np.float32(len(positives))
-    if negatives:
-        mean = mean + mean - np.asarray(negatives, np.float32).sum(axis=0) / np.float32(len(negatives))
-    result: list[float] = mean.tolist()
-    return result
-
-
-def _sparse(positives: list[Any], negatives: list[Any]) -> Any:
-    mean = _sparse_mean(positives)
-    if negatives:
-        away = _sparse_mean(negatives)
-        mean = {i: mean.get(i, _ZERO) + mean.get(i, _ZERO) - away.get(i, _ZERO) for i in {*mean, *away}}
-    indices = sorted(mean)
-    return edge().SparseVector(indices, [float(mean[index]) for index in indices])
-
-
-def _sparse_mean(vectors: list[Any]) -> Mapping[int, np.float32]:
-    sums: dict[int, np.float32] = {}
-    for vector in vectors:
-        for index, value in zip(vector.indices, vector.values, strict=True):
-            sums[index] = sums.get(index, _ZERO) + np.float32(value)
-    return {index: total / np.float32(len(vectors)) for index, total in sums.items()}
-
 
 # Vectors as they come in: written out, or named by the id of a point that has them.
 #
@@ -261,6 +122,31 @@ def vector_name(body: Body) -> str:
     return DEFAULT_VECTOR if using is None else text(using)
 
 
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a query body: the whole body, where its ids are looked up, and its own limit."""
+
+    body: Body
+    source: Source
+    limit: int
+
+    @property
+    def using(self) -> str:
+        """The vector that is searched."""
+        return vector_name(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A variant of `query`: how it becomes the engine's, and which values in it may be ids of points."""
+
+    read: Callable[[Json, Level], Any]
+    inputs: Callable[[Json], list[Json]]
+
+
+Kinds = Mapping[str, Kind]
+"""Variants by tag."""
+
 _TAGS = (
     "nearest",
     "recommend",
@@ -273,9 +159,7 @@ _TAGS = (
     "formula",
     "sample",
 )
-_MOST_MMR_CANDIDATES = 16_384
-_MMR_LAMBDA = 0.5
-_RRF_K = 2
+"""Of the real server, served here or not."""
 
 
 def tag_of(query: Json) -> str | None:
@@ -287,55 +171,46 @@ def tag_of(query: Json) -> str | None:
     return "nearest"
 
 
-def referenced_ids(query: Json) -> list[int | str]:
+def referenced_ids(query: Json, kinds: Kinds) -> list[int | str]:
     """The points a query names by id; the answer leaves them out."""
-    return [point_id(value) for value in _inputs(query) if is_point_id(value)]
+    kind = _kind_of(query, kinds)
+    return [] if kind is None else [point_id(value) for value in kind.inputs(query) if is_point_id(value)]
 
 
-def read_query(query: Json, source: Source, using: str, limit: int) -> Any:
-    """The engine's query; ids are looked up in `source`. `limit` is the level's own, the default of MMR's candidates."""
-    readers: dict[str, Callable[[], Any]] = {
-        "nearest": lambda: _nearest(query, source, using, limit),
-        "recommend": lambda: _recommend(mapping(query["recommend"]), source, using),
-        "discover": lambda: _discover(mapping(query["discover"]), source, using),
-        "context": lambda: edge().Query.Context(edge().ContextQuery(_pairs(query["context"], source)), using),
-        "relevance_feedback": lambda: _feedback(mapping(query["relevance_feedback"]), source, using),
-        "order_by": lambda: read_order(query["order_by"]),
-        "formula": lambda: read_formula(query),
-        "sample": lambda: choose("Sample", query["sample"]),
-        "fusion": lambda: _fusion(query),
-        "rrf": lambda: _fusion(query),
-    }
+def read_query(level: Level, kinds: Kinds) -> Any:
+    """The engine's query of a level, None without one. Raises the 501 of a variant that is not among `kinds`."""
+    query = read(level.body, "query")
+    kind = _kind_of(query, kinds)
+    return None if kind is None else kind.read(query, level)
+
+
+def _kind_of(query: Json, kinds: Kinds) -> Kind | None:
     tag = tag_of(query)
-    return None if tag is None else readers[tag]()
+    if tag is not None and tag not in kinds:
+        raise not_served(f"a query of the kind `{tag}`")
+    return None if tag is None else kinds[tag]
 
 
-def read_order(value: Json) -> Any:
-    """`order_by`: a key, or `{"key", "direction"?, "start_from"?}`."""
-    if isinstance(value, str):
-        return edge().OrderBy(value)
-    body = mapping(value)
-    direction = read(body, "direction")
-    return edge().OrderBy(
-        text(required(body, "key")),
-        None if direction is None else choose("Direction", direction),
-        read(body, "start_from"),
-    )
+_MOST_MMR_CANDIDATES = 16_384
+_MMR_LAMBDA = 0.5
+_RRF_K = 2
 
 
-def _nearest(query: Json, source: Source, using: str, limit: int) -> Any:
-    engine = edge()
-    if not isinstance(query, dict) or "nearest" not in query:
-        return engine.Query.Nearest(source.resolve(query), using)
-    vector = source.resolve(query["nearest"])
-    if query.get("mmr") is None:
+def _nearest_to(query: Json) -> list[Json]:
+    return [query["nearest"] if isinstance(query, dict) and "nearest" in query else query]
+
+
+def _nearest(query: Json, level: Level) -> Any:
+    engine, using = edge(), level.using
+    vector = level.source.resolve(_nearest_to(query)[0])
+    if not isinstance(query, dict) or "nearest" not in query or query.get("mmr") is None:
         return engine.Query.Nearest(vector, using)
     mmr = mapping(query["mmr"])
     diversity = optional_number(mmr, "diversity")
     if diversity is not None and not 0 <= diversity <= 1:
         raise bad_value("query.mmr.diversity", f"value {diversity} invalid, must be from 0.0 to 1.0")
     candidates = mmr.get("candidates_limit")
-    most = limit if candidates is None else unsigned(candidates)
+    most = level.limit if candidates is None else unsigned(candidates)
     if candidates is not None and most > _MOST_MMR_CANDIDATES:
         raise bad_value(
             "query.mmr.candidates_limit", f"value {most} invalid, must be {_MOST_MMR_CANDIDATES} or smaller"
@@ -343,54 +218,11 @@ def _nearest(query: Json, source: Source, using: str, limit: int) -> Any:
     return engine.Mmr(vector, _MMR_LAMBDA if diversity is None else 1 - diversity, most, using)
 
 
-def _recommend(body: Body, source: Source, using: str) -> Any:
-    engine = edge()
-    positive, negative = items(body.get("positive") or []), items(body.get("negative") or [])
-    strategy = read(body, "strategy")
-    if strategy in {None, "average_vector"}:
-        if not positive:
-            raise bad_request("At least one positive vector ID required with this strategy")
-    elif not positive and not negative:
-        raise bad_request("At least one positive or negative vector ID required with this strategy")
-    liked, disliked = [source.resolve(value) for value in positive], [source.resolve(value) for value in negative]
-    match strategy:
-        case None | "average_vector":
-            return engine.Query.Nearest(average(liked, disliked), using)
-        case "best_score":
-            return engine.Query.RecommendBestScore(engine.RecommendQuery(liked, disliked), using)
-        case "sum_scores":
-            return engine.Query.RecommendSumScores(engine.RecommendQuery(liked, disliked), using)
-    raise bad_format(f"unknown variant `{strategy}`, expected one of `average_vector`, `best_score`, `sum_scores`")
+def _no_inputs(_query: Json) -> list[Json]:
+    return []
 
 
-def _discover(body: Body, source: Source, using: str) -> Any:
-    target = source.resolve(required(body, "target"))
-    pairs = _pairs(body.get("context"), source)
-    return edge().Query.Discover(edge().DiscoverQuery(target, pairs), using)
-
-
-def _feedback(body: Body, source: Source, using: str) -> Any:
-    engine = edge()
-    examples = [
-        engine.FeedbackItem(source.resolve(required(item, "example")), number(required(item, "score")))
-        for item in map(mapping, items(required(body, "feedback")))
-    ]
-    naive = mapping(required(mapping(required(body, "strategy")), "naive"))
-    weights = [number(required(naive, name)) for name in ("a", "b", "c")]
-    target = source.resolve(required(body, "target"))
-    return engine.Query.FeedbackNaive(
-        engine.FeedbackNaiveQuery(target, examples, engine.NaiveFeedbackStrategy(*weights)), using
-    )
-
-
-def _pairs(value: Json, source: Source) -> list[Any]:
-    return [
-        edge().ContextPair(source.resolve(required(pair, "positive")), source.resolve(required(pair, "negative")))
-        for pair in map(mapping, one_or_many(value))
-    ]
-
-
-def _fusion(query: Body) -> Any:
+def _fusion(query: Json, _level: Level) -> Any:
     fusion = edge().Fusion
     if "rrf" in query:
         body = mapping(query["rrf"])
@@ -406,24 +238,8 @@ def _fusion(query: Body) -> Any:
     raise bad_format(f"unknown variant `{query['fusion']}`, expected `rrf` or `dbsf`")
 
 
-def _inputs(query: Json) -> list[Json]:
-    match tag_of(query):
-        case "nearest":
-            return [query["nearest"] if isinstance(query, dict) and "nearest" in query else query]
-        case "recommend":
-            body = mapping(query["recommend"])
-            return [*items(body.get("positive") or []), *items(body.get("negative") or [])]
-        case "discover":
-            body = mapping(query["discover"])
-            return [body.get("target"), *_pair_inputs(body.get("context"))]
-        case "context":
-            return _pair_inputs(query["context"])
-        case "relevance_feedback":
-            body = mapping(query["relevance_feedback"])
-            return [body.get("target"), *(mapping(item).get("example") for item in items(body.get("feedback") or []))]
-        case _:
-            return []
-
-
-def _pair_inputs(value: Json) -> list[Json]:
-    return [mapping(pair).get(side) for pair in one_or_many(value) for side in ("positive", "negative")]
+KINDS: Kinds = {
+    "nearest": Kind(_nearest, _nearest_to),
+    "fusion": Kind(_fusion, _no_inputs),
+    "rrf": Kind(_fusion, _no_inputs),
+}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
-from servers.qdrant import grpc_messages, grpc_requests
+from servers.qdrant import collections, grpc_messages, grpc_requests, points, searches
 from servers.qdrant.grpc_messages import Encoding, Writer, decoded, messages
+from servers.qdrant.limits import RateExceeded
 from servers.qdrant.rest import refused_key
 
 from vecsieve.adapters.wire.protobuf import number_field
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded import collections, points, searches
 from vecsieve.proxy.demo.embedded.errors import Refusal
 from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.rest import ABOUT
@@ -218,7 +218,7 @@ def details_of(refusal: Refusal) -> str:
 
 def trailers_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
     """When to ask again, if there is such a time."""
-    seconds = refusal.retry_after_seconds
+    seconds = refusal.retry_after_seconds if isinstance(refusal, RateExceeded) else None
     return () if seconds is None else (("retry-after", str(seconds)),)
 
 

@@ -8,15 +8,25 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 from aiohttp import web
+from servers.qdrant import collections, points, searches
+from servers.qdrant.limits import RateExceeded
 
-from vecsieve.proxy.demo.embedded import collections, points, searches
 from vecsieve.proxy.demo.embedded.errors import Refusal, bad_format
 from vecsieve.proxy.demo.embedded.fields import Json
 from vecsieve.proxy.demo.embedded.registry import Registry
 from vecsieve.proxy.demo.embedded.rest import ABOUT, ROUTES, Rest, Route, normalised, read_json, shown
 
+# The first route that matches answers: these stand before the product's of the same path.
 ALL_ROUTES: tuple[Route, ...] = (
-    *ROUTES,
+    ("GET", "/collections/{collection}", collections.info),
+    ("POST", "/collections/{collection}/points", points.retrieve),
+    ("GET", "/collections/{collection}/points/{id}", points.get),
+    ("POST", "/collections/{collection}/points/scroll", points.scroll),
+    ("POST", "/collections/{collection}/points/count", points.count),
+    ("POST", "/collections/{collection}/points/query", searches.query),
+    ("POST", "/collections/{collection}/points/query/batch", searches.query_batch),
+    ("POST", "/collections/{collection}/points/search", searches.search),
+    ("POST", "/collections/{collection}/points/search/batch", searches.search_batch),
     ("GET", "/aliases", collections.aliases),
     ("POST", "/collections/aliases", collections.change_aliases),
     ("PATCH", "/collections/{collection}", collections.change),
@@ -41,6 +51,7 @@ ALL_ROUTES: tuple[Route, ...] = (
     ("POST", "/collections/{collection}/points/recommend/groups", searches.recommend_groups),
     ("POST", "/collections/{collection}/points/discover", searches.discover),
     ("POST", "/collections/{collection}/points/discover/batch", searches.discover_batch),
+    *ROUTES,
 )
 
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/livez"})
@@ -84,7 +95,7 @@ class FullRest(Rest):
     def refused(self, refusal: Refusal, seconds: float) -> web.Response:
         """The response that says so, and when to ask again if there is such a time."""
         response = super().refused(refusal, seconds)
-        if refusal.retry_after_seconds is not None:
+        if isinstance(refusal, RateExceeded) and refusal.retry_after_seconds is not None:
             response.headers["Retry-After"] = str(refusal.retry_after_seconds)
         return response
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from servers.qdrant.collections import FullRegistry
 from servers.qdrant.grpc_messages import Encoding
 from servers.qdrant.grpc_server import GrpcListener, Service, authority, serve
 from servers.qdrant.rest import FullRest
 
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded.registry import Registry
 from vecsieve.proxy.demo.embedded.server import EmbeddedServer
 from vecsieve.proxy.demo.embedded.server import start as start_rest
 
@@ -17,7 +17,7 @@ from vecsieve.proxy.demo.embedded.server import start as start_rest
 class QdrantServer:
     """A listening server. `grpc_url`: None when it has no gRPC. `close` ends it and lets go of the data."""
 
-    def __init__(self, rest: EmbeddedServer, registry: Registry, rpc: GrpcListener | None) -> None:
+    def __init__(self, rest: EmbeddedServer, registry: FullRegistry, rpc: GrpcListener | None) -> None:
         self._rest = rest
         self._rpc = rpc
         self.registry = registry
@@ -46,7 +46,7 @@ async def start(
     `grpc_address`: where gRPC listens, nowhere when None; `encoding`: of the vectors in its answers.
     Raises OSError when a port is taken, Refusal when the directory is in use or not a data directory.
     """
-    registry = Registry(path)
+    registry = FullRegistry(path)
     rest = await start_rest(FullRest(registry, api_key=api_key), Address(host, port))
     try:
         service = Service(registry, api_key=api_key, encoding=encoding)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.qdrant import collections, points
+from servers.qdrant.collections import FullRegistry
 from servers.qdrant.grpc_messages import Encoding, decoded, messages
 from servers.qdrant.grpc_server import METHODS
 
-from vecsieve.proxy.demo.embedded import collections
-from vecsieve.proxy.demo.embedded import points as embedded_points
 from vecsieve.proxy.demo.embedded.errors import Refusal
 from vecsieve.proxy.demo.embedded.registry import Call, Registry
 
@@ -27,7 +27,7 @@ MOST_LEVELS = 6
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[Registry]:
-    made = Registry()
+    made = FullRegistry()
     settings = {
         "vectors": {
             "": {"size": 2, "distance": "Cosine"},
@@ -36,7 +36,7 @@ def registry() -> Iterator[Registry]:
         "sparse_vectors": {"sp": {}},
     }
     collections.create(made, Call({"collection": "c"}, body=settings))
-    points = [
+    rows = [
         {
             "id": n,
             "vector": {"": [1, n], "rows": [[n, 1]], "sp": {"indices": [n], "values": [1]}},
@@ -44,7 +44,7 @@ def registry() -> Iterator[Registry]:
         }
         for n in range(1, 9)
     ]
-    embedded_points.upsert(made, Call({"collection": "c"}, body={"points": points}))
+    points.upsert(made, Call({"collection": "c"}, body={"points": rows}))
     yield made
     made.close()
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from servers.qdrant import grpc_requests
+from servers.qdrant import collections, grpc_requests
 from servers.qdrant.grpc_messages import Encoding, messages
 
-from support.embedded_core import core
-from vecsieve.proxy.demo.embedded import collections
+from support.embedded_core import full_core
 
 COSINE = 1
 
@@ -74,7 +73,7 @@ def test_small_answers_say_what_the_core_said() -> None:
 
 
 def test_the_info_of_a_collection_without_vectors_fits_its_message() -> None:
-    with core() as running:
+    with full_core() as running:
         running.call(collections.create, {})
         reply = filled("GetCollectionInfoResponse", grpc_requests.info, running.call(collections.info)).result
     assert reply.status == messages().CollectionStatus.Green

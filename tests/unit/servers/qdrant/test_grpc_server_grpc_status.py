@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 from servers.qdrant.grpc_server import code_of, details_of, trailers_of
+from servers.qdrant.limits import RateExceeded
 
 from vecsieve.proxy.demo.embedded import errors
 from vecsieve.proxy.demo.embedded.errors import Refusal
@@ -43,5 +44,6 @@ def test_a_message_has_neither_json_nor_path_nor_query(where: str) -> None:
 
 
 def test_the_time_to_wait_is_a_trailer_and_no_time_is_none() -> None:
-    assert trailers_of(Refusal(429, "x", retry_after_seconds=7)) == (("retry-after", "7"),)
+    assert trailers_of(RateExceeded("x", 7)) == (("retry-after", "7"),)
+    assert trailers_of(RateExceeded("x")) == ()
     assert trailers_of(Refusal(429, "x")) == ()

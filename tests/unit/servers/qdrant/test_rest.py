@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers.qdrant import collections, searches
 from servers.qdrant.rest import ALL_ROUTES, allows_gzip, gzipped, read_strictly, refused_key
 
 from support.embedded import Exchange, embedded_server, exchange
-from vecsieve.proxy.demo.embedded import collections, searches
 from vecsieve.proxy.demo.embedded.errors import Refusal
 from vecsieve.proxy.demo.embedded.rest import find_verb
 

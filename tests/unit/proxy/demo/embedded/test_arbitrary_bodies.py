@@ -10,207 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.any_body import BODIES, TAGS, VALUES, check, fill
 from support.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded import collections as embedded_collections
-from vecsieve.proxy.demo.embedded import points as embedded_points
-from vecsieve.proxy.demo.embedded import searches as embedded_searches
 from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps
 
-# The words of the API, so that random bodies get past the first check.
-FIELDS = st.sampled_from(
-    [
-        "limit",
-        "top",
-        "offset",
-        "query",
-        "nearest",
-        "recommend",
-        "positive",
-        "negative",
-        "strategy",
-        "discover",
-        "target",
-        "context",
-        "mmr",
-        "diversity",
-        "candidates_limit",
-        "fusion",
-        "rrf",
-        "k",
-        "weights",
-        "order_by",
-        "key",
-        "direction",
-        "start_from",
-        "formula",
-        "sum",
-        "mult",
-        "sample",
-        "prefetch",
-        "using",
-        "filter",
-        "must",
-        "should",
-        "must_not",
-        "min_should",
-        "conditions",
-        "min_count",
-        "match",
-        "value",
-        "any",
-        "except",
-        "text",
-        "range",
-        "gte",
-        "lt",
-        "has_id",
-        "has_vector",
-        "is_empty",
-        "is_null",
-        "nested",
-        "values_count",
-        "geo_radius",
-        "center",
-        "lon",
-        "lat",
-        "radius",
-        "geo_polygon",
-        "exterior",
-        "points",
-        "with_vector",
-        "with_vectors",
-        "with_payload",
-        "include",
-        "exclude",
-        "score_threshold",
-        "params",
-        "exact",
-        "hnsw_ef",
-        "quantization",
-        "acorn",
-        "idf",
-        "lookup_from",
-        "collection",
-        "vector",
-        "indices",
-        "values",
-        "ids",
-        "payload",
-        "payloads",
-        "batch",
-        "operations",
-        "upsert",
-        "delete",
-        "set_payload",
-        "keys",
-        "group_by",
-        "group_size",
-        "with_lookup",
-        "searches",
-        "id",
-        "name",
-        "relevance_feedback",
-        "feedback",
-        "example",
-        "score",
-        "naive",
-        "a",
-        "b",
-        "c",
-        "update_mode",
-        "update_filter",
-        "field_name",
-        "field_schema",
-        "type",
-    ]
-)
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 12)
-    | st.sampled_from([2**63, 2**64, -(2**63) - 1, 0.5, -1.5, 1e308])
-    | st.sampled_from(
-        [
-            "",
-            "sp",
-            "rows",
-            "c",
-            "n",
-            "n[]",
-            "$score",
-            "rrf",
-            "random",
-            "best_score",
-            "integer",
-            "5c56c793-69f3-4fbf-87e6-c4bf54c28c26",
-        ]
-    )
-    | st.lists(st.floats(-1, 1, width=32), max_size=3)
-)
-VALUES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4), max_leaves=12
-)
-BODIES = st.dictionaries(FIELDS, VALUES, max_size=5)
 READS: list[Verb] = [
     searches.query,
     searches.search,
-    searches.recommend,
-    searches.discover,
     searches.query_batch,
     searches.search_batch,
-    embedded_searches.query_groups,
-    embedded_searches.search_groups,
     points.retrieve,
     points.scroll,
     points.count,
-    points.facet,
 ]
-WRITES: list[Verb] = [
-    embedded_points.upsert,
-    embedded_points.delete,
-    embedded_points.set_payload,
-    embedded_points.overwrite_payload,
-    embedded_points.delete_payload,
-    embedded_points.clear_payload,
-    embedded_points.update_vectors,
-    embedded_points.delete_vectors,
-    embedded_points.batch,
-    embedded_collections.create_index,
-]
+WRITES: list[Verb] = [points.upsert, points.delete, points.set_payload]
 
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[Registry]:
     made = Registry()
-    settings = {
-        "vectors": {
-            "": {"size": 2, "distance": "Cosine"},
-            "rows": {"size": 2, "distance": "Dot", "multivector_config": {"comparator": "max_sim"}},
-        },
-        "sparse_vectors": {"sp": {}},
-    }
-    collections.create(made, Call({"collection": "c"}, body=settings))
-    filled = [
-        {
-            "id": number,
-            "vector": {"": [1, number], "rows": [[number, 1]], "sp": {"indices": [number], "values": [1]}},
-            "payload": {"n": [number, number % 3]},
-        }
-        for number in range(1, 9)
-    ]
-    embedded_points.upsert(made, Call({"collection": "c"}, body={"points": filled}))
+    fill(made)
     yield made
     made.close()
-
-
-def check(registry: Registry, verb: Verb, body: Any) -> None:
-    def work() -> bytes:
-        return dumps(verb(registry, Call({"collection": "c"}, body=body)))
-
-    refused = refusal_of(work)
-    assert refused is None or refused.status in {400, 404, 422, 501}, refused
 
 
 @given(st.data())
@@ -224,19 +47,7 @@ def test_a_read_answers_or_refuses_any_body(registry: Registry, data: st.DataObj
 @given(st.data())
 def test_a_query_of_any_shape_answers_or_refuses(registry: Registry, data: st.DataObject) -> None:
     """Every tagged query, with any content, gives printable JSON or a client error."""
-    tags = [
-        "nearest",
-        "recommend",
-        "discover",
-        "context",
-        "relevance_feedback",
-        "order_by",
-        "fusion",
-        "rrf",
-        "formula",
-        "sample",
-    ]
-    query = {data.draw(st.sampled_from(tags)): data.draw(VALUES)}
+    query = {data.draw(st.sampled_from(TAGS)): data.draw(VALUES)}
     body = {"query": query, "limit": 3, "prefetch": data.draw(st.just([]) | st.just([{"query": [1, 0]}]))}
     check(registry, searches.query, body)
 

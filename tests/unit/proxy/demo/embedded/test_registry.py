@@ -1,4 +1,4 @@
-"""Collections, their settings and their aliases, without a transport."""
+"""Collections and their settings, without a transport."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from support.embedded_core import Core, core
 from support.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points
-from vecsieve.proxy.demo.embedded import points as embedded_points
 from vecsieve.proxy.demo.embedded.configs import choose, dense_settings, shown_config, wants_index
 from vecsieve.proxy.demo.embedded.errors import Refusal
 from vecsieve.proxy.demo.embedded.registry import Registry
@@ -34,7 +33,7 @@ def test_any_name_is_a_collection_or_a_refusal_and_never_a_path(name: str) -> No
         refused = refusal_of(lambda: registry.create(name, {}))
         assert (refused is None) == registry.has(name)
         assert refused is None or refused.status == 422
-        made = [directory.name for directory in (registry._root / "collections").iterdir()]
+        made = [directory.name for directory in (registry.root / "collections").iterdir()]
         assert made == ([] if refused is not None else ["000001"])
     finally:
         registry.close()
@@ -61,47 +60,12 @@ def test_settings_that_cannot_be_honoured_are_refused_and_leave_nothing(
     assert empty.call(collections.listing) == {"collections": []}
 
 
-def test_names_and_aliases_do_not_take_each_others_place(empty: Core) -> None:
-    empty.call(collections.create, PLAIN)
-    empty.registry.create_alias("a", "c")
-    with pytest.raises(Refusal, match="Alias with the same name already exists"):
-        empty.call(collections.create, PLAIN, name="a")
-    with pytest.raises(Refusal) as caught:
-        empty.registry.create_alias("c", "c")
-    assert caught.value.status == 409
-    with pytest.raises(Refusal, match="Alias none does not exists!"):
-        empty.registry.rename_alias("none", "other")
-    assert empty.call(collections.delete, name="a") is False
-    assert empty.registry.has("a")
-
-
-def test_an_alias_moves_to_another_collection(empty: Core) -> None:
-    for name in ("c", "d"):
-        empty.call(collections.create, PLAIN, name=name)
-    empty.registry.create_alias("a", "c")
-    empty.registry.create_alias("a", "d")
-    assert empty.registry.find("a").name == "d"
-    assert empty.registry.aliases("c") == []
-
-
 def test_a_name_can_be_used_again_and_starts_empty(empty: Core) -> None:
     empty.call(collections.create, PLAIN)
-    empty.call(embedded_points.upsert, {"points": [{"id": 1, "vector": [1, 2]}]})
+    empty.call(points.upsert, {"points": [{"id": 1, "vector": [1, 2]}]})
     assert empty.call(collections.delete) is True
     empty.call(collections.create, PLAIN)
     assert empty.call(collections.info)["points_count"] == 0
-
-
-def test_an_index_is_built_only_on_request_and_a_change_can_request_it(empty: Core) -> None:
-    empty.call(collections.create, {"vectors": {"size": 64, "distance": "Dot"}})
-    stored = [{"id": n, "vector": [n % 7, *([1] * 63)]} for n in range(200)]
-    empty.call(embedded_points.upsert, {"points": stored})
-    segments = empty.call(collections.info)["segments_count"]
-    assert empty.call(collections.change, {"optimizers_config": {"indexing_threshold": 1}}) is True
-    info = empty.call(collections.info)
-    assert info["config"]["optimizer_config"]["indexing_threshold"] == 1
-    assert info["segments_count"] > segments
-    assert info["points_count"] == 200
 
 
 def test_an_index_is_wanted_above_a_threshold_of_zero() -> None:
@@ -134,7 +98,7 @@ def test_words_of_the_wire_find_the_engines_members_whatever_their_case() -> Non
 
 def test_a_collection_may_have_no_vectors_and_then_its_points_have_none(empty: Core) -> None:
     empty.call(collections.create, {"vectors": {}})
-    empty.call(embedded_points.upsert, {"points": [{"id": 1, "vector": {}, "payload": {"a": 1}}]})
+    empty.call(points.upsert, {"points": [{"id": 1, "vector": {}, "payload": {"a": 1}}]})
     body = {"ids": [1], "with_vector": True}
     assert empty.call(points.retrieve, body) == [{"id": 1, "payload": {"a": 1}, "vector": {}}]
     assert empty.call(collections.info)["config"]["params"]["vectors"] == {}

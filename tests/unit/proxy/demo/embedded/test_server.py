@@ -98,7 +98,7 @@ async def asked(url: str, *request: Any, **options: Any) -> Exchange:
 async def test_without_a_path_nothing_is_left_behind() -> None:
     async with serving() as server:
         assert (await asked(server.url, "PUT", "/collections/c", SETTINGS)).status == 200
-        root = server._registry._root
+        root = server._registry.root
         assert (root / "collections" / "000001" / "shard").is_dir()
     assert not root.exists()
 

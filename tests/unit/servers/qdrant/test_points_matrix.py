@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from servers.qdrant import collections, points
+from servers.qdrant.points import matrix_offsets, matrix_pairs
 
-from support.embedded_core import Core, core
-from vecsieve.proxy.demo.embedded import collections, points
+from support.embedded_core import Core, full_core
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.points import matrix_offsets, matrix_pairs
 
 COUNT = 12
 VECTORS = np.random.default_rng(5).normal(size=(COUNT, 4)).astype(np.float32)
@@ -20,7 +20,7 @@ VECTORS = np.random.default_rng(5).normal(size=(COUNT, 4)).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Core]:
-    with core() as made:
+    with full_core() as made:
         made.call(collections.create, {"vectors": {"v": {"size": 4, "distance": "Dot"}}, "sparse_vectors": {"sp": {}}})
         rows = [{"id": n, "vector": {"v": VECTORS[n].tolist()}, "payload": {"even": n % 2 == 0}} for n in range(COUNT)]
         rows += [{"id": COUNT + n, "vector": {"sp": {"indices": [1], "values": [1.0 + n]}}} for n in range(3)]

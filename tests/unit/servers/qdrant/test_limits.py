@@ -9,16 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from servers.qdrant import collections, points, searches
+from servers.qdrant.limits import Kind, RateExceeded, Rates
 
 from support.embedded import start_embedded_grpc_process
-from support.embedded_core import Core, core
+from support.embedded_core import Core, full_core
 from support.grpc_clients import over_grpc
 from support.refusals import refusal_of
-from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded import points as embedded_points
-from vecsieve.proxy.demo.embedded import searches as embedded_searches
 from vecsieve.proxy.demo.embedded.errors import Refusal
-from vecsieve.proxy.demo.embedded.registry import Kind, Rates
 
 
 def limited(**limits: Any) -> dict[str, Any]:
@@ -29,7 +27,7 @@ def test_what_is_spent_comes_back_within_a_minute() -> None:
     rates = Rates(limited(read_rate_limit=30))
     for _ in range(30):
         rates.take("read", 1, at_seconds=5.0)
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RateExceeded) as caught:
         rates.take("read", 1, at_seconds=5.5)
     assert caught.value.status == 429
     assert caught.value.retry_after_seconds == 2
@@ -52,7 +50,7 @@ def test_without_a_limit_nothing_is_counted(settings: dict[str, Any]) -> None:
 
 
 def test_what_never_fits_has_no_time_to_wait() -> None:
-    with pytest.raises(Refusal, match="Write rate limit exceeded, operation requires 6 tokens") as caught:
+    with pytest.raises(RateExceeded, match="Write rate limit exceeded, operation requires 6 tokens") as caught:
         Rates(limited(write_rate_limit=5)).take("write", 6, at_seconds=0.0)
     assert caught.value.retry_after_seconds is None
 
@@ -67,7 +65,7 @@ def test_never_more_goes_through_than_the_limit_and_waiting_as_told_is_enough(
     for cost, pause in steps:
         now += pause
         refused = _refusal(rates, kind, cost, now)
-        if refused is not None and refused.retry_after_seconds is not None:
+        if isinstance(refused, RateExceeded) and refused.retry_after_seconds is not None:
             now += refused.retry_after_seconds + 1e-6
             refused = _refusal(rates, kind, cost, now)
             assert refused is None
@@ -92,14 +90,14 @@ QUERY = {"query": [1, 0], "limit": 1}
         (searches.query, QUERY, 1),
         (searches.query_batch, {"searches": [QUERY, QUERY]}, 2),
         (searches.search, {"vector": [1, 0], "limit": 1}, 1),
-        (embedded_searches.query_groups, {**QUERY, "group_by": "g"}, 1),
+        (searches.query_groups, {**QUERY, "group_by": "g"}, 1),
         (points.retrieve, {"ids": [1, 2, 3]}, 3),
         (points.scroll, {}, 1),
         (points.count, {}, 1),
     ],
 )
 def test_each_read_costs_what_it_is(verb: Any, body: dict[str, Any], cost: int) -> None:
-    with core() as running:
+    with full_core() as running:
         filled(running, read_rate_limit=cost + 1)
         running.call(verb, body)
         assert running.call(points.count, {}) == {"count": 0}
@@ -112,14 +110,14 @@ def one(number: int) -> dict[str, Any]:
 
 
 def test_a_refused_write_is_not_done_and_new_settings_start_anew() -> None:
-    with core() as running:
+    with full_core() as running:
         filled(running, write_rate_limit=1)
-        running.call(embedded_points.upsert, one(1))
+        running.call(points.upsert, one(1))
         with pytest.raises(Refusal, match="Write rate limit exceeded"):
-            running.call(embedded_points.upsert, one(2))
+            running.call(points.upsert, one(2))
         assert running.call(points.count, {}) == {"count": 1}
         running.call(collections.change, limited(write_rate_limit=2))
-        running.call(embedded_points.upsert, one(2))
+        running.call(points.upsert, one(2))
         assert running.call(points.count, {}) == {"count": 2}
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from servers.qdrant import collections, points, searches
 
-from support.embedded_core import Core, core
-from vecsieve.proxy.demo.embedded import collections, searches
-from vecsieve.proxy.demo.embedded import points as embedded_points
+from support.embedded_core import Core, full_core
 from vecsieve.proxy.demo.embedded.errors import Refusal
 
 COMMON = 400
@@ -17,22 +16,22 @@ COMMON = 400
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[Core]:
-    with core() as made:
+    with full_core() as made:
         made.call(collections.create, {"vectors": {"size": 1, "distance": "Dot"}})
         made.call(collections.create, {"vectors": {}}, name="documents")
-        points: list[dict[str, Any]] = [
+        rows: list[dict[str, Any]] = [
             {"id": number, "vector": [1000 - number], "payload": {"doc": "common", "x": number}}
             for number in range(COMMON)
         ]
-        points += [
+        rows += [
             {"id": 900, "vector": [5], "payload": {"doc": ["rare", 7, "rare"]}},
             {"id": 901, "vector": [4], "payload": {"doc": 7, "in": [{"d": "deep"}, {"d": 3}]}},
             {"id": 902, "vector": [3], "payload": {"doc": 1.5}},
             {"id": 903, "vector": [2], "payload": {}},
         ]
-        made.call(embedded_points.upsert, {"points": points})
+        made.call(points.upsert, {"points": rows})
         made.call(
-            embedded_points.upsert,
+            points.upsert,
             {"points": [{"id": 7, "vector": {}, "payload": {"title": "seven"}}]},
             name="documents",
         )
