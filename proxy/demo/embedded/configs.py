@@ -88,11 +88,6 @@ def dense_settings(settings: Body) -> dict[str, Body]:
     return {name: mapping(value) for name, value in vectors.items()}
 
 
-def vector_names(settings: Body) -> list[str]:
-    """All vectors of a collection, the dense ones first."""
-    return [*dense_settings(settings), *mapping(settings.get("sparse_vectors", {}))]
-
-
 def shown_config(settings: Body) -> dict[str, Json]:
     """The `config` member of a collection's info, in the server's field order."""
     params: dict[str, Json] = {"vectors": settings.get("vectors", {}), "shard_number": 1, "replication_factor": 1}

@@ -18,7 +18,6 @@ from vecsieve.proxy.demo.embedded.configs import (
     edge_config,
     read_dense,
     read_sparse,
-    vector_names,
     wants_index,
 )
 from vecsieve.proxy.demo.embedded.engine import Shard, Translated, edge
@@ -295,6 +294,11 @@ def _adding(name: str, kind: str, body: Body) -> Any:
         return make.create_dense_vector(name, dense.size, dense.distance, dense.multivector_config, dense.datatype)
     sparse = read_sparse(body)
     return make.create_sparse_vector(name, sparse.modifier, sparse.datatype)
+
+
+def vector_names(settings: Body) -> list[str]:
+    """All vectors of a collection, the dense ones first."""
+    return [*dense_settings(settings), *mapping(settings.get("sparse_vectors", {}))]
 
 
 def _removing(name: str) -> Any:

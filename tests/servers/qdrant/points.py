@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from servers.qdrant.collections import vector_names
 from servers.qdrant.limits import check_limit, take_read
 from servers.qdrant.queries import read_order
 
 from vecsieve.proxy.demo.embedded import points
-from vecsieve.proxy.demo.embedded.configs import vector_names
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
 from vecsieve.proxy.demo.embedded.errors import bad_format, bad_input, bad_value
 from vecsieve.proxy.demo.embedded.fields import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -11,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.embedded_core import core
+from vecsieve.proxy.demo.embedded import collections, points
 from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.replies import dumps, record, scored, shown_vector
+from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.replies import dumps, read_payload_selector, record, scored, shown_vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +83,18 @@ def test_every_shape_of_vector_is_shown() -> None:
 
 def test_a_uuid_is_shown_in_its_canonical_spelling() -> None:
     assert dumps(record(Found(id=UUID(int=5)))) == b'{"id":"00000000-0000-0000-0000-000000000005"}'
+
+
+@pytest.mark.parametrize("selector", [{"include": [""]}, {"exclude": ["a[b"]}, [""]])
+def test_a_payload_key_that_is_no_path_is_refused(selector: Any) -> None:
+    with core() as running:
+        running.call(collections.create, {"vectors": {"size": 2, "distance": "Dot"}})
+        with pytest.raises(Refusal) as caught:
+            running.call(points.retrieve, {"ids": [1], "with_payload": selector})
+    assert caught.value.status == 400
+
+
+def test_absent_is_the_default_and_false_is_not() -> None:
+    assert read_payload_selector(None, default=True) is True
+    assert read_payload_selector(False, default=True) is False
+    assert read_payload_selector(["a"], default=False) == ["a"]
