@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
-from servers.qdrant.collections import FullRegistry
+from servers.qdrant.catalogue import FullRegistry
 
 from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps

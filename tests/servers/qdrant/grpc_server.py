@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
-from servers.qdrant import collections, grpc_messages, grpc_requests, points, searches
+from servers.qdrant import catalogue, grpc_messages, grpc_requests, points, searches
 from servers.qdrant.grpc_messages import Encoding, Writer, decoded, messages
 from servers.qdrant.limits import RateExceeded
 from servers.qdrant.rest import refused_key
@@ -54,10 +54,10 @@ _POINTS = {
     "OverwritePayload": _write("SetPayloadPoints", grpc_requests.payload, points.overwrite_payload),
     "DeletePayload": _write("DeletePayloadPoints", grpc_requests.delete_payload, points.delete_payload),
     "ClearPayload": _write("ClearPayloadPoints", grpc_requests.clear_payload, points.clear_payload),
-    "CreateFieldIndex": _write("CreateFieldIndexCollection", grpc_requests.create_index, collections.create_index),
-    "DeleteFieldIndex": _write("DeleteFieldIndexCollection", grpc_requests.delete_index, collections.delete_index),
-    "CreateVectorName": _write("CreateVectorNameRequest", grpc_requests.create_vector, collections.create_vector),
-    "DeleteVectorName": _write("DeleteVectorNameRequest", grpc_requests.delete_vector, collections.delete_vector),
+    "CreateFieldIndex": _write("CreateFieldIndexCollection", grpc_requests.create_index, catalogue.create_index),
+    "DeleteFieldIndex": _write("DeleteFieldIndexCollection", grpc_requests.delete_index, catalogue.delete_index),
+    "CreateVectorName": _write("CreateVectorNameRequest", grpc_requests.create_vector, catalogue.create_vector),
+    "DeleteVectorName": _write("DeleteVectorNameRequest", grpc_requests.delete_vector, catalogue.delete_vector),
     "UpdateBatch": Method(
         "UpdateBatchPoints",
         grpc_requests.batch,
@@ -138,42 +138,42 @@ _POINTS = {
     ),
 }
 _COLLECTIONS = {
-    "Create": _collection("CreateCollection", grpc_requests.create, collections.create),
-    "Update": _collection("UpdateCollection", grpc_requests.change, collections.change),
-    "Delete": _collection("DeleteCollection", grpc_requests.named, collections.delete),
-    "UpdateAliases": _collection("ChangeAliases", grpc_requests.change_aliases, collections.change_aliases),
+    "Create": _collection("CreateCollection", grpc_requests.create, catalogue.create),
+    "Update": _collection("UpdateCollection", grpc_requests.change, catalogue.change),
+    "Delete": _collection("DeleteCollection", grpc_requests.named, catalogue.delete),
+    "UpdateAliases": _collection("ChangeAliases", grpc_requests.change_aliases, catalogue.change_aliases),
     "Get": Method(
         "GetCollectionInfoRequest",
         grpc_requests.named,
-        collections.info,
+        catalogue.info,
         "GetCollectionInfoResponse",
         grpc_requests.info,
     ),
     "List": Method(
         "ListCollectionsRequest",
         grpc_requests.nothing,
-        collections.listing,
+        catalogue.listing,
         "ListCollectionsResponse",
         grpc_requests.listing,
     ),
     "CollectionExists": Method(
         "CollectionExistsRequest",
         grpc_requests.named,
-        collections.exists,
+        catalogue.exists,
         "CollectionExistsResponse",
         grpc_requests.exists,
     ),
     "ListAliases": Method(
         "ListAliasesRequest",
         grpc_requests.nothing,
-        collections.aliases,
+        catalogue.aliases,
         "ListAliasesResponse",
         grpc_requests.aliases,
     ),
     "ListCollectionAliases": Method(
         "ListCollectionAliasesRequest",
         grpc_requests.named,
-        collections.aliases_of,
+        catalogue.aliases_of,
         "ListAliasesResponse",
         grpc_requests.aliases,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from servers.qdrant.collections import vector_names
+from servers.qdrant.catalogue import vector_names
 from servers.qdrant.limits import check_limit, take_read
 from servers.qdrant.queries import read_order
 

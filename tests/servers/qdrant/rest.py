@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 from aiohttp import web
-from servers.qdrant import collections, points, searches
+from servers.qdrant import catalogue, points, searches
 from servers.qdrant.limits import RateExceeded
 
 from vecsieve.proxy.demo.embedded.errors import Refusal, bad_format
@@ -18,7 +18,7 @@ from vecsieve.proxy.demo.embedded.rest import ABOUT, ROUTES, Rest, Route, normal
 
 # The first route that matches answers: these stand before the product's of the same path.
 ALL_ROUTES: tuple[Route, ...] = (
-    ("GET", "/collections/{collection}", collections.info),
+    ("GET", "/collections/{collection}", catalogue.info),
     ("POST", "/collections/{collection}/points", points.retrieve),
     ("GET", "/collections/{collection}/points/{id}", points.get),
     ("POST", "/collections/{collection}/points/scroll", points.scroll),
@@ -27,14 +27,14 @@ ALL_ROUTES: tuple[Route, ...] = (
     ("POST", "/collections/{collection}/points/query/batch", searches.query_batch),
     ("POST", "/collections/{collection}/points/search", searches.search),
     ("POST", "/collections/{collection}/points/search/batch", searches.search_batch),
-    ("GET", "/aliases", collections.aliases),
-    ("POST", "/collections/aliases", collections.change_aliases),
-    ("PATCH", "/collections/{collection}", collections.change),
-    ("GET", "/collections/{collection}/aliases", collections.aliases_of),
-    ("PUT", "/collections/{collection}/vectors/{vector}", collections.create_vector),
-    ("DELETE", "/collections/{collection}/vectors/{vector}", collections.delete_vector),
-    ("PUT", "/collections/{collection}/index", collections.create_index),
-    ("DELETE", "/collections/{collection}/index/{field}", collections.delete_index),
+    ("GET", "/aliases", catalogue.aliases),
+    ("POST", "/collections/aliases", catalogue.change_aliases),
+    ("PATCH", "/collections/{collection}", catalogue.change),
+    ("GET", "/collections/{collection}/aliases", catalogue.aliases_of),
+    ("PUT", "/collections/{collection}/vectors/{vector}", catalogue.create_vector),
+    ("DELETE", "/collections/{collection}/vectors/{vector}", catalogue.delete_vector),
+    ("PUT", "/collections/{collection}/index", catalogue.create_index),
+    ("DELETE", "/collections/{collection}/index/{field}", catalogue.delete_index),
     ("POST", "/collections/{collection}/facet", points.facet),
     ("POST", "/collections/{collection}/points/batch", points.batch),
     ("PUT", "/collections/{collection}/points/payload", points.overwrite_payload),

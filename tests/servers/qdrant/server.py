@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from servers.qdrant.collections import FullRegistry
+from servers.qdrant.catalogue import FullRegistry
 from servers.qdrant.grpc_messages import Encoding
 from servers.qdrant.grpc_server import GrpcListener, Service, authority, serve
 from servers.qdrant.rest import FullRest

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.qdrant import collections, points, searches
-from servers.qdrant.collections import FullRegistry
+from servers.qdrant import catalogue, points, searches
+from servers.qdrant.catalogue import FullRegistry
 
 from support.any_body import BODIES, TAGS, VALUES, check, fill
 from vecsieve.proxy.demo.embedded.registry import Registry, Verb
@@ -37,7 +37,7 @@ WRITES: list[Verb] = [
     points.update_vectors,
     points.delete_vectors,
     points.batch,
-    collections.create_index,
+    catalogue.create_index,
 ]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.qdrant import collections, points
-from servers.qdrant.collections import FullRegistry
+from servers.qdrant import catalogue, points
+from servers.qdrant.catalogue import FullRegistry
 from servers.qdrant.grpc_messages import Encoding, decoded, messages
 from servers.qdrant.grpc_server import METHODS
 
@@ -35,7 +35,7 @@ def registry() -> Iterator[Registry]:
         },
         "sparse_vectors": {"sp": {}},
     }
-    collections.create(made, Call({"collection": "c"}, body=settings))
+    catalogue.create(made, Call({"collection": "c"}, body=settings))
     rows = [
         {
             "id": n,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from servers.qdrant import collections, grpc_requests
+from servers.qdrant import catalogue, grpc_requests
 from servers.qdrant.grpc_messages import Encoding, messages
 
 from support.embedded_core import full_core
@@ -74,8 +74,8 @@ def test_small_answers_say_what_the_core_said() -> None:
 
 def test_the_info_of_a_collection_without_vectors_fits_its_message() -> None:
     with full_core() as running:
-        running.call(collections.create, {})
-        reply = filled("GetCollectionInfoResponse", grpc_requests.info, running.call(collections.info)).result
+        running.call(catalogue.create, {})
+        reply = filled("GetCollectionInfoResponse", grpc_requests.info, running.call(catalogue.info)).result
     assert reply.status == messages().CollectionStatus.Green
     assert (reply.points_count, reply.segments_count > 0, reply.optimizer_status.ok) == (0, True, True)
     assert reply.config.hnsw_config.ef_construct == 100

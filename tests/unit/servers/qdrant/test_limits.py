@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-from servers.qdrant import collections, points, searches
+from servers.qdrant import catalogue, points, searches
 from servers.qdrant.limits import Kind, RateExceeded, Rates
 
 from support.embedded import start_embedded_grpc_process
@@ -78,7 +78,7 @@ def _refusal(rates: Rates, kind: Kind, cost: int, now: float) -> Refusal | None:
 
 
 def filled(running: Core, **limits: Any) -> None:
-    running.call(collections.create, {"vectors": {"size": 2, "distance": "Dot"}, **limited(**limits)})
+    running.call(catalogue.create, {"vectors": {"size": 2, "distance": "Dot"}, **limited(**limits)})
 
 
 QUERY = {"query": [1, 0], "limit": 1}
@@ -116,7 +116,7 @@ def test_a_refused_write_is_not_done_and_new_settings_start_anew() -> None:
         with pytest.raises(Refusal, match="Write rate limit exceeded"):
             running.call(points.upsert, one(2))
         assert running.call(points.count, {}) == {"count": 1}
-        running.call(collections.change, limited(write_rate_limit=2))
+        running.call(catalogue.change, limited(write_rate_limit=2))
         running.call(points.upsert, one(2))
         assert running.call(points.count, {}) == {"count": 2}
 

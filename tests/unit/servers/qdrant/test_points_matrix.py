@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from servers.qdrant import collections, points
+from servers.qdrant import catalogue, points
 from servers.qdrant.points import matrix_offsets, matrix_pairs
 
 from support.embedded_core import Core, full_core
@@ -21,7 +21,7 @@ VECTORS = np.random.default_rng(5).normal(size=(COUNT, 4)).astype(np.float32)
 @pytest.fixture(scope="module")
 def server() -> Iterator[Core]:
     with full_core() as made:
-        made.call(collections.create, {"vectors": {"v": {"size": 4, "distance": "Dot"}}, "sparse_vectors": {"sp": {}}})
+        made.call(catalogue.create, {"vectors": {"v": {"size": 4, "distance": "Dot"}}, "sparse_vectors": {"sp": {}}})
         rows = [{"id": n, "vector": {"v": VECTORS[n].tolist()}, "payload": {"even": n % 2 == 0}} for n in range(COUNT)]
         rows += [{"id": COUNT + n, "vector": {"sp": {"indices": [1], "values": [1.0 + n]}}} for n in range(3)]
         made.call(points.upsert, {"points": rows})

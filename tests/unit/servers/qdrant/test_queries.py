@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.qdrant import collections, points, searches
+from servers.qdrant import catalogue, points, searches
 from servers.qdrant.queries import average
 
 from support.embedded_core import Core, full_core
@@ -63,7 +63,7 @@ def test_examples_of_different_lengths_reach_the_engine_which_refuses_them() -> 
 def filled() -> Iterator[Core]:
     with full_core() as made:
         for name in ("c", "other"):
-            made.call(collections.create, {"vectors": {"size": 2, "distance": "Dot"}}, name=name)
+            made.call(catalogue.create, {"vectors": {"size": 2, "distance": "Dot"}}, name=name)
         stored = [
             {
                 "id": number,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.qdrant import collections, searches
+from servers.qdrant import catalogue, searches
 from servers.qdrant.rest import ALL_ROUTES, allows_gzip, gzipped, read_strictly, refused_key
 
 from support.embedded import Exchange, embedded_server, exchange
@@ -26,8 +26,8 @@ async def asked(url: str, *request: Any, **options: Any) -> Exchange:
 @pytest.mark.parametrize(
     ("method", "path", "verb", "values"),
     [
-        ("POST", "/collections/aliases", collections.change_aliases, {}),
-        ("PUT", "/collections/aliases", collections.create, {"collection": "aliases"}),
+        ("POST", "/collections/aliases", catalogue.change_aliases, {}),
+        ("PUT", "/collections/aliases", catalogue.create, {"collection": "aliases"}),
         ("POST", "/collections/a/points/query/groups", searches.query_groups, {"collection": "a"}),
     ],
 )

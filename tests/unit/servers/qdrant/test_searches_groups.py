@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from servers.qdrant import collections, points, searches
+from servers.qdrant import catalogue, points, searches
 
 from support.embedded_core import Core, full_core
 from vecsieve.proxy.demo.embedded.errors import Refusal
@@ -17,8 +17,8 @@ COMMON = 400
 @pytest.fixture(scope="module")
 def filled() -> Iterator[Core]:
     with full_core() as made:
-        made.call(collections.create, {"vectors": {"size": 1, "distance": "Dot"}})
-        made.call(collections.create, {"vectors": {}}, name="documents")
+        made.call(catalogue.create, {"vectors": {"size": 1, "distance": "Dot"}})
+        made.call(catalogue.create, {"vectors": {}}, name="documents")
         rows: list[dict[str, Any]] = [
             {"id": number, "vector": [1000 - number], "payload": {"doc": "common", "x": number}}
             for number in range(COMMON)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers.qdrant import collections, points, searches
-from servers.qdrant.collections import FullRegistry, aliased
+from servers.qdrant import catalogue, points, searches
+from servers.qdrant.catalogue import FullRegistry, aliased
 
 from support.embedded_core import Core, full_core
 from vecsieve.proxy.demo.embedded.errors import Refusal
@@ -22,7 +22,7 @@ SPARSE = {"sparse": {"modifier": "idf"}}
 @pytest.fixture
 def server() -> Iterator[Core]:
     with full_core() as made:
-        made.call(collections.create, {"vectors": {"size": 2, "distance": "Dot"}})
+        made.call(catalogue.create, {"vectors": {"size": 2, "distance": "Dot"}})
         yield made
 
 
@@ -37,7 +37,7 @@ def test_a_vector_may_be_called_like_a_word_of_the_api(word: str) -> None:
     with full_core() as server:
         rows = {"size": 2, "distance": "Dot", "multivector_config": {"comparator": "max_sim"}}
         server.call(
-            collections.create,
+            catalogue.create,
             {"vectors": {word: {"size": 2, "distance": "Dot"}, "rows": rows}, "sparse_vectors": {f"s{word}": {}}},
         )
         sparse = {"indices": [1], "values": [1.0]}
@@ -67,19 +67,19 @@ def test_what_is_neither_a_vector_nor_a_document_is_a_format_error(server: Core)
 
 def test_a_named_vector_is_added_searched_and_removed(server: Core) -> None:
     server.call(points.upsert, {"points": [{"id": 1, "vector": [1, 2]}]})
-    assert server.call(collections.create_vector, DENSE, vector="added")["status"] == "completed"
-    server.call(collections.create_vector, SPARSE, vector="words")
+    assert server.call(catalogue.create_vector, DENSE, vector="added")["status"] == "completed"
+    server.call(catalogue.create_vector, SPARSE, vector="words")
     sparse = {"indices": [3], "values": [2.0]}
     server.call(points.upsert, {"points": [{"id": 2, "vector": {"added": [1, 1, 1], "words": sparse}}]})
     server.call(points.update_vectors, {"points": [{"id": 1, "vector": {"added": [2, 2, 2]}}]})
     found = server.call(searches.query, {"query": [1, 0, 0], "using": "added"})
     assert [(point["id"], point["score"]) for point in found["points"]] == [(1, 2.0), (2, 1.0)]
-    config = server.call(collections.info)["config"]["params"]
+    config = server.call(catalogue.info)["config"]["params"]
     assert config["vectors"] == {"": {"size": 2, "distance": "Dot"}, "added": {"size": 3, "distance": "Dot"}}
     assert config["sparse_vectors"] == {"words": {"modifier": "idf"}}
     for name in ("added", "words", "nobody"):
-        assert server.call(collections.delete_vector, vector=name)["status"] == "completed"
-    config = server.call(collections.info)["config"]["params"]
+        assert server.call(catalogue.delete_vector, vector=name)["status"] == "completed"
+    config = server.call(catalogue.info)["config"]["params"]
     assert (list(config["vectors"]), config["sparse_vectors"]) == ([""], {})
     status, message = refused(server, searches.query, {"query": [1, 0, 0], "using": "added"})
     assert (status, "added" in message) == (400, True)
@@ -88,9 +88,9 @@ def test_a_named_vector_is_added_searched_and_removed(server: Core) -> None:
 
 def test_every_part_of_a_configuration_is_kept(server: Core) -> None:
     rows = {"size": 4, "distance": "Cosine", "multivector_config": {"comparator": "max_sim"}, "datatype": "float16"}
-    server.call(collections.create_vector, {"dense": rows}, vector="rows")
-    server.call(collections.create_vector, {"sparse": {"datatype": "uint8"}}, vector="small")
-    config = server.call(collections.info)["config"]["params"]
+    server.call(catalogue.create_vector, {"dense": rows}, vector="rows")
+    server.call(catalogue.create_vector, {"sparse": {"datatype": "uint8"}}, vector="small")
+    config = server.call(catalogue.info)["config"]["params"]
     assert config["vectors"]["rows"] == rows
     assert config["sparse_vectors"] == {"small": {"index": {"datatype": "uint8"}}}
     server.call(points.upsert, {"points": [{"id": 1, "vector": {"rows": [[1, 0, 0, 0], [0, 1, 0, 0]]}}]})
@@ -99,27 +99,27 @@ def test_every_part_of_a_configuration_is_kept(server: Core) -> None:
 
 
 def test_the_same_again_changes_nothing_and_another_configuration_is_refused(server: Core) -> None:
-    server.call(collections.create_vector, DENSE, vector="added")
+    server.call(catalogue.create_vector, DENSE, vector="added")
     server.call(points.upsert, {"points": [{"id": 1, "vector": {"added": [1, 1, 1]}}]})
-    server.call(collections.create_vector, DENSE, vector="added")
+    server.call(catalogue.create_vector, DENSE, vector="added")
     assert server.call(searches.query, {"query": [1, 0, 0], "using": "added"})["points"][0]["id"] == 1
-    server.call(collections.create_vector, SPARSE, vector="words")
-    server.call(collections.create_vector, SPARSE, vector="words")
+    server.call(catalogue.create_vector, SPARSE, vector="words")
+    server.call(catalogue.create_vector, SPARSE, vector="words")
     other = {"dense": {"size": 4, "distance": "Dot"}}
     prefix = "Wrong input: "
-    assert refused(server, collections.create_vector, other, vector="added") == (
+    assert refused(server, catalogue.create_vector, other, vector="added") == (
         400,
         f"{prefix}Vector `added` already exists with a different configuration",
     )
-    assert refused(server, collections.create_vector, {"sparse": {}}, vector="words") == (
+    assert refused(server, catalogue.create_vector, {"sparse": {}}, vector="words") == (
         400,
         f"{prefix}Sparse vector `words` already exists with a different configuration",
     )
-    assert refused(server, collections.create_vector, DENSE, vector="words") == (
+    assert refused(server, catalogue.create_vector, DENSE, vector="words") == (
         400,
         f"{prefix}Vector `words` already exists as a sparse vector",
     )
-    assert refused(server, collections.create_vector, SPARSE, vector="added") == (
+    assert refused(server, catalogue.create_vector, SPARSE, vector="added") == (
         400,
         f"{prefix}Vector `added` already exists as a dense vector",
     )
@@ -127,31 +127,31 @@ def test_the_same_again_changes_nothing_and_another_configuration_is_refused(ser
 
 @pytest.mark.parametrize("body", [{}, {"dense": {"size": 3}}, {"dense": {"size": 0, "distance": "Dot"}}, {"other": {}}])
 def test_a_configuration_that_is_none_is_refused_and_changes_nothing(server: Core, body: object) -> None:
-    assert refused(server, collections.create_vector, body, vector="added")[0] in {400, 422}
-    assert "added" not in server.call(collections.info)["config"]["params"]["vectors"]
+    assert refused(server, catalogue.create_vector, body, vector="added")[0] in {400, 422}
+    assert "added" not in server.call(catalogue.info)["config"]["params"]["vectors"]
 
 
 @pytest.mark.parametrize("name", ["n" * 201, "a/b", "a\0"])
 def test_a_name_that_cannot_be_one_is_refused(server: Core, name: str) -> None:
-    assert refused(server, collections.create_vector, DENSE, vector=name)[0] == 422
+    assert refused(server, catalogue.create_vector, DENSE, vector=name)[0] == 422
 
 
 def test_an_added_vector_and_its_absence_last_over_a_restart_and_a_change_of_settings(tmp_path: Path) -> None:
     registry = FullRegistry(tmp_path)
     server = Core(registry)
-    server.call(collections.create, {})
+    server.call(catalogue.create, {})
     for name in ("kept", "gone"):
-        server.call(collections.create_vector, DENSE, vector=name)
+        server.call(catalogue.create_vector, DENSE, vector=name)
     server.call(points.upsert, {"points": [{"id": 1, "vector": {"kept": [1, 2, 3], "gone": [1, 2, 3]}}]})
-    server.call(collections.delete_vector, vector="gone")
-    server.call(collections.change, {"optimizers_config": {"indexing_threshold": 0}})
+    server.call(catalogue.delete_vector, vector="gone")
+    server.call(catalogue.change, {"optimizers_config": {"indexing_threshold": 0}})
     registry.close()
     opened = Core(FullRegistry(tmp_path))
     try:
         stored = opened.call(points.retrieve, {"ids": [1], "with_vector": True})
         assert stored[0]["vector"] == {"kept": [1.0, 2.0, 3.0]}
         assert refused(opened, searches.query, {"query": [1, 0, 0], "using": "gone"})[0] == 400
-        opened.call(collections.create_vector, {"dense": {"size": 2, "distance": "Dot"}}, vector="gone")
+        opened.call(catalogue.create_vector, {"dense": {"size": 2, "distance": "Dot"}}, vector="gone")
         opened.call(points.update_vectors, {"points": [{"id": 1, "vector": {"gone": [1, 2]}}]})
         assert opened.call(searches.query, {"query": [1, 0], "using": "gone"})["points"][0]["id"] == 1
     finally:
@@ -160,7 +160,7 @@ def test_an_added_vector_and_its_absence_last_over_a_restart_and_a_change_of_set
 
 def test_a_collection_that_does_not_exist_has_no_vectors(server: Core) -> None:
     with pytest.raises(Refusal) as caught:
-        collections.delete_vector(server.registry, Call({"collection": "nowhere", "vector": "a"}))
+        catalogue.delete_vector(server.registry, Call({"collection": "nowhere", "vector": "a"}))
     assert caught.value.status == 404
 
 
@@ -174,23 +174,23 @@ def empty() -> Iterator[Core]:
 
 
 def test_names_and_aliases_do_not_take_each_others_place(empty: Core) -> None:
-    empty.call(collections.create, PLAIN)
+    empty.call(catalogue.create, PLAIN)
     registry = aliased(empty.registry)
     registry.create_alias("a", "c")
     with pytest.raises(Refusal, match="Alias with the same name already exists"):
-        empty.call(collections.create, PLAIN, name="a")
+        empty.call(catalogue.create, PLAIN, name="a")
     with pytest.raises(Refusal) as caught:
         registry.create_alias("c", "c")
     assert caught.value.status == 409
     with pytest.raises(Refusal, match="Alias none does not exists!"):
         registry.rename_alias("none", "other")
-    assert empty.call(collections.delete, name="a") is False
+    assert empty.call(catalogue.delete, name="a") is False
     assert registry.has("a")
 
 
 def test_an_alias_moves_to_another_collection(empty: Core) -> None:
     for name in ("c", "d"):
-        empty.call(collections.create, PLAIN, name=name)
+        empty.call(catalogue.create, PLAIN, name=name)
     registry = aliased(empty.registry)
     registry.create_alias("a", "c")
     registry.create_alias("a", "d")
@@ -199,12 +199,12 @@ def test_an_alias_moves_to_another_collection(empty: Core) -> None:
 
 
 def test_an_index_is_built_only_on_request_and_a_change_can_request_it(empty: Core) -> None:
-    empty.call(collections.create, {"vectors": {"size": 64, "distance": "Dot"}})
+    empty.call(catalogue.create, {"vectors": {"size": 64, "distance": "Dot"}})
     stored = [{"id": n, "vector": [n % 7, *([1] * 63)]} for n in range(200)]
     empty.call(points.upsert, {"points": stored})
-    segments = empty.call(collections.info)["segments_count"]
-    assert empty.call(collections.change, {"optimizers_config": {"indexing_threshold": 1}}) is True
-    info = empty.call(collections.info)
+    segments = empty.call(catalogue.info)["segments_count"]
+    assert empty.call(catalogue.change, {"optimizers_config": {"indexing_threshold": 1}}) is True
+    info = empty.call(catalogue.info)
     assert info["config"]["optimizer_config"]["indexing_threshold"] == 1
     assert info["segments_count"] > segments
     assert info["points_count"] == 200
