@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import pytest
 from servers.pinecone.calls import Answer, Call, Limits
+from servers.pinecone.control import for_model, from_schema, from_spec
 from servers.pinecone.errors import Refusal
-from servers.pinecone.index_requests import for_model, from_schema, from_spec
 from servers.pinecone.server import Emulator, serve
 from servers.pinecone.store import Index
 

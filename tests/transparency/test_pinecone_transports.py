@@ -10,7 +10,7 @@ import pytest
 from servers.pinecone import queries, vectors
 from servers.pinecone.calls import Limits
 from servers.pinecone.grpc_messages import as_bytes
-from servers.pinecone.grpc_methods import answered
+from servers.pinecone.grpc_service import answered
 from servers.pinecone.store import Index
 
 from support.clocks import ManualClock

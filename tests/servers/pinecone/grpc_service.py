@@ -1,23 +1,111 @@
-"""The gRPC shell of one index: its methods, the key and the version in the metadata, and the headers the edge adds.
-
-Nothing here listens: a server, or whoever shares a port between transports, takes `Service` as its handler.
-"""
+"""gRPC behind a port: methods, each with the path that it is over REST, and the messages of one index."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import grpc
-from servers.pinecone.calls import Limits
-from servers.pinecone.edge import Edge
-from servers.pinecone.errors import NOT_FOUND, Refusal
-from servers.pinecone.grpc_methods import METHODS, SERVICE, Said, answered
+import orjson
+from servers.pinecone.calls import Call, Limits, version_of
+from servers.pinecone.errors import NOT_FOUND, Code, Refusal, too_long
+from servers.pinecone.grpc_messages import as_bytes, as_json
+from servers.pinecone.rest import DATA, Edge, find_route
 from servers.pinecone.store import Index
-from servers.pinecone.versions import version_of
+
+from vecsieve.proxy.grpc.frames import Calls
+from vecsieve.proxy.grpc.listener import InnerSocket
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[bytes, bytes]
+
+# The methods of Pinecone's gRPC service, each with the REST call it is at the edge: both sides answer from one place.
+
+
+Json = Any
+
+SERVICE = "VectorService"
+_UNIMPLEMENTED = Code(12, 501, "UNIMPLEMENTED")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method's messages and its REST call. Of a GET, fields are the query; braces in the path name one that is a part of it."""
+
+    request: str
+    reply: str
+    verb: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A reply's message, and the headers that the edge sends before it."""
+
+    message: bytes
+    headers: Mapping[str, str]
+
+
+METHODS: Mapping[str, Method] = {
+    "Upsert": Method("UpsertRequest", "UpsertResponse", "POST", "/vectors/upsert"),
+    "Delete": Method("DeleteRequest", "DeleteResponse", "POST", "/vectors/delete"),
+    "Fetch": Method("FetchRequest", "FetchResponse", "GET", "/vectors/fetch"),
+    "List": Method("ListRequest", "ListResponse", "GET", "/vectors/list"),
+    "Query": Method("QueryRequest", "QueryResponse", "POST", "/query"),
+    "Update": Method("UpdateRequest", "UpdateResponse", "POST", "/vectors/update"),
+    "DescribeIndexStats": Method(
+        "DescribeIndexStatsRequest", "DescribeIndexStatsResponse", "POST", "/describe_index_stats"
+    ),
+    "ListNamespaces": Method("ListNamespacesRequest", "ListNamespacesResponse", "GET", "/namespaces"),
+    "DescribeNamespace": Method("DescribeNamespaceRequest", "NamespaceDescription", "GET", "/namespaces/{namespace}"),
+    "DeleteNamespace": Method("DeleteNamespaceRequest", "DeleteResponse", "DELETE", "/namespaces/{namespace}"),
+    "CreateNamespace": Method("CreateNamespaceRequest", "NamespaceDescription", "POST", "/namespaces"),
+    "FetchByMetadata": Method(
+        "FetchByMetadataRequest", "FetchByMetadataResponse", "POST", "/vectors/fetch_by_metadata"
+    ),
+}
+
+
+def answered(index: Index, name: str, version: str, raw: bytes, limits: Limits) -> Said:
+    """One call of a method of the table. Raises Refusal."""
+    method = METHODS[name]
+    # Counted here, as protobuf: the JSON it becomes is several times as long, and nobody sent it.
+    if method.request == "UpsertRequest" and len(raw) > limits.upsert:
+        raise too_long(len(raw), limits.upsert)
+    given = as_json(method.request, raw)
+    part = str(given.pop("namespace", "")) if "{namespace}" in method.path else ""
+    path = method.path.replace("{namespace}", quote(part, safe=""))
+    found = find_route(DATA, method.verb, path, version)
+    if found is None:
+        raise Refusal(_UNIMPLEMENTED, f"unknown method {name} for service {SERVICE}")
+    verb, parameters = found
+    is_posted = method.verb == "POST"
+    call = Call(
+        version=version,
+        parameters=parameters,
+        query=() if is_posted else _query(given),
+        body=orjson.dumps(given) if is_posted else b"",
+        limits=replace(limits, upsert=_UNCOUNTED),
+    )
+    answer = verb(index, call)
+    headers = {header: value for header, value in answer.headers.items() if header != "grpc-status"}
+    return Said(message=as_bytes(method.reply, orjson.loads(answer.body)), headers=headers)
+
+
+_UNCOUNTED = 2**62
+
+
+def _query(given: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
+    several = ((name, value if isinstance(value, list) else [value]) for name, value in given.items())
+    return tuple((name, str(item)) for name, items in several for item in items)
+
+
+# The gRPC shell of one index: its methods, the key and the version in the metadata, and the headers the edge adds.
+#
+# Nothing here listens: a server, or whoever shares a port between transports, takes `Service` as its handler.
+
 
 _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -66,3 +154,36 @@ class Service(grpc.GenericRpcHandler):
 
 def _text(value: str | bytes) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+# A gRPC server for one handler, plaintext, behind a port that others can share.
+
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""Read before any limit of the service is looked at, as over REST."""
+_OPTIONS = (
+    ("grpc.max_receive_message_length", _MOST_BYTES),
+    ("grpc.max_send_message_length", -1),
+    # Clients keep idle connections alive by pings; gRPC would hang up on them.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
+)
+_SHUTDOWN_SECONDS = 2.0
+
+
+class GrpcServer:
+    """Made inside a running loop. `inner`: where it listens, at once; who connects before `start` waits."""
+
+    def __init__(self, service: Service) -> None:
+        self.inner = InnerSocket(Calls())
+        self._server = grpc.aio.server(handlers=(service,), options=_OPTIONS)
+        self._server.add_insecure_port(self.inner.grpc)
+
+    async def start(self) -> None:
+        """Answer."""
+        await self._server.start()
+
+    async def close(self) -> None:
+        """Let calls end, for a moment."""
+        await self._server.stop(_SHUTDOWN_SECONDS)
+        self.inner.close()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from servers.pinecone.calls import Answer, Call, transcoded
+from servers.pinecone.calls import DEDICATED, NAMESPACES, Answer, Call, transcoded
 from servers.pinecone.errors import ALREADY_EXISTS, NOT_FOUND, Refusal, invalid
 from servers.pinecone.fields import mapping, message, text
-from servers.pinecone.listing import limit_of, page_of, token_of
-from servers.pinecone.schema import DENSE
-from servers.pinecone.store import DEFAULT, Index, Namespace
-from servers.pinecone.versions import DEDICATED, NAMESPACES
+from servers.pinecone.store import DEFAULT, DENSE, Index, Namespace
+from servers.pinecone.vectors import limit_of, page_of, token_of
 
 Json = Any
 

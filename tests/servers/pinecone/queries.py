@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servers.pinecone.calls import Answer, Call, transcoded
+from servers.pinecone.calls import DEDICATED, SCHEMA, Answer, Call, transcoded
 from servers.pinecone.errors import invalid, too_long
-from servers.pinecone.fields import boolean, items, message, reals, sparse, text, whole
-from servers.pinecone.filters import read_filter
-from servers.pinecone.probes import Probe, checked, probe_of_id, ranked
-from servers.pinecone.ranking import Scored
-from servers.pinecone.schema import DENSE, SPARSE
+from servers.pinecone.fields import boolean, items, message, read_filter, reals, sparse, text, whole
+from servers.pinecone.ranking import Probe, Scored, checked, probe_of_id, ranked
 from servers.pinecone.shapes import Struct
-from servers.pinecone.store import Index, Record
-from servers.pinecone.versions import DEDICATED, SCHEMA
+from servers.pinecone.store import DENSE, SPARSE, Index, Record
 
 Json = Any
 

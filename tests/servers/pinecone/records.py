@@ -10,17 +10,22 @@ from typing import Any
 
 import orjson
 from servers.pinecone.calls import Answer, Call, plain
-from servers.pinecone.embedding import embed_dense, embed_sparse, words
 from servers.pinecone.errors import invalid, too_long
-from servers.pinecone.fields import mapping, reals, record_id, sparse_of, text, texts, whole
-from servers.pinecone.filters import read_filter
-from servers.pinecone.probes import Probe, checked, probe_of_id, ranked
+from servers.pinecone.fields import mapping, read_filter, reals, record_id, sparse_of, text, texts, whole
 from servers.pinecone.queries import MAX_TOP_K
-from servers.pinecone.ranking import Scored
-from servers.pinecone.reranking import reranked
-from servers.pinecone.schema import DENSE, SPARSE, Description
+from servers.pinecone.ranking import (
+    Probe,
+    Scored,
+    checked,
+    embed_dense,
+    embed_sparse,
+    probe_of_id,
+    ranked,
+    reranked,
+    words,
+)
 from servers.pinecone.shapes import widened
-from servers.pinecone.store import Index, Record
+from servers.pinecone.store import DENSE, SPARSE, Description, Index, Record
 from servers.pinecone.vectors import metadata
 
 Json = Any

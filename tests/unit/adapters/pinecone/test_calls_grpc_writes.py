@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from servers.pinecone.grpc_methods import METHODS
+from servers.pinecone.grpc_service import METHODS
 
 from vecsieve.adapters.contract import RequestHead, Touched
 from vecsieve.adapters.pinecone.calls import index_of, touched_over_grpc

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
-from servers.pinecone.grpc_methods import METHODS, SERVICE
+from servers.pinecone.grpc_service import METHODS, SERVICE
 
 from support.grpc_captures import NEEDS_CALLS, CapturedCall, captured_calls
 from support.pinecone_messages import Service, queries, read, services

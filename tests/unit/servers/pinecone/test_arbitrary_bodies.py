@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers.pinecone.calls import Call
 from servers.pinecone.errors import Refusal
-from servers.pinecone.project import Place, Project
-from servers.pinecone.routes import CONTROL, DATA, Route
+from servers.pinecone.rest import CONTROL, DATA, Route
+from servers.pinecone.store import Place, Project
 
 from support.emulated import articles, index, integrated
 

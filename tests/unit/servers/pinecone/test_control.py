@@ -13,7 +13,7 @@ from servers.pinecone.control import (
     list_collections,
     list_indexes,
 )
-from servers.pinecone.project import Place, Project
+from servers.pinecone.store import Place, Project
 
 from support.emulated import ARTICLES, EMBED, SERVERLESS, call, refused, said
 

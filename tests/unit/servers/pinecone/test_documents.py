@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from servers.pinecone import document_edits
+from servers.pinecone import documents
 from servers.pinecone.calls import Limits
 from servers.pinecone.documents import fetch, list_documents, search
 from servers.pinecone.store import Index
@@ -23,7 +23,7 @@ DOCUMENTS: list[dict[str, Any]] = [
 
 def filled() -> Index:
     target = articles()
-    call(document_edits.upsert, target, {"documents": DOCUMENTS}, version=NEW, namespace="ns")
+    call(documents.upsert, target, {"documents": DOCUMENTS}, version=NEW, namespace="ns")
     return target
 
 

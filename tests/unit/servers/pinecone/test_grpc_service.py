@@ -9,9 +9,9 @@ import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict
 from servers.pinecone.calls import Limits
+from servers.pinecone.control import from_spec
 from servers.pinecone.grpc_messages import as_bytes, message_type
-from servers.pinecone.grpc_methods import METHODS
-from servers.pinecone.index_requests import from_spec
+from servers.pinecone.grpc_service import METHODS
 from servers.pinecone.server import Emulator, serve
 
 from support.emulated import LOCAL, SERVERLESS

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from servers.pinecone.ranking import nearest, nearest_sparse, sparse_dot
-from servers.pinecone.schema import Dense
-from servers.pinecone.store import Namespace, Record, Sparse
+from servers.pinecone.store import Dense, Namespace, Record, Sparse
 
 MATRICES = arrays(np.float32, st.tuples(st.integers(1, 12), st.just(3)), elements=st.integers(-4, 4))
 

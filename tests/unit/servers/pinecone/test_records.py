@@ -8,7 +8,7 @@ import orjson
 import pytest
 from servers.pinecone import vectors
 from servers.pinecone.calls import Limits
-from servers.pinecone.embedding import embed_dense
+from servers.pinecone.ranking import embed_dense
 from servers.pinecone.records import search, upsert
 from servers.pinecone.store import Index
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 import pytest
-from servers.pinecone.project import label_of
 from servers.pinecone.server import Emulator, serve
+from servers.pinecone.store import label_of
 
 from support.embedded import Exchange, exchange
 from support.emulated import LOCAL, SERVERLESS, emulated

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from servers.pinecone.index_models import shown
-from servers.pinecone.index_requests import from_spec
+from servers.pinecone.control import from_spec, shown
 from servers.pinecone.store import Index
 
 from support.emulated import EMBED, SERVERLESS, SPARSE_EMBED, articles, index, integrated

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from servers.pinecone.calls import Limits
-from servers.pinecone.document_edits import delete, update, upsert
+from servers.pinecone.documents import delete, update, upsert
 from servers.pinecone.store import Index, Record
 
 from support.emulated import articles, call, index, refused, said

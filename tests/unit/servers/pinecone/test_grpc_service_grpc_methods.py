@@ -8,13 +8,12 @@ import orjson
 import pytest
 from google.protobuf.json_format import MessageToDict
 from servers.pinecone import queries, vectors
-from servers.pinecone.calls import Limits
+from servers.pinecone.calls import OLDEST, Limits
 from servers.pinecone.errors import Refusal
 from servers.pinecone.grpc_messages import MESSAGES, as_bytes, message_type
-from servers.pinecone.grpc_methods import METHODS, Said, answered
-from servers.pinecone.routes import DATA
+from servers.pinecone.grpc_service import METHODS, Said, answered
+from servers.pinecone.rest import DATA
 from servers.pinecone.store import Index
-from servers.pinecone.versions import OLDEST
 
 from support.emulated import call, index
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import grpc
 from servers.pinecone.calls import Limits
-from servers.pinecone.edge import Edge
 from servers.pinecone.grpc_messages import as_bytes
-from servers.pinecone.grpc_server import GrpcServer
-from servers.pinecone.grpc_service import Service
+from servers.pinecone.grpc_service import GrpcServer, Service
+from servers.pinecone.rest import Edge
 
 from support.emulated import index
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from servers.pinecone.control import from_spec
 from servers.pinecone.errors import Refusal
-from servers.pinecone.index_requests import from_spec
-from servers.pinecone.project import Place, Project, label_of
-from servers.pinecone.schema import Description
+from servers.pinecone.store import Description, Place, Project, label_of
 
 from support.emulated import SERVERLESS
 

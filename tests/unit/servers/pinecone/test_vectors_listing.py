@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from servers.pinecone.errors import Refusal
-from servers.pinecone.listing import list_ids, page_of
 from servers.pinecone.store import Index
-from servers.pinecone.vectors import upsert
+from servers.pinecone.vectors import list_ids, page_of, upsert
 
 from support.emulated import call, index, refused, said
 

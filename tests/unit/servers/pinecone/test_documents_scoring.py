@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from servers.pinecone import document_edits
+from servers.pinecone import documents
+from servers.pinecone.documents import scored, tokens_of
 from servers.pinecone.errors import Refusal
-from servers.pinecone.scoring import scored, tokens_of
 
 from support.emulated import articles, call
 
@@ -20,7 +20,7 @@ DOCUMENTS: list[dict[str, Any]] = [
 
 def ranking(*score_by: Any, passing: Any = None) -> list[str]:
     target = articles()
-    call(document_edits.upsert, target, {"documents": DOCUMENTS}, namespace="ns")
+    call(documents.upsert, target, {"documents": DOCUMENTS}, namespace="ns")
     found = scored(target.namespaces["ns"], target.description, list(score_by), passing or (lambda _: True))
     return [one.record.id for one in found]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from servers.pinecone.edge import Edge
+from servers.pinecone.rest import Edge
 
 
 @pytest.mark.parametrize("given", [None, ""])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from servers.pinecone.errors import Refusal
-from servers.pinecone.probes import Probe, check_dense, checked, probe_of_id, ranked
-from servers.pinecone.schema import Dense
-from servers.pinecone.store import Sparse
+from servers.pinecone.ranking import Probe, check_dense, checked, probe_of_id, ranked
+from servers.pinecone.store import Dense, Sparse
 from servers.pinecone.vectors import upsert
 
 from support.emulated import call, index

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from servers.pinecone.control import configured, for_model, from_schema, from_spec
 from servers.pinecone.errors import Refusal
-from servers.pinecone.index_requests import configured, for_model, from_schema, from_spec
 
 from support.emulated import ARTICLES, EMBED, SERVERLESS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from servers.pinecone.versions import OLDEST, has_documents, speaks_schema, version_of
+from servers.pinecone.calls import OLDEST, has_documents, speaks_schema, version_of
 
 
 @pytest.mark.parametrize(

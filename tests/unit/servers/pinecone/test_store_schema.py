@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from servers.pinecone.errors import Refusal
-from servers.pinecone.schema import Dense, known_model
+from servers.pinecone.store import Dense, known_model
 
 from support.emulated import SPARSE_EMBED, articles, index, integrated
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from servers.pinecone.errors import Refusal
-from servers.pinecone.filters import read_filter
+from servers.pinecone.fields import read_filter
 
 RECORD = {"genre": "drama", "year": 2020, "price": 9.5, "new": True, "tags": ["a", "b"]}
 SCALARS = st.booleans() | st.integers(-3, 3) | st.sampled_from(["a", "b"])

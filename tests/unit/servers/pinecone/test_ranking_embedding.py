@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.pinecone.embedding import embed_dense, embed_sparse, words
+from servers.pinecone.ranking import embed_dense, embed_sparse, words
 
 
 def test_words_are_lower_case_and_in_order() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from servers.pinecone.routes import CONTROL, DATA, find_route
+from servers.pinecone.rest import CONTROL, DATA, find_route
 
 NEWEST = "2026-07"
 

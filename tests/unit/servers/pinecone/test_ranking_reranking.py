@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.pinecone.reranking import relevance, reranked
+from servers.pinecone.ranking import relevance, reranked
 
 
 def test_the_text_with_more_of_the_words_comes_first_and_equals_keep_their_order() -> None:
