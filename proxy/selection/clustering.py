@@ -1,21 +1,27 @@
-"""Agglomerative clustering up to a threshold: merge the two nearest clusters while they are at most that far apart.
+"""Clusters up to a threshold: agglomerative ones, and those of the leader algorithm.
 
-Only candidates with some other candidate within the threshold are handed to the linkage; all others are singletons.
-That is exact for all three linkages. The distance of two clusters is the smallest (single), largest (complete) or mean
-(average) distance of their cross pairs, so it is at most the threshold only if some cross pair is. A candidate
-without a neighbour is therefore never merged, and, because the distance of two clusters is read from their own
-members alone, leaving it out changes no other merge. On a clean pool nothing is left and the linkage is not run.
+Agglomerative clustering merges the two nearest clusters while their distance is at most the threshold. Only candidates that
+have a neighbour within the threshold are handed to the linkage; all others are singletons. This is exact. The distance of two
+clusters is the smallest (single), largest (complete) or mean (average) distance of their cross pairs, so it is at most the
+threshold only if some cross pair is. A candidate without a neighbour is therefore never merged. Leaving it out changes no
+other merge, because the distance of two clusters is read from their own members alone. On a pool without duplicates the
+linkage is not run.
 
-Infinite distances (unusable vectors, other tenants, vetoes) forbid. Under complete and average linkage no finite
+Leader clustering walks down the ranking (Hartigan 1975, "the leader algorithm"). A candidate near the leader of a cluster
+joins it; any other candidate leads a new cluster. So all members of a cluster are within the cut of one better-ranked result,
+which is an explanation that a user can check. Whether a candidate leads depends only on the candidates ranked before it, so
+the list of leaders does not depend on how many are asked for. The cut may depend on how many lead already (thresholds.py).
+
+Infinite distances (unusable vectors, other tenants, vetoes) forbid a merge. Under complete and average linkage no finite
 threshold admits a merge over such a pair, since the largest and the mean distance of the two clusters are infinite;
-fastcluster documents that it handles infinite distances. Single linkage would chain around the pair by way of a third, so
-its clusters are taken apart again (``_parted``); where nobody is infinitely far from part of a cluster only, as with tenants
-and unusable vectors, there is nothing to take apart.
+fastcluster documents that it handles infinite distances. Single linkage would connect the pair through a third candidate, so
+its clusters are split again (``_parted``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import fastcluster
 import numpy as np
@@ -25,26 +31,16 @@ from vecsieve.proxy.selection.geometry import NOISE, pairs
 from vecsieve.proxy.selection.policy import Linkage
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 
-# Leader clustering: walk down the ranking; a candidate near the leader of a cluster joins it, any other leads a new one.
-#
-# The oldest incremental clustering (Hartigan 1975, "the leader algorithm"), with the backend's rank as its order. A cluster
-# is therefore always "these are within the cut of that better-ranked one", which is what a person who asks why a result
-# is missing wants to hear; and whether a candidate leads depends on what stands before it alone, so the list of leaders is
-# the same however many are asked for.
-#
-# The cut may depend on how many lead already (thresholds.py says why it grows).
-
 
 def lead(
     inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = None, *, slack: float = NOISE
 ) -> Indices:
-    """Whom each of b candidates follows (b,): itself for a leader, -1 - j for earlier leader j. They are walked in rank order.
+    """Whom each of b candidates follows (b,): itself for a leader, -1 - j for earlier leader j.
 
-    ``inside``: (b, b) their distances. ``back``: (b, m) distances to earlier leaders, None for none. ``cuts``: at index k,
-    the distance at which a candidate follows when k lead already (m + b of them); ``slack``: by how much a distance may be
-    off. A follower goes to the nearest leader,
-    ties by rank. An infinite distance forbids: whoever is infinitely far from a member of a cluster may not join it, so that
-    two who may not share a cluster never meet in one by way of a third.
+    ``inside``: (b, b) their distances, in rank order. ``back``: (b, m) distances to earlier leaders, None for none. ``cuts``:
+    at index k, the distance at which a candidate follows when k lead already (m + b of them). ``slack``: the possible error
+    of a distance. A follower goes to the nearest leader, ties by rank. A candidate that is infinitely far from a member of
+    a cluster may not join it.
     """
     count, earlier = len(inside), 0 if back is None else back.shape[1]
     nearest = np.full(count, np.inf, np.float32) if back is None else back.min(axis=1, initial=np.inf)
@@ -105,26 +101,54 @@ def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | 
     return heads
 
 
-Tenants = npt.NDArray[np.int64]
-
-
 def cluster(distance: FloatMatrix, cuts: float | Sequence[float], linkage: Linkage, *, slack: float = NOISE) -> Indices:
     """Labels (n,) of the clusters of ``distance`` (n, n), numbered in order of each cluster's best rank.
 
     ``cuts``: the threshold, or one for each number of clusters that lead already, at least n of them; only Linkage.LEADER
-    reads more than the first. Clusters at a distance equal to the threshold merge; ``slack``: by how much a distance may be off.
-    Where several merges are equally near, the linkage's own scan in rank order decides: same input, same labels.
+    reads more than the first. Clusters at a distance equal to the threshold merge. ``slack``: the possible error of a
+    distance. Where several merges are equally near, the linkage's own scan in rank order decides: same input, same labels.
     """
     if not len(distance):
         return np.empty(0, np.intp)
     if not isinstance(cuts, Sequence):
         cuts = [cuts] * len(distance)
-    if linkage is Linkage.LEADER:
-        return _numbered(lead(distance, cuts, slack=slack))
-    return _agglomerated(distance, cuts[0] + slack, linkage)
+    return _numbered(LINKAGES[linkage](distance, cuts, slack))
 
 
-def _agglomerated(distance: FloatMatrix, cut: float, linkage: Linkage) -> Indices:
+def _leader(distance: FloatMatrix, cuts: Sequence[float], slack: float) -> Indices:
+    return lead(distance, cuts, slack=slack)
+
+
+def _single(distance: FloatMatrix, cuts: Sequence[float], slack: float) -> Indices:
+    return _agglomerated(distance, cuts[0] + slack, "single", _parted)
+
+
+def _complete(distance: FloatMatrix, cuts: Sequence[float], slack: float) -> Indices:
+    return _agglomerated(distance, cuts[0] + slack, "complete")
+
+
+def _average(distance: FloatMatrix, cuts: Sequence[float], slack: float) -> Indices:
+    return _agglomerated(distance, cuts[0] + slack, "average")
+
+
+# For each linkage the heads (n,) of a square distance: the best-ranked member of each candidate's cluster.
+LINKAGES: Mapping[Linkage, Callable[[FloatMatrix, Sequence[float], float], Indices]] = MappingProxyType(
+    {
+        Linkage.SINGLE: _single,
+        Linkage.COMPLETE: _complete,
+        Linkage.AVERAGE: _average,
+        Linkage.LEADER: _leader,
+    }
+)
+
+
+def _agglomerated(
+    distance: FloatMatrix,
+    cut: float,
+    method: str,
+    mend: Callable[[FloatMatrix, Indices], Indices] = lambda _, heads: heads,
+) -> Indices:
+    """The heads (n,) by a ``method`` of fastcluster. ``mend``: what is done to the clusters found, given the distances."""
     n = len(distance)
     near = distance <= cut
     near.flat[:: n + 1] = False
@@ -132,13 +156,14 @@ def _agglomerated(distance: FloatMatrix, cut: float, linkage: Linkage) -> Indice
     heads = np.arange(n, dtype=np.intp)
     if len(crowd):
         among = distance if len(crowd) == n else distance.take(crowd, axis=0).take(crowd, axis=1)
-        found = _heads(pairs(among).astype(np.float64), len(crowd), cut, linkage)
-        heads[crowd] = crowd[_parted(among, found) if linkage is Linkage.SINGLE else found]
-    return _numbered(heads)
+        heads[crowd] = crowd[mend(among, _heads(pairs(among).astype(np.float64), len(crowd), cut, method))]
+    return heads
 
 
 def _parted(distance: FloatMatrix, heads: Indices) -> Indices:
-    """Clusters without two that are infinitely far apart: in rank order each joins the nearest part that takes it."""
+    """The clusters split so that no two members are infinitely far apart. In rank order each joins the nearest part that may
+    take it.
+    """
     parted = heads.copy()
     for head in np.unique(heads).tolist():
         members = np.flatnonzero(heads == head)
@@ -146,6 +171,9 @@ def _parted(distance: FloatMatrix, heads: Indices) -> Indices:
         if np.isinf(inside).any():
             parted[members] = members[lead(inside, [float(np.finfo(np.float32).max)] * len(members))]
     return parted
+
+
+Tenants = npt.NDArray[np.int64]
 
 
 def separate(distance: FloatMatrix, rows: Tenants, columns: Tenants) -> FloatMatrix:
@@ -164,9 +192,9 @@ def best_ranked(labels: Indices) -> Indices:
     return highest.searchsorted(np.arange(highest[-1] + 1 if len(highest) else 0))
 
 
-def _heads(condensed: FloatVector, m: int, cut: float, linkage: Linkage) -> Indices:
+def _heads(condensed: FloatVector, m: int, cut: float, method: str) -> Indices:
     """For each of m candidates the best-ranked member of its cluster."""
-    steps = fastcluster.linkage(condensed, method=linkage.value, preserve_input=False)
+    steps = fastcluster.linkage(condensed, method=method, preserve_input=False)
     merges = int(np.searchsorted(steps[:, 2], cut, side="right"))
     # Step i joins two earlier clusters into number m + i. Walking back from the last one, each cluster hands its
     # own top down to its two parts, so that every candidate ends up with the top of the last cluster it is in.

@@ -1,8 +1,10 @@
-"""Who stands for a cluster. Every strategy falls back to the best rank where what it looks at is missing or equal."""
+"""Which member stands for a cluster. Where what a strategy reads is missing or equal, the best rank decides."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +14,6 @@ from vecsieve.proxy.selection.diversifiers.relevance import oriented, query_dist
 from vecsieve.proxy.selection.geometry import NOISE
 from vecsieve.proxy.selection.policy import Strategy, Tie
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices, Metadata
-
-# The chain of ties: who of a cluster stands for it, by what is known of its members beside vectors and scores.
-#
-# Each tie looks only at those who were equal on all before it; the rank is always the last. What is unknown of a member
-# loses against what is known of another, and a tie of which nothing is known decides nothing.
 
 Lengths = npt.NDArray[np.int64]
 
@@ -28,11 +25,14 @@ def best_of(
     chain: tuple[Tie, ...],
     authority: tuple[str, ...],
 ) -> int:
-    """The member of ``members`` (not empty, in any order) that comes out of the chain.
+    """The member of ``members`` (not empty, in any order) that wins the ``chain``.
 
-    citations: more. authority: earlier in ``authority``; sources not listed come behind all that are, unknown ones last.
-    recency: newer. shorter: shorter span where every member has one, else shorter text, as the two have no common
-    unit. rank: better.
+    Each tie compares only the members that were equal on all ties before it; the rank is always the last. An unknown value
+    loses against a known one. A tie that knows nothing of any member decides nothing.
+
+    citations: more. authority: earlier in ``authority``; sources that are not listed come after all that are, unknown
+    sources last. recency: newer. shorter: shorter span where every member has one, else shorter text, because spans and
+    texts have no common unit. rank: better.
     """
     left = np.sort(members)
     for tie in chain:
@@ -85,7 +85,21 @@ def _known(values: FloatVector, known: npt.NDArray[np.bool_] | None = None) -> F
     return np.where(good, values, -np.inf)
 
 
-# Scores weigh more than the middle: the usual blend of the tools that offer it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pool:
+    """What strategies read. ``distance``: (n, n). The other members are those of ``represent``."""
+
+    candidates: Candidates
+    distance: FloatMatrix
+    magnitude: bool
+    chain: tuple[Tie, ...]
+    authority: tuple[str, ...]
+
+
+_Choose = Callable[[Indices], int]
+"""Gives the one of a cluster's members (m,), ascending, that stands for it."""
+
+# How the scores and the nearness to the other members weigh in the strategy hybrid: the usual blend of tools that offer it.
 HYBRID_SCORE = 0.7
 
 
@@ -99,60 +113,94 @@ def represent(
     chain: tuple[Tie, ...] = (),
     authority: tuple[str, ...] = (),
 ) -> Indices:
-    """The representative of each cluster (distinct,), indices into the pool.
+    """The representative of each cluster (distinct,), as indices into the pool. Ties go to the better rank.
 
-    ``labels``: (n,) numbered in order of best rank. ``distance``: (n, n).
-    rank: the best-ranked member. centroid: the one nearest to the others. hybrid: 0.7 score + 0.3 nearness to the
-    others, each min-max scaled within the cluster. query_closest: nearest to the query. longest: longest text. auto:
-    rank where the cluster's scores differ, else centroid. chain: the ties of ``chain``, one after the other. Ties go
-    to the better rank.
+    ``labels``: (n,) numbered in order of best rank. ``distance``: (n, n). ``magnitude``: whether a vector's length is part of
+    its distance to the query. ``chain`` and ``authority``: for the strategy chain.
     """
     standing = best_ranked(labels)
     if strategy is Strategy.RANK or len(standing) == len(labels):
         return standing
-    merit = _pool_merit(candidates, strategy, magnitude=magnitude)
-    crowded = np.flatnonzero(np.bincount(labels) > 1)
-    for label in crowded.tolist():
-        members = np.flatnonzero(labels == label)
-        if strategy is Strategy.CHAIN:
-            standing[label] = best_of(members, candidates.metadata, candidates.text_lengths, chain, authority)
-            continue
-        values = _cluster_merit(members, distance, merit, strategy)
-        # Within NOISE of the best is a tie: which of two copies a rounding error favours is nobody's choice.
-        standing[label] = members[np.argmax(values >= values.max() - NOISE)]
+    pool = _Pool(candidates=candidates, distance=distance, magnitude=magnitude, chain=chain, authority=authority)
+    choose = REPRESENTATIVES[strategy](pool)
+    for label in np.flatnonzero(np.bincount(labels) > 1).tolist():
+        standing[label] = choose(np.flatnonzero(labels == label))
     return standing
 
 
-def _pool_merit(candidates: Candidates, strategy: Strategy, *, magnitude: bool) -> FloatVector:
-    """What the strategy reads of each candidate by itself (n,), higher is better; all equal where it is missing."""
-    missing = np.zeros(candidates.size)
-    if strategy is Strategy.LONGEST:
-        return missing if candidates.text_lengths is None else candidates.text_lengths.astype(np.float64)
-    if strategy is Strategy.QUERY_CLOSEST:
-        distance = query_distance(candidates, magnitude=magnitude)
-        return missing if distance is None else -distance
-    if strategy is Strategy.HYBRID:
-        return oriented(candidates.scores)
-    return candidates.scores
+def _best(merit: Callable[[Indices], FloatVector]) -> _Choose:
+    """The member with the highest merit. Merits within NOISE of the highest are equal: a rounding error must not decide."""
+
+    def choose(members: Indices) -> int:
+        values = merit(members)
+        return int(members[np.argmax(values >= values.max() - NOISE)])
+
+    return choose
 
 
-def _cluster_merit(members: Indices, distance: FloatMatrix, merit: FloatVector, strategy: Strategy) -> FloatVector:
-    own = merit[members]
-    if strategy in {Strategy.LONGEST, Strategy.QUERY_CLOSEST}:
-        return own
-    if strategy is Strategy.AUTO and np.isfinite(own).all() and np.ptp(own) > 0.0:
-        return -np.arange(len(members), dtype=np.float64)
-    closeness = _closeness(members, distance)
-    if strategy is Strategy.HYBRID:
-        return HYBRID_SCORE * scaled(own) + (1.0 - HYBRID_SCORE) * scaled(closeness)
-    return closeness
+def _centroid(pool: _Pool) -> _Choose:
+    """The member nearest to the others."""
+    return _best(lambda members: _closeness(members, pool.distance))
+
+
+def _hybrid(pool: _Pool) -> _Choose:
+    """0.7 score + 0.3 nearness to the others, each min-max scaled within the cluster."""
+    scores = oriented(pool.candidates.scores)
+
+    def merit(members: Indices) -> FloatVector:
+        closeness = _closeness(members, pool.distance)
+        return HYBRID_SCORE * scaled(scores[members]) + (1.0 - HYBRID_SCORE) * scaled(closeness)
+
+    return _best(merit)
+
+
+def _query_closest(pool: _Pool) -> _Choose:
+    distance = query_distance(pool.candidates, magnitude=pool.magnitude)
+    merit = np.zeros(pool.candidates.size) if distance is None else -distance
+    return _best(lambda members: merit[members])
+
+
+def _longest(pool: _Pool) -> _Choose:
+    lengths = pool.candidates.text_lengths
+    merit = np.zeros(pool.candidates.size) if lengths is None else lengths.astype(np.float64)
+    return _best(lambda members: merit[members])
+
+
+def _auto(pool: _Pool) -> _Choose:
+    """The best rank where the cluster's scores differ, else the centroid."""
+    scores, centroid = pool.candidates.scores, _centroid(pool)
+
+    def choose(members: Indices) -> int:
+        own = scores[members]
+        has_order = bool(np.isfinite(own).all()) and float(np.ptp(own)) > 0.0
+        return int(members[0]) if has_order else centroid(members)
+
+    return choose
+
+
+def _chain(pool: _Pool) -> _Choose:
+    known, lengths = pool.candidates.metadata, pool.candidates.text_lengths
+    return lambda members: best_of(members, known, lengths, pool.chain, pool.authority)
+
+
+# Strategy.RANK has no entry: it is the member that every cluster begins with.
+REPRESENTATIVES: Mapping[Strategy, Callable[[_Pool], _Choose]] = MappingProxyType(
+    {
+        Strategy.CENTROID: _centroid,
+        Strategy.HYBRID: _hybrid,
+        Strategy.QUERY_CLOSEST: _query_closest,
+        Strategy.LONGEST: _longest,
+        Strategy.AUTO: _auto,
+        Strategy.CHAIN: _chain,
+    }
+)
 
 
 def _closeness(members: Indices, distance: FloatMatrix) -> FloatVector:
     """How near each member is to the cluster's centre, higher is nearer.
 
-    The cosine to the mean of unit rows grows with the sum of the cosines to all members, so the mean distance to
-    the members says the same without touching the vectors; and it has a meaning for the distance with length, too.
+    The cosine to the mean of unit rows grows with the sum of the cosines to all members. So the mean distance to the members
+    gives the same order without reading the vectors. It also has a meaning for the distance with length.
     """
     centrality: FloatVector = -distance[np.ix_(members, members)].mean(axis=1, dtype=np.float64)
     return centrality
