@@ -80,16 +80,12 @@ class Backend:
     @property
     def has_first_step(self) -> bool:
         """Whether some of its searches are preceded by a question about their collection."""
-        return any(isinstance(each.adapter(), FirstStep) for each in self._transports)
+        return any(isinstance(each.adapter(), FirstStep) for each in (self.rest, self.grpc) if each is not None)
 
     @property
     def has_second_step(self) -> bool:
         """Whether some of its searches are followed by a request for the vectors of their candidates."""
-        return any(isinstance(each.adapter(), SecondStep) for each in self._transports)
-
-    @property
-    def _transports(self) -> tuple[Transport, ...]:
-        return (self.rest,) if self.grpc is None else (self.rest, self.grpc)
+        return any(isinstance(each.adapter(), SecondStep) for each in (self.rest, self.grpc) if each is not None)
 
 
 _QDRANT = Backend(

@@ -13,14 +13,13 @@ Tree = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What settings must know of one backend. ``title``: its name in a sentence. ``defaults``: those that differ from the models'.
+    """What settings must know of one backend. ``defaults``: those that differ from the models'. ``page``: its page in docs.
 
-    ``page``: its page in docs. ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index is
-    a host of its own, and the settings section INDEXES applies. ``closes_idle_seconds``: the database closes idle connections then.
+    ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index is a host of its own, and the
+    settings section INDEXES applies. ``closes_idle_seconds``: the database closes idle connections then.
     """
 
     name: str
-    title: str
     defaults: Tree | None = None
     page: str | None = None
     has_grpc: bool = True
@@ -39,6 +38,7 @@ _PINECONE: Tree = {
     # Reply bytes are billed, and a pool comes with its vectors: 21 kB each at 1536 dimensions.
     "policy": {"fetch": {"adaptive": True}},
 }
+_MILVUS: Tree = {"upstream": {"url": "http://127.0.0.1:19530"}}
 # Its clients refuse to search at the port where the rest of it is spoken: ours has one of its own as well.
 _WEAVIATE: Tree = {
     "upstream": {"url": "http://127.0.0.1:8080"},
@@ -64,19 +64,11 @@ INDEXES = "pinecone"  # the settings section of a backend whose indexes are host
 TRAITS: Mapping[str, Traits] = {
     row.name: row
     for row in (
-        Traits(
-            name="qdrant", title="Qdrant", closes_idle_seconds=5.0
-        ),  # actix-web's keep-alive, which Qdrant leaves as it is
-        Traits(name="pinecone", title="Pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True),
-        Traits(name="chroma", title="Chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
-        Traits(
-            name="milvus",
-            title="Milvus",
-            defaults={"upstream": {"url": "http://127.0.0.1:19530"}},
-            page="milvus.md",
-            shares_port=True,
-        ),
-        Traits(name="weaviate", title="Weaviate", defaults=_WEAVIATE, page="weaviate.md"),
+        Traits(name="qdrant", closes_idle_seconds=5.0),  # actix-web's keep-alive
+        Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True),
+        Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
+        Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True),
+        Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md"),
     )
 }
 

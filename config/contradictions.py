@@ -85,7 +85,7 @@ def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     if not traits.has_grpc:
         for name, address in (("listen", listen), ("upstream", upstream)):
             if address is not None:
-                wanted = f"none, because {traits.title} has no gRPC"
+                wanted = f"none, because {settings.backend.capitalize()} has no gRPC"
                 yield contradiction(("grpc", name), shown(address), wanted, ("backend",))
     elif listen is not None and not is_led:
         wanted = f"where gRPC calls go, because grpc.listen is {listen}"
@@ -120,7 +120,7 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     yield from of_tracing(settings.tracing)
     traits, idle = settings.traits, settings.upstream.pool_idle_seconds
     if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
-        wanted = f"a number below {traits.closes_idle_seconds:g}, because {traits.title} closes idle connections then"
+        wanted = f"a number below {traits.closes_idle_seconds:g}, because {settings.backend.capitalize()} closes idle connections then"
         yield contradiction(("upstream", "pool_idle_seconds"), shown(idle), wanted, ("backend",))
     if settings.indexes is not None:
         yield from _of_hosts(settings, settings.indexes)

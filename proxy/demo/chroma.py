@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
-from vecsieve.config.values import Backend
 from vecsieve.proxy.demo.children import ChildFailedError, child, fronted
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.database import (
@@ -191,7 +190,7 @@ _CAUTION = (
 class Chroma:
     """The server that `chroma run` starts, in a process of its own."""
 
-    backend: Backend = "chroma"
+    backend: str = "chroma"
     words = Words(opening=None, caution=_CAUTION, command=f"vecsieve demo --backend {backend}")
 
     @contextmanager

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from vecsieve.config.values import Backend
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 
 # What the story asks: a server that holds the corpus, and an answer of it. Every backend of the demo is one.
@@ -109,7 +108,7 @@ class Database(Protocol):
     """A database to ask, directly and through the proxy. ``backend``: its name in the settings."""
 
     @property
-    def backend(self) -> Backend: ...  # noqa: D102 - said above
+    def backend(self) -> str: ...  # noqa: D102 - said above
 
     @property
     def words(self) -> Words: ...  # noqa: D102 - said above

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from vecsieve.config.values import Backend
 from vecsieve.proxy.demo.children import child, fronted
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.database import NAME, Addresses, Answer, DatabaseMissingError, Host, Store, Words
@@ -144,7 +143,7 @@ _CAUTION = (
 class Pinecone:
     """The emulator, in a process of its own."""
 
-    backend: Backend = "pinecone"
+    backend: str = "pinecone"
     words = Words(opening=_OPENING, caution=_CAUTION, command=f"vecsieve demo --backend {backend}")
 
     @contextmanager

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Self
 
-from vecsieve.config.values import Backend
 from vecsieve.proxy.demo.children import ANY_PORT, child, fronted
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.database import NAME, Addresses, Answer, Store, Words
@@ -106,7 +105,7 @@ _CAUTION = (
 class Qdrant:
     """The engine that Qdrant ships, in a process of its own."""
 
-    backend: Backend = "qdrant"
+    backend: str = "qdrant"
     words = Words(opening=None, caution=_CAUTION, command="vecsieve demo")
 
     @contextmanager

@@ -18,7 +18,7 @@ ROW = Backend(
     rest=Transport(adapter=ToyAdapter, dialect=ToyDialect),
     operations=(OPERATION.name,),
 )
-OWN_TRAITS = Traits(name=OPERATION.backend, title="Toy", has_grpc=False)
+OWN_TRAITS = Traits(name=OPERATION.backend, has_grpc=False)
 
 
 def know_the_toy(patch: pytest.MonkeyPatch) -> None:
