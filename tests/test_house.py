@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from pydantic import BaseModel
 
 from support.exposed import exposed
 from support.faultup import raw_exchange
@@ -23,7 +24,11 @@ from support.scripted_qdrant import request
 from support.toy_backend import families_of
 from support.toy_row import know_the_toy, toy_server
 from vecsieve.adapters.backends import BACKENDS
+from vecsieve.config.fields import models_in
+from vecsieve.config.schema import OverrideSettings, Settings
+from vecsieve.proxy.selection.text.signals import SIGNALS
 from vecsieve.proxy.telemetry.exposition import exposition
+from vecsieve.proxy.telemetry.labels import OverrideName
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -413,6 +418,35 @@ def test_a_name_that_nobody_reads_is_noticed() -> None:
     tree = {"m": ast.parse("def used(): pass\ndef unused(): unused()\n"), "n": ast.parse(source)}
     assert unread_of_modules(tree) == ["m.unused", "n.A", "n.h"]
     assert unread_of_classes(tree) == ["A.g", "A.x"]
+
+
+SETTINGS_MODULES = {"vecsieve.config.schema", "vecsieve.config.policy"}
+
+
+def models_of(model: type[BaseModel]) -> set[type[BaseModel]]:
+    below = {each for info in model.model_fields.values() for each in models_in(info.annotation)}
+    return {model}.union(*(models_of(each) for each in below))
+
+
+def read_as_settings() -> set[str]:
+    """The attributes that `proxy/` reads of settings: in a module that takes a settings model, or of a section of its name."""
+    sections = {"settings", *(name for name, info in Settings.model_fields.items() if models_in(info.annotation))}
+    return {
+        node.attr
+        for module, tree in PRODUCT.items()
+        if module.startswith("vecsieve.proxy.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+        if imported(MODULES[module], top_level_only=False) & SETTINGS_MODULES
+        or ast.unparse(node.value).rpartition(".")[2] in sections
+    }
+
+
+def test_every_setting_is_read_outside_the_checks_of_settings() -> None:
+    """Presets are laid on a policy in config/; overrides and signals of text are read by their registered names."""
+    settings = {name for model in models_of(Settings) - {OverrideSettings} for name in model.model_fields}
+    assert settings - read_as_settings() - {"preset", *SIGNALS} == set()
+    assert list(OverrideSettings.model_fields) == [each.value for each in OverrideName]
 
 
 def test_every_metric_is_recorded_by_product_code() -> None:

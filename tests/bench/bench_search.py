@@ -23,7 +23,7 @@ HEAD_BYTES = 600
 MOST_UNSELECTED = 0.05
 
 
-class MixedAnswers(Exception):  # noqa: N818 - names what the load saw
+class MixedAnswersError(Exception):
     """Under load some searches were answered unselected: the rate is not a rate of selected searches."""
 
 
@@ -69,12 +69,12 @@ def bench_client_side(scene: Scene, proxy: Server, upstream: Upstream, effort: E
 def unselected_share(rounds: Sequence[Rate], *, selected_bytes: int, pool_bytes: int) -> float:
     """How many searches were answered with the whole pool, from the mean size of a reply.
 
-    Raises MixedAnswers when they are too many, or when replies were smaller than a selected page.
+    Raises MixedAnswersError when they are too many, or when replies were smaller than a selected page.
     """
     mean = sum(each.reply_bytes for each in rounds) / len(rounds)
     if mean < selected_bytes:
-        raise MixedAnswers(f"{mean:.0f} bytes a reply, wanted {selected_bytes} and a head")
+        raise MixedAnswersError(f"{mean:.0f} bytes a reply, wanted {selected_bytes} and a head")
     share = max(0.0, mean - selected_bytes - HEAD_BYTES) / (pool_bytes - selected_bytes)
     if share > MOST_UNSELECTED:
-        raise MixedAnswers(f"{share:.0%} of the searches were answered unselected")
+        raise MixedAnswersError(f"{share:.0%} of the searches were answered unselected")
     return share

@@ -18,7 +18,7 @@ from bench.processes import free_port, listening, own_module
 TOP_K = 10
 
 
-class NotTheSearchWeMeant(Exception):  # noqa: N818 - the verdict on a measurement's set-up
+class OtherSearchError(Exception):
     """The proxy answered, but not with a selected page: its figure would be a figure of something else."""
 
 
@@ -45,7 +45,7 @@ class _Reply(msgspec.Struct):
 
 @contextlib.contextmanager
 def vecsieve(upstream_port: int) -> Iterator[Server]:
-    """The proxy as a user starts it, selection on. Raises DidNotStart."""
+    """The proxy as a user starts it, selection on. Raises DidNotStartError."""
     port = free_port()
     command = [str(Path(sys.executable).with_name("vecsieve")), "serve", "--mode", "on"]
     command += ["--upstream", f"http://127.0.0.1:{upstream_port}"]
@@ -64,7 +64,7 @@ class Both:
 
 @contextlib.contextmanager
 def vecsieve_grpc(upstream_port: int, grpc_upstream_port: int, *, mode: str) -> Iterator[Both]:
-    """The proxy with a port for each transport. Raises DidNotStart."""
+    """The proxy with a port for each transport. Raises DidNotStartError."""
     port, grpc_port = free_port(), free_port()
     command = [str(Path(sys.executable).with_name("vecsieve")), "serve", "--mode", mode]
     command += ["--upstream", f"http://127.0.0.1:{upstream_port}", "--grpc-upstream", f"127.0.0.1:{grpc_upstream_port}"]
@@ -75,7 +75,7 @@ def vecsieve_grpc(upstream_port: int, grpc_upstream_port: int, *, mode: str) -> 
 
 @contextlib.contextmanager
 def grpc_relay(upstream_port: int) -> Iterator[Server]:
-    """The least that a relay of grpc.aio can do. Raises DidNotStart."""
+    """The least that a relay of grpc.aio can do. Raises DidNotStartError."""
     port = free_port()
     with listening(own_module("grpc_relay", str(port), str(upstream_port)), port) as pid:
         yield Server(port, pid)
@@ -83,14 +83,14 @@ def grpc_relay(upstream_port: int) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def bare_relay(upstream_port: int) -> Iterator[Server]:
-    """The least that an aiohttp relay can do. Raises DidNotStart."""
+    """The least that an aiohttp relay can do. Raises DidNotStartError."""
     port = free_port()
     with listening(own_module("bare_relay", str(port), str(upstream_port)), port) as pid:
         yield Server(port, pid)
 
 
 def ask(request: Request, port: int) -> bytes:
-    """One request, its body. Raises NotTheSearchWeMeant for any other status than 200."""
+    """One request, its body. Raises OtherSearchError for any other status than 200."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10.0)
     with contextlib.closing(connection):
         headers = {"Content-Type": "application/json"} if request.body else {}
@@ -98,7 +98,7 @@ def ask(request: Request, port: int) -> bytes:
         answer = connection.getresponse()
         body = answer.read()
     if answer.status != 200:
-        raise NotTheSearchWeMeant(f"port {port} answered {answer.status} to {request.method} {request.path}")
+        raise OtherSearchError(f"port {port} answered {answer.status} to {request.method} {request.path}")
     return body
 
 
@@ -109,20 +109,20 @@ def check_selected(body: bytes) -> None:
 
 
 def ask_grpc(request: Request, port: int) -> bytes:
-    """One call, its message. Raises NotTheSearchWeMeant for any other status than OK."""
+    """One call, its message. Raises OtherSearchError for any other status than OK."""
     options = (("grpc.max_receive_message_length", -1),)
     with grpc.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(request.path)
         try:
             return call(request.body, timeout=10.0, wait_for_ready=True)
         except grpc.RpcError as error:
-            raise NotTheSearchWeMeant(f"port {port} answered {error} to {request.path}") from None
+            raise OtherSearchError(f"port {port} answered {error} to {request.path}") from None
 
 
 def check_page(points: Sequence[tuple[int, bool]]) -> None:
     """The same of points as they are told by their number and whether they came with vectors."""
     ids = [number for number, _ in points]
     if len(ids) != TOP_K or any(has_vectors for _, has_vectors in points):
-        raise NotTheSearchWeMeant(f"saw {len(ids)} points, wanted {TOP_K} without vectors")
+        raise OtherSearchError(f"saw {len(ids)} points, wanted {TOP_K} without vectors")
     if ids == list(range(1, TOP_K + 1)):
-        raise NotTheSearchWeMeant("saw the pool's first ten, wanted a selection")
+        raise OtherSearchError("saw the pool's first ten, wanted a selection")

@@ -28,7 +28,7 @@ end
 """
 
 
-class Failed(Exception):  # noqa: N818 - names what became of the measurement
+class MeasurementFailedError(Exception):
     """Requests failed under load: a rate of failures is no figure."""
 
 
@@ -79,7 +79,7 @@ def generator_kind() -> str:
 
 
 def capacity(request: Request, port: int, *, seconds: int) -> Capacity:
-    """Closed loop, 8 connections. Raises Failed when any request failed."""
+    """Closed loop, 8 connections. Raises MeasurementFailedError when any request failed."""
     wrk = None if request.is_grpc else shutil.which("wrk")
     if wrk is None:
         outcome = _generate(request, port, seconds=seconds, rate=0, connections=CONNECTIONS)
@@ -91,12 +91,12 @@ def capacity(request: Request, port: int, *, seconds: int) -> Capacity:
 
 
 def latency(request: Request, port: int, *, seconds: float, rate: float) -> Latency:
-    """Open loop at ``rate`` per second. Raises Failed when any request failed."""
+    """Open loop at ``rate`` per second. Raises MeasurementFailedError when any request failed."""
     return _latency(_generate(request, port, seconds=seconds, rate=rate, connections=OPEN_CONNECTIONS))
 
 
 def closed_latency(request: Request, port: int, *, seconds: float, clients: int) -> Latency:
-    """Closed loop: each of so many clients asks again as soon as it is answered. Raises Failed when any request failed."""
+    """Closed loop: each of so many clients asks again as soon as it is answered. Raises MeasurementFailedError when any request failed."""
     return _latency(_generate(request, port, seconds=seconds, rate=0, connections=clients))
 
 
@@ -107,7 +107,7 @@ def _latency(outcome: dict[str, float]) -> Latency:
 
 def _check(outcome: dict[str, float]) -> None:
     if outcome["failures"] or not outcome["replies"]:
-        raise Failed(f"{outcome['failures']:.0f} failures beside {outcome['replies']:.0f} replies")
+        raise MeasurementFailedError(f"{outcome['failures']:.0f} failures beside {outcome['replies']:.0f} replies")
 
 
 def _wrk(wrk: str, request: Request, port: int, seconds: int) -> dict[str, float]:
@@ -138,7 +138,7 @@ def _output(command: list[str], seconds: float) -> str:
             command, capture_output=True, text=True, check=True, timeout=seconds + GRACE_SECONDS, env=environment()
         )
     except subprocess.CalledProcessError as error:
-        raise Failed(f"{command[0]} ended with {error.returncode}: {error.stderr[-1000:]}") from error
+        raise MeasurementFailedError(f"{command[0]} ended with {error.returncode}: {error.stderr[-1000:]}") from error
     return done.stdout
 
 

@@ -18,7 +18,7 @@ START_SECONDS = 15.0  # a cold interpreter that imports numpy and aiohttp on a b
 STOP_SECONDS = 3.0
 
 
-class DidNotStart(Exception):  # noqa: N818 - says what happened, like FileNotFound would
+class DidNotStartError(Exception):
     """A child ended or stayed silent instead of listening. The message ends with what it printed."""
 
 
@@ -42,7 +42,7 @@ def environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def listening(command: Sequence[str], port: int) -> Iterator[int]:
-    """Run a server until the block ends; yields its process id once the port answers. Raises DidNotStart."""
+    """Run a server until the block ends; yields its process id once the port answers. Raises DidNotStartError."""
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
             command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment(), start_new_session=True
@@ -51,7 +51,7 @@ def listening(command: Sequence[str], port: int) -> Iterator[int]:
             if not _answers(child, port):
                 output.seek(0)
                 printed = output.read().decode(errors="replace")[-2000:]
-                raise DidNotStart(f"{command[0]} did not listen on port {port}:\n{printed}")
+                raise DidNotStartError(f"{command[0]} did not listen on port {port}:\n{printed}")
             yield child.pid
         finally:
             _end(child)

@@ -39,7 +39,7 @@ class Contest:
 
 
 def contest(one: Contest, proxy: Server, relay: Server, effort: Effort) -> tuple[list[Rate], Iterator[Figure]]:
-    """The proxy's rounds, and the figures against the relay. Raises Failed when a request failed."""
+    """The proxy's rounds, and the figures against the relay. Raises MeasurementFailedError when a request failed."""
     for server in (proxy, relay):  # connections open, caches warm, heaps grown
         capacity(one.request, server.port, seconds=1)
     sides = {

@@ -18,15 +18,15 @@ from rich.console import Console
 from bench.bench_grpc import Sets, bench_grpc
 from bench.bench_latency import Trio, bench_latency
 from bench.bench_passthrough import bench_passthrough
-from bench.bench_search import MixedAnswers, bench_client_side, bench_search
+from bench.bench_search import MixedAnswersError, bench_client_side, bench_search
 from bench.bench_select import bench_select
 from bench.bench_text import bench_text
 from bench.bench_upload import bench_upload
-from bench.contenders import NotTheSearchWeMeant, bare_relay, grpc_relay, vecsieve, vecsieve_grpc
+from bench.contenders import OtherSearchError, bare_relay, grpc_relay, vecsieve, vecsieve_grpc
 from bench.figures import Figure
-from bench.load import Failed, generator_kind
+from bench.load import MeasurementFailedError, generator_kind
 from bench.machine import machine
-from bench.processes import DidNotStart
+from bench.processes import DidNotStartError
 from bench.report import document, table
 from bench.rounds import FULL, QUICK, Effort
 from bench.scenes import Scene, scene
@@ -51,7 +51,7 @@ def main() -> int:
         for each in measure(arguments.only, QUICK if arguments.quick else FULL, facts):
             figures.append(each)
             console.print(f"[dim]{time.monotonic() - start:5.0f} s  {each.name} / {each.against}[/dim]")
-    except (DidNotStart, Failed, MixedAnswers, NotTheSearchWeMeant) as problem:
+    except (DidNotStartError, MeasurementFailedError, MixedAnswersError, OtherSearchError) as problem:
         console.print(f"{type(problem).__name__}: {problem}", style="red", markup=False)
         return 1
     except KeyboardInterrupt:

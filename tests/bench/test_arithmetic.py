@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from bench import bodies, connections, stats
-from bench.bench_search import MixedAnswers, unselected_share
+from bench.bench_search import MixedAnswersError, unselected_share
 from bench.canned import load
 from bench.client_side import mmr
-from bench.contenders import NotTheSearchWeMeant, check_selected
+from bench.contenders import OtherSearchError, check_selected
 from bench.figures import Aim, Figure, Sides, figure
 from bench.load import Request
 from bench.pools import sample
@@ -189,11 +189,11 @@ def reply(ids: list[int], *, vector: bool = False) -> bytes:
 
 def test_only_a_selected_page_is_measured() -> None:
     check_selected(reply([1, 2, 3, 5, 8, 9, 10, 12, 13, 14]))
-    with pytest.raises(NotTheSearchWeMeant, match="first ten"):
+    with pytest.raises(OtherSearchError, match="first ten"):
         check_selected(reply(list(range(1, 11))))
-    with pytest.raises(NotTheSearchWeMeant, match="50 points"):
+    with pytest.raises(OtherSearchError, match="50 points"):
         check_selected(reply(list(range(1, 51))))
-    with pytest.raises(NotTheSearchWeMeant, match="without vectors"):
+    with pytest.raises(OtherSearchError, match="without vectors"):
         check_selected(reply([1, 2, 3, 5, 8, 9, 10, 12, 13, 14], vector=True))
 
 
@@ -203,9 +203,9 @@ def test_searches_that_were_answered_unselected_are_counted_and_too_many_are_ref
 
     assert share(7_200.0, 7_300.0) == 0.0
     assert share(7_600.0, 27_600.0) == pytest.approx(0.01)
-    with pytest.raises(MixedAnswers, match="50% of the searches"):
+    with pytest.raises(MixedAnswersError, match="50% of the searches"):
         share(507_600.0)
-    with pytest.raises(MixedAnswers, match="6000 bytes a reply"):
+    with pytest.raises(MixedAnswersError, match="6000 bytes a reply"):
         share(6_000.0)
 
 

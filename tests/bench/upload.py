@@ -6,7 +6,7 @@ import socket
 import time
 from typing import Literal
 
-from bench.load import Failed
+from bench.load import MeasurementFailedError
 
 Framing = Literal["content-length", "chunked"]
 BLOCK = b"x" * (1 << 20)
@@ -15,7 +15,7 @@ TIMEOUT_SECONDS = 60.0
 
 
 def upload(port: int, *, mebibytes: int, framing: Framing) -> float:
-    """PUT that much; MiB per second from the first byte to the answer. Raises Failed."""
+    """PUT that much; MiB per second from the first byte to the answer. Raises MeasurementFailedError."""
     block, end = (BLOCK, b"") if framing == "content-length" else (_chunks(), b"0\r\n\r\n")
     length = f"Content-Length: {mebibytes << 20}" if framing == "content-length" else "Transfer-Encoding: chunked"
     head = f"PUT /collections/bench/snapshots/upload HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n"
@@ -49,8 +49,8 @@ def _until_closed_or_whole(connection: socket.socket) -> bytes:
 def _check(answer: bytes, wanted_bytes: int) -> None:
     """The sink counts what it saw of the body on the wire: chunk framing makes that more, a lost byte makes it less."""
     if not answer.startswith(b"HTTP/1.1 200 "):
-        raise Failed(f"the upload was answered {answer[:80]!r}")
+        raise MeasurementFailedError(f"the upload was answered {answer[:80]!r}")
     _, _, counted = answer.partition(b'"result":')
     received = int(counted.partition(b",")[0])
     if received < wanted_bytes:
-        raise Failed(f"{received} bytes of the upload arrived, wanted {wanted_bytes}")
+        raise MeasurementFailedError(f"{received} bytes of the upload arrived, wanted {wanted_bytes}")

@@ -40,7 +40,7 @@ class Upstream:
 
 @contextlib.contextmanager
 def serving_grpc(replies: Mapping[str, bytes], directory: Path) -> Iterator[int]:
-    """Serve each collection's and method's message over gRPC; the port. Raises DidNotStart."""
+    """Serve each collection's and method's message over gRPC; the port. Raises DidNotStartError."""
     files, port = directory / "grpc-replies", free_port()
     _write(replies, files)
     with listening(own_module("grpc_canned", str(port), str(files)), port):
@@ -49,7 +49,7 @@ def serving_grpc(replies: Mapping[str, bytes], directory: Path) -> Iterator[int]
 
 @contextlib.contextmanager
 def serving(replies: Mapping[str, bytes], directory: Path) -> Iterator[Upstream]:
-    """Serve each path's bytes, whatever the method. Raises DidNotStart."""
+    """Serve each path's bytes, whatever the method. Raises DidNotStartError."""
     _write(replies, directory / "replies")
     port = free_port()
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")

@@ -24,11 +24,11 @@ JARS = "JAVA_CLIENT_CLASSPATH"
 JAVA_WANTS = f"io.qdrant:client 1.18.3, a gRPC transport and gson: name their jars in {JARS}"
 
 
-class NotToBeHad(Exception):  # noqa: N818 - says what is the case, like FileNotFound would
+class NotAvailableError(Exception):
     """A client that cannot be built on this machine. The message says what is missing."""
 
 
-class ScenarioFailed(Exception):  # noqa: N818 - as above
+class ScenarioFailedError(Exception):
     """A client's program ended badly. The message ends with what it printed."""
 
 
@@ -41,13 +41,13 @@ class Client:
     folder: Path
 
     def told(self, address: str, plan: Path) -> str:
-        """What it prints. Raises ScenarioFailed."""
+        """What it prints. Raises ScenarioFailedError."""
         host, _, port = address.rpartition(":")
         command = [*self.command, host, port, str(plan)]
         try:
             return _run(command, self.folder, SCENARIO_SECONDS)
         except subprocess.SubprocessError as failed:
-            raise ScenarioFailed(f"{self.name}: {_said(failed)}") from failed
+            raise ScenarioFailedError(f"{self.name}: {_said(failed)}") from failed
 
 
 def go(folder: Path) -> Client:
@@ -75,7 +75,7 @@ def java(folder: Path) -> Client:
     """Qdrant's client for Java, over grpc-java."""
     jars = os.environ.get(JARS)
     if not jars:
-        raise NotToBeHad(JAVA_WANTS)
+        raise NotAvailableError(JAVA_WANTS)
     home = folder / "java"
     home.mkdir(parents=True, exist_ok=True)
     sources = [str(file) for file in sorted((HERE / "java").glob("*.java"))]
@@ -90,9 +90,9 @@ def _built(command: list[str], folder: Path) -> None:
     try:
         _run(command, folder, INSTALL_SECONDS)
     except FileNotFoundError as missing:
-        raise NotToBeHad(f"there is no {command[0]} here") from missing
+        raise NotAvailableError(f"there is no {command[0]} here") from missing
     except subprocess.SubprocessError as failed:
-        raise NotToBeHad(f"`{' '.join(command[:2])}` came to nothing: {_said(failed)}") from failed
+        raise NotAvailableError(f"`{' '.join(command[:2])}` came to nothing: {_said(failed)}") from failed
 
 
 def _run(command: list[str], folder: Path, seconds: float) -> str:

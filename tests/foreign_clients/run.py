@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from foreign_clients.environments import CLIENTS, Client, NotToBeHad, ScenarioFailed
+from foreign_clients.environments import CLIENTS, Client, NotAvailableError, ScenarioFailedError
 from foreign_clients.record import GOLDEN, recorded
 from support.embedded import start_embedded_grpc_process
 from support.foreign_plan import plan
@@ -69,7 +69,7 @@ def judged(client: Client) -> Verdict:
             for mode in MODES:
                 with proxied(direct, mode) as address:
                     after[mode] = json.loads(client.told(address, file))
-        except ScenarioFailed as failed:
+        except ScenarioFailedError as failed:
             return Verdict(client.name, 0, 0, (str(failed),))
     found = [f"{mode}: {name}" for mode in ("off", "shadow") for name in differences(before, after[mode])]
     found += [f"on: {fault}" for fault in faults(before, after["on"])]
@@ -121,7 +121,7 @@ def had(folder: Path, names: list[str]) -> tuple[list[Client], Mapping[str, str]
     for name in names:
         try:
             built.append(CLIENTS[name](folder))
-        except NotToBeHad as reason:
+        except NotAvailableError as reason:
             missing[name] = str(reason)
     return built, missing
 

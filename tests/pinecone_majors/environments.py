@@ -38,7 +38,7 @@ class Way(Enum):
     TLS = "tls"
 
 
-class ScenarioFailed(Exception):  # noqa: N818 - says what happened, like FileNotFound would
+class ScenarioFailedError(Exception):
     """A client's program ended badly. The message ends with what it printed."""
 
 
@@ -59,7 +59,7 @@ class Client:
     beside: Client | None = None
 
     def told(self, control: str, plan: Path) -> str:
-        """What it prints. Raises ScenarioFailed."""
+        """What it prints. Raises ScenarioFailedError."""
         done = subprocess.run(
             [*self.command, control, str(plan), *self.after],
             cwd=self.folder,
@@ -70,7 +70,7 @@ class Client:
             check=False,
         )
         if done.returncode:
-            raise ScenarioFailed(f"{self.name} ended with status {done.returncode}:\n{done.stderr[-2000:]}")
+            raise ScenarioFailedError(f"{self.name} ended with status {done.returncode}:\n{done.stderr[-2000:]}")
         return done.stdout
 
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from servers.pinecone.server import Emulator
 
-from pinecone_majors.environments import PYTHON, TYPESCRIPT, Client, ScenarioFailed, Way, python, typescript
+from pinecone_majors.environments import PYTHON, TYPESCRIPT, Client, ScenarioFailedError, Way, python, typescript
 from support.certificates import make_certificates
 from support.pinecone_loading import loaded_emulator
 from support.pinecone_planted import plan
@@ -120,7 +120,7 @@ def judged(client: Client, standing: Standing) -> Verdict:
         direct = _told(client, setting.direct, standing.plan)
         found = [] if client.beside is None else _beside(client.beside, direct, setting.direct, standing.plan)
         found += _proxied(client, direct, setting.proxied, standing.plan)
-    except ScenarioFailed as failed:
+    except ScenarioFailedError as failed:
         return Verdict(client.name, 0, (str(failed),))
     well = "as directly; distinct and full" if client.beside is None else "as directly and over REST; distinct and full"
     return Verdict(client.name, _answered(direct), tuple(found), well)

@@ -36,12 +36,12 @@ class Span:
     window: str
 
 
-class Refused(RuntimeError):  # noqa: N818 - it is the server's verdict on a query
+class QueryRefusedError(RuntimeError):
     """Prometheus did not answer a query."""
 
 
 def ask(url: str, query: str, span: Span) -> list[Series]:
-    """The series of a query over the span. Raises Refused."""
+    """The series of a query over the span. Raises QueryRefusedError."""
     for name, value in {**EVERYTHING, "$__rate_interval": span.window}.items():
         query = query.replace(name, value)
     asked = {"query": query, "start": span.start, "end": span.end, "step": span.step}
@@ -52,7 +52,7 @@ def ask(url: str, query: str, span: Span) -> list[Series]:
     finally:
         connection.close()
     if answer["status"] != "success":
-        raise Refused(f"{query}: {answer.get('error')}")
+        raise QueryRefusedError(f"{query}: {answer.get('error')}")
     found = (Series(each["metric"], _numbers(each["values"])) for each in answer["data"]["result"])
     return [each for each in found if each.points]
 

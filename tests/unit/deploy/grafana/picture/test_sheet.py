@@ -15,7 +15,7 @@ import pytest
 
 from deploy.grafana.overview import overview
 from deploy.grafana.picture.__main__ import draw
-from deploy.grafana.picture.asking import Refused, Span, ask
+from deploy.grafana.picture.asking import QueryRefusedError, Span, ask
 from deploy.grafana.picture.sheet import OWN_WORDS, sheet
 from deploy.grafana.quality import quality
 from support.dashboard_lint import panels, queries, substituted
@@ -65,7 +65,7 @@ def test_values_that_are_no_numbers_are_gaps(url: str) -> None:
 
 
 def test_a_query_that_is_refused_is_an_error_that_names_it(url: str) -> None:
-    with pytest.raises(Refused, match="wrong: parse error"):
+    with pytest.raises(QueryRefusedError, match="wrong: parse error"):
         ask(url, "wrong", SPAN)
 
 
