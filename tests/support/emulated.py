@@ -12,7 +12,7 @@ import orjson
 import pytest
 from servers.pinecone.calls import Answer, Call, Limits
 from servers.pinecone.control import for_model, from_schema, from_spec
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.server import Emulator, serve
 from servers.pinecone.store import Index
 
@@ -76,9 +76,9 @@ def said(verb: Verb, target: Any, body: object = None, **options: Any) -> Any:
     return orjson.loads(call(verb, target, body, **options).body)
 
 
-def refused(verb: Verb, target: Any, body: object = None, **options: Any) -> Refusal:
+def refused(verb: Verb, target: Any, body: object = None, **options: Any) -> RefusalError:
     """The refusal that a call must meet."""
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         call(verb, target, body, **options)
     return caught.value
 

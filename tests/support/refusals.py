@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 
-def refusal_of(work: Callable[[], object]) -> Refusal | None:
+def refusal_of(work: Callable[[], object]) -> RefusalError | None:
     """The refusal `work` raised, None when it answered; every other exception goes through and fails the test."""
     try:
         work()
-    except Refusal as refusal:
+    except RefusalError as refusal:
         return refusal
     return None

@@ -21,7 +21,7 @@ QUERY_HYBRID_MAXIMUM_RESULTS = 100
 TOOK = 0.25  # so that two replies to one message are one
 
 
-class Refusal(Exception):  # noqa: N818 - it is the server's word
+class RefusalError(Exception):
     """What the server ends a call with, always under the code UNKNOWN."""
 
 
@@ -55,11 +55,11 @@ class Collection:
     default_limit: int = QUERY_DEFAULTS_LIMIT
 
     def answer(self, raw: bytes) -> bytes:
-        """The reply to a SearchRequest. Raises Refusal."""
+        """The reply to a SearchRequest. Raises RefusalError."""
         request = message_type("SearchRequest").FromString(raw)
         limit = request.limit or self.default_limit
         if request.offset + limit > QUERY_MAXIMUM_RESULTS:
-            raise Refusal(
+            raise RefusalError(
                 "query maximum results exceeded: the total limit calculated from the provided offset "
                 f"'{request.offset}' and limit '{limit}' exceeds the configured value for QUERY_MAXIMUM_RESULTS "
                 f"'{QUERY_MAXIMUM_RESULTS}'."
@@ -68,7 +68,7 @@ class Collection:
         return bytes(self.reply(ranked, request).SerializeToString(deterministic=True))
 
     def reply(self, hits: Sequence[Hit], request: Any) -> Any:
-        """The SearchReply of these hits. Raises Refusal."""
+        """The SearchReply of these hits. Raises RefusalError."""
         reply = message_type("SearchReply")(took=TOOK, generative_grouped_result="")
         names = self._shown(request)
         for hit in hits:
@@ -87,7 +87,7 @@ class Collection:
         names = tuple(name[:1].lower() + name[1:] for name in wanted.non_ref_properties)
         for name in names:
             if name not in self.properties:
-                raise Refusal(f"no such prop with name '{name}' found in class '{self.name}' in the schema.")
+                raise RefusalError(f"no such prop with name '{name}' found in class '{self.name}' in the schema.")
         return names
 
     def _describe(self, metadata: Any, hit: Hit, request: Any) -> None:
@@ -121,14 +121,14 @@ class Collection:
             target = self._target(request.near_object)
             found = [stored for stored in those if stored.id == request.near_object.id]
             if not found:
-                raise Refusal("vector not found")
+                raise RefusalError("vector not found")
             return self._near(those, vector_of(found[0], target), target, request.near_object)
         if request.HasField("hybrid_search"):
             return self._hybrid(those, request)
         if request.HasField("bm25_search"):
             return by_words(those, request.bm25_search.query)
         if request.HasField("near_text"):
-            raise Refusal("could not vectorize input: no vectorizer module configured")
+            raise RefusalError("could not vectorize input: no vectorizer module configured")
         return [Hit(stored=stored) for stored in those]
 
     def _target(self, near: Any) -> str:
@@ -136,12 +136,12 @@ class Collection:
         for name in names:
             if name not in self.named:
                 available = " ".join(self.named)
-                raise Refusal(
+                raise RefusalError(
                     f"extract target vectors: class {self.name} does not have named vector {name} configured. "
                     f"Available named vectors [{available}]"
                 )
         if not names and len(self.named) > 1:
-            raise Refusal(f"class {self.name} has multiple vectors, but no target vectors were provided")
+            raise RefusalError(f"class {self.name} has multiple vectors, but no target vectors were provided")
         first: str = (names or list(self.named) or [""])[0]
         return first
 
@@ -152,7 +152,7 @@ class Collection:
             if vector is None:
                 continue
             if len(vector) != len(query):
-                raise Refusal(f"vector lengths don't match: {len(vector)} vs {len(query)}")
+                raise RefusalError(f"vector lengths don't match: {len(vector)} vs {len(query)}")
             hits.append(Hit(stored=stored, number=cosine(query, vector)))
         hits.sort(key=lambda hit: hit.number or 0.0)
         bound = near.distance if near.HasField("distance") else None
@@ -205,7 +205,7 @@ def query_of(near: Any) -> Any:
     if near.vector_for_targets:
         only = near.vector_for_targets[0]
         return np.frombuffer(only.vectors[0].vector_bytes if only.vectors else only.vector_bytes, "<f4")
-    raise Refusal("near_vector: vector is required")
+    raise RefusalError("near_vector: vector is required")
 
 
 def cosine(one: Any, other: Any) -> float:

@@ -17,7 +17,7 @@ from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
 from support.weaviate_messages import message_type
-from support.weaviate_model import Collection, Refusal, Stored
+from support.weaviate_model import Collection, RefusalError, Stored
 
 META = {"hostname": "http://[::]:8080", "modules": {}, "version": "1.39.0", "grpcMaxMessageSize": 104_858_000}
 GRAPHQL = b'{"data":{"Get":{"Docs":[{"_additional":{"id":"x"},"text":"a  b"}]}}}\n'
@@ -93,7 +93,7 @@ class Weaviate:
         try:
             if collection is not None:
                 return collection.answer(message)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             words = str(refusal)
         await context.abort(grpc.StatusCode.UNKNOWN, words)
         return b""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refusal(Exception):  # noqa: N818 - named for what it is on the wire: an answer, not a failure of ours
+class RefusalError(Exception):
     """An answer that is not a result. `is_timed` is False for what Qdrant refuses before it starts its clock."""
 
     def __init__(self, status: int, message: str, *, is_timed: bool = True) -> None:
@@ -13,49 +13,49 @@ class Refusal(Exception):  # noqa: N818 - named for what it is on the wire: an a
         self.is_timed = is_timed
 
 
-def bad_input(text: str) -> Refusal:
+def bad_input(text: str) -> RefusalError:
     """400, the request is well formed and wrong."""
-    return Refusal(400, f"Wrong input: {text}")
+    return RefusalError(400, f"Wrong input: {text}")
 
 
-def bad_request(text: str) -> Refusal:
+def bad_request(text: str) -> RefusalError:
     """400, the request asks for what cannot be asked; strict mode speaks with this prefix too."""
-    return Refusal(400, f"Bad request: {text}")
+    return RefusalError(400, f"Bad request: {text}")
 
 
-def not_found(text: str) -> Refusal:
+def not_found(text: str) -> RefusalError:
     """404; `text` is the whole sentence after the prefix."""
-    return Refusal(404, f"Not found: {text}")
+    return RefusalError(404, f"Not found: {text}")
 
 
-def no_collection(name: str) -> Refusal:
+def no_collection(name: str) -> RefusalError:
     """404, the sentence clients look for."""
     return not_found(f"Collection `{name}` doesn't exist!")
 
 
-def conflict(text: str) -> Refusal:
+def conflict(text: str) -> RefusalError:
     """409, the name is taken."""
-    return Refusal(409, f"Wrong input: {text}")
+    return RefusalError(409, f"Wrong input: {text}")
 
 
-def service_error(text: str) -> Refusal:
+def service_error(text: str) -> RefusalError:
     """500, the engine failed."""
-    return Refusal(500, f"Service internal error: {text}")
+    return RefusalError(500, f"Service internal error: {text}")
 
 
-def not_served(text: str) -> Refusal:
+def not_served(text: str) -> RefusalError:
     """501 in Qdrant's shape: the real server has this, the embedded one does not."""
-    return Refusal(501, f"Not implemented by the embedded server: {text}")
+    return RefusalError(501, f"Not implemented by the embedded server: {text}")
 
 
-def bad_format(text: str) -> Refusal:
+def bad_format(text: str) -> RefusalError:
     """400 of the JSON parser, before the clock starts."""
-    return Refusal(400, f"Format error in JSON body: {text}", is_timed=False)
+    return RefusalError(400, f"Format error in JSON body: {text}", is_timed=False)
 
 
-def bad_value(field: str, text: str, *, where: str = "JSON body") -> Refusal:
+def bad_value(field: str, text: str, *, where: str = "JSON body") -> RefusalError:
     """422 of the validator, before the clock starts."""
-    return Refusal(422, f"Validation error in {where}: [{field}: {text}]", is_timed=False)
+    return RefusalError(422, f"Validation error in {where}: [{field}: {text}]", is_timed=False)
 
 
 # Texts of the engine that the server words otherwise.
@@ -71,7 +71,7 @@ _REWORDED = {
 _FAILURES = ("Inconsistent storage", "Storage file not found", "Out of memory", "Operation cancelled")
 
 
-def from_engine(text: str) -> Refusal:
+def from_engine(text: str) -> RefusalError:
     """What Qdrant 1.19 answers for an engine error of this text (`From<OperationError> for CollectionError`)."""
     if text.startswith("No point with id"):
         return not_found(f"{text} found")

@@ -165,7 +165,7 @@ def write(registry: Registry, call: Call, reader: Reader) -> Json:
 
 
 def read_operation(body: Body, reader: Reader) -> Any:
-    """The engine's operation. Raises a Refusal."""
+    """The engine's operation. Raises RefusalError."""
     if read(body, "shard_key") is not None:
         raise bad_input(f"cannot specify shard key {body['shard_key']} on collection with auto sharding")
     with Translated():

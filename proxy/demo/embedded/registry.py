@@ -144,7 +144,7 @@ def write_whole(path: Path, value: object) -> None:
 # A verb's argument, free of transport: path and query parameters and the parsed body. Results are plain JSON values.
 #
 # Every verb is a function `(Registry, Call) -> value` in the file of its subject; a transport finds the verb, makes the Call,
-# wraps the value. A verb raises Refusal for everything the server would refuse.
+# wraps the value. A verb raises RefusalError for everything the server would refuse.
 
 
 @dataclass(frozen=True, slots=True)

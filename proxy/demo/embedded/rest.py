@@ -14,7 +14,7 @@ import orjson
 from aiohttp import web
 
 from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.errors import Refusal, bad_format, bad_value
+from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_format, bad_value
 from vecsieve.proxy.demo.embedded.fields import Json
 from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps
@@ -88,7 +88,7 @@ def _matched(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
 def read_json(raw: bytes, content_type: str) -> Json:
     """The parsed body. Raises the 400 of a wrong content type and of text that is not JSON."""
     if content_type != "application/json" and not content_type.endswith("+json"):
-        raise Refusal(400, "Content type error", is_timed=False)
+        raise RefusalError(400, "Content type error", is_timed=False)
     if not raw:
         raise bad_format("EOF while parsing a value at line 1 column 0")
     try:
@@ -125,7 +125,7 @@ class Rest:
             _check_query(query)
             started = time.perf_counter()
             value = verb(self.registry, Call(parameters, query, body))
-        except Refusal as refusal:
+        except RefusalError as refusal:
             return self.refused(refusal, time.perf_counter() - started)
         except RecursionError:
             return self.refused(bad_format("recursion limit exceeded"), 0.0)
@@ -135,14 +135,14 @@ class Rest:
         """The response on a path without a verb: what the server says about itself, or a 404 that names the path."""
         if method == "GET" and path in _OPEN:
             return shown(_OPEN[path])
-        refusal = Refusal(404, f"Not found: the embedded server does not serve {method} {path}", is_timed=False)
+        refusal = RefusalError(404, f"Not found: the embedded server does not serve {method} {path}", is_timed=False)
         return self.refused(refusal, 0.0)
 
     def parsed(self, raw: bytes, content_type: str) -> Json:
-        """A request's body. Raises a Refusal."""
+        """A request's body. Raises RefusalError."""
         return read_json(raw, content_type)
 
-    def refused(self, refusal: Refusal, seconds: float) -> web.Response:
+    def refused(self, refusal: RefusalError, seconds: float) -> web.Response:
         """The response that says so. `seconds`: since the server's clock started."""
         taken = seconds if refusal.is_timed else 0.0
         return shown({"status": {"error": refusal.message}, "time": taken}, refusal.status)
@@ -155,7 +155,7 @@ class Rest:
         except web.HTTPRequestEntityTooLarge:
             length = request.content_length or MOST_BYTES + 1
             limit = f"JSON payload ({length} bytes) is larger than allowed (limit: {MOST_BYTES} bytes)."
-            raise Refusal(400, limit, is_timed=False) from None
+            raise RefusalError(400, limit, is_timed=False) from None
         return self.parsed(raw, request.content_type)
 
 
@@ -172,7 +172,7 @@ def _check_query(query: Mapping[str, str]) -> None:
     if timeout is None:
         return
     if not timeout.isdecimal():
-        raise Refusal(400, "Deserialize error in query parameters: invalid digit found in string", is_timed=False)
+        raise RefusalError(400, "Deserialize error in query parameters: invalid digit found in string", is_timed=False)
     if int(timeout) < 1:
         raise bad_value("timeout", "value 0 invalid, must be 1 or larger", where="query parameters")
 

@@ -87,7 +87,7 @@ class Search:
 def read_search(
     body: Body, collection: Collection, find: Find, *, kinds: Kinds = KINDS, is_legacy: bool = False
 ) -> Search:
-    """The engine's request for a query body. Raises a Refusal for what the server would refuse.
+    """The engine's request for a query body. Raises RefusalError for what the server would refuse.
 
     A legacy body must have its `limit` and may call it `top`.
     """

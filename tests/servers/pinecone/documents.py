@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from servers.pinecone.calls import ALPHA, Answer, Call, plain
-from servers.pinecone.errors import UNPROCESSABLE, Refusal, invalid, too_long
+from servers.pinecone.errors import UNPROCESSABLE, RefusalError, invalid, too_long
 from servers.pinecone.fields import boolean, mapping, read_filter, reals, record_id, sparse, text, texts, whole
 from servers.pinecone.queries import MAX_TOP_K
 from servers.pinecone.ranking import (
@@ -144,7 +144,7 @@ def search(index: Index, call: Call) -> Answer:
     """The best documents of a namespace."""
     body, name = call.json(), call.parameters["namespace"]
     if call.version == ALPHA and "include_fields" not in body:
-        raise Refusal(UNPROCESSABLE, "include_fields: the field is missing")
+        raise RefusalError(UNPROCESSABLE, "include_fields: the field is missing")
     top_k = whole(body.get("top_k"), "top_k", least=1, most=MAX_TOP_K)
     shown = texts(body.get("include_fields"), "include_fields")
     passes = read_filter(body.get("filter"))

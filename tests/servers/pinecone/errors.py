@@ -28,7 +28,7 @@ ALREADY_EXISTS = Code(6, 409, "ALREADY_EXISTS")
 FORBIDDEN = Code(7, 403, "FORBIDDEN")
 
 
-class Refusal(Exception):  # noqa: N818 - named for what it is on the wire: an answer, not a failure of ours
+class RefusalError(Exception):
     """An answer that is not a result."""
 
     def __init__(self, code: Code, message: str) -> None:
@@ -47,16 +47,18 @@ class Refusal(Exception):  # noqa: N818 - named for what it is on the wire: an a
         )
 
 
-def invalid(message: str) -> Refusal:
+def invalid(message: str) -> RefusalError:
     """400: the request is wrong in itself."""
-    return Refusal(INVALID_ARGUMENT, message)
+    return RefusalError(INVALID_ARGUMENT, message)
 
 
-def unknown_field(where: str) -> Refusal:
+def unknown_field(where: str) -> RefusalError:
     """400 of the transcoder, which takes no field it does not know."""
     return invalid(f"{where}: Cannot find field.")
 
 
-def too_long(found: int, most: int) -> Refusal:
+def too_long(found: int, most: int) -> RefusalError:
     """400 for a message over the limit, with the words and the number (11) its users quote."""
-    return Refusal(OUT_OF_RANGE, f"Error, message length too large: found {found} bytes, the limit is: {most} bytes")
+    return RefusalError(
+        OUT_OF_RANGE, f"Error, message length too large: found {found} bytes, the limit is: {most} bytes"
+    )

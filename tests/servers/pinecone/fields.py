@@ -161,7 +161,7 @@ _MISSING = object()
 
 
 def read_filter(value: Json) -> Filter:
-    """The filter; everything passes when there is none. Raises Refusal for what the service refuses."""
+    """The filter; everything passes when there is none. Raises RefusalError for what the service refuses."""
     if value is None:
         return lambda _: True
     if not isinstance(value, Mapping):

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from servers.pinecone.errors import Code, Refusal, invalid
+from servers.pinecone.errors import Code, RefusalError, invalid
 
 Json = Any
 # Protobuf is loaded late: it comes with the demo's libraries, and REST does without.
@@ -75,14 +75,14 @@ _UNREADABLE = Code(13, 500, "INTERNAL")
 
 
 def as_json(name: str, raw: bytes) -> dict[str, Json]:
-    """The message of these bytes as an object: camelCase names, what is not set left out. Raises Refusal."""
+    """The message of these bytes as an object: camelCase names, what is not set left out. Raises RefusalError."""
     from google.protobuf.message import DecodeError
 
     message = message_type(name)()
     try:
         message.ParseFromString(raw)
     except DecodeError:
-        raise Refusal(_UNREADABLE, f"Error parsing a {name}") from None
+        raise RefusalError(_UNREADABLE, f"Error parsing a {name}") from None
     return _object(message)
 
 

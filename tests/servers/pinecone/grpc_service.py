@@ -10,7 +10,7 @@ from urllib.parse import quote
 import grpc
 import orjson
 from servers.pinecone.calls import Call, Limits, version_of
-from servers.pinecone.errors import NOT_FOUND, Code, Refusal, too_long
+from servers.pinecone.errors import NOT_FOUND, Code, RefusalError, too_long
 from servers.pinecone.grpc_messages import as_bytes, as_json
 from servers.pinecone.rest import DATA, Edge, find_route
 from servers.pinecone.store import Index
@@ -69,7 +69,7 @@ METHODS: Mapping[str, Method] = {
 
 
 def answered(index: Index, name: str, version: str, raw: bytes, limits: Limits) -> Said:
-    """One call of a method of the table. Raises Refusal."""
+    """One call of a method of the table. Raises RefusalError."""
     method = METHODS[name]
     # Counted here, as protobuf: the JSON it becomes is several times as long, and nobody sent it.
     if method.request == "UpsertRequest" and len(raw) > limits.upsert:
@@ -79,7 +79,7 @@ def answered(index: Index, name: str, version: str, raw: bytes, limits: Limits) 
     path = method.path.replace("{namespace}", quote(part, safe=""))
     found = find_route(DATA, method.verb, path, version)
     if found is None:
-        raise Refusal(_UNIMPLEMENTED, f"unknown method {name} for service {SERVICE}")
+        raise RefusalError(_UNIMPLEMENTED, f"unknown method {name} for service {SERVICE}")
     verb, parameters = found
     is_posted = method.verb == "POST"
     call = Call(
@@ -139,7 +139,7 @@ class Service(grpc.GenericRpcHandler):
         headers = self._edge.headers()
         try:
             said = self._said(name, version_of([given.get("x-pinecone-api-version", "")]), request)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             await context.send_initial_metadata(tuple(headers.items()))
             await context.abort(_CODES[refusal.code.number], refusal.message)
         await context.send_initial_metadata(tuple({**headers, **said.headers}.items()))
@@ -148,7 +148,7 @@ class Service(grpc.GenericRpcHandler):
     def _said(self, name: str, version: str, request: bytes) -> Said:
         index = self._index()
         if index is None:
-            raise Refusal(NOT_FOUND, "Index not found")
+            raise RefusalError(NOT_FOUND, "Index not found")
         return answered(index, name, version, request, self._limits)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from servers.pinecone.calls import DEDICATED, NAMESPACES, Answer, Call, transcoded
-from servers.pinecone.errors import ALREADY_EXISTS, NOT_FOUND, Refusal, invalid
+from servers.pinecone.errors import ALREADY_EXISTS, NOT_FOUND, RefusalError, invalid
 from servers.pinecone.fields import mapping, message, text
 from servers.pinecone.store import DEFAULT, DENSE, Index, Namespace
 from servers.pinecone.vectors import limit_of, page_of, token_of
@@ -58,7 +58,7 @@ def create(index: Index, call: Call) -> Answer:
     if not name:
         raise invalid("name: a name is wanted")
     if name in index.namespaces:
-        raise Refusal(ALREADY_EXISTS, f"Namespace {name} already exists")
+        raise RefusalError(ALREADY_EXISTS, f"Namespace {name} already exists")
     schema = body.get("schema")
     if schema is not None:
         mapping(mapping(schema, "schema").get("fields"), "schema.fields")
@@ -77,7 +77,7 @@ def delete(index: Index, call: Call) -> Answer:
 def _known(index: Index, name: str) -> Namespace:
     found = index.namespace(name)
     if found is None:
-        raise Refusal(NOT_FOUND, "Namespace not found")
+        raise RefusalError(NOT_FOUND, "Namespace not found")
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from servers.pinecone.errors import ALREADY_EXISTS, FORBIDDEN, NOT_FOUND, Refusal, invalid
+from servers.pinecone.errors import ALREADY_EXISTS, FORBIDDEN, NOT_FOUND, RefusalError, invalid
 from servers.pinecone.shapes import Reals
 
 # What an index holds: its fields, its embedding model, where it runs. One description for every API version.
@@ -100,7 +100,7 @@ def _is_sparse(field: Mapping[str, Json]) -> bool:
 
 
 def known_model(name: Json) -> Model:
-    """The model of this name. Raises Refusal."""
+    """The model of this name. Raises RefusalError."""
     if not isinstance(name, str) or name not in MODELS:
         raise invalid(f"Model {name!r} is not known; this emulator has {', '.join(MODELS)}")
     return MODELS[name]
@@ -209,24 +209,24 @@ class Project:
         return next(name for number in self._numbers if (name := f"index-{number}") not in self.indexes)
 
     def add(self, description: Description) -> Index:
-        """Make an index. Raises Refusal when the name is taken."""
+        """Make an index. Raises RefusalError when the name is taken."""
         if description.name in self.indexes:
-            raise Refusal(ALREADY_EXISTS, "Resource  already exists")
+            raise RefusalError(ALREADY_EXISTS, "Resource  already exists")
         place = self._place(label_of(description.name))
         index = Index(description=description, host=place.host, private_host=place.private_host)
         self.indexes[description.name] = index
         return index
 
     def index(self, name: str) -> Index:
-        """The index of this name. Raises Refusal."""
+        """The index of this name. Raises RefusalError."""
         if name not in self.indexes:
-            raise Refusal(NOT_FOUND, f"Resource {name} not found")
+            raise RefusalError(NOT_FOUND, f"Resource {name} not found")
         return self.indexes[name]
 
     def remove(self, name: str) -> None:
-        """Delete an index, unless it is protected. Raises Refusal."""
+        """Delete an index, unless it is protected. Raises RefusalError."""
         if self.index(name).description.deletion_protection == "enabled":
-            raise Refusal(
+            raise RefusalError(
                 FORBIDDEN,
                 "Deletion protection is enabled for this index. Disable deletion protection before retrying.",
             )

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 from servers.pinecone.calls import DEDICATED, Answer, Call, transcoded
-from servers.pinecone.errors import NOT_FOUND, Refusal, invalid, too_long, unknown_field
+from servers.pinecone.errors import NOT_FOUND, RefusalError, invalid, too_long, unknown_field
 from servers.pinecone.fields import boolean, message, read_filter, reals, record_id, sparse, text, texts, whole
 from servers.pinecone.queries import sparse_shown
 from servers.pinecone.ranking import check_dense
@@ -183,7 +183,7 @@ def delete(index: Index, call: Call) -> Answer:
         raise invalid("exactly one of ids, deleteAll and filter is wanted")
     namespace = index.namespace(text(body.get("namespace"), "namespace"))
     if namespace is None:
-        raise Refusal(NOT_FOUND, "Namespace not found")
+        raise RefusalError(NOT_FOUND, "Namespace not found")
     passes = read_filter(body.get("filter"))
     if not ids:
         ids = [record.id for record in namespace.records.values() if everything or passes(record.metadata)]

@@ -38,11 +38,11 @@ class FullCollection(Collection):
         self._rates = Rates(settings)
 
     def read(self, cost: int = 1) -> None:
-        """Count reads before they are done. Raises RateExceeded."""
+        """Count reads before they are done. Raises RateExceededError."""
         self._rates.take("read", cost, at_seconds=time.monotonic())
 
     def write(self, operation: object) -> int:
-        """Apply one write, as the product does. Raises RateExceeded."""
+        """Apply one write, as the product does. Raises RateExceededError."""
         self._rates.take("write", 1, at_seconds=time.monotonic())
         return super().write(operation)
 
@@ -287,7 +287,7 @@ def _vector_settings(body: Body) -> tuple[str, dict[str, Json]]:
 
 
 def _adding(name: str, kind: str, body: Body) -> Any:
-    """The engine's operation that adds a vector of these settings. Raises a Refusal for settings that are none."""
+    """The engine's operation that adds a vector of these settings. Raises RefusalError for settings that are none."""
     make = edge().UpdateOperation
     if kind == "vectors":
         dense = read_dense(name, body)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from vecsieve.adapters.wire.protobuf import length_field
-from vecsieve.proxy.demo.embedded.errors import Refusal, not_served
+from vecsieve.proxy.demo.embedded.errors import RefusalError, not_served
 from vecsieve.proxy.demo.embedded.fields import Json
 
 _CLAUSES = frozenset({"must", "should", "must_not"})
@@ -79,7 +79,7 @@ def read_id(point: Any) -> int | str:
     """A PointId; the core checks the form of a UUID."""
     kind = point.WhichOneof("point_id_options")
     if kind is None:
-        raise Refusal(400, "No ID options provided")
+        raise RefusalError(400, "No ID options provided")
     identifier: int | str = getattr(point, kind)
     return identifier
 
@@ -100,7 +100,7 @@ def read_value(value: Any) -> Json:
         return [read_value(item) for item in value.list_value.values]
     found = getattr(value, kind)
     if isinstance(found, float) and not math.isfinite(found):
-        raise Refusal(400, "cannot convert to json number")
+        raise RefusalError(400, "cannot convert to json number")
     return found
 
 
@@ -159,7 +159,7 @@ def read_vectors(vectors: Any) -> Json:
     """A Vectors: one unnamed vector, or an object of named ones."""
     kind = vectors.WhichOneof("vectors_options")
     if kind is None:
-        raise Refusal(400, "Expected some vectors")
+        raise RefusalError(400, "Expected some vectors")
     if kind == "vector":
         return read_vector(vectors.vector)
     named = vectors.vectors.vectors
@@ -202,7 +202,7 @@ def _read_data(vector: Any) -> Json:
         return vector.data[:]
     count, numbers = vector.vectors_count, vector.data[:]
     if count == 0 or len(numbers) % count:
-        raise Refusal(400, f"{len(numbers)} numbers cannot be {count} vectors of one length")
+        raise RefusalError(400, f"{len(numbers)} numbers cannot be {count} vectors of one length")
     width = len(numbers) // count
     return [numbers[start : start + width] for start in range(0, len(numbers), width)]
 

@@ -18,7 +18,7 @@ from servers.qdrant.grpc_messages import (
     to_rest,
 )
 
-from vecsieve.proxy.demo.embedded.errors import Refusal, bad_value
+from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_value
 from vecsieve.proxy.demo.embedded.fields import Json
 from vecsieve.proxy.demo.embedded.registry import Call
 
@@ -176,7 +176,7 @@ def _example(example: Any) -> Json:
             return read_id(example.id)
         case "vector":
             return read_vector(example.vector)
-    raise Refusal(400, "Vector example is malformed")
+    raise RefusalError(400, "Vector example is malformed")
 
 
 # Collections and aliases: their messages in the JSON of the REST interface, and the core's values in reply messages.
@@ -306,7 +306,7 @@ def create_index(message: Any) -> Call:
         body["field_schema"] = said(to_rest().convert_payload_schema_params(message.field_index_params))
     elif message.HasField("field_type"):
         if not 0 <= message.field_type < len(_FIELD_TYPES):
-            raise Refusal(400, "cannot convert field_type")
+            raise RefusalError(400, "cannot convert field_type")
         body["field_schema"] = _FIELD_TYPES[message.field_type]
     return call(message, body)
 
@@ -330,7 +330,7 @@ def create_vector(message: Any) -> Call:
             if given.HasField("modifier"):
                 body["modifier"] = said(convert.convert_modifier(given.modifier))
         case _:
-            raise Refusal(400, "vector_config is required (dense_config or sparse_config)")
+            raise RefusalError(400, "vector_config is required (dense_config or sparse_config)")
     if given.HasField("datatype"):
         body["datatype"] = said(convert.convert_datatype(given.datatype))
     return call(message, {kind: body}, vector=message.vector_name)
@@ -369,14 +369,14 @@ def _delete_vectors(message: Any) -> dict[str, Json]:
 def _operation(operation: Any) -> dict[str, Json]:
     kind = operation.WhichOneof("operation")
     if kind is None:
-        raise Refusal(400, "Operation is missing")
+        raise RefusalError(400, "Operation is missing")
     name, read = _OPERATIONS[kind]
     return {name: read(getattr(operation, kind))}
 
 
 def _selected(message: Any, field: str = "points_selector") -> dict[str, Json]:
     if not message.HasField(field):
-        raise Refusal(400, "PointsSelector is missing")
+        raise RefusalError(400, "PointsSelector is missing")
     return _selector(getattr(message, field))
 
 
@@ -386,7 +386,7 @@ def _selector(selector: Any) -> dict[str, Json]:
             return {"points": [read_id(point) for point in selector.points.ids]}
         case "filter":
             return {"filter": said(to_rest().convert_filter(selector.filter))}
-    raise Refusal(400, "Malformed PointsSelector type")
+    raise RefusalError(400, "Malformed PointsSelector type")
 
 
 def _point(point: Any) -> dict[str, Json]:

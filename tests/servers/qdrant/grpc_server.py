@@ -11,12 +11,12 @@ import grpc
 import grpc.aio
 from servers.qdrant import catalogue, grpc_messages, grpc_requests, points, searches
 from servers.qdrant.grpc_messages import Encoding, Writer, decoded, messages
-from servers.qdrant.limits import RateExceeded
+from servers.qdrant.limits import RateExceededError
 from servers.qdrant.rest import refused_key
 
 from vecsieve.adapters.wire.protobuf import number_field
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.rest import ABOUT
 
@@ -203,12 +203,12 @@ _VALIDATION = "Validation error in "
 _WHERE = ("JSON body", "path parameters", "query parameters")
 
 
-def code_of(refusal: Refusal) -> grpc.StatusCode:
+def code_of(refusal: RefusalError) -> grpc.StatusCode:
     """The code for the refusal's HTTP status."""
     return _CODES[refusal.status]
 
 
-def details_of(refusal: Refusal) -> str:
+def details_of(refusal: RefusalError) -> str:
     """The refusal's words without REST's: a message has no JSON, no path and no query, only a body."""
     text = refusal.message.removeprefix(_FORMAT)
     for where in _WHERE:
@@ -216,9 +216,9 @@ def details_of(refusal: Refusal) -> str:
     return text
 
 
-def trailers_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
+def trailers_of(refusal: RefusalError) -> tuple[tuple[str, str], ...]:
     """When to ask again, if there is such a time."""
-    seconds = refusal.retry_after_seconds if isinstance(refusal, RateExceeded) else None
+    seconds = refusal.retry_after_seconds if isinstance(refusal, RateExceededError) else None
     return () if seconds is None else (("retry-after", str(seconds)),)
 
 
@@ -272,7 +272,7 @@ class Service(grpc.GenericRpcHandler):
                 await context.abort(grpc.StatusCode.INTERNAL, str(error))
             try:
                 return self._answered(method, message)
-            except Refusal as refusal:
+            except RefusalError as refusal:
                 await context.abort(code_of(refusal), details_of(refusal), trailers_of(refusal))
 
         return answer
@@ -281,7 +281,7 @@ class Service(grpc.GenericRpcHandler):
         try:
             call = method.read(message)
         except ValueError as error:  # the official client's conversions, of a message that lacks what it must have
-            raise Refusal(400, str(error).split("\n", maxsplit=1)[0]) from error
+            raise RefusalError(400, str(error).split("\n", maxsplit=1)[0]) from error
         started = time.perf_counter()
         value = method.verb(self._registry, call)
         reply = getattr(messages(), method.reply)(time=time.perf_counter() - started)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal, Protocol, runtime_checkable
 
-from vecsieve.proxy.demo.embedded.errors import Refusal, bad_request
+from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_request
 from vecsieve.proxy.demo.embedded.fields import Body, Json, limit_of, mapping, one_or_many, unsigned
 from vecsieve.proxy.demo.embedded.registry import Collection
 from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT
@@ -63,7 +63,7 @@ def _limit(config: Body, name: str) -> Json:
     return config.get(name) if config.get("enabled") is True else None
 
 
-class RateExceeded(Refusal):
+class RateExceededError(RefusalError):
     """429, with the whole seconds after which to ask again; None when no wait would be enough."""
 
     def __init__(self, message: str, retry_after_seconds: int | None = None) -> None:
@@ -71,13 +71,13 @@ class RateExceeded(Refusal):
         self.retry_after_seconds = retry_after_seconds
 
 
-def _rate_exceeded(kind: str, cost: int, tokens: float, size: int, wait_seconds: int) -> RateExceeded:
+def _rate_exceeded(kind: str, cost: int, tokens: float, size: int, wait_seconds: int) -> RateExceededError:
     """429 of strict mode, with the time to wait unless it would never be enough."""
     what = f"Rate limiting exceeded: {kind.capitalize()} rate limit exceeded"
     if cost > size:
-        return RateExceeded(f"{what}, operation requires {cost} tokens but the limit is {size}")
+        return RateExceededError(f"{what}, operation requires {cost} tokens but the limit is {size}")
     missing = f"Operation requires {cost} tokens but only {tokens:.1f} were available. Retry after {wait_seconds}s"
-    return RateExceeded(f"{what}: {missing}", wait_seconds)
+    return RateExceededError(f"{what}: {missing}", wait_seconds)
 
 
 def check_limit(collection: Collection, value: int) -> None:
@@ -111,10 +111,10 @@ class Metered(Protocol):
     """A collection that counts its reads."""
 
     def read(self, cost: int = 1) -> None:
-        """Count reads before they are done. Raises RateExceeded."""
+        """Count reads before they are done. Raises RateExceededError."""
 
 
 def take_read(collection: Collection, cost: int = 1) -> None:
-    """Count reads of the tests' kind of collection. Raises RateExceeded."""
+    """Count reads of the tests' kind of collection. Raises RateExceededError."""
     assert isinstance(collection, Metered), "the product's collections have no strict mode"
     collection.read(cost)

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 from servers.qdrant import catalogue, points, searches
-from servers.qdrant.limits import RateExceeded
+from servers.qdrant.limits import RateExceededError
 
-from vecsieve.proxy.demo.embedded.errors import Refusal, bad_format
+from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_format
 from vecsieve.proxy.demo.embedded.fields import Json
 from vecsieve.proxy.demo.embedded.registry import Registry
 from vecsieve.proxy.demo.embedded.rest import ABOUT, ROUTES, Rest, Route, normalised, read_json, shown
@@ -92,10 +92,10 @@ class FullRest(Rest):
         """A request's body; a field written twice is refused."""
         return read_strictly(raw, content_type)
 
-    def refused(self, refusal: Refusal, seconds: float) -> web.Response:
+    def refused(self, refusal: RefusalError, seconds: float) -> web.Response:
         """The response that says so, and when to ask again if there is such a time."""
         response = super().refused(refusal, seconds)
-        if isinstance(refusal, RateExceeded) and refusal.retry_after_seconds is not None:
+        if isinstance(refusal, RateExceededError) and refusal.retry_after_seconds is not None:
             response.headers["Retry-After"] = str(refusal.retry_after_seconds)
         return response
 

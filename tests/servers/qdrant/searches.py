@@ -11,7 +11,7 @@ from servers.qdrant.queries import ALL_KINDS
 
 from vecsieve.proxy.demo.embedded import searches
 from vecsieve.proxy.demo.embedded.engine import Translated
-from vecsieve.proxy.demo.embedded.errors import Refusal, bad_request
+from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_request
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
@@ -53,7 +53,7 @@ def _without_offset(body: Body) -> Body:
 
 
 def _admit(collection: Collection, body: Body, limit: int) -> None:
-    """Strict mode's word on one search. Raises a Refusal."""
+    """Strict mode's word on one search. Raises RefusalError."""
     check_limit(collection, limit)
     capped(collection, body)
     take_read(collection)
@@ -243,7 +243,7 @@ def _lookup(registry: Registry, lookup: Json, value: Value) -> dict[str, Json]:
     vectors = read_vector_selector(read(body, "with_vectors", "with_vector"))
     try:
         identifier = point_id(value)
-    except Refusal:  # a group value that cannot be an id names no point
+    except RefusalError:  # a group value that cannot be an id names no point
         return {}
     with Translated():
         found = other.shard.retrieve([identifier], payload, vectors)

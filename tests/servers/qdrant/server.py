@@ -44,7 +44,7 @@ async def start(
     """Listen on host and port (0 picks a free one) with the data under `path`, or in a temporary directory.
 
     `grpc_address`: where gRPC listens, nowhere when None; `encoding`: of the vectors in its answers.
-    Raises OSError when a port is taken, Refusal when the directory is in use or not a data directory.
+    Raises OSError when a port is taken, RefusalError when the directory is in use or not a data directory.
     """
     registry = FullRegistry(path)
     rest = await start_rest(FullRest(registry, api_key=api_key), Address(host, port))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from support import transports
-from support.weaviate_model import QUERY_MAXIMUM_RESULTS, Collection, Refusal
+from support.weaviate_model import QUERY_MAXIMUM_RESULTS, Collection, RefusalError
 from support.weaviate_talks import search
 
 REST, GRPC = transports.REST["weaviate"].dialect(), transports.GRPC["weaviate"].dialect()
@@ -17,7 +17,7 @@ def refusal(body: bytes) -> bytes:
     """The server's words."""
     try:
         DOCS.answer(body)
-    except Refusal as error:
+    except RefusalError as error:
         return str(error).encode()
     raise AssertionError("it was no refusal")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from servers.pinecone.calls import Call
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.rest import CONTROL, DATA, Route
 from servers.pinecone.store import Place, Project
 
@@ -53,7 +53,7 @@ def made(route: Route[Any], target: Any, body: bytes, version: str) -> None:
     parameters = {"namespace": "ns", "index": "a"}
     try:
         said = route.verb(target, Call(version=version, parameters=parameters, body=body)).body
-    except Refusal as refusal:
+    except RefusalError as refusal:
         said = refusal.as_status()
     assert said == b"" or isinstance(orjson.loads(said), dict)
 
@@ -61,7 +61,7 @@ def made(route: Route[Any], target: Any, body: bytes, version: str) -> None:
 @pytest.mark.parametrize("route", DATA, ids=lambda route: f"{route.method} {route.path}")
 @given(BODIES, VERSIONS)
 def test_any_body_is_answered_or_refused_by_an_index(route: Route[Any], body: bytes, version: str) -> None:
-    """A data call raises nothing but Refusal, and what it answers is JSON."""
+    """A data call raises nothing but RefusalError, and what it answers is JSON."""
     for target in (index(), index(None), integrated(), articles()):
         made(route, target, body, version)
 
@@ -69,7 +69,7 @@ def test_any_body_is_answered_or_refused_by_an_index(route: Route[Any], body: by
 @pytest.mark.parametrize("route", CONTROL, ids=lambda route: f"{route.method} {route.path}")
 @given(BODIES, VERSIONS)
 def test_any_body_is_answered_or_refused_by_the_control_plane(route: Route[Any], body: bytes, version: str) -> None:
-    """A control call raises nothing but Refusal, and what it answers is JSON."""
+    """A control call raises nothing but RefusalError, and what it answers is JSON."""
     project = Project(lambda label: Place(label, label))
     project.add(index().description)
     made(route, project, body, version)

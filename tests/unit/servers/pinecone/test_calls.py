@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from servers.pinecone.calls import Call, plain, transcoded
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 
 
 def test_no_body_is_an_empty_object() -> None:
@@ -13,7 +13,7 @@ def test_no_body_is_an_empty_object() -> None:
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"1", b'{"a":NaN}', b"\xff"])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         Call(version="2026-04", body=body).json()
     assert caught.value.code.status == 400
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from servers.pinecone.control import configured, for_model, from_schema, from_spec
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 
 from support.emulated import ARTICLES, EMBED, SERVERLESS
 
@@ -77,7 +77,7 @@ def test_configuring_changes_embedding_parameters_only_where_there_is_a_model() 
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a" * 46, "a.b", None, 7])
 def test_a_name_is_lower_case_letters_digits_and_hyphens(name: object) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(RefusalError):
         from_spec({"name": name, "dimension": 3, "spec": SERVERLESS})
     assert from_spec({"name": "a" * 45, "dimension": 3, "spec": SERVERLESS}).name == "a" * 45
 
@@ -101,7 +101,7 @@ def test_a_name_is_lower_case_letters_digits_and_hyphens(name: object) -> None:
     ],
 )
 def test_a_wrong_spec_is_refused(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(RefusalError, match=words):
         from_spec({"name": "a", "dimension": 3, "spec": SERVERLESS, **changes})
 
 
@@ -117,7 +117,7 @@ def test_a_wrong_spec_is_refused(changes: dict[str, Any], words: str) -> None:
     ],
 )
 def test_a_wrong_change_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(RefusalError):
         configured(for_model(MODEL), changes)
 
 
@@ -125,7 +125,7 @@ def test_a_wrong_change_is_refused(changes: dict[str, Any]) -> None:
 def test_pods_scale_to_whole_numbers(scaling: dict[str, Any]) -> None:
     old = from_spec({"name": "a", "dimension": 3, "spec": POD})
     for body in ({"spec": {"pod": scaling}}, {"deployment": scaling}):
-        with pytest.raises(Refusal):
+        with pytest.raises(RefusalError):
             configured(old, body)
 
 
@@ -133,7 +133,7 @@ def test_pods_scale_to_whole_numbers(scaling: dict[str, Any]) -> None:
     "deployment", ["x", {"deployment_type": "cloud"}, {"cloud": "aws"}, {"deployment_type": "pod", "replicas": "x"}]
 )
 def test_a_wrong_deployment_is_refused(deployment: object) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(RefusalError):
         from_schema({"schema": ARTICLES, "deployment": deployment}, "index-1")
 
 
@@ -150,7 +150,7 @@ def test_a_wrong_deployment_is_refused(deployment: object) -> None:
     ],
 )
 def test_a_wrong_schema_is_refused(schema: object) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(RefusalError):
         from_schema({"schema": schema}, "index-1")
 
 
@@ -159,5 +159,5 @@ def test_a_wrong_schema_is_refused(schema: object) -> None:
     [None, {}, {"model": "none"}, {"model": EMBED["model"]}, {"model": EMBED["model"], "field_map": {"x": "y"}}],
 )
 def test_a_wrong_embedding_is_refused(embed: object) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(RefusalError):
         for_model({**MODEL, "embed": embed})

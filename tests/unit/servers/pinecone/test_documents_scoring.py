@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from servers.pinecone import documents
 from servers.pinecone.documents import scored, tokens_of
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 
 from support.emulated import articles, call
 
@@ -78,7 +78,7 @@ def test_only_passing_documents_are_found() -> None:
     ],
 )
 def test_clauses_that_mean_nothing_are_refused(clauses: list[Any], words: str) -> None:
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(RefusalError, match=words):
         ranking(*clauses)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import orjson
-from servers.pinecone.errors import ALREADY_EXISTS, Refusal, invalid, too_long, unknown_field
+from servers.pinecone.errors import ALREADY_EXISTS, RefusalError, invalid, too_long, unknown_field
 
 
 def test_the_data_plane_refuses_in_the_shape_of_a_real_answer() -> None:
@@ -14,7 +14,7 @@ def test_the_data_plane_refuses_in_the_shape_of_a_real_answer() -> None:
 
 
 def test_the_control_plane_names_its_codes_and_repeats_the_status() -> None:
-    refusal = Refusal(ALREADY_EXISTS, "taken")
+    refusal = RefusalError(ALREADY_EXISTS, "taken")
     assert refusal.as_error() == b'{"status":409,"error":{"code":"ALREADY_EXISTS","message":"taken"}}'
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.fields import boolean, items, mapping, message, reals, record_id, sparse, text, texts, whole
 
 JSON = st.recursive(
@@ -23,12 +23,12 @@ def test_both_spellings_of_a_name_are_read_and_null_is_absent() -> None:
 
 
 def test_a_name_in_both_spellings_is_refused() -> None:
-    with pytest.raises(Refusal, match="twice"):
+    with pytest.raises(RefusalError, match="twice"):
         message({"top_k": 1, "topK": 1}, ("topK",))
 
 
 def test_an_unknown_name_is_refused_with_its_place() -> None:
-    with pytest.raises(Refusal, match=r"vectors\[1\].value: Cannot find field"):
+    with pytest.raises(RefusalError, match=r"vectors\[1\].value: Cannot find field"):
         message({"value": 1}, ("values",), where="vectors[1]")
 
 
@@ -39,7 +39,7 @@ def test_a_whole_number_may_be_text(value: object) -> None:
 
 @pytest.mark.parametrize("value", [0, 11, "x", 1.5, True, None, [], "9" * 30])
 def test_anything_else_is_no_whole_number(value: object) -> None:
-    with pytest.raises(Refusal, match="topK"):
+    with pytest.raises(RefusalError, match="topK"):
         whole(value, "topK", least=1, most=10)
 
 
@@ -51,12 +51,12 @@ def test_numbers_become_float32_and_may_be_text() -> None:
 
 @pytest.mark.parametrize("value", [None, 1, "1", [True], [None], ["x"], [1e39], [float("nan")], [[1]], ["inf"]])
 def test_what_is_no_list_of_finite_numbers_is_refused(value: object) -> None:
-    with pytest.raises(Refusal, match="vector"):
+    with pytest.raises(RefusalError, match="vector"):
         reals(value, "vector")
 
 
 def test_too_many_values_are_refused() -> None:
-    with pytest.raises(Refusal, match="at most 2"):
+    with pytest.raises(RefusalError, match="at most 2"):
         reals([1, 2, 3], "vector", most=2)
 
 
@@ -82,13 +82,13 @@ def test_a_sparse_vector_has_as_many_indices_as_values_each_once() -> None:
     ],
 )
 def test_any_other_sparse_vector_is_refused(value: object) -> None:
-    with pytest.raises(Refusal, match="sparse"):
+    with pytest.raises(RefusalError, match="sparse"):
         sparse(value, "sparse")
 
 
 @pytest.mark.parametrize("value", ["", "é", "x" * 513, None, 7])
 def test_an_id_is_ascii_and_not_too_long(value: object) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(RefusalError):
         record_id(value, "id")
     assert record_id("x" * 512, "id") == "x" * 512
 
@@ -102,11 +102,11 @@ def test_absent_text_and_switches_have_their_defaults() -> None:
 
 @given(JSON)
 def test_every_reader_takes_a_value_or_refuses_it(value: object) -> None:
-    """No JSON value makes a reader fail in any way but with a Refusal."""
+    """No JSON value makes a reader fail in any way but with a RefusalError."""
     for reader in (mapping, text, boolean, items, texts, reals, sparse, record_id):
         message = "field"
         try:
             reader(value, "field")
-        except Refusal as refusal:
+        except RefusalError as refusal:
             message = refusal.message
         assert "field" in message

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.fields import read_filter
 
 RECORD = {"genre": "drama", "year": 2020, "price": 9.5, "new": True, "tags": ["a", "b"]}
@@ -94,7 +94,7 @@ def test_a_record_that_does_not_fit_fails(failing: Any) -> None:
     ],
 )
 def test_a_filter_that_means_nothing_is_refused(wrong: Any) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         read_filter(wrong)
     assert caught.value.code.status == 400
     assert caught.value.message.startswith("filter:")
@@ -113,9 +113,9 @@ def test_not_equal_is_the_negation_of_equal_and_in_of_one_is_equal(
 
 @given(st.recursive(st.none() | SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)), RECORDS)
 def test_any_json_is_a_filter_or_refused(value: Any, record: dict[str, Any]) -> None:
-    """read_filter raises nothing but Refusal, and what it returns answers with a boolean."""
+    """read_filter raises nothing but RefusalError, and what it returns answers with a boolean."""
     try:
         passes = read_filter(value)
-    except Refusal:
+    except RefusalError:
         return
     assert passes(record) in {True, False}

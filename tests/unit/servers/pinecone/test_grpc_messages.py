@@ -12,7 +12,7 @@ import pytest
 from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.grpc_messages import MESSAGES, as_bytes, as_json, message_type
 
 from support.captures import BESIDE
@@ -71,7 +71,7 @@ def test_a_field_nobody_knows_is_left_out() -> None:
 
 @pytest.mark.parametrize("raw", [b"\x0a", b"\x0a\x05a", b"\xff\xff", b"\x0a\x01\xff"])
 def test_bytes_that_are_no_message_are_refused(raw: bytes) -> None:
-    with pytest.raises(Refusal, match="Error parsing a FetchRequest") as caught:
+    with pytest.raises(RefusalError, match="Error parsing a FetchRequest") as caught:
         as_json("FetchRequest", raw)
     assert caught.value.code.number == 13
 
@@ -79,7 +79,7 @@ def test_bytes_that_are_no_message_are_refused(raw: bytes) -> None:
 def test_a_filter_that_is_no_json_is_refused() -> None:
     request: Any = message_type("QueryRequest")()
     request.filter.update({"x": float("nan")})
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         as_json("QueryRequest", request.SerializeToString())
     assert caught.value.code.number == 3
 
@@ -139,9 +139,9 @@ def test_what_is_written_is_read_again(value: dict[str, Any]) -> None:
 
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_are_read_or_refused(raw: bytes) -> None:
-    """Invariant: bytes are an object or a Refusal, nothing else is raised."""
+    """Invariant: bytes are an object or a RefusalError, nothing else is raised."""
     for name in ("QueryRequest", "UpsertRequest", "CreateNamespaceRequest"):
-        with suppress(Refusal):
+        with suppress(RefusalError):
             assert isinstance(as_json(name, raw), dict)
 
 

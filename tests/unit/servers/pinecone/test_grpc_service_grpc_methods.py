@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from servers.pinecone import queries, vectors
 from servers.pinecone.calls import OLDEST, Limits
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.grpc_messages import MESSAGES, as_bytes, message_type
 from servers.pinecone.grpc_service import METHODS, Said, answered
 from servers.pinecone.rest import DATA
@@ -42,8 +42,8 @@ def said(target: Index, name: str, body: Any = None, **options: Any) -> Any:
     return MessageToDict(reply)
 
 
-def refused(target: Index, name: str, body: Any = None, **options: Any) -> Refusal:
-    with pytest.raises(Refusal) as caught:
+def refused(target: Index, name: str, body: Any = None, **options: Any) -> RefusalError:
+    with pytest.raises(RefusalError) as caught:
         answer(target, name, body, **options)
     return caught.value
 

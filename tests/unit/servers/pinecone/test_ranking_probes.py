@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.ranking import Probe, check_dense, checked, probe_of_id, ranked
 from servers.pinecone.store import Dense, Sparse
 from servers.pinecone.vectors import upsert
@@ -27,7 +27,7 @@ SPARSE = Sparse(indices=(1,), values=np.array([1], dtype=np.float32))
     ],
 )
 def test_a_probe_must_fit_the_index(dimension: int | None, metric: str, probe: Probe, words: str) -> None:
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(RefusalError, match=words):
         checked(index(dimension, metric).description, probe)
 
 
@@ -45,7 +45,7 @@ def test_a_probe_that_fits_is_taken(dimension: int | None, metric: str, probe: P
 
 def test_the_dimension_is_checked_to_the_number() -> None:
     check_dense(Dense("_values", 2, "cosine"), 2)
-    with pytest.raises(Refusal):
+    with pytest.raises(RefusalError):
         check_dense(Dense("_values", 2, "cosine"), 1)
 
 

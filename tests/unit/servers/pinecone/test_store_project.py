@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from servers.pinecone.control import from_spec
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.store import Description, Place, Project, label_of
 
 from support.emulated import SERVERLESS
@@ -30,7 +30,7 @@ def test_an_index_is_placed_by_its_label() -> None:
 def test_a_name_is_taken_once_until_it_is_free_again() -> None:
     found = project()
     found.add(described("a"))
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         found.add(described("a"))
     assert caught.value.code.status == 409
     found.remove("a")
@@ -40,7 +40,7 @@ def test_a_name_is_taken_once_until_it_is_free_again() -> None:
 def test_a_protected_index_stays() -> None:
     found = project()
     found.add(described("a", "enabled"))
-    with pytest.raises(Refusal, match="Deletion protection") as caught:
+    with pytest.raises(RefusalError, match="Deletion protection") as caught:
         found.remove("a")
     assert caught.value.code.status == 403
     assert "a" in found.indexes
@@ -48,7 +48,7 @@ def test_a_protected_index_stays() -> None:
 
 def test_an_unknown_index_is_not_found() -> None:
     for act in (project().index, project().remove):
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(RefusalError) as caught:
             act("none")
         assert caught.value.code.status == 404
 

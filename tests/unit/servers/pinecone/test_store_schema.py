@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.store import Dense, known_model
 
 from support.emulated import SPARSE_EMBED, articles, index, integrated
@@ -35,11 +35,11 @@ def test_a_schema_of_own_names_is_for_documents_only() -> None:
 
 
 def test_an_index_that_embeds_nothing_has_no_text_field() -> None:
-    with pytest.raises(Refusal, match="Integrated inference is not configured"):
+    with pytest.raises(RefusalError, match="Integrated inference is not configured"):
         index().description.text_field()
 
 
 @pytest.mark.parametrize("name", ["gpt", None, 3, ["x"]])
 def test_an_unknown_model_is_refused(name: object) -> None:
-    with pytest.raises(Refusal, match="is not known"):
+    with pytest.raises(RefusalError, match="is not known"):
         known_model(name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from servers.pinecone.calls import Limits
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.store import Index
 from servers.pinecone.vectors import delete, fetch, fetch_by_metadata, metadata, read_units, update, upsert
 
@@ -87,7 +87,7 @@ def test_metadata_may_be_any_flat_value() -> None:
     given = {"s": "x", "n": 1.5, "b": True, "l": ["a", "b"], "e": []}
     assert metadata(given, "x") == given
     assert metadata(None, "x") == {}
-    with pytest.raises(Refusal):
+    with pytest.raises(RefusalError):
         metadata([], "x")
 
 

@@ -7,7 +7,7 @@ import base64
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servers.pinecone.errors import Refusal
+from servers.pinecone.errors import RefusalError
 from servers.pinecone.store import Index
 from servers.pinecone.vectors import list_ids, page_of, upsert
 
@@ -47,7 +47,7 @@ def test_a_page_has_one_to_a_hundred(limit: str) -> None:
 
 @pytest.mark.parametrize("token", ["x", "e30=", base64.b64encode(b'{"skip_past":1}').decode(), "é"])
 def test_a_made_up_token_is_refused(token: str) -> None:
-    with pytest.raises(Refusal, match="Invalid pagination token"):
+    with pytest.raises(RefusalError, match="Invalid pagination token"):
         page_of(["a"], 1, token)
 
 

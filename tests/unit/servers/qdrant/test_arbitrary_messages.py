@@ -13,7 +13,7 @@ from servers.qdrant.catalogue import FullRegistry
 from servers.qdrant.grpc_messages import Encoding, decoded, messages
 from servers.qdrant.grpc_server import METHODS
 
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.registry import Call, Registry
 
 KINDS = {
@@ -79,19 +79,19 @@ def fill(message: Any, data: st.DataObject, level: int = 0) -> None:
             setattr(message, field.name, scalar(field, data))
 
 
-def outcome(registry: Registry, path: str, message: Any) -> Refusal | bytes:
+def outcome(registry: Registry, path: str, message: Any) -> RefusalError | bytes:
     """What goes back; everything but a refusal and a client's conversion that fails comes through."""
     method = METHODS[path]
     try:
         call = method.read(message)
     except ValueError as error:
-        return Refusal(400, str(error))
-    except Refusal as refusal:
+        return RefusalError(400, str(error))
+    except RefusalError as refusal:
         return refusal
     reply = getattr(messages(), method.reply)()
     try:
         method.write(reply, method.verb(registry, call), Encoding.ONEOF)
-    except Refusal as refusal:
+    except RefusalError as refusal:
         return refusal
     sent: bytes = reply.SerializeToString()
     return sent
@@ -114,6 +114,6 @@ def test_any_bytes_are_read_or_refused(path: str, raw: bytes) -> None:
     """Every reader, for any bytes, gives a Call, a refusal or ValueError."""
     try:
         call = METHODS[path].read(decoded(METHODS[path].request, raw))
-    except (Refusal, ValueError):
+    except (RefusalError, ValueError):
         return
     assert isinstance(call, Call)

@@ -11,7 +11,7 @@ from servers.qdrant import catalogue, points, searches
 from servers.qdrant.catalogue import FullRegistry, aliased
 
 from support.embedded_core import Core, full_core
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.registry import Call
 
 WORDS = ("text", "image", "object", "model", "options")
@@ -27,7 +27,7 @@ def server() -> Iterator[Core]:
 
 
 def refused(server: Core, verb: Any, body: object = None, **path: str) -> tuple[int, str]:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         server.call(verb, body, **path)
     return caught.value.status, caught.value.message
 
@@ -159,7 +159,7 @@ def test_an_added_vector_and_its_absence_last_over_a_restart_and_a_change_of_set
 
 
 def test_a_collection_that_does_not_exist_has_no_vectors(server: Core) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         catalogue.delete_vector(server.registry, Call({"collection": "nowhere", "vector": "a"}))
     assert caught.value.status == 404
 
@@ -177,12 +177,12 @@ def test_names_and_aliases_do_not_take_each_others_place(empty: Core) -> None:
     empty.call(catalogue.create, PLAIN)
     registry = aliased(empty.registry)
     registry.create_alias("a", "c")
-    with pytest.raises(Refusal, match="Alias with the same name already exists"):
+    with pytest.raises(RefusalError, match="Alias with the same name already exists"):
         empty.call(catalogue.create, PLAIN, name="a")
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         registry.create_alias("c", "c")
     assert caught.value.status == 409
-    with pytest.raises(Refusal, match="Alias none does not exists!"):
+    with pytest.raises(RefusalError, match="Alias none does not exists!"):
         registry.rename_alias("none", "other")
     assert empty.call(catalogue.delete, name="a") is False
     assert registry.has("a")

@@ -18,7 +18,7 @@ from servers.qdrant.grpc_messages import (
     write_value,
 )
 
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=6)
 LEAVES = (
@@ -57,7 +57,7 @@ def test_a_number_past_the_signed_ones_becomes_a_double_as_in_the_server() -> No
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_number_json_does_not_have_is_refused(number: float) -> None:
-    with pytest.raises(Refusal, match="cannot convert to json number"):
+    with pytest.raises(RefusalError, match="cannot convert to json number"):
         read_value(messages().Value(double_value=number))
 
 
@@ -75,5 +75,5 @@ def test_an_id_comes_back_as_it_was_written(identifier: int | str) -> None:
 
 
 def test_an_id_of_neither_kind_is_refused() -> None:
-    with pytest.raises(Refusal, match="No ID options provided"):
+    with pytest.raises(RefusalError, match="No ID options provided"):
         read_id(messages().PointId())

@@ -18,7 +18,7 @@ from servers.qdrant.grpc_messages import (
     write_vectors,
 )
 
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 DENSE = st.lists(NUMBERS, min_size=1, max_size=5).map(lambda values: np.asarray(values, np.float32))
@@ -93,13 +93,13 @@ def test_every_spelling_of_a_vector_is_read(fields: dict[str, Any], expected: ob
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_numbers_that_cannot_be_so_many_vectors_are_refused(count: int) -> None:
-    with pytest.raises(Refusal, match=f"3 numbers cannot be {count} vectors") as caught:
+    with pytest.raises(RefusalError, match=f"3 numbers cannot be {count} vectors") as caught:
         read_vector(vector(data=[1, 2, 3], vectors_count=count))
     assert caught.value.status == 400
 
 
 def test_what_must_be_embedded_first_is_not_served() -> None:
-    with pytest.raises(Refusal, match="inference") as caught:
+    with pytest.raises(RefusalError, match="inference") as caught:
         read_vector(vector(document={"text": "words", "model": "m"}))
     assert caught.value.status == 501
 
@@ -108,5 +108,5 @@ def test_the_vectors_of_a_point_are_one_or_named() -> None:
     kinds = messages()
     assert read_vectors(kinds.Vectors(vector=vector(data=[1]))) == [1.0]
     assert read_vectors(kinds.Vectors(vectors={"vectors": {"a": vector(dense={"data": [2]})}})) == {"a": [2.0]}
-    with pytest.raises(Refusal, match="Expected some vectors"):
+    with pytest.raises(RefusalError, match="Expected some vectors"):
         read_vectors(kinds.Vectors())

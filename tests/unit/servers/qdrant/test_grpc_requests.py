@@ -8,7 +8,7 @@ import pytest
 from servers.qdrant import grpc_requests as requests
 from servers.qdrant.grpc_messages import messages
 
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 VECTOR = {"data": [1.0, 0.5]}
 
@@ -58,7 +58,7 @@ def test_a_selector_of_no_names_is_a_selector() -> None:
 
 @pytest.mark.parametrize("name", ["QueryPoints", "SearchPoints", "ScrollPoints", "UpsertPoints"])
 def test_a_timeout_of_no_seconds_is_refused(name: str) -> None:
-    with pytest.raises(Refusal, match="timeout: value 0 invalid") as caught:
+    with pytest.raises(RefusalError, match="timeout: value 0 invalid") as caught:
         requests.call(made(name, timeout=0), {})
     assert caught.value.status == 422
 
@@ -103,7 +103,7 @@ def test_a_discovery_has_a_target_or_a_context() -> None:
         "limit": 3,
     }
     assert requests.discover(made("DiscoverPoints", limit=3)).body == {"context": [], "limit": 3}
-    with pytest.raises(Refusal, match="Vector example is malformed"):
+    with pytest.raises(RefusalError, match="Vector example is malformed"):
         requests.discover(made("DiscoverPoints", target={}))
 
 

@@ -8,7 +8,7 @@ import pytest
 from servers.qdrant import grpc_requests as writes
 from servers.qdrant.grpc_messages import messages
 
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 IDS = {"points": {"ids": [{"num": 1}, {"num": 2}]}}
 FILTER = {"filter": {"must": [{"has_vector": {"has_vector": "v"}}]}}
@@ -37,7 +37,7 @@ def test_an_upsert_says_its_points_its_condition_and_whether_to_wait() -> None:
 
 
 def test_a_point_without_vectors_is_refused() -> None:
-    with pytest.raises(Refusal, match="Expected some vectors"):
+    with pytest.raises(RefusalError, match="Expected some vectors"):
         writes.upsert(made("UpsertPoints", points=[messages().PointStruct(id={"num": 1})]))
 
 
@@ -54,11 +54,11 @@ def test_points_are_named_or_filtered(selector: dict[str, Any], expected: dict[s
 
 
 def test_a_write_to_no_points_in_particular_is_refused() -> None:
-    with pytest.raises(Refusal, match="PointsSelector is missing"):
+    with pytest.raises(RefusalError, match="PointsSelector is missing"):
         writes.delete(made("DeletePoints"))
-    with pytest.raises(Refusal, match="PointsSelector is missing"):
+    with pytest.raises(RefusalError, match="PointsSelector is missing"):
         writes.payload(made("SetPayloadPoints"))
-    with pytest.raises(Refusal, match="Malformed PointsSelector"):
+    with pytest.raises(RefusalError, match="Malformed PointsSelector"):
         writes.delete(made("DeletePoints", points={}))
 
 
@@ -91,7 +91,7 @@ def test_every_operation_of_a_batch_has_its_name(operation: dict[str, Any], expe
 
 
 def test_an_operation_of_no_kind_is_refused() -> None:
-    with pytest.raises(Refusal, match="Operation is missing"):
+    with pytest.raises(RefusalError, match="Operation is missing"):
         writes.batch(made("UpdateBatchPoints", operations=[{}]))
 
 
@@ -105,7 +105,7 @@ def test_an_index_has_a_type_or_parameters_that_say_it() -> None:
     params = {"integer_index_params": {"lookup": True, "range": False}}
     expected = {"type": "integer", "lookup": True, "range": False}
     assert schema(field_type=0, field_index_params=params)["field_schema"] == expected
-    with pytest.raises(Refusal, match="field_type"):
+    with pytest.raises(RefusalError, match="field_type"):
         schema(field_type=99)
     dropped = writes.delete_index(made("DeleteFieldIndexCollection", field_name="a.b", wait=True))
     assert (dropped.path, dropped.query) == ({"collection": "c", "field": "a.b"}, {"wait": "true"})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import grpc
 import pytest
 from servers.qdrant.grpc_server import code_of, details_of, trailers_of
-from servers.qdrant.limits import RateExceeded
+from servers.qdrant.limits import RateExceededError
 
 from vecsieve.proxy.demo.embedded import errors
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 
 @pytest.mark.parametrize(
@@ -18,16 +18,16 @@ from vecsieve.proxy.demo.embedded.errors import Refusal
         (errors.bad_request("x"), grpc.StatusCode.INVALID_ARGUMENT),
         (errors.bad_format("x"), grpc.StatusCode.INVALID_ARGUMENT),
         (errors.bad_value("limit", "x"), grpc.StatusCode.INVALID_ARGUMENT),
-        (Refusal(401, "x"), grpc.StatusCode.UNAUTHENTICATED),
-        (Refusal(403, "x"), grpc.StatusCode.PERMISSION_DENIED),
+        (RefusalError(401, "x"), grpc.StatusCode.UNAUTHENTICATED),
+        (RefusalError(403, "x"), grpc.StatusCode.PERMISSION_DENIED),
         (errors.no_collection("x"), grpc.StatusCode.NOT_FOUND),
         (errors.conflict("x"), grpc.StatusCode.ALREADY_EXISTS),
-        (Refusal(429, "x"), grpc.StatusCode.RESOURCE_EXHAUSTED),
+        (RefusalError(429, "x"), grpc.StatusCode.RESOURCE_EXHAUSTED),
         (errors.service_error("x"), grpc.StatusCode.INTERNAL),
         (errors.not_served("x"), grpc.StatusCode.UNIMPLEMENTED),
     ],
 )
-def test_each_kind_of_mistake_has_its_code(refusal: Refusal, code: grpc.StatusCode) -> None:
+def test_each_kind_of_mistake_has_its_code(refusal: RefusalError, code: grpc.StatusCode) -> None:
     assert code_of(refusal) is code
 
 
@@ -44,6 +44,6 @@ def test_a_message_has_neither_json_nor_path_nor_query(where: str) -> None:
 
 
 def test_the_time_to_wait_is_a_trailer_and_no_time_is_none() -> None:
-    assert trailers_of(RateExceeded("x", 7)) == (("retry-after", "7"),)
-    assert trailers_of(RateExceeded("x")) == ()
-    assert trailers_of(Refusal(429, "x")) == ()
+    assert trailers_of(RateExceededError("x", 7)) == (("retry-after", "7"),)
+    assert trailers_of(RateExceededError("x")) == ()
+    assert trailers_of(RefusalError(429, "x")) == ()

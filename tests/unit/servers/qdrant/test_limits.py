@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from servers.qdrant import catalogue, points, searches
-from servers.qdrant.limits import Kind, RateExceeded, Rates
+from servers.qdrant.limits import Kind, RateExceededError, Rates
 
 from support.embedded import start_embedded_grpc_process
 from support.embedded_core import Core, full_core
 from support.grpc_clients import over_grpc
 from support.refusals import refusal_of
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 
 def limited(**limits: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def test_what_is_spent_comes_back_within_a_minute() -> None:
     rates = Rates(limited(read_rate_limit=30))
     for _ in range(30):
         rates.take("read", 1, at_seconds=5.0)
-    with pytest.raises(RateExceeded) as caught:
+    with pytest.raises(RateExceededError) as caught:
         rates.take("read", 1, at_seconds=5.5)
     assert caught.value.status == 429
     assert caught.value.retry_after_seconds == 2
@@ -50,7 +50,7 @@ def test_without_a_limit_nothing_is_counted(settings: dict[str, Any]) -> None:
 
 
 def test_what_never_fits_has_no_time_to_wait() -> None:
-    with pytest.raises(RateExceeded, match="Write rate limit exceeded, operation requires 6 tokens") as caught:
+    with pytest.raises(RateExceededError, match="Write rate limit exceeded, operation requires 6 tokens") as caught:
         Rates(limited(write_rate_limit=5)).take("write", 6, at_seconds=0.0)
     assert caught.value.retry_after_seconds is None
 
@@ -65,7 +65,7 @@ def test_never_more_goes_through_than_the_limit_and_waiting_as_told_is_enough(
     for cost, pause in steps:
         now += pause
         refused = _refusal(rates, kind, cost, now)
-        if isinstance(refused, RateExceeded) and refused.retry_after_seconds is not None:
+        if isinstance(refused, RateExceededError) and refused.retry_after_seconds is not None:
             now += refused.retry_after_seconds + 1e-6
             refused = _refusal(rates, kind, cost, now)
             assert refused is None
@@ -73,7 +73,7 @@ def test_never_more_goes_through_than_the_limit_and_waiting_as_told_is_enough(
         assert spent <= limit + now * limit / 60 + 1e-6
 
 
-def _refusal(rates: Rates, kind: Kind, cost: int, now: float) -> Refusal | None:
+def _refusal(rates: Rates, kind: Kind, cost: int, now: float) -> RefusalError | None:
     return refusal_of(lambda: rates.take(kind, cost, at_seconds=now))
 
 
@@ -101,7 +101,7 @@ def test_each_read_costs_what_it_is(verb: Any, body: dict[str, Any], cost: int) 
         filled(running, read_rate_limit=cost + 1)
         running.call(verb, body)
         assert running.call(points.count, {}) == {"count": 0}
-        with pytest.raises(Refusal, match="Read rate limit exceeded"):
+        with pytest.raises(RefusalError, match="Read rate limit exceeded"):
             running.call(points.count, {})
 
 
@@ -113,7 +113,7 @@ def test_a_refused_write_is_not_done_and_new_settings_start_anew() -> None:
     with full_core() as running:
         filled(running, write_rate_limit=1)
         running.call(points.upsert, one(1))
-        with pytest.raises(Refusal, match="Write rate limit exceeded"):
+        with pytest.raises(RefusalError, match="Write rate limit exceeded"):
             running.call(points.upsert, one(2))
         assert running.call(points.count, {}) == {"count": 1}
         running.call(catalogue.change, limited(write_rate_limit=2))

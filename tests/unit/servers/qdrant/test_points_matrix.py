@@ -12,7 +12,7 @@ from servers.qdrant import catalogue, points
 from servers.qdrant.points import matrix_offsets, matrix_pairs
 
 from support.embedded_core import Core, full_core
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 COUNT = 12
 VECTORS = np.random.default_rng(5).normal(size=(COUNT, 4)).astype(np.float32)
@@ -81,6 +81,6 @@ def test_fewer_than_two_points_make_no_matrix(server: Core) -> None:
     [({"sample": 1}, 422), ({"limit": 0}, 422), ({"using": "ghost"}, 400), ({}, 400), ({"filter": 3}, 400)],
 )
 def test_what_the_server_refuses_is_refused(server: Core, asked: dict[str, object], status: int) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         server.call(matrix_pairs, asked)
     assert caught.value.status == status

@@ -15,7 +15,7 @@ from servers.qdrant.queries import average
 
 from support.embedded_core import Core, full_core
 from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 VECTORS = st.lists(st.lists(st.floats(-10, 10, width=32), min_size=3, max_size=3), min_size=1, max_size=4)
 
@@ -51,7 +51,7 @@ def test_rows_are_put_together_and_the_disliked_ones_turned_round() -> None:
 def test_examples_that_cannot_be_averaged_are_refused(
     liked: list[object], disliked: list[object], message: str
 ) -> None:
-    with pytest.raises(Refusal, match=message):
+    with pytest.raises(RefusalError, match=message):
         average(liked, disliked)
 
 
@@ -128,8 +128,8 @@ def test_a_variable_that_is_missing_takes_its_default(filled: Core) -> None:
 
 
 def test_an_order_has_no_scores_and_a_sample_no_offset(filled: Core) -> None:
-    with pytest.raises(Refusal, match="score_threshold with an order_by query"):
+    with pytest.raises(RefusalError, match="score_threshold with an order_by query"):
         ranked(filled, {"query": {"order_by": "n"}, "score_threshold": 1})
-    with pytest.raises(Refusal, match="score_threshold with an order_by query"):
+    with pytest.raises(RefusalError, match="score_threshold with an order_by query"):
         ranked(filled, {"prefetch": {"query": {"order_by": "n"}, "score_threshold": 1}, "query": [1, 0]})
     assert len(ranked(filled, {"query": {"sample": "random"}, "limit": 6, "offset": 5})) == 6

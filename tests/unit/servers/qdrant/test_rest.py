@@ -13,7 +13,7 @@ from servers.qdrant import catalogue, searches
 from servers.qdrant.rest import ALL_ROUTES, allows_gzip, gzipped, read_strictly, refused_key
 
 from support.embedded import Exchange, embedded_server, exchange
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.rest import find_verb
 
 KIND = "application/json"
@@ -50,7 +50,7 @@ async def test_the_key_opens_everything_and_health_needs_none() -> None:
 
 @pytest.mark.parametrize("raw", [b'{"a":1,"a":1}', b'[{"b":{"a":1,"a":2}}]'])
 def test_a_field_written_twice_is_refused_at_any_depth(raw: bytes) -> None:
-    with pytest.raises(Refusal, match="duplicate field `a`"):
+    with pytest.raises(RefusalError, match="duplicate field `a`"):
         read_strictly(raw, KIND)
 
 

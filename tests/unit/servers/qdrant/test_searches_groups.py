@@ -9,7 +9,7 @@ import pytest
 from servers.qdrant import catalogue, points, searches
 
 from support.embedded_core import Core, full_core
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 COMMON = 400
 
@@ -81,7 +81,7 @@ def test_a_group_brings_the_record_it_names(filled: Core, lookup: object) -> Non
 
 def test_the_legacy_groups_need_both_counts(filled: Core) -> None:
     body = {"vector": [1], "group_by": "doc", "limit": 1}
-    with pytest.raises(Refusal, match="missing field `group_size`"):
+    with pytest.raises(RefusalError, match="missing field `group_size`"):
         filled.call(searches.search_groups, body)
     found = filled.call(searches.search_groups, body | {"group_size": 1})["groups"]
     assert members(found) == [("common", [0])]
@@ -90,5 +90,5 @@ def test_the_legacy_groups_need_both_counts(filled: Core) -> None:
 
 
 def test_a_grouped_search_needs_a_key(filled: Core) -> None:
-    with pytest.raises(Refusal, match="missing field `group_by`"):
+    with pytest.raises(RefusalError, match="missing field `group_by`"):
         filled.call(searches.query_groups, {"query": [1]})

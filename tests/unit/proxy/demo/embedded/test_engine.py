@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vecsieve.proxy.demo.embedded.engine import Shard, Translated, edge
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 
 class PanicException(BaseException):
@@ -30,25 +30,25 @@ class PanicException(BaseException):
     ],
 )
 def test_an_engine_error_becomes_the_servers_answer(text: str, status: int, message: str) -> None:
-    with pytest.raises(Refusal) as caught, Translated():
+    with pytest.raises(RefusalError) as caught, Translated():
         raise Exception(text)  # noqa: TRY002 - exactly what the engine raises
     assert (caught.value.status, caught.value.message, caught.value.is_timed) == (status, message, True)
 
 
 @pytest.mark.parametrize("kind", [ValueError, TypeError, OverflowError])
 def test_an_argument_the_engine_cannot_convert_is_a_format_error(kind: type[Exception]) -> None:
-    with pytest.raises(Refusal, match=r"^Format error in JSON body: first$") as caught, Translated():
+    with pytest.raises(RefusalError, match=r"^Format error in JSON body: first$") as caught, Translated():
         raise kind("first\nsecond")
     assert (caught.value.status, caught.value.is_timed) == (400, False)
 
 
 def test_a_panic_is_the_engines_fault() -> None:
-    with pytest.raises(Refusal, match=r"^Service internal error: gone$") as caught, Translated():
+    with pytest.raises(RefusalError, match=r"^Service internal error: gone$") as caught, Translated():
         raise PanicException("gone")
     assert caught.value.status == 500
 
 
-@pytest.mark.parametrize("error", [Refusal(404, "x"), KeyError("x"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [RefusalError(404, "x"), KeyError("x"), KeyboardInterrupt()])
 def test_what_is_not_the_engines_passes_untouched(error: BaseException) -> None:
     with pytest.raises(type(error)) as caught, Translated():
         raise error
@@ -64,5 +64,5 @@ def test_records_come_in_the_order_asked_and_once(tmp_path: Path) -> None:
     found = shard.retrieve([7, 2, 99, 5, 2], False, False)
     assert [record.id for record in found] == [7, 2, 5]
     shard.close()
-    with pytest.raises(Refusal, match="not initialized"):
+    with pytest.raises(RefusalError, match="not initialized"):
         shard.info()

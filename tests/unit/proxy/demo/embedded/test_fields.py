@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.refusals import refusal_of
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.fields import (
     boolean,
     items,
@@ -56,7 +56,7 @@ def test_an_unsigned_number_passes_unchanged(value: int) -> None:
 
 @pytest.mark.parametrize("value", [-1, 2**64, 1.0, True, "1", None])
 def test_what_is_not_an_unsigned_number_is_refused(value: object) -> None:
-    with pytest.raises(Refusal, match="expected usize"):
+    with pytest.raises(RefusalError, match="expected usize"):
         unsigned(value)
 
 
@@ -71,9 +71,9 @@ def test_null_is_absent_and_an_alias_is_the_field() -> None:
     body = {"limit": None, "top": 4}
     assert read({"limit": None}, "limit") is None
     assert read({"top": 4}, "limit", "top") == 4
-    with pytest.raises(Refusal, match="duplicate field `limit`"):
+    with pytest.raises(RefusalError, match="duplicate field `limit`"):
         read(body, "limit", "top")
-    with pytest.raises(Refusal, match="missing field `limit`"):
+    with pytest.raises(RefusalError, match="missing field `limit`"):
         required({"limit": None}, "limit")
 
 
@@ -81,10 +81,10 @@ def test_a_limit_is_at_least_one() -> None:
     assert limit_of({}, "limit", default=10) == 10
     assert limit_of({"limit": 3}, "limit", default=10) == 3
     assert required_limit({"top": 3}, "limit", "top") == 3
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         limit_of({"limit": 0}, "limit", default=10)
     assert caught.value.status == 422
-    with pytest.raises(Refusal, match="missing field"):
+    with pytest.raises(RefusalError, match="missing field"):
         required_limit({}, "limit", "top")
 
 
@@ -113,6 +113,6 @@ def test_one_value_stands_for_a_list_of_one() -> None:
     ],
 )
 def test_a_refusal_names_what_it_saw(value: object, name: str) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusalError) as caught:
         mapping(value)
     assert caught.value.message == f"Format error in JSON body: invalid type: {name}, expected a map"

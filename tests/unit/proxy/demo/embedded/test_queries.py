@@ -9,7 +9,7 @@ import pytest
 
 from support.embedded_core import Core, core
 from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_a_point_looked_up_elsewhere_stays_in_the_answer(filled: Core) -> None:
     body = {"query": 3, "lookup_from": {"collection": "other"}}
     assert ranked(filled, body) == [1, 2, 3, 4, 5, 6]
     assert ranked(filled, body | {"lookup_from": {"collection": "c"}}) == [6, 5, 4, 2, 1]
-    with pytest.raises(Refusal, match="Collection `none` doesn't exist"):
+    with pytest.raises(RefusalError, match="Collection `none` doesn't exist"):
         ranked(filled, body | {"lookup_from": {"collection": "none"}})
 
 
@@ -63,20 +63,20 @@ def test_prefetches_end_somewhere(filled: Core) -> None:
     body: dict[str, Any] = {"query": [1, 0]}
     for _ in range(70):
         body = {"query": [1, 0], "prefetch": body}
-    with pytest.raises(Refusal, match="exceeds max depth 64"):
+    with pytest.raises(RefusalError, match="exceeds max depth 64"):
         ranked(filled, body)
 
 
 def test_candidates_of_mmr_have_a_most(filled: Core) -> None:
-    with pytest.raises(Refusal, match="must be 16384 or smaller"):
+    with pytest.raises(RefusalError, match="must be 16384 or smaller"):
         ranked(filled, {"query": {"nearest": [1, 0], "mmr": {"candidates_limit": 16385}}})
-    with pytest.raises(Refusal, match=r"must be from 0.0 to 1.0"):
+    with pytest.raises(RefusalError, match=r"must be from 0.0 to 1.0"):
         ranked(filled, {"query": {"nearest": [1, 0], "mmr": {"diversity": 1.5}}})
 
 
 @pytest.mark.parametrize("given", [{"text": "words", "model": "m"}, {"image": "x", "model": "m"}])
 def test_inference_is_refused_by_name(filled: Core, given: object) -> None:
-    with pytest.raises(Refusal, match="inference") as caught:
+    with pytest.raises(RefusalError, match="inference") as caught:
         ranked(filled, {"query": given})
     assert caught.value.status == 501
 
@@ -91,7 +91,7 @@ def test_inference_is_refused_by_name(filled: Core, given: object) -> None:
     ],
 )
 def test_a_malformed_vector_is_refused(filled: Core, vector: object, message: str) -> None:
-    with pytest.raises(Refusal, match=message):
+    with pytest.raises(RefusalError, match=message):
         ranked(filled, {"query": {"nearest": vector}})
 
 
@@ -101,6 +101,6 @@ def test_a_malformed_vector_is_refused(filled: Core, vector: object, message: st
 )
 def test_a_variant_that_is_not_served_is_refused_by_name_at_any_level(filled: Core, query: dict[str, Any]) -> None:
     for body in ({"query": query}, {"prefetch": {"query": query}, "query": [1, 0]}):
-        with pytest.raises(Refusal, match=f"a query of the kind `{next(iter(query))}`") as caught:
+        with pytest.raises(RefusalError, match=f"a query of the kind `{next(iter(query))}`") as caught:
             ranked(filled, body)
         assert caught.value.status == 501

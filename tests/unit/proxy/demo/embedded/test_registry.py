@@ -13,7 +13,7 @@ from support.embedded_core import Core, core
 from support.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points
 from vecsieve.proxy.demo.embedded.configs import choose, dense_settings, shown_config, wants_index
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.registry import Registry
 
 PLAIN: dict[str, Any] = {"vectors": {"size": 2, "distance": "Dot"}}
@@ -54,7 +54,7 @@ def test_any_name_is_a_collection_or_a_refusal_and_never_a_path(name: str) -> No
 def test_settings_that_cannot_be_honoured_are_refused_and_leave_nothing(
     empty: Core, settings: object, status: int, message: str
 ) -> None:
-    with pytest.raises(Refusal, match=message) as caught:
+    with pytest.raises(RefusalError, match=message) as caught:
         empty.call(collections.create, settings)
     assert caught.value.status == status
     assert empty.call(collections.listing) == {"collections": []}
@@ -92,7 +92,7 @@ def test_shown_settings_are_the_defaults_and_what_was_given() -> None:
 
 def test_words_of_the_wire_find_the_engines_members_whatever_their_case() -> None:
     assert choose("Distance", "Cosine") == choose("Distance", "cosine")
-    with pytest.raises(Refusal, match="unknown variant"):
+    with pytest.raises(RefusalError, match="unknown variant"):
         choose("Distance", "__class__")
 
 

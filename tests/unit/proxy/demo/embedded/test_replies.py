@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.embedded_core import core
 from vecsieve.proxy.demo.embedded import collections, points
 from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.replies import dumps, read_payload_selector, record, scored, shown_vector
 
 
@@ -89,7 +89,7 @@ def test_a_uuid_is_shown_in_its_canonical_spelling() -> None:
 def test_a_payload_key_that_is_no_path_is_refused(selector: Any) -> None:
     with core() as running:
         running.call(collections.create, {"vectors": {"size": 2, "distance": "Dot"}})
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(RefusalError) as caught:
             running.call(points.retrieve, {"ids": [1], "with_payload": selector})
     assert caught.value.status == 400
 

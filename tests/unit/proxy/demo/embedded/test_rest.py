@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.rest import ROUTES, find_verb, normalised, read_json
 
 
@@ -73,7 +73,7 @@ def test_arbitrary_bytes_are_json_or_a_refusal(raw: bytes) -> None:
 
 @pytest.mark.parametrize("raw", [b"{", b'{"a":NaN}', b"nul", b"\xff", b"1 2", b'{"a":Infinity}'])
 def test_text_that_is_not_json_is_a_format_error(raw: bytes) -> None:
-    with pytest.raises(Refusal, match=r"^Format error in JSON body: "):
+    with pytest.raises(RefusalError, match=r"^Format error in JSON body: "):
         read_json(raw, KIND)
 
 
@@ -82,5 +82,5 @@ def test_only_json_content_types_are_read(kind: str, *, is_json: bool) -> None:
     if is_json:
         assert read_json(b"{}", kind) == {}
     else:
-        with pytest.raises(Refusal, match=r"^Content type error$"):
+        with pytest.raises(RefusalError, match=r"^Content type error$"):
             read_json(b"{}", kind)

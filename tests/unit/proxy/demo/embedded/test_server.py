@@ -18,7 +18,7 @@ import pytest
 from support.embedded import Exchange, exchange
 from support.stack import embedded
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded.errors import Refusal
+from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.registry import Registry
 from vecsieve.proxy.demo.embedded.rest import Rest
 from vecsieve.proxy.demo.embedded.server import EmbeddedServer, start
@@ -114,7 +114,7 @@ async def test_a_taken_port_is_an_error_and_lets_go_of_the_data(tmp_path: Path) 
 async def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as server:
         await asked(server.url, "PUT", "/collections/c", SETTINGS)
-        with pytest.raises(Refusal, match="WAL"):
+        with pytest.raises(RefusalError, match="WAL"):
             Registry(tmp_path)
 
 
