@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -187,45 +188,26 @@ def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
 def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
     """Rules that can never decide anything, as far as looking at the patterns proves it."""
     backends = tuple(TRAITS)
-    hiding = _Hiding()
+    wild: list[int] = []  # plain names are looked up, so that thousands of them are compared in no time
+    plain: defaultdict[str, list[int]] = defaultdict(list)
     for index, rule in enumerate(rules):
         at: Path = ("rules", index)
         if not any(fnmatchcase(backend, rule.backend) for backend in backends):
             wanted = f"a pattern that matches {alternatives(backends)}"
             yield contradiction((*at, "backend"), shown(rule.backend), wanted)
-        earlier = hiding.first(rule)
-        hiding.add(rule)
-        if earlier is not None:
+        hiding = [each for each in (*wild, *plain.get(rule.collection, ())) if _hides(rules[each], rule)]
+        (wild if _WILD.search(rule.collection) else plain[rule.collection]).append(index)
+        if hiding:
+            earlier = min(hiding)
             wanted = f"a rule that can be reached: rules[{earlier}] matches all that it matches"
             seen = f"backend {shown(rule.backend)}, collection {shown(rule.collection)}"
             patterns = [("rules", place, name) for place in (index, earlier) for name in ("backend", "collection")]
             yield Contradiction(Finding(at, seen, wanted), tuple(patterns))
 
 
-class _Hiding:
-    """The rules so far, kept so that thousands of plain names are compared in no time."""
-
-    __slots__ = ("_count", "_same", "_wild")
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._wild: list[tuple[int, RuleSettings]] = []
-        self._same: dict[str, list[tuple[int, RuleSettings]]] = {}
-
-    def add(self, rule: RuleSettings) -> None:
-        """Remember the next rule."""
-        by_pattern = self._wild if _WILD.search(rule.collection) else self._same.setdefault(rule.collection, [])
-        by_pattern.append((self._count, rule))
-        self._count += 1
-
-    def first(self, rule: RuleSettings) -> int | None:
-        """The number of the first rule so far that leaves nothing to this one."""
-        numbers = (
-            number
-            for number, earlier in (*self._wild, *self._same.get(rule.collection, ()))
-            if _covers(earlier.backend, rule.backend) and _covers(earlier.collection, rule.collection)
-        )
-        return min(numbers, default=None)
+def _hides(earlier: RuleSettings, rule: RuleSettings) -> bool:
+    """Whether the earlier rule leaves nothing to this one."""
+    return _covers(earlier.backend, rule.backend) and _covers(earlier.collection, rule.collection)
 
 
 def _covers(wider: str, narrower: str) -> bool:

@@ -187,11 +187,20 @@ def load(*, file: File | None, environment: Mapping[str, str], flags: Mapping[st
 
     Without ``file`` the variable VECSIEVE_CONFIG may name one. Raises SettingsError, nothing else.
     """
-    document, unread = _read(file, environment)
+    if file is None and environment.get(CONFIG_VARIABLE):
+        file = File(environment[CONFIG_VARIABLE])
+    written: Mapping[str, object] = {}
+    unusable: tuple[Finding, ...] = ()
+    unread: tuple[Problem, ...] = ()
+    try:
+        if file is not None:
+            written, unusable = _read(file)
+    except SettingsError as error:
+        unread = error.problems  # the other sources are judged all the same
     variables, misread = from_environment(environment)
     given: dict[Path, object] = {tuple(path.split(".")): value for path, value in flags.items()}
-    tree = _overlaid(_overlaid(document.value, variables), given)
-    settings, wrong = judged(tree, (*document.findings, *misread))
+    tree = _overlaid(_overlaid(written, variables), given)
+    settings, wrong = judged(tree, (*unusable, *misread))
     sources: dict[Path, str] = {
         leaf.path: variable(leaf.path) for leaf in leaves() if variable(leaf.path) in environment
     }
@@ -207,37 +216,19 @@ def _problem(finding: Finding, sources: Mapping[Path, str]) -> Problem:
     return Problem(place if source is None else f"{place} ({source})", finding.seen, finding.wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    value: dict[str, object]
-    findings: tuple[Finding, ...]
-
-
-def _read(file: File | None, environment: Mapping[str, str]) -> tuple[_Content, tuple[Problem, ...]]:
-    """What the file holds; nothing, and why, when it cannot be read at all."""
-    if file is None and environment.get(CONFIG_VARIABLE):
-        file = File(environment[CONFIG_VARIABLE])
-    if file is None:
-        return _Content({}, ()), ()
-    try:
-        return _from_file(file), ()
-    except SettingsError as error:
-        return _Content({}, ()), error.problems
-
-
-def _from_file(file: File) -> _Content:
-    """The file's tree. Raises SettingsError when there is none in it; an empty file is an empty tree."""
+def _read(file: File) -> tuple[Mapping[str, object], tuple[Finding, ...]]:
+    """The file's tree, and what of it could not be used. Raises SettingsError when there is none; an empty file is an empty tree."""
     try:
         document = read(_text(file))
     except NotYamlError as error:
         place = f"{file}, {error.place}" if error.place else str(file)
         raise SettingsError([Problem(place, error.seen, "YAML")]) from error
     if document.value is None:
-        return _Content({}, document.findings)
+        return {}, document.findings
     if not isinstance(document.value, dict):
         kind = "a list" if isinstance(document.value, tuple) else "a single value"
         raise SettingsError([Problem(str(file), kind, "a mapping of settings")])
-    return _Content(document.value, document.findings)
+    return document.value, document.findings
 
 
 def _text(file: File) -> str:

@@ -15,6 +15,7 @@ from vecsieve.config.values import (
     Model,
     Names,
     NoneWord,
+    OrNone,
     Representative,
     Share,
     Ties,
@@ -136,17 +137,17 @@ class TextSettings(Model):
     identical: bool = Field(
         default=True, description="the same canonical text; found 35 to 40 % of the copies, practically never wrongly"
     )
-    containment: Annotated[Share | None, NoneWord] = Field(
+    containment: OrNone[Share] = Field(
         default=0.8, description="shared word 3-grams by the smaller text: overlapping chunks, other chunk borders"
     )
-    jaccard: Annotated[Share | None, NoneWord] = Field(
+    jaccard: OrNone[Share] = Field(
         default=None, description="shared word 3-grams by all; 0.92 adds almost nothing to identical"
     )
-    indel: Annotated[Share | None, NoneWord] = Field(
+    indel: OrNone[Share] = Field(
         default=None,
         description="share of words in the longest common subsequence, as difflib's ratio; 0.85 is usual; needs the extra `indel`",
     )
-    minhash: Annotated[Share | None, NoneWord] = Field(
+    minhash: OrNone[Share] = Field(
         default=None, description="16 bands of 8 rows find the pairs, this Jaccard verifies them"
     )
     simhash: Annotated[int | None, Field(ge=0, le=64), NoneWord] = Field(
@@ -155,7 +156,7 @@ class TextSettings(Model):
     require: Literal["any", "all"] = Field(
         default="any", description="whether one of the five near-text signals is enough, or all that are on must agree"
     )
-    span: Annotated[Share | None, NoneWord] = Field(
+    span: OrNone[Share] = Field(
         default=0.8, description="share of the shorter span that overlaps, for chunks of one document; as containment"
     )
     short_factor: Annotated[float, Field(ge=1.0, le=10.0)] = Field(
@@ -175,7 +176,7 @@ class MetadataSettings(Model):
     span_start: Names = Field(default=("token_start",), description="first token or character of the chunk")
     span_end: Names = Field(default=("token_end",), description="behind its last one")
     chunk_index: Names = Field(default=("chunk_index",), description="the chunk's number within its document")
-    chunk_size: Annotated[Count | None, NoneWord] = Field(
+    chunk_size: OrNone[Count] = Field(
         default=None, description="makes a span of a chunk_index; none: only equal numbers overlap"
     )
     chunk_overlap: Annotated[int, Field(ge=0)] = Field(default=0, description="shared by neighbouring chunks")
@@ -205,10 +206,10 @@ class CapSettings(Model):
     """At most so many results."""
 
     per_cluster: Annotated[int, Field(ge=1, le=100)] = Field(default=1, description="one stands for its copies")
-    per_document: Annotated[Count | None, NoneWord] = Field(
+    per_document: OrNone[Count] = Field(
         default=None, description="chunks of one document may all be wanted: any number"
     )
-    per_source: Annotated[Count | None, NoneWord] = Field(default=None, description="the same")
+    per_source: OrNone[Count] = Field(default=None, description="the same")
 
 
 class PolicySettings(Model):
@@ -240,7 +241,7 @@ class PolicySettings(Model):
     )
     authority: Names = Field(default=(), description="sources, the most trusted first, for the tie authority")
     caps: CapSettings = CapSettings()
-    diversify: Annotated[Diversifier | None, NoneWord] = Field(
+    diversify: OrNone[Diversifier] = Field(
         default=None, description="another chooser in MMR's place; msd, cover and ssd need the extra `diversifiers`"
     )
     diversity: Share = Field(
@@ -266,6 +267,4 @@ class PolicySettings(Model):
     )
     metadata: MetadataSettings = MetadataSettings()
     guards: GuardSettings = GuardSettings()
-    vector: Annotated[str | None, NoneWord] = Field(
-        default=None, description="the named vector to compare by; none: the request decides"
-    )
+    vector: OrNone[str] = Field(default=None, description="the named vector to compare by; none: the request decides")

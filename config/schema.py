@@ -26,7 +26,7 @@ from vecsieve.config.values import (
     IndexUrl,
     Mode,
     Model,
-    NoneWord,
+    OrNone,
     PathPrefix,
     Pattern,
     PresetName,
@@ -62,12 +62,12 @@ class GrpcSettings(Model):
     by their first bytes, and on `grpc.listen` alike.
     """
 
-    listen: Annotated[HostPort | None, NoneWord] = Field(
+    listen: OrNone[HostPort] = Field(
         default=None,
         description="for gRPC clients that expect a port of their own (Qdrant's 6334) or, as Weaviate's, refuse to share one. "
         "Flag: --grpc-listen",
     )
-    upstream: Annotated[GrpcUrl | None, NoneWord] = Field(
+    upstream: OrNone[GrpcUrl] = Field(
         default=None,
         description="where gRPC calls go: host:port, plain, or https://host:port; none: no gRPC, but for Pinecone the index itself "
         "and for Milvus `upstream.url`. Flag: --grpc-upstream",
@@ -95,12 +95,10 @@ class GrpcSettings(Model):
 class TlsSettings(Model):
     """TLS on `listen`, index ports and `grpc.listen`, for clients that refuse anything else. Both files or neither."""
 
-    certificate: Annotated[str | None, NoneWord] = Field(
+    certificate: OrNone[str] = Field(
         default=None, description="file with the certificate and its chain (PEM); none: plain"
     )
-    key: Annotated[str | None, NoneWord] = Field(
-        default=None, description="file with its private key (PEM), unencrypted"
-    )
+    key: OrNone[str] = Field(default=None, description="file with its private key (PEM), unencrypted")
 
 
 # The settings of tracing, and what must be installed for it.
@@ -129,7 +127,7 @@ class TracingSettings(Model):
     them. Credentials are no settings: they are in `headers_file`, or in the variable OTEL_EXPORTER_OTLP_HEADERS.
     """
 
-    endpoint: Annotated[CollectorUrl | None, NoneWord] = Field(
+    endpoint: OrNone[CollectorUrl] = Field(
         default=None,
         description="the collector, to which /v1/traces is appended, as OTEL_EXPORTER_OTLP_ENDPOINT is read; none: no tracing, and trace "
         "headers go on byte for byte",
@@ -138,7 +136,7 @@ class TracingSettings(Model):
         default=0.01,
         description="of requests that bring no traceparent, as of the log's successes; one that brings it decides by its own flag",
     )
-    headers_file: Annotated[str | None, NoneWord] = Field(
+    headers_file: OrNone[str] = Field(
         default=None,
         description="file with what the collector wants to see, one `name: value` a line; read once, when the process starts",
     )
@@ -197,7 +195,7 @@ class UpstreamSettings(Model):
 class PineconeSettings(Model):
     """What only Pinecone needs: an index is a host of its own, and the bytes of replies are billed."""
 
-    index_host: Annotated[IndexUrl | None, NoneWord] = Field(
+    index_host: OrNone[IndexUrl] = Field(
         default=None, description="where /query and the like go when a path names no index: one index, fixed"
     )
     allowed_hosts: HostPatterns = Field(
@@ -205,7 +203,7 @@ class PineconeSettings(Model):
         description="what /_i/<host>/… may name. Https, port 443 and public addresses only; a name without * may also "
         "have a private address, as private endpoints do. A plain http control plane is for tests: what it names is believed",
     )
-    public_url: Annotated[PublicUrl | None, NoneWord] = Field(
+    public_url: OrNone[PublicUrl] = Field(
         default=None,
         description="what stands before /_i/<host> in the hosts that clients are told; none: the Host they used, https if X-Forwarded-Proto "
         "says so",
@@ -220,12 +218,12 @@ class PineconeSettings(Model):
         description="how clients are told of an index in index_ports: by path, which every REST client takes and which needs no port "
         "of its own; as http(s)://host:port; or as bare host:port, as Pinecone Local does, which REST clients take for https",
     )
-    egress_budget_bytes: Annotated[BudgetBytes | None, NoneWord] = Field(
+    egress_budget_bytes: OrNone[BudgetBytes] = Field(
         default=None,
         description="bytes that may be fetched a UTC month beyond the plain answers, then searches pass through; "
         "counted in memory: a restart begins anew",
     )
-    vector_memory_bytes: Annotated[Count | None, NoneWord] = Field(
+    vector_memory_bytes: OrNone[Count] = Field(
         default=None,
         description="remember vectors of replies, so that a pool need not bring them again; off unless asked for, because a "
         "record written past VecSieve is compared by its old vector for up to 10 minutes",
@@ -247,7 +245,7 @@ class LimitSettings(Model):
         default=620.0,
         description="longer than any client's pool or load balancer (600 s): the proxy never closes first",
     )
-    connection_age_seconds: Annotated[Seconds | None, NoneWord] = Field(
+    connection_age_seconds: OrNone[Seconds] = Field(
         default=None,
         description="a client's connection ends with its first answer after that, ± 10 %, or by GOAWAY: behind a Service 600, so that new "
         "replicas get their share; none: never, as in a sidecar",
@@ -342,9 +340,7 @@ class ProfileSettings(Model):
     threshold's own reading of the pool; a fixed threshold and a request's header stay as they are.
     """
 
-    directory: Annotated[str | None, NoneWord] = Field(
-        default=None, description="where the profile files are (*.json); none: no profiles"
-    )
+    directory: OrNone[str] = Field(default=None, description="where the profile files are (*.json); none: no profiles")
     reload_seconds: Seconds = Field(
         default=10.0, description="how often the directory is looked at: a ConfigMap takes about a minute to arrive"
     )
@@ -380,7 +376,7 @@ class RuleSettings(Model):
 
     backend: Pattern = Field(default="*", description="`*`, `?` and `[…]` as in a shell, upper and lower case apart")
     collection: Pattern = Field(default="*", description="the same, matched against the whole decoded name")
-    preset: Annotated[PresetName | None, NoneWord] = Field(default=None, description="a whole recipe by name")
+    preset: OrNone[PresetName] = Field(default=None, description="a whole recipe by name")
     policy: dict[str, object] = Field(default={}, description="members of `policy`, only those that differ")
 
 
@@ -397,7 +393,7 @@ class Settings(Model):
     workers: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1, description="one event loop per process; Kubernetes scales, this is for one large machine"
     )
-    mode: Annotated[Mode | None, NoneWord] = Field(
+    mode: OrNone[Mode] = Field(
         default=None,
         description="beats every policy's mode when given; a request's header beats both unless overrides.mode is false",
     )

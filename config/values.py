@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -117,3 +117,5 @@ def _none_word(value: object) -> object:
 
 
 NoneWord = BeforeValidator(_none_word)
+T = TypeVar("T")
+OrNone = Annotated[T | None, NoneWord]

@@ -7,7 +7,6 @@ and size (aliases may multiply), every duplicate key reported, and no tag that c
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -33,7 +32,6 @@ _CORE = (
 )
 _PATTERNS = {tag: pattern for tag, pattern, _ in _CORE}
 _DIGITS = re.compile(r"[0-9]{1,18}")
-_SPECIAL_FLOATS = {"inf": math.inf, "nan": math.nan}
 
 
 class NotYamlError(ValueError):
@@ -135,14 +133,8 @@ def _fault(problem: str) -> str:
     return one_line(found if found != problem else f"this: {problem}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
-    nodes: int
-    levels: int
-
-
-def _measure(node: yaml.Node, known: dict[int, _Measure], above: set[int]) -> _Measure:
-    """Size and depth once every alias is followed. Raises NotYamlError when they are too large or endless."""
+def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], above: set[int]) -> tuple[int, int]:
+    """Values and levels once every alias is followed. Raises NotYamlError when they are too large or endless."""
     key = id(node)
     if key in known:
         return known[key]
@@ -152,13 +144,14 @@ def _measure(node: yaml.Node, known: dict[int, _Measure], above: set[int]) -> _M
     above.add(key)
     below = [_measure(child, known, above) for child in _children(node)]
     above.discard(key)
-    found = _Measure(1 + sum(each.nodes for each in below), 1 + max((each.levels for each in below), default=0))
-    if found.nodes > MOST_NODES:
+    nodes = 1 + sum(each for each, _ in below)
+    levels = 1 + max((each for _, each in below), default=0)
+    if nodes > MOST_NODES:
         raise NotYamlError(line, f"more than {MOST_NODES} values once aliases are followed")
-    if found.levels > DEEPEST:
+    if levels > DEEPEST:
         raise NotYamlError(line, f"more than {DEEPEST} levels once aliases are followed")
-    known[key] = found
-    return found
+    known[key] = (nodes, levels)
+    return known[key]
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
@@ -235,10 +228,8 @@ def _integer(text: str) -> int:
 
 
 def _floating(text: str) -> float:
-    special = _SPECIAL_FLOATS.get(text.lstrip("+-").lstrip(".").lower())
-    if special is None:
-        return float(text)
-    return -special if text.startswith("-") else special
+    is_word = not any(character.isdigit() for character in text)  # .inf and .nan, which Python writes without the point
+    return float(text.replace(".", "") if is_word else text)
 
 
 # The effective settings as YAML, secrets masked: what `check` prints, and what can be loaded again.
