@@ -254,6 +254,15 @@ def test_every_package_opens_with_its_map() -> None:
     assert told((path for path in SOURCES if path.name == "__init__.py"), silent) == {}
 
 
+def test_a_comment_names_only_modules_that_exist() -> None:
+    existing = {path.name for path in SOURCES} | {path.name for path in (ROOT / "tests").rglob("*.py")}
+
+    def gone(path: Path) -> list[str]:
+        return sorted(set(re.findall(r"(?<![\w/.])[a-z_]+\.py\b", path.read_text(encoding="utf-8"))) - existing)
+
+    assert told(SOURCES, gone) == {}
+
+
 def test_serving_imports_neither_the_demo_nor_the_jobs_nor_the_tests() -> None:
     program = "import sys, vecsieve.proxy.cli, vecsieve.proxy.server\nprint(sorted(m for m in sys.modules if m.startswith(('vecsieve.proxy.demo', 'vecsieve.proxy.jobs', 'servers'))))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

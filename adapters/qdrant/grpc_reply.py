@@ -219,7 +219,7 @@ def find_best(data: bytes, points: Sequence[Mapping[str, Span]], prefers: str) -
 def compare(data: bytes, spans: Sequence[Span | None]) -> npt.NDArray[np.float32]:
     """(n, d) float32 of each candidate's vector, None where it has none; NaN rows for what is unusable. Raises ValueError.
 
-    The first vector's kind decides for the pool. Multivectors are not compared (qdrant_vectors.py says why).
+    The first vector's kind decides for the pool. Multivectors are not compared.
     """
     found = [None if span is None else _stored(data, span) for span in spans]
     kind = next((stored.kind for stored in found if stored is not None), Kind.DENSE)

@@ -28,7 +28,7 @@ class RequestBody:
         self._idle_seconds = idle_seconds
         self._held: list[bytes] = []
         self._is_over = False
-        length = request.headers.get("Content-Length")  # one, and of digits: framing.py refused every other
+        length = request.headers.get("Content-Length")  # one, and of digits: message.py refused every other
         self.content_length = None if length is None else int(length)
         self.is_chunked = "Transfer-Encoding" in request.headers
         expected = request.headers.get("Expect", "")

@@ -1,7 +1,7 @@
 """A request head exactly as given, and a body that knows how far it got.
 
 aiohttp's own request puts Host first, adds Content-Length to bodyless POSTs and warns about large byte strings.
-Rule of this file: the one place that overrides aiohttp's client request and payload; ``audit.py`` lists the names.
+Rule of this file: the one place that overrides aiohttp's client request and payload; ``pools.py`` lists the names.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 aiohttp has no deadline for a request head, no connection limit, echoes the offending bytes of a malformed request to
 the client and writes them to the log, and leaves a handler waiting when the body's chunks turn out malformed.
-Rule of this file: the one place that overrides aiohttp's RequestHandler; ``audit.py`` lists what it leans on.
+Rule of this file: the one place that overrides aiohttp's RequestHandler; ``pools.py`` lists the names it relies on.
 """
 
 from __future__ import annotations

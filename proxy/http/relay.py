@@ -6,10 +6,10 @@ upstream is a broken connection downstream, never a complete one.
 
 Where HTTP through aiohttp cannot be exact (README, limits): interim answers such as 103 are dropped, 100 comes from
 here; trailers of either side are dropped, and so are chunk boundaries and extensions; a client's trailers, or whatever
-comes in one segment with the end of its chunks, end its connection with their answer (trailers.py), as an upgrade to
+comes in one segment with the end of its chunks, end its connection with their answer (protocol.py), as an upgrade to
 WebSocket does; white space around a field's value is dropped; a field or target with bytes that are no UTF-8 is refused
 (400, from upstream 502) instead of altered; replies with a transfer coding other than chunked, or a blank before a colon, are
-502 (framing.py), a folded field is unfolded; methods aiohttp does not know are refused (400); absolute-form targets and
+502 (message.py), a folded field is unfolded; methods aiohttp does not know are refused (400); absolute-form targets and
 `OPTIONS *` are refused (400), upgrades are answered as ordinary requests; an HTTP/1.0 client's request goes out as 1.1;
 a client that half-closes after its request is taken for gone.
 """

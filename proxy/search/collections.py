@@ -2,7 +2,7 @@
 
 Bounded and short-lived, keyed by backend and collection, and about shapes only: nothing in here belongs to a client, so
 requests with different credentials may share it. A wrong entry costs improvement, never a wrong answer. A call that may
-change a collection makes everything about it forgotten (overhearing.py), and so does a reply that contradicts it.
+change a collection makes everything about it forgotten (``Overhearing``), and so does a reply that contradicts it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Learned:
     def __init__(self, clock: Callable[[], float], *, entries: int = LEARNED_ENTRIES) -> None:
         self._caps = Expiring[int](entries=entries, clock=clock)
         self._hints = Expiring[str](entries=entries, clock=clock)
-        # What collections are like, under their name and the question that was asked; see knowing.py.
+        # What collections are like, under their name and the question that was asked; see ``Knowing``.
         self.told = Expiring[Told](entries=entries, clock=clock)
 
     def cap(self, operation: Operation) -> int | None:

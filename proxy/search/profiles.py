@@ -52,7 +52,7 @@ class Profile(_Model):
     """One collection, by one of its vectors.
 
     ``cut``: candidates at distance <= cut merge, when it was fitted to labelled pairs; one by rule is for the record, and
-    ``pool_median`` says at which distance the policy's own threshold is read (scaling.py).
+    ``pool_median`` says at which distance the policy's own threshold is read.
     """
 
     version: Literal[1]

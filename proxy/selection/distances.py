@@ -10,7 +10,7 @@ candidates usually are". They are taken between
 - both, the larger of the two, where the metric is not known: whatever either of them tells apart stays apart.
 
 So no constant depends on a model's usual distances, on the length of its vectors or on where the origin lies. How much of
-the typical distance is near by chance is what chance.py bounds, by the number of free dimensions: one fewer for directions.
+the typical distance is near by chance is bounded by the number of free dimensions: one fewer for directions.
 
 A fixed cut is a cosine distance by its definition, and is compared with cosine distances (geometry.py).
 """
@@ -40,17 +40,17 @@ from vecsieve.proxy.selection.geometry import (
 from vecsieve.proxy.selection.thresholds import SCALE_FROM, median_distance, median_of
 from vecsieve.proxy.selection.values import FloatMatrix, Indices, Metric
 
-# How near two results may be by chance: the bound under which every merge by vectors alone stays.
+# How near two results may be by chance. No merge by vectors alone exceeds this bound.
 #
-# In few dimensions nearness is chance. Of two independent points of a d-dimensional cloud the squared distance is, over its
-# own median, a chi-squared variable with d degrees of freedom over its median: at d = 8 one pair in seventy is within half
-# the typical distance, at d = 384 none ever is. So a share of the typical distance says "copy" only as far as such a share
-# is improbable in a pool without copies, and that depends on d.
+# In few dimensions two points are often near by chance. The squared distance of two independent points of a d-dimensional
+# normal cloud, divided by its median, is a chi-squared variable with d degrees of freedom, divided by its median. At d = 8 one
+# pair in seventy is within half the typical distance; at d = 384 practically none is. So a share of the typical distance
+# indicates a copy only where that share is improbable in a pool without copies, and this depends on d.
 #
-# d is the number of dimensions that the collection has. An intrinsic dimension read off the pool would be lower wherever
-# copies are, so the more copies there were, the fewer would be found.
+# d is the number of dimensions of the collection. An intrinsic dimension estimated from the pool would be lower where there
+# are copies: the more copies, the fewer would be found.
 #
-# A normal cloud is the reference because its differences are normal too, whatever its mean. Pages over normal, uniform and
+# The reference is a normal cloud, because its differences are normal too, whatever its mean. Pages over normal, uniform and
 # Laplace clouds come back unchanged (tests/laws/test_metrics.py). Clouds with heavier tails (exponential, Student's t) or with
 # dimensions of very unequal variance exceed the bound: some of their pages lose a result.
 
@@ -96,8 +96,8 @@ def _below(a: float, x: float) -> float:
 Reals = npt.NDArray[np.floating[Any]]
 Which = slice | Indices
 
-# Where most candidates are copies of each other, the median distance is that of copies. Then the scale is a tenth of a wide
-# distance of the pool, so that copies which differ by rounding still merge. The squared distances of clouds without copies
+# Where most candidates are copies of each other, the median distance is that of copies. Then the scale is a tenth of a large
+# distance of the pool, so that copies that differ by rounding still merge. The squared distances of clouds without copies
 # have a 95th percentile of 8.4 times their median in one dimension, 4.3 in two, less in more: this changes nothing for them.
 WIDE = 0.95
 WIDE_SHARE = 0.1
@@ -119,7 +119,7 @@ NO_DIMENSION = 1e-3
 # What chance allows where it is not to be asked whether float32 can tell places apart: it can, in so many dimensions.
 RESOLVED = 0.1
 
-# Relative distances end here; beyond it, and below UNKNOWN of evidence.py, nothing is told apart.
+# Relative distances end here. No two distances above it, and below UNKNOWN of grouping.py, need to be told apart.
 FARTHEST = 1e8
 
 
@@ -201,7 +201,7 @@ class RelativeDistances:
     """Distances over the typical distance of the pool's first candidates; of several kinds the larger.
 
     ``usable``: (n,) bool, who has a vector. ``metric``: what is compared. ``free``: in how many dimensions candidates may
-    differ. ``largest``: beyond this distance nearness is chance (chance.py).
+    differ. ``largest``: beyond this distance nearness may be chance.
     """
 
     kinds: tuple[_Scaled, ...]

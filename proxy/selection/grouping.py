@@ -1,4 +1,9 @@
-"""The pool as clusters: vectors, texts and guards brought together, once."""
+"""The pool as clusters, by vectors, texts, tenants and guards.
+
+All of them are combined into one distance matrix, so that one clustering serves all. A pair of copies by text is at distance
+0. A pair that may not share a cluster is infinitely far apart. Every other pair is as far apart as its vectors, and farther
+than any cut where one side has no vector.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +25,11 @@ from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.thresholds import agreement, cuts, tempered
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Metric, Steps, Veto
 
-# What speaks for and against every pair being copies, brought into one matrix: vectors, texts, tenants, guards.
-#
-# A pair that texts say are copies is at distance 0, a pair that may not share a cluster is infinitely far apart, everything
-# else is as far apart as its vectors; where one side has no vector, farther than any cut. So one clustering serves all.
-
-# Farther than any distance (distances.FARTHEST) and any cut, and finite: not known to be alike is not the same as forbidden
-# to meet.
+# The distance of a pair that cannot be compared by vectors. It is above any distance (distances.FARTHEST) and any cut, and
+# finite: such a pair may still share a cluster.
 UNKNOWN = np.float32(1e9)
 
-# Candidates that are clustered once more without a turn for others before: a few milliseconds.
+# Up to so many candidates are clustered again in the same step: a few milliseconds.
 FEW = 150
 
 Codes = npt.NDArray[np.int8]
@@ -75,8 +75,9 @@ def _eased(
 ) -> FloatMatrix:
     """The distance with two short texts nearer by the short factor.
 
-    Short texts say one thing, in many ways: on sets of tickets, opinions and questions duplicates lie about where other
-    topics begin, and merging them costs no answer. Short facts, where one word makes the difference, are the guards' work.
+    A short text says one thing, and there are many ways to say it. On sets of tickets, opinions and questions, duplicates are
+    about as far apart as neighbouring topics, and merging those costs no answer. Short facts that differ in one word are left
+    to the guards.
     """
     if rules.short_factor == 1.0:
         return distance
@@ -107,10 +108,10 @@ def settle(
 ) -> Steps[tuple[Indices, Codes]]:
     """Cluster until no cluster holds two that a guard keeps apart: (labels (n,), vetoes (n,)).
 
-    ``label`` clusters a distance matrix. First only pairs that met in a cluster are asked about: whatever does not meet needs no guard. Once two of them are kept apart,
-    all within ``reach`` are asked about: they would meet one after another, and a round for each takes seconds. Each pair is
-    asked about once. ``distance`` is changed.
-    Ends, because every round forbids at least one more pair and a forbidden pair never meets again.
+    ``label`` clusters a distance matrix. In the first round only pairs that share a cluster are asked about; the others need
+    no guard. Once a guard has separated a pair, all pairs within ``reach`` are asked about: they would share a cluster one
+    after another, and one round for each would take seconds. Each pair is asked about once. ``distance`` is changed.
+    The loop ends, because every round forbids at least one more pair and a forbidden pair never shares a cluster again.
     """
     n = len(distance)
     held: Codes = np.zeros(n, np.int8)

@@ -70,11 +70,11 @@ def _predictions(query: FloatVector, rows: FloatVector) -> Iterator[tuple[Metric
 
 # When vectors alone may not decide: they would collapse most of a pool whose scores clearly differ.
 #
-# Copies of one thing are scored alike by any ranking. Where most of a pool seems to be copies and those copies are scored far
-# apart, the vectors lie in a space that the cut does not understand, such as a few coordinates stretched over hundreds of
-# dimensions. Then the backend's answer is left alone. This holds whatever the cut is and however distances are measured.
+# Any ranking gives copies nearly equal scores. Where most of a pool seems to be copies and their scores differ widely, the
+# distances do not mean what the cut assumes, as with a few coordinates stretched over hundreds of dimensions. Then the
+# backend's answer is left alone. This rule does not depend on the cut or on how distances are measured.
 #
-# Texts that say something are better evidence, so a pool that has any is not looked at here.
+# Texts are better evidence, so the rule applies only to pools without texts.
 
 # Scores of copies that differ by rounding differ too, but by little of what they are.
 CLEARLY = 0.05

@@ -5,11 +5,11 @@ alone. Candidates are consumed in blocks of 50 raw ranks. Of each block, whateve
 emitted representative, or is a copy of it by text, is collapsed into the nearest one; the rest is clustered, and the
 best-ranked member of each cluster is emitted. Scale and repeated header lines are read off the first block.
 
-Why the pages are stable: block b reads its own candidates and what blocks before it emitted, nothing else, so D cannot change
-when more is fetched behind a complete block, and an incomplete block is used only when the backend has no more to
-give. And neither top_k nor offset enters the recurrence, so every page size slices the same D: which is also why there is
-no diversifier here (its choice depends on how many are asked for), why there are no caps (they count a page), and why
-the representative is always the best rank.
+Pages are stable for two reasons. Block b reads only its own candidates and what earlier blocks emitted. So D does not change
+when more is fetched behind a complete block; an incomplete block is used only when the backend has no more to give. Neither
+top_k nor offset enters the recurrence, so every page size slices the same D. For this reason there is no diversifier here
+(its choice depends on how many are asked for), there are no caps (they count a page), and the representative is always the
+best rank.
 
 D ascends in rank, and the first 50 ranks without duplicates are emitted as they are: a clean list comes back unchanged.
 """
@@ -47,13 +47,13 @@ from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Se
 # A caller who wants rank r decided fetches up to the next multiple of this.
 BLOCK = SCALE_FROM
 
-# Beside so many emitted ranks a block takes more than one step: its texts are compared, it is clustered, its pairs are guarded.
+# With more emitted ranks than this, the work on one block is divided into several steps.
 MANY = 2 * BLOCK
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What the whole walk goes by: read off the first block, and off nothing else."""
+    """What applies to all blocks. Everything measured in it is read off the first block alone."""
 
     policy: Policy
     measured: Distances

@@ -188,8 +188,8 @@ class Caps:
 class Policy:
     """How to choose. Every member is given: defaults live in the settings.
 
-    ``chance``: two independent points of a pool may be within a relative or growing cut with this probability at most
-    (chance.py); None: any.
+    ``chance``: two independent points of a pool are within a relative or growing cut with this probability at most; None:
+    any.
     ``chain``: the ties that Strategy.CHAIN goes through. ``authority``: sources, the most trusted first.
     """
 

@@ -18,16 +18,14 @@ from vecsieve.proxy.selection.policy import Caps, Order, Policy, Short, When
 from vecsieve.proxy.selection.representatives import represent
 from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Selection, Steps, finished
 
-# Fill a page with the least redundant duplicates when there are too few representatives.
-
 NOBODY = np.empty(0, np.intp)
 
 
 def fill(kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = NOBODY) -> Indices:
-    """``count`` further indices (all the rest, when there are fewer), in rank order.
+    """``count`` further indices (all the rest, when there are fewer), in rank order: the least redundant duplicates.
 
-    One at a time: the candidate whose nearest kept candidate is farthest away, ties by rank. Each one counts as kept for
-    the next, because two copies of one far duplicate must not both come in while another duplicate is left out.
+    They are chosen one at a time: the candidate whose nearest kept candidate is farthest away, ties by rank. Each chosen one
+    counts as kept for the next choice. Otherwise two copies of one far duplicate could both come in before another duplicate.
     ``distance``: (n, n); ``kept``: indices, not empty unless the pool is. ``behind``: candidates that are chosen only when
     all others are, in rank order: what a cap holds back comes before a short page.
     """
@@ -44,8 +42,6 @@ def fill(kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = 
         nearest[choice] = -1.0
     return np.sort(chosen)
 
-
-# No more than so many results of one cluster, one document, one source.
 
 Names = Sequence[str | None]
 
@@ -116,7 +112,7 @@ def _limits(documents: Names | None, sources: Names | None, caps: Caps) -> list[
 
 
 def silent(_stage: str) -> None:
-    """A lap that nobody times."""
+    """Ignores the end of a stage."""
 
 
 def select(
@@ -185,7 +181,7 @@ def selecting(
 
 
 def _leaves_alone(candidates: Candidates, labels: Indices, top_k: int, policy: Policy) -> bool:
-    """Whether the gate stays shut: the first top_k hold no cluster, document or source more often than they may."""
+    """Whether the backend's page stays: its first top_k repeat no cluster, document or source more often than allowed."""
     if policy.when is not When.REDUNDANT:
         return False
     first = labels[:top_k]

@@ -1,4 +1,4 @@
-"""What selection takes and gives: frozen values, no behaviour but a check of shapes at the door.
+"""The input and the output of selection: frozen values that check their shapes. And steps, which divide long work.
 
 Shapes: n candidates in backend order, d dimensions.
 """
@@ -133,7 +133,7 @@ class Selection:
     ``wanting``: how many representatives were missing for the page (0 when there were enough); it says nothing of
     whether the backend has more candidates to give.
     ``acted``: False when the gate left the backend's own answer alone; ``restrained``: because vectors alone would have
-    collapsed most of a pool whose scores differ (restraint.py). ``threshold``: the cut that was used (one
+    collapsed most of a pool whose scores differ (metric.py). ``threshold``: the cut that was used (one
     that grows: for the last place of the page). ``median``: pairwise distance of the first 50 candidates, 0.0 where none
     could be measured.
     ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself.
@@ -156,11 +156,11 @@ class Selection:
     vetoes: npt.NDArray[np.int8]
 
 
-# Long work in steps: a generator yields where others may have a turn, and returns what it found.
+# Long work is a generator that yields between its steps and returns the result.
 #
-# Selection has no loop and no clock. Whoever runs it on an event loop gives others a turn at each step; everybody else
-# runs all steps at once. What is found does not depend on it. A step takes at most some 15 ms, so steps are bounded by what
-# there is to do in them: characters, words, pairs.
+# Selection has no event loop and no clock. A caller on an event loop lets other tasks run at each yield; other callers run all
+# steps at once. The result is the same. A step takes at most some 15 ms: it is bounded by the number of characters, words or
+# pairs.
 
 T = TypeVar("T")
 
@@ -168,7 +168,7 @@ Steps: TypeAlias = Generator[None, None, T]
 
 
 def finished(steps: Steps[T]) -> T:
-    """What all steps, one after another, come to."""
+    """The result of the work, with all its steps run at once."""
     while True:
         try:
             next(steps)

@@ -101,7 +101,7 @@ def _visible(character: str) -> str:
 # What is kept of a collection while it is read: arrays, sized once, filled page by page.
 #
 # Memory: 165 bytes for each point that is looked at (its place, and 20 neighbours at 4 bytes of place and 4 of distance)
-# and 13 for each point of the collection (what it is a copy of, which source it is from), beside the ids (ids.py: 8 or 36).
+# and 13 for each point of the collection (what it is a copy of, which source it is from), beside the ids (``Ids``: 8 or 36).
 # A million points are about 190 MB, whatever their vectors and texts weigh: neither is kept. Judging takes more for a
 # moment: up to 0.8 kB a point where everything has twenty copies, next to nothing where there are few (measured).
 

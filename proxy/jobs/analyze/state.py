@@ -1,6 +1,6 @@
 """How far a reading came, as one file: written whole or not at all, and continued only by the very same analysis.
 
-A digest, then a NumPy archive (npz, nothing pickled): the arrays of gathered.py, and as JSON what they were read for. The
+A digest, then a NumPy archive (npz, nothing pickled): the arrays of ``Gathered``, and as JSON what they were read for. The
 digest is checked first, so that damage never gets as far as a decoder. The file goes when the report is made; a reading
 that is done has nothing to continue, and its collection moves on.
 """

@@ -31,10 +31,10 @@ from vecsieve.proxy.selection.policy import Guards
 from vecsieve.proxy.selection.text.bounds import cost, short
 from vecsieve.proxy.selection.values import Indices, Steps, Veto
 
-# What the guards say of many pairs at once: which facts two texts share is a product of matrices.
+# The verdicts of the guards for many pairs at once: the number of facts that two texts share is a matrix product.
 #
-# The same verdicts as pair by pair (figures.py, negation.py), for pools in which hundreds of short texts lie near one another:
-# 200 tickets that differ in their number are 20,000 pairs.
+# The verdicts are the same as pair by pair (figures.py, negation.py). This is for pools in which hundreds of short texts are
+# near one another: 200 tickets that differ in their number are 20,000 pairs.
 
 # Pairs, from which on each check is a step of its own: 2 to 8 ms.
 STEP_PAIRS = 1 << 12

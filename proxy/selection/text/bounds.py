@@ -1,9 +1,10 @@
-"""How much of texts is read: what is longer, or slower to read than its length says, is unknown.
+"""How much of texts is read. A text that is too long, or too expensive for its length, counts as unknown.
 
-A text is written by whoever may write a payload, and one that is cheap to store may be dear to read. Python orders a run of
-combining marks in quadratic time, without giving other threads a turn (99,000 marks: 43 s); one character may become 18
-(U+FDFA); 50 texts of 99,000 Chinese characters take seconds. So every text has a cost, known before anything is done with
-it, and a pool has a budget that is spent in rank order. Same texts in the same order, same outcome: no clock is asked.
+Anyone who may write a payload may write a text, and a text that is cheap to store may be expensive to read. Python orders a
+run of combining marks in quadratic time and holds the interpreter lock meanwhile (99,000 marks: 43 s). One character may become
+18 (U+FDFA). 50 texts of 99,000 Chinese characters take seconds. So every text has a cost, which is computed before anything
+else is done with it, and a pool has a budget that is spent in rank order. The outcome depends on the texts and their order
+alone; no clock is read.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FINGERPRINTED_WORDS = 1 << 16
 # What comparing texts by their longest common subsequence may come to, in steps (of one word with another) of 0.08 ns.
 POOL_STEPS = 3 << 27
 
-# What is done in one step of several, where others have a turn in between (steps.py): 3 to 7 ms of reading, 3 of comparing.
+# The work of one step, of several between which other tasks run (``Steps``): 3 to 7 ms of reading, 3 ms of comparing.
 STEP_COST, STEP_WORDS = POOL_COST // 8, POOL_WORDS // 8
 # What has more characters for each word is no sentence, whatever the number of its words.
 LONGEST_WORD = 64

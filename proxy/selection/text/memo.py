@@ -1,7 +1,7 @@
-"""A cache with a bound in bytes: what a function gave for a key, forgotten in the order of last use.
+"""A least-recently-used cache that is bounded in bytes.
 
-Popular texts come back with every search, and their words need not be looked for again. Keys are contents, never ids: a
-point may be overwritten under its id. What is forgotten is made again, so no result depends on what is remembered.
+Popular texts come back with every search, and their words need not be found again. Keys are contents, never ids, because a
+point may be overwritten under its id. An evicted value is computed again, so no result depends on the cache.
 """
 
 from __future__ import annotations

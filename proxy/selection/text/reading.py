@@ -1,7 +1,7 @@
-"""The texts of a pool, read once and no further than somebody asks.
+"""The texts of a pool. Each is read once, and only as far as it is needed.
 
-What is made of a text depends on the text alone, except for its margins, which the pool teaches (margins.py). So all steps
-before and behind that one are remembered by content from search to search, in bounded memory.
+What is derived from a text depends on that text alone, except for its margins, which are learnt from the pool (margins.py).
+So the results of all other steps are cached by content across searches, in bounded memory.
 """
 
 from __future__ import annotations

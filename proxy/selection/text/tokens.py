@@ -122,14 +122,14 @@ def _ends(kinds: Kinds) -> Indices:
     return len(kinds) - _starts(kinds[::-1])[::-1]
 
 
-# Words as 64-bit numbers: all words of many texts at once, the same number for the same word in every process.
+# Words as 64-bit hashes, for all words of many texts at once. A word has the same hash in every process.
 #
-# A polynomial over the word's characters modulo 2^64, read off one running sum over all characters, then mixed. A call of
-# a hash function for each word would cost more than all the rest of the text work, and Python's own hash changes from
-# process to process.
+# The hash is a polynomial over the word's characters modulo 2^64, read off one running sum over all characters, then mixed. One
+# call of a hash function for each word would cost more than the rest of the text work. Python's own hash differs between
+# processes.
 #
-# The numbers stand for words in counts of shared n-grams. Two different words share one with a probability of about 2^-64;
-# whoever crafts such words makes a text look like a copy, which copying the text would do as well.
+# Two different words have the same hash with a probability of about 2^-64. An attacker who crafts such words can make a text
+# look like a copy; copying the text does the same.
 
 Hashes = npt.NDArray[np.uint64]
 
