@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points
-from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
+from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps
 
 # The words of the API, so that random bodies get past the first check.

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from servers.qdrant.catalogue import FullRegistry
 
-from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
+from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps
 
 

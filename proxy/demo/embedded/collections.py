@@ -1,10 +1,173 @@
-"""Collections: made, listed, described, removed."""
+"""Collections: the verbs about them, and the directory that keeps them.
+
+```
+<path>/collections/000001/collection.json   {"name": .., "settings": ..}, written last: a directory without it is debris
+<path>/collections/000001/shard/            the engine's own files
+```
+Directories are numbered, so that no name of a client ever becomes a path.
+"""
 
 from __future__ import annotations
 
-from vecsieve.proxy.demo.embedded.configs import shown_config
-from vecsieve.proxy.demo.embedded.fields import Json
-from vecsieve.proxy.demo.embedded.registry import Call, Registry
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from vecsieve.proxy.demo.embedded.configs import edge_config, read_settings, shown_config, wants_index
+from vecsieve.proxy.demo.embedded.engine import Shard
+from vecsieve.proxy.demo.embedded.errors import bad_value, conflict, no_collection
+from vecsieve.proxy.demo.embedded.fields import Body, Json, mapping
+
+# What Qdrant refuses in a collection's name since 1.5.
+_FORBIDDEN = '<>:"/\\|?*\0\x1f'
+_MAX_NAME = 255
+
+
+class Collection:
+    """One collection: its settings, its data and the number of its next write."""
+
+    def __init__(self, name: str, directory: Path, settings: dict[str, Json], shard: Shard) -> None:
+        self.name = name
+        self.directory = directory
+        self.settings = settings
+        self.shard = shard
+        self._next_operation = 0
+
+    def write(self, operation: object) -> int:
+        """Apply one write and return its number, counted from 0 since the collection was opened."""
+        self.shard.update(operation)
+        if wants_index(self.settings):
+            self.shard.optimize()
+        number = self._next_operation
+        self._next_operation += 1
+        return number
+
+    def keep(self, settings: dict[str, Json]) -> None:
+        """Write the settings down, whole."""
+        write_whole(self.directory / "collection.json", {"name": self.name, "settings": settings})
+        self.settings = settings
+
+
+class Registry:
+    """Every collection of one server. Without a path the data lives in a temporary directory and ends with the server."""
+
+    collection_class: type[Collection] = Collection
+    """What collections are; a server whose collections do more has its own."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="vecsieve-embedded-") if path is None else None
+        self.root = Path(self._temporary.name) if self._temporary is not None else Path(str(path))
+        self._collections: dict[str, Collection] = {}
+        (self.root / "collections").mkdir(parents=True, exist_ok=True)
+        self._open()
+
+    def find(self, name: str) -> Collection:
+        """The collection of that name, or Qdrant's 404."""
+        found = self._collections.get(name)
+        if found is None:
+            raise no_collection(name)
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether `find` would find it."""
+        return name in self._collections
+
+    def names(self) -> list[str]:
+        """Collections, in the order of their creation."""
+        return list(self._collections)
+
+    def create(self, name: str, body: Body) -> None:
+        """Make an empty collection; refuses a name that is taken or cannot be one."""
+        _check_name(name)
+        if name in self._collections:
+            raise conflict(f"Collection `{name}` already exists!")
+        settings = read_settings(body)
+        config = edge_config(settings)
+        directory = self._fresh_directory()
+        shard = Shard.create(directory / "shard", config)
+        made = self.collection_class(name, directory, settings, shard)
+        made.keep(settings)
+        self._collections[name] = made
+
+    def delete(self, name: str) -> bool:
+        """Remove a collection and its data; False when there is none of that name."""
+        found = self._collections.pop(name, None)
+        if found is None:
+            return False
+        (found.directory / "collection.json").unlink()
+        found.shard.close()
+        shutil.rmtree(found.directory)
+        return True
+
+    def close(self) -> None:
+        """Flush everything and let go of the directory; a temporary one is removed."""
+        for collection in self._collections.values():
+            collection.shard.close()
+        self._collections.clear()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _open(self) -> None:
+        for file in sorted((self.root / "collections").glob("*/collection.json")):
+            kept = orjson.loads(file.read_bytes())
+            shard = Shard.load(file.parent / "shard")
+            self._collections[kept["name"]] = self.collection_class(kept["name"], file.parent, kept["settings"], shard)
+
+    def _fresh_directory(self) -> Path:
+        parent = self.root / "collections"
+        taken = [int(directory.name) for directory in parent.iterdir() if directory.name.isdecimal()]
+        directory = parent / f"{max(taken, default=0) + 1:06}"
+        directory.mkdir()
+        return directory
+
+
+def _check_name(name: str) -> None:
+    if not 1 <= len(name.encode()) <= _MAX_NAME:
+        raise bad_value(
+            "name", f"value {name!r} invalid, must be from 1 to {_MAX_NAME} characters", where="path parameters"
+        )
+    if any(character in _FORBIDDEN for character in name):
+        raise bad_value("name", "collection name cannot contain forbidden characters", where="path parameters")
+
+
+def write_whole(path: Path, value: object) -> None:
+    """Replace a file whole: a crash leaves the old one or the new one."""
+    draft = path.with_suffix(".draft")
+    draft.write_bytes(orjson.dumps(value))
+    draft.replace(path)
+
+
+# A verb's argument, free of transport: path and query parameters and the parsed body. Results are plain JSON values.
+#
+# Every verb is a function `(Registry, Call) -> value` in the file of its subject; a transport finds the verb, makes the Call,
+# wraps the value. A verb raises RefusalError for everything the server would refuse.
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. `body` is None when the verb has none."""
+
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Json = None
+
+    def collection(self, registry: Registry) -> Collection:
+        """The collection the path names."""
+        return registry.find(self.path["collection"])
+
+    def object(self) -> Body:
+        """The body as an object."""
+        return mapping(self.body, what="a request object")
+
+
+Verb = Callable[[Registry, Call], Json]
+
+
+# The verbs about collections.
 
 
 def create(registry: Registry, call: Call) -> Json:

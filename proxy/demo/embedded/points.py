@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
 from vecsieve.proxy.demo.embedded.errors import bad_format, bad_input, bad_request, bad_value, not_found, not_served
 from vecsieve.proxy.demo.embedded.fields import (
@@ -26,7 +27,6 @@ from vecsieve.proxy.demo.embedded.fields import (
 )
 from vecsieve.proxy.demo.embedded.filters import read_filter
 from vecsieve.proxy.demo.embedded.queries import read_vectors
-from vecsieve.proxy.demo.embedded.registry import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.replies import read_payload_selector, read_vector_selector, record, shown_id
 from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vecsieve.proxy.demo.embedded.collections import Collection
 from vecsieve.proxy.demo.embedded.configs import DEFAULT_VECTOR
 from vecsieve.proxy.demo.embedded.engine import edge
 from vecsieve.proxy.demo.embedded.errors import bad_format, bad_value, not_found, not_served
@@ -26,7 +27,6 @@ from vecsieve.proxy.demo.embedded.fields import (
     text,
     unsigned,
 )
-from vecsieve.proxy.demo.embedded.registry import Collection
 
 # Vectors as they come in: written out, or named by the id of a point that has them.
 #

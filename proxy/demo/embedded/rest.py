@@ -14,9 +14,9 @@ import orjson
 from aiohttp import web
 
 from vecsieve.proxy.demo.embedded import collections, points, searches
+from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_format, bad_value
 from vecsieve.proxy.demo.embedded.fields import Json
-from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps
 
 Route = tuple[str, str, Verb]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
 from vecsieve.proxy.demo.embedded.errors import bad_request
 from vecsieve.proxy.demo.embedded.fields import (
@@ -33,7 +34,6 @@ from vecsieve.proxy.demo.embedded.queries import (
     tag_of,
     vector_name,
 )
-from vecsieve.proxy.demo.embedded.registry import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.replies import (
     read_params,
     read_payload_selector,

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from vecsieve.config.addresses import Address, parse_address
 from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.proxy.demo.embedded.collections import Registry
 from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.registry import Registry
 from vecsieve.proxy.demo.embedded.rest import Rest
 
 _KEEPALIVE_SECONDS = 5.0

@@ -11,6 +11,7 @@ import orjson
 from servers.qdrant.limits import Rates
 
 from vecsieve.proxy.demo.embedded import collections
+from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry, write_whole
 from vecsieve.proxy.demo.embedded.configs import (
     PLACEHOLDER,
     choose,
@@ -24,7 +25,6 @@ from vecsieve.proxy.demo.embedded.engine import Shard, Translated, edge
 from vecsieve.proxy.demo.embedded.errors import bad_format, bad_input, bad_value, conflict, no_collection, not_found
 from vecsieve.proxy.demo.embedded.fields import Body, Json, boolean, items, mapping, required, text, texts, unsigned
 from vecsieve.proxy.demo.embedded.points import applied, wants_to_wait
-from vecsieve.proxy.demo.embedded.registry import Call, Collection, Registry, write_whole
 
 # The product's verbs as they are: with these, every verb about collections stands here.
 create, delete, exists, listing = collections.create, collections.delete, collections.exists, collections.listing

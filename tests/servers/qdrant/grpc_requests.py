@@ -18,9 +18,9 @@ from servers.qdrant.grpc_messages import (
     to_rest,
 )
 
+from vecsieve.proxy.demo.embedded.collections import Call
 from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_value
 from vecsieve.proxy.demo.embedded.fields import Json
-from vecsieve.proxy.demo.embedded.registry import Call
 
 Reader = Callable[[Any], Json]
 

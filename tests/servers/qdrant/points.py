@@ -9,6 +9,7 @@ from servers.qdrant.limits import check_limit, take_read
 from servers.qdrant.queries import read_order
 
 from vecsieve.proxy.demo.embedded import points
+from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
 from vecsieve.proxy.demo.embedded.errors import bad_format, bad_input, bad_value
 from vecsieve.proxy.demo.embedded.fields import (
@@ -37,7 +38,6 @@ from vecsieve.proxy.demo.embedded.points import (
     write,
 )
 from vecsieve.proxy.demo.embedded.queries import read_vectors, vector_name
-from vecsieve.proxy.demo.embedded.registry import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.replies import shown_id, shown_score
 from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT
 

@@ -10,6 +10,7 @@ from servers.qdrant.limits import capped, check_limit, take_read
 from servers.qdrant.queries import ALL_KINDS
 
 from vecsieve.proxy.demo.embedded import searches
+from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.engine import Translated
 from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_request
 from vecsieve.proxy.demo.embedded.fields import (
@@ -25,7 +26,6 @@ from vecsieve.proxy.demo.embedded.fields import (
     text,
 )
 from vecsieve.proxy.demo.embedded.queries import tag_of
-from vecsieve.proxy.demo.embedded.registry import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.replies import read_payload_selector, read_vector_selector, record, scored
 from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT, SHARED, Find, batch, from_search, ranked, read_search
 

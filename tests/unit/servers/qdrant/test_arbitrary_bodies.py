@@ -11,7 +11,7 @@ from servers.qdrant import catalogue, points, searches
 from servers.qdrant.catalogue import FullRegistry
 
 from support.any_body import BODIES, TAGS, VALUES, check, fill
-from vecsieve.proxy.demo.embedded.registry import Registry, Verb
+from vecsieve.proxy.demo.embedded.collections import Registry, Verb
 
 READS: list[Verb] = [
     searches.query,

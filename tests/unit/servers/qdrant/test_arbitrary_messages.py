@@ -13,8 +13,8 @@ from servers.qdrant.catalogue import FullRegistry
 from servers.qdrant.grpc_messages import Encoding, decoded, messages
 from servers.qdrant.grpc_server import METHODS
 
+from vecsieve.proxy.demo.embedded.collections import Call, Registry
 from vecsieve.proxy.demo.embedded.errors import RefusalError
-from vecsieve.proxy.demo.embedded.registry import Call, Registry
 
 KINDS = {
     "int": st.integers(0, 12),

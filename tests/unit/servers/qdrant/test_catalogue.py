@@ -11,8 +11,8 @@ from servers.qdrant import catalogue, points, searches
 from servers.qdrant.catalogue import FullRegistry, aliased
 
 from support.embedded_core import Core, full_core
+from vecsieve.proxy.demo.embedded.collections import Call
 from vecsieve.proxy.demo.embedded.errors import RefusalError
-from vecsieve.proxy.demo.embedded.registry import Call
 
 WORDS = ("text", "image", "object", "model", "options")
 DENSE = {"dense": {"size": 3, "distance": "Dot"}}

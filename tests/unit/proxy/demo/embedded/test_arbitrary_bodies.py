@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.any_body import BODIES, TAGS, VALUES, check, fill
 from support.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.registry import Call, Registry, Verb
+from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps
 
 READS: list[Verb] = [

@@ -18,8 +18,8 @@ import pytest
 from support.embedded import Exchange, exchange
 from support.stack import embedded
 from vecsieve.config.addresses import Address
+from vecsieve.proxy.demo.embedded.collections import Registry
 from vecsieve.proxy.demo.embedded.errors import RefusalError
-from vecsieve.proxy.demo.embedded.registry import Registry
 from vecsieve.proxy.demo.embedded.rest import Rest
 from vecsieve.proxy.demo.embedded.server import EmbeddedServer, start
 
