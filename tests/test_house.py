@@ -405,9 +405,19 @@ def unread_of_classes(trees: dict[str, ast.Module]) -> list[str]:
         if isinstance(node, ast.ClassDef) and node.name not in WRITTEN_WHOLE | READ_BY_NAME
         if not any(ast.unparse(base).endswith("Enum") for base in node.bases)
         for statement in node.body
-        for name in names_bound(statement)
+        for name in (*names_bound(statement), *attributes_set(statement))
         if name not in read
     )
+
+
+def attributes_set(statement: ast.stmt) -> set[str]:
+    """The public attributes that a method gives its object."""
+    return {
+        node.attr
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not node.attr.startswith("_")
+        if ast.unparse(node.value) == "self"
+    }
 
 
 PRODUCT = {name: parsed(path) for name, path in MODULES.items()}
@@ -423,10 +433,10 @@ def test_every_public_member_is_read_by_product_code() -> None:
 
 
 def test_a_name_that_nobody_reads_is_noticed() -> None:
-    source = "from m import used\nclass A:\n    x: int\n    def f(self): return self.f\n    def g(self): return A\ndef h(): return used(h)\n"
+    source = "from m import used\nclass A:\n    x: int\n    def f(self): return self.f\n    def g(self): self.y = A\ndef h(): return used(h)\n"
     tree = {"m": ast.parse("def used(): pass\ndef unused(): unused()\n"), "n": ast.parse(source)}
     assert unread_of_modules(tree) == ["m.unused", "n.A", "n.h"]
-    assert unread_of_classes(tree) == ["A.g", "A.x"]
+    assert unread_of_classes(tree) == ["A.g", "A.x", "A.y"]
 
 
 SETTINGS_MODULES = {"vecsieve.config.schema", "vecsieve.config.policy"}

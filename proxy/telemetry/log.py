@@ -54,7 +54,6 @@ class ThreadedSink:
     def __init__(
         self, descriptor: int = 1, *, held_lines: int = HELD_LINES, on_drop: Callable[[], None] = lambda: None
     ) -> None:
-        self.dropped = 0
         self.on_drop = on_drop
         self._descriptor = descriptor
         self._held: queue.Queue[bytes | None] = queue.Queue(maxsize=held_lines)
@@ -66,7 +65,7 @@ class ThreadedSink:
         try:
             self._held.put_nowait(line)
         except queue.Full:
-            self._drop()
+            self.on_drop()
 
     def close(self) -> None:
         """Write what is held, then end the thread; give up after a second."""
@@ -83,11 +82,7 @@ class ThreadedSink:
             written = _write(self._descriptor, whole)
             is_torn = 0 < written < len(whole) or (is_torn and written == 0)
             if written < len(whole):
-                self._drop()
-
-    def _drop(self) -> None:
-        self.dropped += 1
-        self.on_drop()
+                self.on_drop()
 
 
 class PollingSink:
@@ -97,14 +92,12 @@ class PollingSink:
     """
 
     def __init__(self, descriptor: int = 1) -> None:
-        self.dropped = 0
         self._descriptor = descriptor
 
     def put(self, line: bytes) -> None:
         """Write the line now, or drop it."""
-        _, writable, _ = select.select([], [self._descriptor], [], 0)
-        if not writable or _write(self._descriptor, line) < len(line):
-            self.dropped += 1
+        if select.select([], [self._descriptor], [], 0)[1]:
+            _write(self._descriptor, line)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -9,7 +9,6 @@ class RememberedLines:
     """Holds every line in memory."""
 
     def __init__(self) -> None:
-        self.dropped = 0
         self.lines: list[bytes] = []
         self.is_closed = False
 
