@@ -106,10 +106,15 @@ class Race(Generic[R]):
 
     async def drop(self) -> None:
         """It is not wanted, or it is over."""
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is None:
+            return
+        if self._task.done():
+            # No turn of the loop: the client has its answer, and a handler whose connection it closes is cancelled at the next one.
+            if not self._task.cancelled():
+                self._task.exception()  # so that nobody is told that nobody looked
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
 
     def _start(self) -> None:
         if not self._is_over:

@@ -226,3 +226,21 @@ async def test_calls_are_made_later_by_the_loop() -> None:
     made = asyncio.Event()
     later(0.0, made.set)
     await asyncio.wait_for(made.wait(), 5)
+
+
+async def test_once_the_original_is_over_dropping_it_gives_the_loop_no_turn() -> None:
+    """The client has its whole answer and may close the connection: its handler would be cancelled before the search is counted."""
+    timers, climb, original = Timers(), Climb(), Original()
+    race = Race(original.send, May(True), timers)
+    running = run(race, climb)
+    await settle()
+    timers.fire()
+    await settle()
+    original.head.set()
+    original.end.set()
+    await running
+    assert await race.answer() == "original"
+    turns: list[int] = []
+    asyncio.get_running_loop().call_soon(turns.append, 1)
+    await race.drop()
+    assert turns == []
