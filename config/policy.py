@@ -100,7 +100,7 @@ def _threshold_kind(value: object) -> str | None:
         if isinstance(value, model) or (isinstance(value, dict) and kind in value):
             return kind
     if isinstance(value, dict):
-        return "growing" if value.keys() & {"power", "most", "trusted", "wary", "least"} else "relative"
+        return "growing" if value.keys() & GrowingThreshold.model_fields.keys() else "relative"
     return None
 
 
