@@ -35,7 +35,7 @@ SEARCH = search(extra={"filter": {"must": [{"key": CANARY, "match": {"value": CA
 METHODS = ("GET", "POST", "PUT", "HTTP")
 NAMES = {
     *METHODS,
-    *(f"{method} {of.value}" for method in METHODS for of in (*AttemptKind, "query")),
+    *(f"{method} {of}" for method in METHODS for of in (*AttemptKind, "query")),
     *Stage,
 }
 ONE_OF_EACH = {reason: name for name, (_, reason) in FAULTS.items()}  # a fault for every reason there is
