@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from vecsieve.adapters.chroma import calls as chroma
 from vecsieve.adapters.chroma.dialect import ChromaDialect
 from vecsieve.adapters.chroma.rest import ChromaRest
-from vecsieve.adapters.contract import Adapter, Dialect, FirstStep, Naming, RequestHead, SecondStep, Touched
+from vecsieve.adapters.contract import (
+    Adapter,
+    DescribesCollections,
+    Dialect,
+    FetchesVectors,
+    Naming,
+    RequestHead,
+    Touched,
+)
 from vecsieve.adapters.milvus import calls as milvus
 from vecsieve.adapters.milvus.dialect import MilvusDialect, MilvusGrpcDialect
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
@@ -80,12 +88,14 @@ class Backend:
     @property
     def has_first_step(self) -> bool:
         """Whether some of its searches are preceded by a question about their collection."""
-        return any(isinstance(each.adapter(), FirstStep) for each in (self.rest, self.grpc) if each is not None)
+        return any(
+            isinstance(each.adapter(), DescribesCollections) for each in (self.rest, self.grpc) if each is not None
+        )
 
     @property
     def has_second_step(self) -> bool:
         """Whether some of its searches are followed by a request for the vectors of their candidates."""
-        return any(isinstance(each.adapter(), SecondStep) for each in (self.rest, self.grpc) if each is not None)
+        return any(isinstance(each.adapter(), FetchesVectors) for each in (self.rest, self.grpc) if each is not None)
 
 
 _QDRANT = Backend(

@@ -384,7 +384,7 @@ class Question:
 
 
 @runtime_checkable
-class FirstStep(Protocol):
+class DescribesCollections(Protocol):
     """Two more verbs, both pure."""
 
     def question(self, operation: Operation, body: bytes) -> Question | None:
@@ -422,7 +422,7 @@ class Found:
 
 
 @runtime_checkable
-class SecondStep(Protocol):
+class FetchesVectors(Protocol):
     """Four more verbs, all pure."""
 
     def lookups(self, call: SearchCall, reply: Reply, known: Collection[str]) -> tuple[Lookup, ...]:

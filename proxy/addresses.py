@@ -38,7 +38,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class DataPort:
     """One data port: what to bind, 0 for any free port, or ``shared``, a socket that is bound there already.
 
     ``index``: what plain paths of an index lead to here; None where they lead nowhere, and for backends with one upstream.
@@ -53,17 +53,17 @@ class Door:
     shared: socket.socket | None = None
 
 
-def doors_of(settings: Settings) -> tuple[Door, ...]:
+def doors_of(settings: Settings) -> tuple[DataPort, ...]:
     """The main port first, then those that lead to one index each, by number, then gRPC's own."""
     at, own = parse_address(settings.listen), settings.indexes
     fixed = None if own is None or own.index_host is None else Origin.of(own.index_host)
     grpc = _grpc_of(settings, fixed)
-    doors = [Door(at.host, at.port, fixed, grpc)]
+    doors = [DataPort(at.host, at.port, fixed, grpc)]
     for port, url in () if own is None else sorted(own.index_ports.items()):
-        doors.append(Door(at.host, port, Origin.of(url), Origin.of(url)))
+        doors.append(DataPort(at.host, port, Origin.of(url), Origin.of(url)))
     if settings.grpc.listen is not None:
         apart = parse_address(settings.grpc.listen)
-        doors.append(Door(apart.host, apart.port, fixed, grpc, is_for_grpc=True))
+        doors.append(DataPort(apart.host, apart.port, fixed, grpc, is_for_grpc=True))
     return tuple(doors)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vecsieve.adapters.backends import BACKENDS, Backend
 from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings, Settings
-from vecsieve.proxy.addresses import Door
+from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.dataplane import DataPlane
@@ -28,9 +28,9 @@ from vecsieve.proxy.runtime import LongWork
 from vecsieve.proxy.search.breaker import Breaker, spread
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections import Learned, Names
-from vecsieve.proxy.search.exchange import Looking, Shadow
-from vecsieve.proxy.search.fetch import Appetite
-from vecsieve.proxy.search.hedge import Hedges, Patience, Replays
+from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
+from vecsieve.proxy.search.fetch import AdaptiveFetch
+from vecsieve.proxy.search.hedge import Hedging, Patience, Replays
 from vecsieve.proxy.search.limits import TEXT_NUMBER_BYTES, Admission, HeldBytes, Turns
 from vecsieve.proxy.search.lookups import VectorMemory
 from vecsieve.proxy.search.policy import Rules, RulesInForce
@@ -41,7 +41,7 @@ from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import UpstreamConnection
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.requests import Tally
+from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Levels:
     """Shows the levels. ``pools``: of HTTP/1. ``shared``: how many connections gRPC has to the database."""
 
     metrics: Metrics
-    tally: Tally
+    recorder: RequestRecorder
     admission: Admission
     pools: Callable[[], Census]
     shared: Callable[[], int]
@@ -65,7 +65,7 @@ class Levels:
         """Show them as they are now."""
         metrics, census = self.metrics, self.pools()
         # A request is counted before it asks for room, and inside once it has it.
-        metrics.requests_waiting.set(max(0, self.tally.requests_in_flight - self.admission.in_flight))
+        metrics.requests_waiting.set(max(0, self.recorder.requests_in_flight - self.admission.in_flight))
         for state, count in (
             (UpstreamConnection.BUSY, census.busy),
             (UpstreamConnection.IDLE, census.idle),
@@ -113,13 +113,13 @@ class Process:
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self.own_reads = OwnReads(limits.own_reads_share, metrics=metrics, clock=clock)
-        self.tally = Tally(metrics, log=log, clock=clock)
+        self.recorder = RequestRecorder(metrics, log=log, clock=clock)
         self.recent = Recent(settings.explain.keep, now=time.time)
         self._workers = workers
         self.egress = Egress(_budget_bytes(settings, workers=workers), now=time.time)
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
-        self._shadow = Shadow(tally=self.tally, limit=settings.shadow.in_flight)
+        self._shadow = Shadow(recorder=self.recorder, limit=settings.shadow.in_flight)
         self._services = self._made(limits, metrics, workers=workers)
         _show_limits(metrics, limits)
         self.levels = self._levels(metrics)
@@ -131,7 +131,7 @@ class Process:
 
     def _made(self, limits: LimitSettings, metrics: Metrics, *, workers: int) -> ProcessServices:
         settings, clock = self._settings, time.monotonic
-        replays = Replays(lambda: self.tally.requests_in_flight)
+        replays = Replays(lambda: self.recorder.requests_in_flight)
         patience = Patience(longest_seconds=limits.attempt_timeout_seconds, clock=clock)
         turns = Turns(clock, asyncio.get_running_loop().call_soon)
         return ProcessServices(
@@ -145,9 +145,9 @@ class Process:
             learned=self.learned,
             scaling=self.calibration.scaling,
             vectors=_vector_memory(settings, self._backend, clock),
-            appetite=Appetite(),
-            looking=Looking(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
-            hedges=Hedges(patience=patience, own=self.own_reads, replays=replays),
+            adaptive_fetch=AdaptiveFetch(),
+            looking=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
+            hedges=Hedging(patience=patience, own=self.own_reads, replays=replays),
             shadow=self._shadow,
             work=LongWork(),
             bounds=_bounds(limits),
@@ -156,7 +156,7 @@ class Process:
             replays=replays,
             own=self.own_reads,
             egress=self.egress,
-            tally=self.tally,
+            recorder=self.recorder,
             metrics=metrics,
             recent=self.recent,
             tracing=_tracing(settings, metrics),
@@ -174,7 +174,7 @@ class Process:
             adapter=adapter,
             dialect=dialect,
             searches=SearchService(adapter, dialect, self._services, number_bytes=TEXT_NUMBER_BYTES),
-            overhearing=self._services.overhearing(backend.rest),
+            write_invalidation=self._services.write_invalidation(backend.rest),
             relay=self._relay(answers, events),
             upstream=self._upstream,
             names=Names(None if backend.naming is None else backend.naming(), metrics.named),
@@ -196,9 +196,9 @@ class Process:
         def shared() -> int:
             return 0 if self._grpc is None else self._grpc.connected
 
-        return Levels(metrics, self.tally, self._services.admission, self._upstream.census, shared)
+        return Levels(metrics, self.recorder, self._services.admission, self._upstream.census, shared)
 
-    async def listen(self, *doors: Door) -> tuple[int, ...]:
+    async def listen(self, *doors: DataPort) -> tuple[int, ...]:
         """Open the data ports; returns their numbers. Raises OSError, or IncompatibleLibraryError."""
         spoken = self._backend.grpc
         if spoken is not None and any(door.grpc is not None for door in doors):
@@ -209,7 +209,7 @@ class Process:
         self._listener = await listen(self._server, self._settings.limits, *doors, fronts=fronts)
         return self._listener.ports
 
-    async def _front(self, door: Door) -> SharedPort | None:
+    async def _front(self, door: DataPort) -> SharedPort | None:
         """What tells the protocols of a port apart; None where HTTP/1 is the only one, and plain."""
         inner = None if self._grpc is None else await self._grpc.behind(door)
         if inner is None and self._tls is None:
@@ -246,12 +246,12 @@ class Process:
     def in_flight(self) -> int:
         """Requests being answered now; at the end also the clients to whom answers are still on their way."""
         sides = (self._listener, self._grpc) if self._is_leaving else ()
-        return self.tally.requests_in_flight + sum(each.owed for each in sides if each is not None)
+        return self.recorder.requests_in_flight + sum(each.owed for each in sides if each is not None)
 
     @property
     def searches_in_flight(self) -> int:
         """Searches being improved now."""
-        return self.tally.searches_in_flight
+        return self.recorder.searches_in_flight
 
     async def close(self, *, grace_seconds: float = 0.0) -> None:
         """End everything, in the order in which one part leans on the next."""

@@ -21,7 +21,7 @@ from enum import Enum
 from pathlib import Path
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import Door, doors_of
+from vecsieve.proxy.addresses import DataPort, doors_of
 from vecsieve.proxy.admin.server import CONNECTIONS as ADMIN_CONNECTIONS
 from vecsieve.proxy.http.listener import arriving_at_most
 from vecsieve.proxy.telemetry.log import FIELDS
@@ -94,13 +94,13 @@ def say(given: Budget, settings: Settings) -> None:
     )
 
 
-def needed(settings: Settings, doors: Sequence[Door], held: int) -> int:
+def needed(settings: Settings, doors: Sequence[DataPort], held: int) -> int:
     """How many descriptors are enough for everything that the settings allow at once. ``held``: open already."""
     own = _own(settings, doors, held, limit=UNLIMITED)
     return own + 2 * _pool_wanted(settings) + _cost(doors, settings.limits.connections)
 
 
-def budget(settings: Settings, doors: Sequence[Door], *, held: int, limit: int, hard: int) -> Budget:
+def budget(settings: Settings, doors: Sequence[DataPort], *, held: int, limit: int, hard: int) -> Budget:
     """What fits into ``limit`` descriptors. Pure."""
     room = max(0, limit - _own(settings, doors, held, limit=limit))
     pool_total = max(1, min(_pool_wanted(settings), room // POOL_SHARE))
@@ -110,7 +110,7 @@ def budget(settings: Settings, doors: Sequence[Door], *, held: int, limit: int, 
     return Budget(limit, hard, max(1, fitting), per_host, pool_total)
 
 
-def _own(settings: Settings, doors: Sequence[Door], held: int, *, limit: int) -> int:
+def _own(settings: Settings, doors: Sequence[DataPort], held: int, *, limit: int) -> int:
     """What is neither a client's nor a pool's."""
     origins = {door.grpc for door in doors} - {None}
     grpc = len(origins) * (GRPC_SERVER + GRPC_CHANNELS * settings.grpc.connections)
@@ -125,7 +125,7 @@ def _pool_wanted(settings: Settings) -> int:
     return settings.upstream.pool_connections * (hosts + 1)
 
 
-def _cost(doors: Sequence[Door], connections: int) -> int:
+def _cost(doors: Sequence[DataPort], connections: int) -> int:
     """The descriptors of so many client connections; those that have just been accepted, or turned away, come on top."""
     each = GRPC_CLIENT if any(door.grpc is not None for door in doors) else 1
     return each * connections + 2 * arriving_at_most(connections)

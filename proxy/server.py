@@ -18,7 +18,7 @@ from vecsieve.config.load import load
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy import resources
-from vecsieve.proxy.addresses import Door, doors_of
+from vecsieve.proxy.addresses import DataPort, doors_of
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from vecsieve.proxy.http.tls import context_of
@@ -126,7 +126,7 @@ class Instance:
         metrics.built(version=self.facts.version, parser="c")  # the listener refuses to start on any other
         metrics.config_taken(self.facts.settings_hash, previous=None, at=time.time())
 
-    async def open(self, *doors: Door) -> tuple[int, ...]:
+    async def open(self, *doors: DataPort) -> tuple[int, ...]:
         """Listen, take signals; returns the ports. Raises OSError, or IncompatibleLibraryError."""
         self.lifecycle.listen_to_signals()
         ports = await self._process.listen(*doors)
@@ -187,13 +187,13 @@ def _at(settings: Settings, name: str) -> object:
 # Where something listens, in the one form that people, scripts and tests read.
 
 
-def announce_doors(doors: tuple[Door, ...], ports: tuple[int, ...], *, over_tls: bool) -> None:
+def announce_doors(doors: tuple[DataPort, ...], ports: tuple[int, ...], *, over_tls: bool) -> None:
     """Print the main port, each index's with the host that it leads to, and gRPC's own."""
     for number, (door, port) in enumerate(zip(doors, ports, strict=True)):
         announce(_told(door, is_main=number == 0), door.host, port, over_tls=over_tls)
 
 
-def _told(door: Door, *, is_main: bool) -> str:
+def _told(door: DataPort, *, is_main: bool) -> str:
     if door.is_for_grpc:
         return "gRPC"
     return "listening" if is_main or door.index is None else f"index {door.index.authority}"
@@ -305,7 +305,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 async def _work(
-    worker: Worker, source: Source, settings: Settings, doors: tuple[Door, ...], parent_log: Logging
+    worker: Worker, source: Source, settings: Settings, doors: tuple[DataPort, ...], parent_log: Logging
 ) -> int:
     """One worker's life."""
     parent_log.close()

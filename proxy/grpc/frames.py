@@ -20,7 +20,7 @@ _END_OF_FIELDS = 0x4
 _STREAM = 0x7FFF_FFFF  # without the reserved bit
 
 Buffer = bytes | memoryview
-Told = Callable[[int, int, int, int], int]
+Description = Callable[[int, int, int, int], int]
 """Told of every frame as its head is whole: type, flags, stream, length. Returns what it costs beside itself, in frames."""
 
 
@@ -33,7 +33,7 @@ class Frames:
 
     __slots__ = ("_content", "_head", "_is_in_fields", "_left", "_shown", "_told", "begun_at", "has_begun", "place")
 
-    def __init__(self, told: Told, *, skip: int = 0, content: Content | None = None) -> None:
+    def __init__(self, told: Description, *, skip: int = 0, content: Content | None = None) -> None:
         self._told = told
         self._content = content
         self._shown: int | None = None  # the stream of the frame that has begun, where its content is shown

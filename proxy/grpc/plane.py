@@ -21,14 +21,14 @@ from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, receiv
 from vecsieve.proxy.grpc.status import Code, Failure, code, given, invented, met, speaker, status
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES, Pressure
-from vecsieve.proxy.search.collections import Overhearing
+from vecsieve.proxy.search.collections import WriteInvalidation
 from vecsieve.proxy.search.errors import WORDING, Trouble, first_success
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules, is_override
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed
-from vecsieve.proxy.telemetry.requests import Ended, Visit
+from vecsieve.proxy.telemetry.requests import Ended, RequestRecord
 from vecsieve.proxy.telemetry.tracing import Trace
 
 LOGGER = logging.getLogger("vecsieve.grpc")
@@ -51,7 +51,7 @@ class Shared:
     transport: Transport
     database_key: str | None
     searches: SearchService
-    overhearing: Overhearing
+    write_invalidation: WriteInvalidation
     channels: Channels
 
 
@@ -103,7 +103,7 @@ class Plane(grpc.GenericRpcHandler):
 
         async def relayed() -> Relayed:
             leg = visit.trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
-            with self._shared.overhearing.passing(head), leg:
+            with self._shared.write_invalidation.passing(head), leg:
                 parent = leg.traceparent
                 passed = await relay(
                     self._shared.channels, context, method=head.path, origin=self._origin, traceparent=parent
@@ -111,8 +111,8 @@ class Plane(grpc.GenericRpcHandler):
                 leg.ended(code(passed.failure))
             if passed.failure is not None:
                 self._heard_of("", passed.failure)
-                met(self._services.tally.metrics, passed.failure)
-                given(self._services.tally.metrics, passed.failure)
+                met(self._services.recorder.metrics, passed.failure)
+                given(self._services.recorder.metrics, passed.failure)
             return passed
 
         visit = self._begun(context)
@@ -147,19 +147,19 @@ class Plane(grpc.GenericRpcHandler):
         self._shared.calls.taken += 1
         context.add_done_callback(sent)  # type: ignore[arg-type]  # - the stubs want a class where any callable does
 
-    def _ended(self, visit: Visit, ended: Ended) -> None:
+    def _ended(self, visit: RequestRecord, ended: Ended) -> None:
         self._shared.calls.taken -= 1
-        self._services.tally.end(visit, ended)
+        self._services.recorder.end(visit, ended)
 
-    def _begun(self, context: Context) -> Visit:
+    def _begun(self, context: Context) -> RequestRecord:
         self._shared.calls.taken += 1
         metadata = context.invocation_metadata() or ()
         trace = self._services.tracing.begin(trace_parents(metadata))
-        return self._services.tally.begin(trace_id=trace_id(metadata), trace=trace)
+        return self._services.recorder.begin(trace_id=trace_id(metadata), trace=trace)
 
     async def _fenced(
         self,
-        visit: Visit,
+        visit: RequestRecord,
         work: Callable[[], Awaitable[T]],
         *,
         first: Callable[[], Awaitable[Failure | None]] | None = None,
@@ -179,12 +179,12 @@ class Plane(grpc.GenericRpcHandler):
         def fell(error: Exception) -> None:
             fields = {"error": type(error).__name__, "request_id": visit.request_id}
             LOGGER.error("a call failed", extra={"fields": fields})
-            self._services.tally.metrics.local_error(LocalError.INTERNAL)
+            self._services.recorder.metrics.local_error(LocalError.INTERNAL)
 
         done = await first_success([admitted], fell)
         return invented(Code.INTERNAL, WORDING[Trouble.INTERNAL][1]) if done is None else done
 
-    async def _admitted(self, visit: Visit, work: Callable[[], Awaitable[T]]) -> T | Failure:
+    async def _admitted(self, visit: RequestRecord, work: Callable[[], Awaitable[T]]) -> T | Failure:
         admission = self._services.admission
         if not await admission.enter():
             return _shed(visit, Shed.IN_FLIGHT)
@@ -195,7 +195,7 @@ class Plane(grpc.GenericRpcHandler):
         finally:
             admission.leave()
 
-    async def _heard(self, call: _Call, visit: Visit) -> Outcome:
+    async def _heard(self, call: _Call, visit: RequestRecord) -> Outcome:
         """The outcome of a call whose message may be still to come."""
         late = await self._read(call)
         return await self._answered(call, visit) if late is None else late
@@ -213,13 +213,13 @@ class Plane(grpc.GenericRpcHandler):
         call.is_read = True
         return None
 
-    async def _answered(self, call: _Call, visit: Visit) -> Outcome:
+    async def _answered(self, call: _Call, visit: RequestRecord) -> Outcome:
         """Upstream's answer to a call, or ours to a search."""
         head, message = call.head, call.message
         told = replace(head, message=message or b"", database=call.said(self._shared.database_key))
         operation = None if message is None else self._shared.adapter.classify(told)
         if message is None or operation is None:
-            with self._shared.overhearing.passing(told):
+            with self._shared.write_invalidation.passing(told):
                 answered = await self._original(call)
             self._heard_of(self._shared.transport.collection_of(told), answered)
             return answered
@@ -259,7 +259,7 @@ class Plane(grpc.GenericRpcHandler):
         )
 
     async def _counted(
-        self, call: _Call, visit: Visit, operation: Operation, kind: AttemptKind, gate: Gate | None = None
+        self, call: _Call, visit: RequestRecord, operation: Operation, kind: AttemptKind, gate: Gate | None = None
     ) -> Outcome:
         async def passing(answered: Outcome) -> None:
             seconds = self._services.clock() - started
@@ -293,7 +293,7 @@ class Plane(grpc.GenericRpcHandler):
             await passing(answered)
         call.relayed = answered
         if isinstance(call.relayed, Failure):
-            given(self._services.tally.metrics, call.relayed)
+            given(self._services.recorder.metrics, call.relayed)
         return call.relayed
 
     async def _widened(self, call: _Call, message: bytes, seconds: float) -> Outcome:
@@ -318,13 +318,13 @@ class Plane(grpc.GenericRpcHandler):
             )
             leg.ended(code(outcome if isinstance(outcome, Failure) else None))
         if isinstance(outcome, Failure):
-            met(self._services.tally.metrics, outcome)
+            met(self._services.recorder.metrics, outcome)
         elif len(outcome.message) >= LARGE_MESSAGE_BYTES:
             self._shared.calls.freed(len(outcome.message))  # the core's own copy
         return outcome
 
 
-def _shed(visit: Visit, reason: Shed) -> Failure:
+def _shed(visit: RequestRecord, reason: Shed) -> Failure:
     visit.shed(reason)
     return invented(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from vecsieve.adapters.backends import Backend, Transport
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import Door, Origin
+from vecsieve.proxy.addresses import DataPort, Origin
 from vecsieve.proxy.grpc.frames import FAREWELL_SECONDS, Calls, Inflated
 from vecsieve.proxy.grpc.listener import GrpcListener, InnerSocket, listen
 from vecsieve.proxy.grpc.plane import Plane, Shared
@@ -46,7 +46,7 @@ def side_of(settings: Settings, backend: Backend, spoken: Transport, services: P
         searches=SearchService(
             adapter, dialect, services, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting
         ),
-        overhearing=services.overhearing(spoken),
+        write_invalidation=services.write_invalidation(spoken),
         channels=channels,
     )
 
@@ -88,7 +88,7 @@ class GrpcSide:
         self._stopping: list[asyncio.Task[None]] = []
         self._is_ending = asyncio.Event()
 
-    async def behind(self, door: Door) -> InnerSocket | None:
+    async def behind(self, door: DataPort) -> InnerSocket | None:
         """Where calls that come in by this port are served; None where it leads to no gRPC. Raises OSError."""
         if door.grpc is None:
             return None

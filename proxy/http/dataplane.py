@@ -19,11 +19,11 @@ from vecsieve.proxy.http.exchange import HttpExchange
 from vecsieve.proxy.http.headers import RawHeaders, Target, read_target, values, wants_exact_bytes
 from vecsieve.proxy.http.message import RawResponse
 from vecsieve.proxy.http.protocol import ClientConnection
-from vecsieve.proxy.http.relay import Hearing, Relay
+from vecsieve.proxy.http.relay import Relay, ReplyObserver
 from vecsieve.proxy.http.routes import Routes
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.resources import Pressure
-from vecsieve.proxy.search.collections import Names, Overhearing
+from vecsieve.proxy.search.collections import Names, WriteInvalidation
 from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.limits import Place
@@ -33,7 +33,7 @@ from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, Shed
 from vecsieve.proxy.telemetry.labels import Origin as Speaker
-from vecsieve.proxy.telemetry.requests import Ended, Visit
+from vecsieve.proxy.telemetry.requests import Ended, RequestRecord
 from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
 from vecsieve.proxy.telemetry.tracing import sampled_trace_id
 
@@ -54,7 +54,7 @@ class DataPlane:
     adapter: Adapter
     dialect: Dialect
     searches: SearchService
-    overhearing: Overhearing
+    write_invalidation: WriteInvalidation
     names: Names
     relay: Relay
     upstream: Upstream
@@ -64,16 +64,16 @@ class DataPlane:
         """Answer one request."""
         parents = request.headers.getall(TRACE_PARENT, ())
         trace = self.services.tracing.begin(parents)
-        visit = self.services.tally.begin(trace_id=sampled_trace_id(parents), trace=trace)
+        visit = self.services.recorder.begin(trace_id=sampled_trace_id(parents), trace=trace)
         is_reused = _connection(request).begin(visit.request_id)
         response: RawResponse | None = None
         try:
             response = await self._admitted(request, visit)
         finally:
-            self.services.tally.end(visit, _ended(request, response, is_reused=is_reused))
+            self.services.recorder.end(visit, _ended(request, response, is_reused=is_reused))
         return response
 
-    async def _admitted(self, request: web.BaseRequest, visit: Visit) -> RawResponse:
+    async def _admitted(self, request: web.BaseRequest, visit: RequestRecord) -> RawResponse:
         body = RequestBody(request, idle_seconds=self.services.limits.stream_idle_timeout_seconds)
         if self.services.admission.is_for_whole_requests:
             try:
@@ -90,11 +90,13 @@ class DataPlane:
         finally:
             place.leave()
 
-    def _shed(self, request: web.BaseRequest, visit: Visit, reason: Shed) -> RawResponse:
+    def _shed(self, request: web.BaseRequest, visit: RequestRecord, reason: Shed) -> RawResponse:
         visit.shed(reason)
         return self.answers.response(Trouble.OVERLOADED, request.raw_path)
 
-    async def _route(self, request: web.BaseRequest, body: RequestBody, visit: Visit, place: Place) -> RawResponse:
+    async def _route(
+        self, request: web.BaseRequest, body: RequestBody, visit: RequestRecord, place: Place
+    ) -> RawResponse:
         asked = read_target(request.raw_path)
         target = None if asked is None else self.routes.find(asked, _index_behind(request))
         if isinstance(target, Trouble):
@@ -108,8 +110,8 @@ class DataPlane:
         if operation is None:
             editing = self.routes.editing(request.method, request.raw_headers, target)
             leg = visit.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
-            with self.overhearing.passing(head), self.names.passing(head) as learn, leg:
-                hearing = None if learn is None else Hearing(learn)
+            with self.write_invalidation.passing(head), self.names.passing(head) as learn, leg:
+                hearing = None if learn is None else ReplyObserver(learn)
                 answer = await self.relay.relay(
                     request, body, target=target, editing=editing, hearing=hearing, leg=leg, leave=place.leave
                 )
@@ -129,14 +131,14 @@ class DataPlane:
             original=partial(self._original, search, visit),
         )
 
-    async def _read(self, search: _Search, visit: Visit) -> HttpExchange | Bypass:
+    async def _read(self, search: _Search, visit: RequestRecord) -> HttpExchange | Bypass:
         try:
             return await self._exchange(search, visit)
         except ClientBodyError:
             # The relay meets the same end of the body and answers it; nothing of it was lost.
             return Bypass.TOO_LARGE
 
-    async def _exchange(self, search: _Search, visit: Visit) -> HttpExchange | Bypass:
+    async def _exchange(self, search: _Search, visit: RequestRecord) -> HttpExchange | Bypass:
         coding = self._coding(search.request.raw_headers)
         if isinstance(coding, Bypass):
             return coding
@@ -177,7 +179,7 @@ class DataPlane:
     async def _original(
         self,
         search: _Search,
-        visit: Visit,
+        visit: RequestRecord,
         attempt: AttemptKind = AttemptKind.ORIGINAL,
         gate: Gate | None = None,
     ) -> RawResponse:
@@ -193,7 +195,7 @@ class DataPlane:
         request, target, collection = search.request, search.target, search.operation.collection
         hearing = None
         if self.backend.refuses_in_success:
-            hearing = Hearing(partial(self.searches.heard_success, collection), limit_bytes=REFUSAL_BYTES)
+            hearing = ReplyObserver(partial(self.searches.heard_success, collection), limit_bytes=REFUSAL_BYTES)
         leg = visit.trace.leg(attempt, request.method, target.origin)
         with visit.original(attempt), leg:
             return await self.relay.relay(

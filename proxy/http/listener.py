@@ -23,7 +23,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestPayloadError
 
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.addresses import Door, Origin
+from vecsieve.proxy.addresses import DataPort, Origin
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.events import Events
@@ -265,7 +265,7 @@ def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | 
 
 
 async def listen(
-    server: DataServer, limits: LimitSettings, *doors: Door, fronts: Mapping[Door, Front] = MappingProxyType({})
+    server: DataServer, limits: LimitSettings, *doors: DataPort, fronts: Mapping[DataPort, Front] = MappingProxyType({})
 ) -> Listener:
     """Open the data ports, all or none.
 
@@ -285,7 +285,7 @@ async def listen(
     return Listener(server, tuple(sockets), tuple(fronts.values()))
 
 
-async def _opened(server: DataServer, door: Door, front: Front | None, arrivals: Arrivals) -> Accepting:
+async def _opened(server: DataServer, door: DataPort, front: Front | None, arrivals: Arrivals) -> Accepting:
     factory: Factory = partial(server, door.index)
     factory = factory if front is None else front.before(factory)
     sockets = await bound(door.host, door.port) if door.shared is None else (door.shared,)

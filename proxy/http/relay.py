@@ -41,7 +41,7 @@ from vecsieve.proxy.telemetry.tracing import UNTOLD, Leg
 HEARD_BYTES = 2 * 1024 * 1024  # a thousand collections of Chroma's in one list; reading them takes a few milliseconds
 
 
-class Hearing:
+class ReplyObserver:
     """One answer. ``learn``: total, gets the whole body without its content coding, at most once."""
 
     __slots__ = ("_coding", "_expected", "_learn", "_limit_bytes", "_pieces", "_size")
@@ -178,7 +178,7 @@ class Relay:
         is_search: bool = False,
         target: Target | None = None,
         editing: Editing | None = None,
-        hearing: Hearing | None = None,
+        hearing: ReplyObserver | None = None,
         leg: Leg = UNTOLD,
         gate: Gate | None = None,
         leave: Callable[[], None] = _stay,
@@ -246,7 +246,7 @@ class Relay:
         request: web.BaseRequest,
         reply: UpstreamReply,
         editing: Editing | None,
-        hearing: Hearing | None,
+        hearing: ReplyObserver | None,
         leg: Leg,
         leave: Callable[[], None],
     ) -> RawResponse:
@@ -283,7 +283,7 @@ class Relay:
         begun: list[bytes],
         reply: UpstreamReply,
         flow: Outflow,
-        hearing: Hearing | None,
+        hearing: ReplyObserver | None,
         leg: Leg,
     ) -> RawResponse:
         if hearing is not None:

@@ -2,7 +2,7 @@
 
 Bounded and short-lived, keyed by backend and collection, and about shapes only: nothing in here belongs to a client, so
 requests with different credentials may share it. A wrong entry costs improvement, never a wrong answer. A call that may
-change a collection makes everything about it forgotten (``Overhearing``), and so does a reply that contradicts it.
+change a collection makes everything about it forgotten (``WriteInvalidation``), and so does a reply that contradicts it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTHING = 0  # the cap of a collection whose widened requests are refused withou
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Description:
     """What an adapter's question was answered with; None where there was no answer that could be read."""
 
     known: object | None
@@ -85,8 +85,8 @@ class Learned:
     def __init__(self, clock: Callable[[], float], *, entries: int = LEARNED_ENTRIES) -> None:
         self._caps = Expiring[int](entries=entries, clock=clock)
         self._hints = Expiring[str](entries=entries, clock=clock)
-        # What collections are like, under their name and the question that was asked; see ``Knowing``.
-        self.told = Expiring[Told](entries=entries, clock=clock)
+        # What collections are like, under their name and the question that was asked; see ``CollectionInfo``.
+        self.told = Expiring[Description](entries=entries, clock=clock)
 
     def cap(self, operation: Operation) -> int | None:
         """The largest limit upstream is known to take here; 0 when no larger one than asked for; None when unknown."""
@@ -222,19 +222,19 @@ class Forgetful(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Invalidation:
     """One kind of change, and who forgets because of it."""
 
     touches: Changes
     forgetful: tuple[Forgetful, ...]
 
 
-class Overhearing:
+class WriteInvalidation:
     """Of one transport. Without any kind of change nothing is forgotten."""
 
     __slots__ = ("_heard",)
 
-    def __init__(self, *heard: Heard) -> None:
+    def __init__(self, *heard: Invalidation) -> None:
         self._heard = heard
 
     @contextmanager
@@ -251,7 +251,7 @@ class Overhearing:
             _forget(touched)
 
 
-def _forget(touched: list[tuple[Heard, Touched]]) -> None:
+def _forget(touched: list[tuple[Invalidation, Touched]]) -> None:
     for heard, found in touched:
         for each in heard.forgetful:
             each.forget(found.collection)

@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from vecsieve.adapters.contract import UpstreamReplyError
-from vecsieve.proxy.telemetry.labels import FailOpen, Looked
+from vecsieve.proxy.telemetry.labels import FailOpen, VectorFetchOutcome
 
 
 class FailureKind(StrEnum):
@@ -84,7 +84,7 @@ class RejectedReplyError(UpstreamReplyError):
 class LookupFailedError(UpstreamReplyError):
     """A lookup brought nothing to join."""
 
-    def __init__(self, looked: Looked) -> None:
+    def __init__(self, looked: VectorFetchOutcome) -> None:
         super().__init__(looked.value)
         self.looked = looked
 

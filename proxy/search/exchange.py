@@ -10,10 +10,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
-from vecsieve.adapters.contract import Adapter, Dialect, FirstStep, Lookup, MalformedReplyError, Operation, Question
+from vecsieve.adapters.contract import (
+    Adapter,
+    DescribesCollections,
+    Dialect,
+    Lookup,
+    MalformedReplyError,
+    Operation,
+    Question,
+)
 from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import OwnReads
-from vecsieve.proxy.search.collections import Expiring, Told
+from vecsieve.proxy.search.collections import Description, Expiring
 from vecsieve.proxy.search.errors import (
     LookupFailedError,
     LostReplyError,
@@ -22,19 +30,19 @@ from vecsieve.proxy.search.errors import (
     first_success,
 )
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.lookups import Look
+from vecsieve.proxy.search.lookups import SendVectorFetch
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.report import Figures, Record, Report, explain, figures
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Looked, Outcome, OwnRead, Stage
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, OwnRead, Stage, VectorFetchOutcome
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.requests import Tally
+from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import Clock
 
 Gate = Callable[[bool], Awaitable[None]]
 """Waited for when the head of the original's answer is here, and nothing of it has gone out; told whether it is a success."""
 
 
-class Weighed(Protocol):
+class TransportAnswer(Protocol):
     """A transport's answer."""
 
     @property
@@ -48,7 +56,7 @@ class Weighed(Protocol):
         ...
 
 
-A_co = TypeVar("A_co", bound=Weighed, covariant=True)
+A_co = TypeVar("A_co", bound=TransportAnswer, covariant=True)
 
 
 class Exchange(Protocol[A_co]):
@@ -181,8 +189,8 @@ class Shadow:
     another: nobody waits for them, and each holds a reply, of which grpcio makes three copies (three of 15 MB: 120 MiB).
     """
 
-    def __init__(self, *, tally: Tally, limit: int) -> None:
-        self._tally = tally
+    def __init__(self, *, recorder: RequestRecorder, limit: int) -> None:
+        self._tally = recorder
         self._limit = limit
         self._running: set[asyncio.Task[None]] = set()
         self._debt = 1.0
@@ -236,14 +244,14 @@ class Shadow:
 # A breaker of their own ends them for a while when they keep failing: each would be waited for, and paid for, in vain.
 
 _LOOKED_BY = {
-    FailOpen.OVERFETCH_TIMEOUT: Looked.TIMEOUT,
-    FailOpen.TOO_LARGE: Looked.TOO_LARGE,
-    FailOpen.MALFORMED: Looked.MALFORMED,
+    FailOpen.OVERFETCH_TIMEOUT: VectorFetchOutcome.TIMEOUT,
+    FailOpen.TOO_LARGE: VectorFetchOutcome.TOO_LARGE,
+    FailOpen.MALFORMED: VectorFetchOutcome.MALFORMED,
 }
 
 
 @runtime_checkable
-class LooksUp(Protocol):
+class SendsVectorFetches(Protocol):
     """A transport that can send lookups."""
 
     @property
@@ -257,7 +265,7 @@ class LooksUp(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class VectorFetcher:
     """The lookups of a process. ``breaker``: theirs alone, so that searches are widened whatever becomes of them."""
 
     breaker: Breaker
@@ -265,9 +273,9 @@ class Looking:
     metrics: Metrics
     clock: Clock
 
-    def of(self, exchange: object, attempt: Attempt, dialect: Dialect) -> Look | None:
+    def of(self, exchange: object, attempt: Attempt, dialect: Dialect) -> SendVectorFetch | None:
         """What sends an exchange's lookups; None where its transport cannot."""
-        if not isinstance(exchange, LooksUp):
+        if not isinstance(exchange, SendsVectorFetches):
             return None
 
         async def look(lookup: Lookup) -> bytes:
@@ -275,25 +283,25 @@ class Looking:
 
         return look
 
-    async def _look(self, exchange: LooksUp, attempt: Attempt, lookup: Lookup, dialect: Dialect) -> bytes:
+    async def _look(self, exchange: SendsVectorFetches, attempt: Attempt, lookup: Lookup, dialect: Dialect) -> bytes:
         started = self.clock()
         if started >= attempt.deadline:
-            raise LookupFailedError(Looked.TIMEOUT)
+            raise LookupFailedError(VectorFetchOutcome.TIMEOUT)
         if not self.breaker.allow():
-            raise LookupFailedError(Looked.BREAKER)
+            raise LookupFailedError(VectorFetchOutcome.BREAKER)
         if not self.own.take(exchange.operation, OwnRead.LOOKUP):
             self.breaker.abandoned()
-            raise LookupFailedError(Looked.WITHHELD)
+            raise LookupFailedError(VectorFetchOutcome.WITHHELD)
         try:
             body = await exchange.look_up(lookup, seconds=attempt.deadline - started)
         except LostReplyError as lost:
             self._failed(attempt, lost.received_bytes)
-            raise LookupFailedError(_LOOKED_BY.get(lost.reason, Looked.RESET)) from lost
+            raise LookupFailedError(_LOOKED_BY.get(lost.reason, VectorFetchOutcome.RESET)) from lost
         except RefusedReplyError as refused:
             self._failed(attempt, len(refused.words))
             if dialect.is_quota(refused.status, refused.words):
                 self.own.refused(exchange.operation.collection)
-            raise LookupFailedError(Looked.STATUS) from refused
+            raise LookupFailedError(VectorFetchOutcome.STATUS) from refused
         except asyncio.CancelledError:
             self.breaker.abandoned()
             raise
@@ -323,7 +331,7 @@ ASK_SECONDS = 0.5
 
 
 @runtime_checkable
-class Asks(Protocol):
+class SendsDescriptions(Protocol):
     """A transport that can send questions, as an exchange of one search."""
 
     @property
@@ -346,20 +354,22 @@ class Asks(Protocol):
         ...
 
 
-class Knowing:
+class CollectionInfo:
     """What one transport's adapter has been told. ``held``: where it is kept. ``clock``: monotonic seconds."""
 
     __slots__ = ("_clock", "_held", "_metrics", "_step")
 
-    def __init__(self, adapter: Adapter, metrics: Metrics, clock: Callable[[], float], held: Expiring[Told]) -> None:
-        self._step = adapter if isinstance(adapter, FirstStep) else None
+    def __init__(
+        self, adapter: Adapter, metrics: Metrics, clock: Callable[[], float], held: Expiring[Description]
+    ) -> None:
+        self._step = adapter if isinstance(adapter, DescribesCollections) else None
         self._metrics = metrics
         self._clock = clock
         self._held = held
 
     async def of(self, exchange: object) -> object | None:
         """What is known of the collection that an exchange searches; None where nothing is, or nobody wants to know."""
-        if self._step is None or not isinstance(exchange, Asks):
+        if self._step is None or not isinstance(exchange, SendsDescriptions):
             return None
         question = self._step.question(exchange.operation, exchange.plain)
         if question is None:
@@ -367,11 +377,11 @@ class Knowing:
         key = (exchange.operation.collection, question.target + question.body.decode("latin-1"))
         told = self._held.get(key)
         if told is None:
-            told = Told(await self._ask(self._step, exchange, question))
+            told = Description(await self._ask(self._step, exchange, question))
             self._held.put(key, told, seconds=KNOWN_SECONDS)
         return told.known
 
-    async def _ask(self, step: FirstStep, exchange: Asks, question: Question) -> object | None:
+    async def _ask(self, step: DescribesCollections, exchange: SendsDescriptions, question: Question) -> object | None:
         limit = exchange.client_timeout_seconds
         started = self._clock()
         try:

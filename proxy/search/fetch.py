@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from vecsieve.adapters.contract import Needs, Operation, Reply, Search, SearchCall
 from vecsieve.proxy.search.candidates import asked_for
 from vecsieve.proxy.search.limits import Hold
-from vecsieve.proxy.search.lookups import Lookups
+from vecsieve.proxy.search.lookups import VectorFetches
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
 from vecsieve.proxy.selection.policy import Short
 from vecsieve.proxy.selection.values import Selection
-from vecsieve.proxy.telemetry.labels import FailOpen, Recall
+from vecsieve.proxy.telemetry.labels import FailOpen, MemoryLookup
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 # Ten to the decade, powers of two where they fit: 24 and 50 are the sizes that the measurements are about.
@@ -159,8 +159,8 @@ class Attempt:
 
     call: SearchCall
     spare: SearchCall | None = None
-    recall: Recall | None = None
-    lookups: Lookups | None = None
+    recall: MemoryLookup | None = None
+    lookups: VectorFetches | None = None
     policy: ResolvedPolicy
     plan: Plan
     watch: Stopwatch
@@ -265,7 +265,7 @@ class _State:
     shallow: int = 0
 
 
-class Appetite:
+class AdaptiveFetch:
     """Of one process. At most ``entries`` collections; the one used longest ago begins anew."""
 
     __slots__ = ("_entries", "_held")

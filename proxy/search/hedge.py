@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.search.budgets import OwnReads
-from vecsieve.proxy.search.exchange import Exchange, Gate, Weighed
+from vecsieve.proxy.search.exchange import Exchange, Gate, TransportAnswer
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.telemetry.labels import AttemptKind, OwnRead
 from vecsieve.proxy.telemetry.tracing import Clock
@@ -295,11 +295,11 @@ class Replays:
             self._under_way -= 1
 
 
-A = TypeVar("A", bound=Weighed)
+A = TypeVar("A", bound=TransportAnswer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hedges:
+class Hedging:
     """Of one process."""
 
     patience: Patience

@@ -13,17 +13,26 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Found, Lookup, MalformedReplyError, Pool, Reply, Search, SearchCall, SecondStep
+from vecsieve.adapters.contract import (
+    FetchesVectors,
+    Found,
+    Lookup,
+    MalformedReplyError,
+    Pool,
+    Reply,
+    Search,
+    SearchCall,
+)
 from vecsieve.proxy.search.errors import LookupFailedError
 from vecsieve.proxy.selection.text.memo import Memo
-from vecsieve.proxy.telemetry.labels import Looked, Stage
+from vecsieve.proxy.telemetry.labels import Stage, VectorFetchOutcome
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
-Look = Callable[[Lookup], Awaitable[bytes]]
+SendVectorFetch = Callable[[Lookup], Awaitable[bytes]]
 """Sends a lookup and returns the body of a 2xx answer; raises LookupFailedError for everything else."""
 
 
-class Lookups:
+class VectorFetches:
     """The lookups of one call. What an earlier round found is not asked for again.
 
     ``looked``: what became of them, None while there were none. ``read_units`` and ``fetched_bytes``: what they cost.
@@ -31,13 +40,13 @@ class Lookups:
 
     __slots__ = ("_asked", "_found", "_look", "_step", "_watch", "fetched_bytes", "looked", "read_units")
 
-    def __init__(self, step: SecondStep, look: Look, watch: Stopwatch) -> None:
+    def __init__(self, step: FetchesVectors, look: SendVectorFetch, watch: Stopwatch) -> None:
         self._step = step
         self._look = look
         self._watch = watch
         self._asked: set[str] = set()
         self._found: list[Found] = []
-        self.looked: Looked | None = None
+        self.looked: VectorFetchOutcome | None = None
         self.read_units = 0
         self.fetched_bytes = 0
 
@@ -46,7 +55,7 @@ class Lookups:
 
         Raises LookupFailedError where an earlier round had vectors: what was selected by them is better than what texts select.
         """
-        if self.looked not in {None, Looked.FOUND}:
+        if self.looked not in {None, VectorFetchOutcome.FOUND}:
             return reply
         had = self.looked
         try:
@@ -54,7 +63,7 @@ class Lookups:
         except LookupFailedError as failure:
             self.looked = failure.looked
         except MalformedReplyError:
-            self.looked = Looked.MALFORMED
+            self.looked = VectorFetchOutcome.MALFORMED
         if had is not None:
             raise LookupFailedError(self.looked)
         return reply
@@ -73,7 +82,7 @@ class Lookups:
             self.read_units += found.read_units
             self._asked.update(lookup.ids)
             self._found.append(found)
-            self.looked = Looked.FOUND
+            self.looked = VectorFetchOutcome.FOUND
         if not self._found:
             return reply
         with self._watch.stage(Stage.DECODE):

@@ -22,10 +22,10 @@ from vecsieve.proxy.telemetry.labels import (
     Collapse,
     FailOpen,
     Guard,
-    Looked,
+    MemoryLookup,
     Outcome,
-    Recall,
     Stage,
+    VectorFetchOutcome,
 )
 from vecsieve.proxy.telemetry.tracing import Mark
 
@@ -84,8 +84,8 @@ class Report:
     grown: bool = False
     hedged: bool = False
     overfetch_bytes: int = 0
-    recall: Recall | None = None
-    looked: Looked | None = None
+    recall: MemoryLookup | None = None
+    looked: VectorFetchOutcome | None = None
     extra_read_units: int = 0
     stages: tuple[tuple[Stage, float], ...] = ()
     marks: tuple[Mark, ...] = ()

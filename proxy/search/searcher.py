@@ -18,6 +18,7 @@ from vecsieve.adapters.contract import (
     Adapter,
     Allowance,
     Bounds,
+    FetchesVectors,
     MalformedReplyError,
     Needs,
     Operation,
@@ -25,19 +26,18 @@ from vecsieve.adapters.contract import (
     Reply,
     Search,
     SearchCall,
-    SecondStep,
 )
 from vecsieve.proxy.runtime import LongWork
 from vecsieve.proxy.search.candidates import CALL_BYTES, from_pool
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
-from vecsieve.proxy.search.lookups import Look, Lookups, VectorMemory, completed, is_promising
+from vecsieve.proxy.search.lookups import SendVectorFetch, VectorFetches, VectorMemory, completed, is_promising
 from vecsieve.proxy.search.profiles import Scaling
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import selecting, unlinked
 from vecsieve.proxy.selection.values import Fate, Selection
-from vecsieve.proxy.telemetry.labels import FailOpen, Recall, Stage
+from vecsieve.proxy.telemetry.labels import FailOpen, MemoryLookup, Stage
 
 # The client's own page out of a pool: results as the backend ranked them, nothing chosen.
 
@@ -73,7 +73,7 @@ def window(search: Search, pool: Pool) -> npt.NDArray[np.intp]:
 # So a search in a batch chooses among what it would have chosen among alone.
 
 
-def as_asked(reply: Reply, sizes: Sequence[int]) -> Reply:
+def truncate_pools(reply: Reply, sizes: Sequence[int]) -> Reply:
     """The reply with no more than ``sizes[i]`` candidates in pool i; 0 leaves a pool as it came."""
     if not any(0 < size < pool.size for pool, size in zip(reply.pools, sizes, strict=True)):
         return reply
@@ -145,15 +145,15 @@ class Searcher:
         *,
         cap: int | None,
         reply_bytes: int | None = None,
-        look: Look | None = None,
+        look: SendVectorFetch | None = None,
     ) -> bytes:
         """The distinct answer in the backend's own bytes. Raises RejectedReplyError or MalformedReplyError when there is none to be had.
 
         ``reply_bytes``: how large a reply may be, which bounds how far a pool grows; None: as large as it gets. ``look``: how to send a lookup; None where
         the transport cannot.
         """
-        if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, SecondStep):
-            attempt.lookups = Lookups(self._adapter, look, attempt.watch)
+        if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, FetchesVectors):
+            attempt.lookups = VectorFetches(self._adapter, look, attempt.watch)
         await self._round(attempt, fetch, _first_sizes(attempt))
         if _is_blind(attempt):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
@@ -181,7 +181,7 @@ class Searcher:
     async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
         reply = await self._fetched(attempt, attempt.call, fetch, sizes)
         if attempt.spare is not None:
-            attempt.recall = Recall.HIT if reply is not None else Recall.MISS
+            attempt.recall = MemoryLookup.HIT if reply is not None else MemoryLookup.MISS
         if reply is None:
             assert attempt.spare is not None  # noqa: S101 - only a call that has one asks for no vectors
             attempt.stock = None  # it has no vectors
@@ -195,7 +195,7 @@ class Searcher:
 
     async def _fetched(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply | None:
         """One reply; None when it came without vectors and memory lacks some. A lower rung can still answer from it."""
-        reply = as_asked(await self._stocked(attempt, call, fetch, sizes), sizes)
+        reply = truncate_pools(await self._stocked(attempt, call, fetch, sizes), sizes)
         if attempt.lookups is not None:
             if attempt.reply is None:
                 attempt.reply = reply  # for a lower rung, should this step break

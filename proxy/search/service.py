@@ -22,7 +22,15 @@ from vecsieve.proxy.search.errors import (
     RejectedReplyError,
     first_success,
 )
-from vecsieve.proxy.search.exchange import Exchange, Knowing, Weighed, note, records_of, report_of, rows_of
+from vecsieve.proxy.search.exchange import (
+    CollectionInfo,
+    Exchange,
+    TransportAnswer,
+    note,
+    records_of,
+    report_of,
+    rows_of,
+)
 from vecsieve.proxy.search.fetch import Attempt, fitted, needs_of, plan
 from vecsieve.proxy.search.hedge import HEDGE_LEAST_SECONDS, Patience, Race
 from vecsieve.proxy.search.limits import Hold
@@ -42,10 +50,10 @@ from vecsieve.proxy.telemetry.labels import (
     Stage,
     UpstreamError,
 )
-from vecsieve.proxy.telemetry.requests import Visit
+from vecsieve.proxy.telemetry.requests import RequestRecord
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
-A = TypeVar("A", bound=Weighed)
+A = TypeVar("A", bound=TransportAnswer)
 
 
 class SearchService:
@@ -65,14 +73,14 @@ class SearchService:
         waiting: Callable[[], int] = lambda: 0,
     ) -> None:
         self._searcher = Searcher(adapter, services.scaling, services.vectors, services.work)
-        self._knowing = Knowing(adapter, services.metrics, services.clock, services.learned.told)
+        self._knowing = CollectionInfo(adapter, services.metrics, services.clock, services.learned.told)
         self._dialect = dialect
         self._services = services
         self._number_bytes = number_bytes
         self._waiting = waiting
 
     def policy(
-        self, operation: Operation, ruled_by: str, headers: Iterable[tuple[str, str]], visit: Visit
+        self, operation: Operation, ruled_by: str, headers: Iterable[tuple[str, str]], visit: RequestRecord
     ) -> tuple[Rules, ResolvedPolicy]:
         """The rules in force, and the policy of one search. ``ruled_by``: the collection's name as rules know it. ``headers``: fields or
         metadata, overrides among them. Raises OverrideError.
@@ -92,7 +100,7 @@ class SearchService:
     async def answer(
         self,
         policy: ResolvedPolicy,
-        visit: Visit,
+        visit: RequestRecord,
         *,
         sample: float,
         read: Callable[[], Awaitable[Exchange[A] | Bypass]],
@@ -114,7 +122,7 @@ class SearchService:
             return await original()
         return await self.search(exchange, visit, sample=sample)
 
-    def no_room(self, visit: Visit) -> FailOpen | None:
+    def no_room(self, visit: RequestRecord) -> FailOpen | None:
         """Why no search can be improved now; None while there is room."""
         services, limits = self._services, self._services.limits
         is_full = visit.searches_in_flight + self._waiting() >= limits.searches_in_flight
@@ -122,7 +130,7 @@ class SearchService:
             return FailOpen.OVERLOAD
         return FailOpen.MEMORY if services.memory.pressure() is Pressure.HIGH else None
 
-    async def search(self, exchange: Exchange[A], visit: Visit, *, sample: float) -> A:
+    async def search(self, exchange: Exchange[A], visit: RequestRecord, *, sample: float) -> A:
         """Answer a search whose body is read. ``sample``: the share of searches that mode shadow measures."""
 
         async def prepare() -> Attempt | BypassReason:
@@ -148,7 +156,7 @@ class SearchService:
             visit.reported(report)
             return answer
 
-    async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, visit: Visit, sample: float) -> A:
+    async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, visit: RequestRecord, sample: float) -> A:
         async def measure() -> Report | None:
             report = await self.measure(exchange, attempt)
             if report is not None:
@@ -198,7 +206,8 @@ class SearchService:
         if self._services.egress.is_spent:
             return Bypass.BUDGET
         watch = Stopwatch(self._services.clock, keeps_marks=self._services.keeps_marks)
-        operation, policy, learned = exchange.operation, exchange.policy, self._services.learned
+        services, operation, policy = self._services, exchange.operation, exchange.policy
+        learned, sizes = services.learned, services.adaptive_fetch
         needs = replace(needs_of(policy, learned.hint(operation)), known=known, bounds=self._services.bounds)
         try:
             with watch.stage(Stage.PARSE):
@@ -207,7 +216,7 @@ class SearchService:
                 lean = self._searcher.lean(call, exchange.plain) if is_spare else None
         except UnsupportedError as verdict:
             return verdict.reason
-        factor = self._services.appetite.factor(operation, policy)
+        factor = sizes.factor(operation, policy)
         planned = plan(call, policy, learned.cap(operation), factor=factor)
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
@@ -218,7 +227,7 @@ class SearchService:
         planned = fitted(call.searches, planned, most)
         if planned is None:
             return Bypass.REPLY_TOO_LARGE
-        ahead = self._services.appetite.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
+        ahead = sizes.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
         asked, spare = (call, None) if lean is None else (lean, call)
         return Attempt(
             call=asked,
@@ -362,14 +371,13 @@ class SearchService:
             body = await self._searcher.improve(
                 attempt, fetch, cap=cap, reply_bytes=self._services.held.reply_bytes, look=look
             )
-            self._services.appetite.saw(attempt, cap=cap)
-            self._services.appetite.wanted(attempt)
+            self._services.adaptive_fetch.saw(attempt, cap=cap)
+            self._services.adaptive_fetch.wanted(attempt)
         except DeclinedError as declined:
-            limit = self._dialect.refused_limit(0, declined.words)
-            if limit is not None:
-                self._services.learned.refused(exchange.operation, limit)
-            else:
+            if (limit := self._dialect.refused_limit(0, declined.words)) is None:
                 self._services.learned.contradicted(exchange.operation)
+            else:
+                self._services.learned.refused(exchange.operation, limit)
             raise RejectedReplyError(FailOpen.OVERFETCH_STATUS) from declined
         except PassedReplyError:
             report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason)
@@ -401,9 +409,7 @@ class SearchService:
         own.spend(operation, kind, reads)
 
     def _learn(self, operation: Operation, attempt: Attempt) -> None:
-        if attempt.reply is None:
-            return
-        for pool in attempt.reply.pools:
+        for pool in () if attempt.reply is None else attempt.reply.pools:
             if pool.vector_name is not None:
                 self._services.learned.compared(operation, pool.vector_name)
 

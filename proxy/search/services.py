@@ -11,17 +11,17 @@ from vecsieve.proxy.resources import MemoryGuard
 from vecsieve.proxy.runtime import LongWork
 from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import Egress, OwnReads
-from vecsieve.proxy.search.collections import Heard, Learned, Overhearing
-from vecsieve.proxy.search.exchange import Looking, Shadow
-from vecsieve.proxy.search.fetch import Appetite
-from vecsieve.proxy.search.hedge import Hedges, Replays
+from vecsieve.proxy.search.collections import Invalidation, Learned, WriteInvalidation
+from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
+from vecsieve.proxy.search.fetch import AdaptiveFetch
+from vecsieve.proxy.search.hedge import Hedging, Replays
 from vecsieve.proxy.search.limits import Admission, HeldBytes, Turns
 from vecsieve.proxy.search.lookups import VectorMemory
 from vecsieve.proxy.search.policy import RulesInForce
 from vecsieve.proxy.search.profiles import Scaling
 from vecsieve.proxy.search.report import Recent
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.requests import Tally
+from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
 
 
@@ -44,9 +44,9 @@ class ProcessServices:
     learned: Learned
     scaling: Scaling
     vectors: VectorMemory | None
-    appetite: Appetite
-    looking: Looking
-    hedges: Hedges
+    adaptive_fetch: AdaptiveFetch
+    looking: VectorFetcher
+    hedges: Hedging
     shadow: Shadow
     work: LongWork
     # What bounds it.
@@ -57,20 +57,20 @@ class ProcessServices:
     own: OwnReads
     egress: Egress
     # What is told of it.
-    tally: Tally
+    recorder: RequestRecorder
     metrics: Metrics
     recent: Recent
     tracing: Tracing = NO_TRACING
     keeps_marks: bool = False
 
-    def overhearing(self, transport: Transport) -> Overhearing:
+    def write_invalidation(self, transport: Transport) -> WriteInvalidation:
         """What forgets when one transport's requests pass: vectors when records are written, everything when a collection is made,
         changed, deleted or called otherwise.
         """
         heard = []
         vectors = () if self.vectors is None else (self.vectors,)
         if transport.written is not None and vectors:
-            heard.append(Heard(transport.written, vectors))
+            heard.append(Invalidation(transport.written, vectors))
         if transport.reshaped is not None:
-            heard.append(Heard(transport.reshaped, (self.learned, self.scaling, *vectors)))
-        return Overhearing(*heard)
+            heard.append(Invalidation(transport.reshaped, (self.learned, self.scaling, *vectors)))
+        return WriteInvalidation(*heard)

@@ -190,14 +190,14 @@ class ConnectionRejected(StrEnum):
     SLOW_READER = "slow_reader"  # it hardly took its answer, and others lacked a connection to the database
 
 
-class Recall(StrEnum):
+class MemoryLookup(StrEnum):
     """Whether a pool that came without vectors could be selected from remembered ones."""
 
     HIT = "hit"
     MISS = "miss"  # it was fetched again, with its vectors
 
 
-class Looked(StrEnum):
+class VectorFetchOutcome(StrEnum):
     """What became of the second request that reads the vectors of a pool; all but the first leave it to its texts."""
 
     FOUND = "found"

@@ -28,19 +28,19 @@ from vecsieve.proxy.telemetry.labels import (
     FailOpen,
     Guard,
     LocalError,
-    Looked,
+    MemoryLookup,
     Named,
     Origin,
     Outcome,
     OverrideName,
     OwnRead,
-    Recall,
     Retry,
     Shed,
     Side,
     Stage,
     UpstreamConnection,
     UpstreamError,
+    VectorFetchOutcome,
     Withheld,
 )
 
@@ -72,7 +72,9 @@ _NAMES = tuple(dict.fromkeys(name for row in BACKENDS.values() for name in row.o
 _OPERATION = Label("operation", (*_NAMES, OTHER), lambda backend: (*backend.operations, OTHER))
 _SEARCH = Label("operation", _NAMES, lambda backend: backend.operations)
 _OUTCOME = Label.of("outcome", Outcome)
-_LOOKED = Label.of("result", Looked, narrow=lambda backend: tuple(Looked) if backend.has_second_step else ())
+_LOOKED = Label.of(
+    "result", VectorFetchOutcome, narrow=lambda backend: tuple(VectorFetchOutcome) if backend.has_second_step else ()
+)
 _NAMED = Label.of("result", Named, narrow=lambda backend: () if backend.naming is None else tuple(Named))
 
 
@@ -129,7 +131,7 @@ class Metrics(Instruments):
     mmr_swaps_total = CounterSpec("Representatives chosen by MMR over better ranked ones.", BACKEND)
     overfetch_bytes_total = CounterSpec("Body bytes of replies to widened requests.", BACKEND)
     vector_recalls_total = CounterSpec(
-        "Searches fetched without vectors, memory having them.", BACKEND, Label.of("result", Recall)
+        "Searches fetched without vectors, memory having them.", BACKEND, Label.of("result", MemoryLookup)
     )
     lookups_total = CounterSpec("Searches whose vectors a second request was to bring.", BACKEND, _LOOKED)
     extra_read_units_total = CounterSpec("Read units of second requests.", BACKEND)
@@ -216,7 +218,7 @@ class Metrics(Instruments):
         """Count body bytes from upstream."""
         self.upstream_response_bytes_total.inc(body_bytes)
 
-    def looked_up(self, looked: Looked, read_units: int) -> None:
+    def looked_up(self, looked: VectorFetchOutcome, read_units: int) -> None:
         """Count a search's second step, whatever the client got of it: it is billed."""
         self.lookups_total.labels(self.backend, looked.value).inc()
         self.extra_read_units_total.inc(read_units)

@@ -49,7 +49,7 @@ class Ended:
     code: int | None = None
 
 
-class Visit:
+class RequestRecord:
     """One request while it lasts: what is learned of it on the way to its end.
 
     ``request_id``: what the log calls it, here and nowhere else; nothing of the client's is in it.
@@ -68,8 +68,8 @@ class Visit:
         "trace_id",
     )
 
-    def __init__(self, tally: Tally, started: float, trace_id: str | None, trace: Trace) -> None:
-        self._tally = tally
+    def __init__(self, recorder: RequestRecorder, started: float, trace_id: str | None, trace: Trace) -> None:
+        self._tally = recorder
         self.started = started
         self.trace_id = trace_id
         self.request_id = secrets.token_hex(8)
@@ -132,7 +132,7 @@ class Visit:
         return self._tally.searching()
 
 
-class Tally:
+class RequestRecorder:
     """Counts. ``clock``: monotonic seconds. ``log`` takes every ended request and must return at once."""
 
     __slots__ = ("_clock", "_log", "metrics", "requests_in_flight", "searches_in_flight")
@@ -144,12 +144,12 @@ class Tally:
         self.searches_in_flight = 0
         self.requests_in_flight = 0
 
-    def begin(self, *, trace_id: str | None = None, trace: Trace = UNTRACED) -> Visit:
+    def begin(self, *, trace_id: str | None = None, trace: Trace = UNTRACED) -> RequestRecord:
         """Follow a request; whoever begins must end. ``trace_id``: of the recorded trace it belongs to, when ``trace`` has none."""
         self._requests(+1)
-        return Visit(self, self._clock(), trace.trace_id or trace_id, trace)
+        return RequestRecord(self, self._clock(), trace.trace_id or trace_id, trace)
 
-    def end(self, visit: Visit, ended: Ended) -> None:
+    def end(self, visit: RequestRecord, ended: Ended) -> None:
         """Count the request, however it ended."""
         self._requests(-1)
         self._count(visit, ended, self._clock() - visit.started)
@@ -193,7 +193,7 @@ class Tally:
         self.searches_in_flight += change
         self.metrics.searches_in_flight.inc(change)
 
-    def _count(self, visit: Visit, ended: Ended, seconds: float) -> None:
+    def _count(self, visit: RequestRecord, ended: Ended, seconds: float) -> None:
         operation = OTHER if visit.operation is None else visit.operation.name
         self.metrics.request_done(
             operation,
@@ -240,7 +240,7 @@ class Tally:
         )
 
 
-def _finish(visit: Visit, ended: Ended) -> Finish:
+def _finish(visit: RequestRecord, ended: Ended) -> Finish:
     """What a trace says of the end: how far selection came, nothing of what it chose."""
     report = visit.report
     figures = () if report is None else report.figures

@@ -29,7 +29,7 @@ from support.scripted_grpc import (
 from vecsieve.proxy.resources import MemoryGuard, Pressure
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.telemetry.labels import FailOpen
-from vecsieve.proxy.telemetry.requests import Visit
+from vecsieve.proxy.telemetry.requests import RequestRecord
 
 
 def under(pressure: Pressure, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ async def test_calls_that_nobody_has_looked_at_count_as_in_flight(monkeypatch: p
     waiting: list[int] = []
     asked = SearchService.no_room
 
-    def watched(self: SearchService, visit: Visit) -> FailOpen | None:
+    def watched(self: SearchService, visit: RequestRecord) -> FailOpen | None:
         waiting.append(self._waiting())
         return asked(self, visit)
 

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
-from support.relay_server import Heard, PlainDialect, bare_relay
+from support.relay_server import Invalidation, PlainDialect, bare_relay
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.addresses import Door
+from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.listener import DataServer, listen
 
@@ -91,9 +91,9 @@ async def test_a_secret_in_the_message_of_a_handlers_exception_stays_inside(capl
     async def broken(request: web.BaseRequest) -> web.StreamResponse:
         raise ValueError(request.headers["api-key"])
 
-    limits, heard = LimitSettings(), Heard()
+    limits, heard = LimitSettings(), Invalidation()
     server = DataServer(broken, limits, LocalAnswers(PlainDialect()), heard)
-    listener = await listen(server, limits, Door("127.0.0.1", 0))
+    listener = await listen(server, limits, DataPort("127.0.0.1", 0))
     answer = await raw_exchange(listener.ports[0], b"GET / HTTP/1.1\r\n" + HOST + b"api-key: " + CANARY + b"\r\n\r\n")
     await listener.close(grace_seconds=1)
     assert answer.startswith(b"HTTP/1.1 500 ")

@@ -29,7 +29,7 @@ REST_SCHEMA = Schema(vectors=frozenset({"vector"}), scalars=frozenset({"id", "te
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Heard:
+class Invalidation:
     """One search and what came of it.
 
     ``hits``: a reply's results, where keeping some must show those of upstream. ``whole``: what keeping all of a reply must
@@ -48,9 +48,9 @@ class Heard:
 
 
 @cache
-def heard() -> tuple[Heard, ...]:
+def heard() -> tuple[Invalidation, ...]:
     """Of every dialect that has searches."""
-    found: list[Heard] = []
+    found: list[Invalidation] = []
     for name, words in rest.DIALECTS.items():
         found += _of_rest(name, words)
     for name, told in grpc.DIALECTS.items():
@@ -58,7 +58,7 @@ def heard() -> tuple[Heard, ...]:
     return (*found, *map(_of_milvus, drawn(talks(), EACH)), *_of_milvus_rest())
 
 
-def _of_rest(name: str, words: rest.Dialect) -> list[Heard]:
+def _of_rest(name: str, words: rest.Dialect) -> list[Invalidation]:
     def hidden(body: bytes) -> object:
         document = rest.exact(body)
         words.hidden(document)
@@ -79,7 +79,7 @@ def _of_rest(name: str, words: rest.Dialect) -> list[Heard]:
     ]
 
 
-def _of_grpc(name: str, words: grpc.Dialect) -> list[Heard]:
+def _of_grpc(name: str, words: grpc.Dialect) -> list[Invalidation]:
     def read(body: bytes) -> object:
         return words.reply.FromString(body).SerializeToString(deterministic=True)
 
@@ -91,7 +91,7 @@ def _of_grpc(name: str, words: grpc.Dialect) -> list[Heard]:
 
     adapter, kind = GRPC[name].adapter(), words.conversations
     laws: dict[str, Any] = {"read": read, "is_text": False}
-    found: list[Heard] = []
+    found: list[Invalidation] = []
     for needs, extra, more in (
         (Needs(), None, {}),
         (Needs(optional_fields=("text", "größe")), None, {}),
@@ -114,7 +114,7 @@ def _results(body: bytes, number: int) -> list[bytes]:
 
 def _fetched(
     adapter: Adapter, kind: st.SearchStrategy[Conversation], needs: Needs, laws: dict[str, Any]
-) -> list[Heard]:
+) -> list[Invalidation]:
     found = []
     for one in drawn(kind, EACH):
         call = _parsed(adapter, one, needs)
@@ -135,12 +135,12 @@ def _parsed(adapter: Adapter, one: Conversation, needs: Needs) -> SearchCall | N
 
 def _answered(
     adapter: Adapter, call: SearchCall, body: bytes, answer: Callable[[bytes], bytes], laws: dict[str, Any]
-) -> Heard:
+) -> Invalidation:
     wide = adapter.widen(call, [rest.size(search, 3) for search in call.searches])
-    return Heard(adapter=adapter, call=call, body=body, answer=answer(wide), **laws)
+    return Invalidation(adapter=adapter, call=call, body=body, answer=answer(wide), **laws)
 
 
-def _of_milvus(talk: Talk) -> Heard:
+def _of_milvus(talk: Talk) -> Invalidation:
     call = milvus.parse(talk, milvus.known(talk))
     asked = set(message_type("SearchRequest").FromString(talk.body).output_fields)
     is_shown = talk.vector in asked or "*" in asked or (talk.server.lite and not asked)
@@ -163,7 +163,7 @@ def _of_milvus(talk: Talk) -> Heard:
     return _answered(milvus.ADAPTER, call, talk.body, talk.answer, laws)
 
 
-def _of_milvus_rest() -> list[Heard]:
+def _of_milvus_rest() -> list[Invalidation]:
     """No generator knows this dialect: four requests as its client words them, and replies as its server does."""
     found, adapter = [], MilvusRest()
     for version, own in (("v1/vector/search", "vector"), ("v2/vectordb/entities/search", "data")):
@@ -180,5 +180,5 @@ def _of_milvus_rest() -> list[Heard]:
             said = {"code": 200 if own == "vector" else 0, "data": rows}
             answer = json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
             hits: Hits | None = (lambda raw: rest.exact(raw)["data"]) if "vector" in listed else None
-            found.append(Heard(adapter=adapter, call=call, body=body, answer=answer, read=rest.exact, hits=hits))
+            found.append(Invalidation(adapter=adapter, call=call, body=body, answer=answer, read=rest.exact, hits=hits))
     return found

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
-from fuzz.heard import Heard, heard
+from fuzz.heard import Invalidation, heard
 from vecsieve.adapters.contract import MalformedReplyError, Pool
 from vecsieve.adapters.wire.protobuf import LENGTH, fields
 
@@ -53,7 +53,7 @@ def check(data: bytes) -> None:
     _judge(one, body, answer, keep)
 
 
-def _sound(pool: Pool, one: Heard) -> None:
+def _sound(pool: Pool, one: Invalidation) -> None:
     wanted = len(one.call.needs.payload_fields + one.call.needs.optional_fields)
     assert pool.vectors.shape[0] == pool.size, "a vector for each candidate"
     assert not pool.fields or (len(pool.fields) == pool.size and all(len(row) == wanted for row in pool.fields))
@@ -61,7 +61,7 @@ def _sound(pool: Pool, one: Heard) -> None:
     assert not np.isinf(pool.vectors).any(), "a vector is whole or NaN"
 
 
-def _kept(pools: tuple[Pool, ...], how: int, one: Heard) -> Keep:
+def _kept(pools: tuple[Pool, ...], how: int, one: Invalidation) -> Keep:
     """All in order where that is judged, else some of them in any order."""
     if one.whole is not None:
         return [np.arange(pool.size, dtype=np.intp) for pool in pools]
@@ -71,7 +71,7 @@ def _kept(pools: tuple[Pool, ...], how: int, one: Heard) -> Keep:
     ]
 
 
-def _judge(one: Heard, body: bytes, answer: bytes, keep: Keep) -> None:
+def _judge(one: Invalidation, body: bytes, answer: bytes, keep: Keep) -> None:
     try:
         if one.whole is not None:
             assert one.read(answer) == one.whole(body), "all kept: the reply without what came for comparison"

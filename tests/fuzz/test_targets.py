@@ -11,7 +11,7 @@ import pytest
 
 from fuzz import target as bounds
 from fuzz import target_codings, target_protobuf, target_replies, target_requests, target_settings
-from fuzz.heard import Heard
+from fuzz.heard import Invalidation
 from fuzz.run import outcome
 from fuzz.target import NAMES, bounded, target
 from support.transports import REST
@@ -23,15 +23,15 @@ POINT = b'{"id":%d,"version":1,"score":0.5,"vector":[1.0,0.5]}'
 ANSWER = b'{"result":{"points":[%s]},"status":"ok","time":0.1}' % b",".join(POINT % number for number in range(3))
 
 
-def qdrant(**laws: Any) -> Heard:
+def qdrant(**laws: Any) -> Invalidation:
     adapter = REST["qdrant"].adapter()
     operation = adapter.classify(RequestHead(method="POST", path="/collections/c/points/query"))
     assert operation is not None
     call = adapter.parse_request(operation, QUERY, Needs())
-    return Heard(adapter=adapter, call=call, body=QUERY, answer=ANSWER, read=bytes, **laws)
+    return Invalidation(adapter=adapter, call=call, body=QUERY, answer=ANSWER, read=bytes, **laws)
 
 
-def only(monkeypatch: pytest.MonkeyPatch, one: Heard) -> None:
+def only(monkeypatch: pytest.MonkeyPatch, one: Invalidation) -> None:
     for each in (target_replies, target_requests):
         monkeypatch.setattr(each, "heard", lambda: (one,))
 

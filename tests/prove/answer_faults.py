@@ -14,7 +14,7 @@ from itertools import count
 from prove.faults import seen
 from prove.finding import Finding, Scale
 from prove.held import MIB, forget_peak, held
-from prove.openload import Pool, Tally, open_load
+from prove.openload import Pool, RequestRecorder, open_load
 from prove.stack import Proxy, proxy
 from prove.verdicts import Judge, is_as_broken, is_direct, is_direct_beside_a_report, is_fair, is_never_whole
 from support.broken_answers import CUT_BODIES, NO_HEAD, send
@@ -208,8 +208,8 @@ async def beside(running: Proxy, scale: Scale) -> list[Finding]:
     pool = Pool(running.port)
     kept = asked().replace(b"Connection: close\r\n", b"")
 
-    async def healthy() -> Tally:
-        tally = Tally()
+    async def healthy() -> RequestRecorder:
+        tally = RequestRecorder()
         count = int(50 * scale.load_seconds)
         await open_load(running.port, lambda _: kept, rate=50.0, count=count, heard=tally.heard, ask=pool.ask)
         return tally

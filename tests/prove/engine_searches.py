@@ -52,7 +52,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Description:
     """One answer. ``kind``: status and what else is no result. ``whole``: all its bytes but the time it took.
 
     ``value``: what they say, of a read that is no ranking.
@@ -66,7 +66,7 @@ class Told:
 
 
 @dataclass
-class Tally:
+class RequestRecorder:
     """What came of requests so far. ``clean_pages``: of clouds without copies, in mode on; ``chance``: of those, with points near by chance. ``reasons``: differences with a known cause. ``stray``: those without, and the request."""
 
     made: int = 0
@@ -86,7 +86,7 @@ class Rest:
         self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=60)
         self._last = time.monotonic()
 
-    def ask(self, made: Cloud, asked: Request) -> Told:
+    def ask(self, made: Cloud, asked: Request) -> Description:
         """One request."""
         path = f"{made.path}/points/{asked.operation}{'/batch' if asked.is_batch else ''}".rstrip("/")
         if time.monotonic() - self._last > STALE_SECONDS or _is_ended(self._connection):
@@ -101,7 +101,7 @@ class Rest:
         elif answer.status == 200:
             value = json.loads(whole)
         kind = (answer.status, answer.getheader("Content-Type"))
-        return Told(kind, whole, lists, _report(answer.getheader("x-vecsieve")), value)
+        return Description(kind, whole, lists, _report(answer.getheader("x-vecsieve")), value)
 
     def close(self) -> None:
         """End the connection."""
@@ -114,18 +114,18 @@ class Grpc:
     def __init__(self, url: str) -> None:
         self._asker = Asker(url)
 
-    def ask(self, made: Cloud, asked: Request) -> Told:
+    def ask(self, made: Cloud, asked: Request) -> Description:
         """One request."""
         call = in_grpc(made, asked)
         if call is None:
-            return Told("not to be said", b"", None, {})
+            return Description("not to be said", b"", None, {})
         seen = self._asker.ask(call)
         whole = b"".join(seen.messages)
         lists = None
         if seen.code is grpc.StatusCode.OK:
             lists = tuple(tuple(map(_grpc_point, each)) for each in call.results(whole))
         reports = [str(value) for name, value in seen.initial if name == "x-vecsieve"]
-        return Told(_plain(seen), whole, lists, _report(reports[0] if reports else None))
+        return Description(_plain(seen), whole, lists, _report(reports[0] if reports else None))
 
     def close(self) -> None:
         """End the connection."""
@@ -133,7 +133,7 @@ class Grpc:
 
 
 Client = Rest | Grpc
-Ask = Callable[[Request], Told]
+Ask = Callable[[Request], Description]
 
 
 def _is_ended(connection: HTTPConnection) -> bool:
@@ -173,7 +173,7 @@ def _report(value: str | None) -> dict[str, float]:
     return {name: float(number) for name, _, number in pairs}
 
 
-def judge(made: Cloud, asked: Request, ask: Ask, through: Mapping[str, Told], tally: Tally) -> None:
+def judge(made: Cloud, asked: Request, ask: Ask, through: Mapping[str, Description], tally: RequestRecorder) -> None:
     """One request: what each mode answered beside what ``ask``, the database itself, answers."""
     direct = ask(asked)
     tally.made += 1
@@ -187,7 +187,7 @@ def judge(made: Cloud, asked: Request, ask: Ask, through: Mapping[str, Told], ta
 
 
 def _judged(
-    made: Cloud, asked: Request, ask: Ask, both: tuple[Told, Told], tally: Tally | None
+    made: Cloud, asked: Request, ask: Ask, both: tuple[Description, Description], tally: RequestRecorder | None
 ) -> tuple[str, set[str]]:
     """What is wrong, or why the answer is another. ``tally``: that of mode on, which may leave copies out."""
     direct, told = both
@@ -448,9 +448,9 @@ def _put(url: str, path: str, body: bytes) -> None:
 
 def fuzzed(
     count: int, clouds: Sequence[int] = range(CLOUDS), server: tuple[str, str] | None = None
-) -> dict[str, Tally]:
+) -> dict[str, RequestRecorder]:
     """So many requests over both transports together, spread over the clouds. ``server``: as of ``running``."""
-    tallies = {"REST": Tally(), "gRPC": Tally()}
+    tallies = {"REST": RequestRecorder(), "gRPC": RequestRecorder()}
     with running(server) as (rest, rpc, proxies), ExitStack() as opened:
         clients: dict[str, dict[str, Client]] = {
             "REST": {"direct": Rest(rest), **{mode: Rest(url) for mode, url in proxies.items()}},
@@ -468,12 +468,12 @@ def fuzzed(
     return tallies
 
 
-def _asked(made: Cloud, asked: Request, clients: Mapping[str, Client], tally: Tally) -> None:
+def _asked(made: Cloud, asked: Request, clients: Mapping[str, Client], tally: RequestRecorder) -> None:
     through = {mode: clients[mode].ask(made, asked) for mode in MODES}
     judge(made, asked, lambda one: clients["direct"].ask(made, one), through, tally)
 
 
-def findings(tallies: Mapping[str, Tally]) -> list[Finding]:
+def findings(tallies: Mapping[str, RequestRecorder]) -> list[Finding]:
     """One row a transport."""
     criterion = (
         "off, shadow: direct's bytes; on: its bytes in its order, as many, no copies, all of a clean cloud "

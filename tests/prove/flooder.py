@@ -20,7 +20,7 @@ GOAWAY_CALM = b"\x07\x00\x00\x00\x00\x00"  # the type, no flags, stream 0
 CALM = b"\x00\x00\x00\x0b"  # ENHANCE_YOUR_CALM
 
 
-class Heard:
+class Invalidation:
     """What came back on one connection, as far as it says goodbye."""
 
     def __init__(self, flood: Flood) -> None:
@@ -41,7 +41,7 @@ class Heard:
 
 def flooded(port: int, flood: Flood, until: float) -> tuple[bool, bool, int]:
     """One connection: whether it was cut, whether with a goodbye, and how much was sent."""
-    heard, sent = Heard(flood), 0
+    heard, sent = Invalidation(flood), 0
     with socket.create_connection(("127.0.0.1", port)) as peer:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer.setblocking(False)
@@ -61,7 +61,7 @@ def flooded(port: int, flood: Flood, until: float) -> tuple[bool, bool, int]:
     raise AssertionError("a flood has no end")
 
 
-def _sent(peer: socket.socket, piece: bytes, heard: Heard, until: float) -> int:
+def _sent(peer: socket.socket, piece: bytes, heard: Invalidation, until: float) -> int:
     """Send all of it and take what has come meanwhile. Raises EOFError when the other side has ended."""
     view = memoryview(piece)
     while view and time.monotonic() < until:

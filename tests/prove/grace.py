@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from prove.finding import Finding, Scale
 from prove.load import SEARCH
-from prove.openload import Ask, Pool, Tally, capacity, open_load
+from prove.openload import Ask, Pool, RequestRecorder, capacity, open_load
 from prove.stack import Stack, proxy, signalled, stack
 from prove.toxics import Toxic, ToxicRelay
 
@@ -39,9 +39,9 @@ async def prove(scale: Scale) -> list[Finding]:
 
 async def during(
     port: int, rate: float, story: Awaitable[None], *, raw: bytes = SEARCH, ask: Ask | None = None
-) -> Tally:
+) -> RequestRecorder:
     """What became of searches at ``rate`` while a story was told."""
-    tally = Tally()
+    tally = RequestRecorder()
     told = asyncio.ensure_future(story)
     while not told.done():
         await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate / 2)), heard=tally.heard, ask=ask)
@@ -96,7 +96,7 @@ async def away(running: Stack, scale: Scale) -> list[Finding]:
     """The database is killed and comes back."""
     loop, pool = asyncio.get_running_loop(), Pool(running.port)
     running.database.kill()
-    until, seen, ready = loop.time() + scale.down_seconds, Tally(), True
+    until, seen, ready = loop.time() + scale.down_seconds, RequestRecorder(), True
     while loop.time() < until:
         begun = loop.time()
         seen.heard(0, await pool.ask(SEARCH), loop.time() - begun)
@@ -123,7 +123,7 @@ async def knocking(seconds: float) -> list[Finding]:
         before = relay.connections
         await asyncio.sleep(seconds)
         alone = (relay.connections - before) / seconds
-        before, tally = relay.connections, Tally()
+        before, tally = relay.connections, RequestRecorder()
         count = int(10 * seconds)
         await open_load(running.port, lambda _: SEARCH, rate=10.0, count=count, heard=tally.heard)
         asked = relay.connections - before

@@ -11,7 +11,7 @@ import grpc
 from qdrant_client import grpc as pb
 
 from prove.finding import Finding, Scale
-from prove.grpc_faults import MODES, MOST_ROUNDS, Heard, both, heard, in_batches, judged
+from prove.grpc_faults import MODES, MOST_ROUNDS, Invalidation, both, heard, in_batches, judged
 from prove.grpc_goodbye import WHO, saying_goodbye
 from support.grpc_asking import Pairs
 from support.grpc_raw import REPLY_HEAD, framed, raw_upstream
@@ -106,7 +106,7 @@ def databases() -> dict[str, Callable[[], Served]]:
     }
 
 
-def is_told(direct: Heard, through: Heard, distinct: bytes) -> bool:
+def is_told(direct: Invalidation, through: Invalidation, distinct: bytes) -> bool:
     """Whether a client sees the same: what a database said passes word for word, an improved answer differs in its message."""
     if through.is_hung:
         return False

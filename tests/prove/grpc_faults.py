@@ -43,7 +43,7 @@ BROKEN = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Invalidation:
     """What a call brought, how long it took, and how long it might have."""
 
     seen: Seen
@@ -55,7 +55,7 @@ class Heard:
         """Whether it outlived its own deadline."""
         return self.seconds > self.allowed_seconds + HANG_SECONDS
 
-    def without_report(self) -> Heard:
+    def without_report(self) -> Invalidation:
         """The same without the one thing the proxy adds of its own, in mode on."""
         initial = tuple(pair for pair in self.seen.initial if pair[0] != REPORT)
         return replace(self, seen=replace(self.seen, initial=initial))
@@ -65,15 +65,15 @@ class Heard:
         return f"{self.seen.code.name} {self.seen.details!r}{' hung' if self.is_hung else ''}"
 
 
-async def heard(channel: grpc.aio.Channel, *, metadata: Pairs = (), seconds: float = CLIENT_SECONDS) -> Heard:
+async def heard(channel: grpc.aio.Channel, *, metadata: Pairs = (), seconds: float = CLIENT_SECONDS) -> Invalidation:
     """One search."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     seen = await ask_on(channel, "unary_unary", (search(),), method=QUERY, metadata=metadata, timeout=seconds)
-    return Heard(seen, loop.time() - begun, seconds)
+    return Invalidation(seen, loop.time() - begun, seconds)
 
 
-def is_same(direct: Heard, through: Heard, distinct: Seen) -> bool:
+def is_same(direct: Invalidation, through: Invalidation, distinct: Seen) -> bool:
     """Whether the proxy kept its promise where a connection fails. ``distinct``: its answer when nothing does.
 
     Of a connection that broke a client's own core tells in words of its own; ours may be others, and may come before a
@@ -127,7 +127,7 @@ async def differing(relay: ToxicRelay, mode: str, toxic: Toxic | None, *, is_war
     return "" if is_same(one, other, distinct.seen) else f"direct {one.words()}, through {other.words()}"
 
 
-async def undisturbed(port: int, mode: str) -> Heard:
+async def undisturbed(port: int, mode: str) -> Invalidation:
     """What the proxy answers when nothing fails."""
     async with both(f"127.0.0.1:{port}", mode) as (_, through):
         return (await heard(through)).without_report()

@@ -16,7 +16,7 @@ from bench.processes import environment, free_port
 
 from prove.finding import Finding, Scale
 from prove.load import SEARCH
-from prove.openload import Pool, Tally, open_load
+from prove.openload import Pool, RequestRecorder, open_load
 from prove.stack import proxy, served
 from support.faultup import RawClient
 
@@ -113,9 +113,9 @@ async def answering(port: int) -> None:
     raise AssertionError("the proxy never listened")
 
 
-async def searched(port: int) -> Tally:
+async def searched(port: int) -> RequestRecorder:
     """Searches at a fixed rate."""
-    tally = Tally()
+    tally = RequestRecorder()
     await open_load(port, lambda _: SEARCH, rate=RATE, count=int(RATE * SECONDS), heard=tally.heard)
     return tally
 
@@ -135,7 +135,7 @@ async def logged(upstream: str, output: int, what: str, *around: str) -> Finding
 async def crowded(upstream: str, output: int, prlimit: str) -> Finding:
     """More clients than there are descriptors; those that were there before are served, and afterwards everybody is."""
     async with serving(upstream, output, (prlimit, f"--nofile={DESCRIPTORS}")) as running:
-        pool, amid = Pool(running.port), Tally()
+        pool, amid = Pool(running.port), RequestRecorder()
         statuses = {await pool.ask(SEARCH)}
         crowd = await asyncio.gather(*(RawClient.connect(running.port) for _ in range(CROWD)), return_exceptions=True)
         for _ in range(50):

@@ -14,7 +14,7 @@ from bench.processes import free_port
 from prove.finding import Finding, Scale
 from prove.grace import during
 from prove.load import SEARCH
-from prove.openload import Pool, Tally, capacity
+from prove.openload import Pool, RequestRecorder, capacity
 from prove.stack import Proxy, proxy, served
 from support.faultup import FaultyUpstream, RawClient, Talk, reply
 
@@ -145,7 +145,7 @@ async def ended(seconds: float) -> list[Finding]:
             await asyncio.sleep(seconds)
             await talk.send(reply(b"at last"))
 
-    loop, tally = asyncio.get_running_loop(), Tally()
+    loop, tally = asyncio.get_running_loop(), RequestRecorder()
     async with FaultyUpstream(slow) as upstream:
         async with in_flight(upstream) as (running, client):
             begun = loop.time()

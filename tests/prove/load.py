@@ -6,7 +6,7 @@ import asyncio
 import re
 
 from prove.finding import Finding, Scale
-from prove.openload import Tally, capacity, open_load
+from prove.openload import RequestRecorder, capacity, open_load
 from prove.stack import Administered, Stack, stack
 from support.scripted_qdrant import search
 
@@ -24,9 +24,9 @@ async def prove(scale: Scale) -> list[Finding]:
         return [*await added(running, scale), *await overload(running, scale)]
 
 
-async def at(port: int, raw: bytes, *, rate: float, seconds: float) -> Tally:
+async def at(port: int, raw: bytes, *, rate: float, seconds: float) -> RequestRecorder:
     """Open loop for so long."""
-    tally = Tally()
+    tally = RequestRecorder()
     await open_load(port, lambda _: raw, rate=rate, count=max(1, int(rate * seconds)), heard=tally.heard)
     return tally
 

@@ -18,12 +18,12 @@ FAILED = 0  # the status of a request that got no whole answer
 
 Ask = Callable[[bytes], Awaitable[int]]
 """Sends a request once; the status of its whole answer, 0 for none."""
-Heard = Callable[[int, int, float], None]
+Invalidation = Callable[[int, int, float], None]
 """Hears number, status (0: no whole answer) and seconds since it was due."""
 
 
 @dataclass
-class Tally:
+class RequestRecorder:
     """What became of the requests, and how long those with a whole answer took from when they were due."""
 
     statuses: Counter[int] = field(default_factory=Counter)
@@ -91,7 +91,7 @@ async def open_load(
     *,
     rate: float,
     count: int,
-    heard: Heard,
+    heard: Invalidation,
     ask: Ask | None = None,
 ) -> None:
     """Send ``count`` requests, ``rate`` per second, ``made(number)`` each; returns when all have ended."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from bench.processes import environment
 
 from prove.load import SEARCH
-from prove.openload import Tally, open_load
+from prove.openload import RequestRecorder, open_load
 from prove.security_attackers import Crowd, dribbled
 
 READY, CONNECTED, GO = b"ready\n", b"connected\n", b"go\n"
@@ -68,7 +68,7 @@ class Served:
 
     def words(self) -> str:
         """The statuses as a phrase."""
-        return Tally(self.statuses).words()
+        return RequestRecorder(self.statuses).words()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ async def _crowd(port: int, count: int, reads: bool, seconds: float, beginning: 
 
 
 async def _good(port: int, rate: float, seconds: float) -> None:
-    tally = Tally()
+    tally = RequestRecorder()
     _say("ready")
     if not await _told():
         return

@@ -17,7 +17,7 @@ from prove.database import DONE, PLAIN, write
 from prove.finding import Finding, Scale
 from prove.held import MIB, Held, held, slope
 from prove.load import GET, SEARCH
-from prove.openload import Pool, Tally, open_load
+from prove.openload import Pool, RequestRecorder, open_load
 from prove.stack import Proxy, proxy
 from prove.watched import asked as asked_within
 from support.faultup import FaultyUpstream, Talk
@@ -96,9 +96,9 @@ async def forget(upstream: FaultyUpstream) -> None:
         upstream.requests.clear()
 
 
-async def soaked(seconds: float) -> tuple[Tally, Course]:
+async def soaked(seconds: float) -> tuple[RequestRecorder, Course]:
     """Each fault once and a fifth of the time to warm up, then readings."""
-    tally, course = Tally(), Course()
+    tally, course = RequestRecorder(), Course()
     async with watched() as (running, path):
         pool = Pool(running.port)
         for number in range(len(FAULTS)):
@@ -121,12 +121,12 @@ async def soaked(seconds: float) -> tuple[Tally, Course]:
     return tally, course
 
 
-async def load(running: Proxy, rate: float, seconds: float, tally: Tally) -> None:
+async def load(running: Proxy, rate: float, seconds: float, tally: RequestRecorder) -> None:
     """The mixture."""
     await open_load(running.port, mixed, rate=rate, count=max(1, int(rate * seconds)), heard=tally.heard)
 
 
-def judged(seconds: float, tally: Tally, course: Course) -> list[Finding]:
+def judged(seconds: float, tally: RequestRecorder, course: Course) -> list[Finding]:
     """What was held at the end against the beginning."""
     what = f"soak {seconds:.0f} s at {RATE:.0f}/s, 1 % faults"
     first, last = course.readings[0][1], course.readings[-1][1]
@@ -148,7 +148,7 @@ def judged(seconds: float, tally: Tally, course: Course) -> list[Finding]:
 
 async def traced(seconds: float) -> Finding:
     """The same at a quarter of the rate with tracemalloc; what each line holds more after the second half."""
-    tally = Tally()
+    tally = RequestRecorder()
     async with watched(PROVE_TRACE="1") as (running, path):
         for _ in range(2):  # begin to trace, then note what is held
             await load(running, TRACED_RATE, seconds / 2, tally)

@@ -19,9 +19,9 @@ from prove.engine_searches import (
     TIES,
     TIES_EACH_TIME,
     TWO_MINDS,
+    Description,
     Point,
-    Tally,
-    Told,
+    RequestRecorder,
     compared,
     findings,
     fuzzed,
@@ -45,18 +45,18 @@ def ranking(*scored: tuple[int | str, float]) -> tuple[Point, ...]:
     )
 
 
-def told(points: Sequence[Point], **changed: Any) -> Told:
-    return replace(Told(200, b"".join(point.raw for point in points), (tuple(points),), {}), **changed)
+def told(points: Sequence[Point], **changed: Any) -> Description:
+    return replace(Description(200, b"".join(point.raw for point in points), (tuple(points),), {}), **changed)
 
 
 OWN = ranking((1, 0.9), (2, 0.8), (3, 0.8))
 ALL = (*OWN, *ranking((4, 0.7), (5, 0.6)))
 
 
-def judged(mode: str, answer: Told, *direct: Sequence[Point], made: Cloud = CLEAN) -> Tally:
+def judged(mode: str, answer: Description, *direct: Sequence[Point], made: Cloud = CLEAN) -> RequestRecorder:
     """What is said of an answer beside a database that says these lists one after another, and then the last one again."""
     said = [told(points) for points in direct]
-    tally = Tally()
+    tally = RequestRecorder()
     judge(
         made,
         ASKED,
@@ -83,7 +83,7 @@ def judged(mode: str, answer: Told, *direct: Sequence[Point], made: Cloud = CLEA
     ],
     ids=["status", "shorter", "reversed", "empty", "twice", "payload", "stranger", "no lists", "left out"],
 )
-def test_an_answer_that_is_not_the_databases_is_noticed_in_every_mode(mode: str, answer: Told) -> None:
+def test_an_answer_that_is_not_the_databases_is_noticed_in_every_mode(mode: str, answer: Description) -> None:
     tally = judged(mode, replace(answer, whole=b"other"), OWN)
     assert len(tally.stray) == 1
     assert not findings({"REST": tally})[0].met
@@ -196,9 +196,9 @@ def test_some_requests_of_every_kind_show_no_difference_without_a_reason() -> No
     assert all(finding.met for finding in findings(tallies)), findings(tallies)
 
 
-def groups(*scored: tuple[int, float]) -> Told:
+def groups(*scored: tuple[int, float]) -> Description:
     value = {"result": {"groups": [{"id": name, "hits": [{"id": name, "score": score}]} for name, score in scored]}}
-    return Told(200, json.dumps(value).encode(), None, {}, value)
+    return Description(200, json.dumps(value).encode(), None, {}, value)
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,10 @@ def groups(*scored: tuple[int, float]) -> Told:
     ids=["equal scores", "another score", "fewer", "the database is of one mind"],
 )
 def test_groups_may_differ_only_in_equal_scores_and_only_where_the_database_differs_itself(
-    again: Told, made: Told, is_stray: bool
+    again: Description, made: Description, is_stray: bool
 ) -> None:
     said = [groups((1, 0.9), (2, 0.9)), again]
     asked = Request("query/groups", (ITEM,), is_batch=False, indent=None)
-    tally = Tally()
+    tally = RequestRecorder()
     judge(CLEAN, asked, lambda _: said.pop(0) if len(said) > 1 else said[0], {"off": made}, tally)
     assert bool(tally.stray) is is_stray

@@ -17,7 +17,7 @@ from prove.grpc_answers import best, databases, is_told, misbehaving
 from prove.grpc_calls import ALONE, OK, OURS, Calls, at, callers
 from prove.grpc_database import Methods, answer, members, read_rankings, slow, upserted
 from prove.grpc_farewell import arrived
-from prove.grpc_faults import Heard, heard, is_same
+from prove.grpc_faults import Invalidation, heard, is_same
 from prove.grpc_goodbye import saying_goodbye
 from prove.grpc_searches import CANDIDATES, LARGE, TINY, asked, write_rankings
 from prove.held import MIB, Held
@@ -35,8 +35,8 @@ def seen(code: grpc.StatusCode = grpc.StatusCode.OK, message: bytes = b"a", *, i
     return Seen((message,) if code is grpc.StatusCode.OK else (), code, "", (), trailing)
 
 
-def after(one: Seen, seconds: float = 0.1) -> Heard:
-    return Heard(one, seconds)
+def after(one: Seen, seconds: float = 0.1) -> Invalidation:
+    return Invalidation(one, seconds)
 
 
 def calls(*outcomes: int, seconds: float = 0.01) -> Calls:

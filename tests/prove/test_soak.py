@@ -9,7 +9,7 @@ import pytest
 from prove.held import MIB, Held
 from prove.instances import Balancer, Instance
 from prove.load import lag_in
-from prove.openload import Tally
+from prove.openload import RequestRecorder
 from prove.soak import FAULTS, Course, judged, mixed
 from prove.yardstick import BASE
 from prove.yardstick import judged as beside_nginx
@@ -26,12 +26,12 @@ def course(*, rising: float = 0.0, descriptors: int = 0, threads: int = 0, tasks
     return Course(readings, [5, 5 + tasks])
 
 
-def unmet(seconds: float, tally: Tally, one: Course) -> list[str]:
+def unmet(seconds: float, tally: RequestRecorder, one: Course) -> list[str]:
     return [finding.criterion for finding in judged(seconds, tally, one) if finding.met is False]
 
 
-def answered(*statuses: int) -> Tally:
-    return Tally(statuses=Counter(statuses))
+def answered(*statuses: int) -> RequestRecorder:
+    return RequestRecorder(statuses=Counter(statuses))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prove.database import Database, write
 from prove.faults import FAULTS, REPORT, Seen, fault, is_same, once_a_connection, seen
 from prove.histogram import Histogram
-from prove.openload import FAILED, Pool, Tally, capacity, open_load
+from prove.openload import FAILED, Pool, RequestRecorder, capacity, open_load
 from prove.toxics import Toxic, ToxicRelay
 from support.faultup import FaultyUpstream, answering, reply
 
@@ -102,7 +102,7 @@ async def test_the_schedule_does_not_wait_for_answers_and_nothing_is_sent_twice(
         await gate.wait()  # nobody is answered before the last was asked
         return 200
 
-    tally = Tally()
+    tally = RequestRecorder()
     await open_load(0, lambda number: b"%d" % number, rate=1_000, count=20, heard=tally.heard, ask=ask)
     assert all(later - earlier == 1 for earlier, later in pairwise(due))
     assert (tally.statuses[200], tally.failed, tally.latency.count) == (20, 0, 20)

@@ -9,7 +9,7 @@ from itertools import count
 
 from prove.database import write
 from prove.finding import Finding, Scale
-from prove.openload import Tally, open_load
+from prove.openload import RequestRecorder, open_load
 from prove.stack import Stack, signalled, stack
 
 RATE = 300.0
@@ -18,7 +18,7 @@ RATE = 300.0
 async def prove(scale: Scale) -> list[Finding]:
     """The database is killed every 3 s, a worker every 5 s: SIGKILL and SIGTERM in turn."""
     acknowledged: set[int] = set()
-    tally = Tally()
+    tally = RequestRecorder()
 
     def heard(number: int, status: int, seconds: float) -> None:
         tally.heard(number, status, seconds)

@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version as installed
 from urllib.parse import urlsplit
 
-from prove.engine_searches import CUT_EACH_TIME, GROUPS_EACH_TIME, TIES_EACH_TIME, TWO_MINDS, Tally, fuzzed, running
+from prove.engine_searches import (
+    CUT_EACH_TIME,
+    GROUPS_EACH_TIME,
+    TIES_EACH_TIME,
+    TWO_MINDS,
+    RequestRecorder,
+    fuzzed,
+    running,
+)
 
 from real_servers.qdrant_scenario import asked
 from real_servers.verdict import MODES, Verdict
@@ -28,7 +36,7 @@ def judged(program: str) -> list[Verdict]:
         place = (server.url, f"http://{server.grpc}")
         said = json.loads(exchange(server.url, "GET", "/").body)["version"]
         calls = {transport: called(place, prefers_grpc=transport == "gRPC") for transport in ("REST", "gRPC")}
-        return [verdict(name, said, tally, calls[name]) for name, tally in fuzzed(SEARCHES, server=place).items()]
+        return [verdict(name, said, recorder, calls[name]) for name, recorder in fuzzed(SEARCHES, server=place).items()]
 
 
 def called(place: tuple[str, str], *, prefers_grpc: bool) -> dict[str, Outcomes]:
@@ -40,23 +48,23 @@ def called(place: tuple[str, str], *, prefers_grpc: bool) -> dict[str, Outcomes]
         }
 
 
-def verdict(transport: str, version: str, tally: Tally, calls: Mapping[str, Outcomes]) -> Verdict:
+def verdict(transport: str, version: str, recorder: RequestRecorder, calls: Mapping[str, Outcomes]) -> Verdict:
     """Of one transport. ``calls``: as ``called`` gives them."""
     unstable = {name for name, told in calls["direct"].items() if calls["again"][name] != told}
     return Verdict(
         server=f"Qdrant, {transport}",
         version=version,
         client=f"qdrant-client {installed('qdrant-client')}",
-        calls=tally.made + len(calls["direct"]),
-        distinct=tally.distinct,
-        unstable=len(unstable) + sum(tally.reasons[f"off: {reason}"] for reason in UNSETTLED),
-        faults={mode: tuple(faults(mode, tally, calls, unstable)) for mode in MODES},
+        calls=recorder.made + len(calls["direct"]),
+        distinct=recorder.distinct,
+        unstable=len(unstable) + sum(recorder.reasons[f"off: {reason}"] for reason in UNSETTLED),
+        faults={mode: tuple(faults(mode, recorder, calls, unstable)) for mode in MODES},
     )
 
 
-def faults(mode: str, tally: Tally, calls: Mapping[str, Outcomes], unstable: set[str]) -> Iterator[str]:
+def faults(mode: str, recorder: RequestRecorder, calls: Mapping[str, Outcomes], unstable: set[str]) -> Iterator[str]:
     """What differs in a mode and must not."""
-    yield from (each for each in tally.stray if each.partition(" ")[0] == mode)
+    yield from (each for each in recorder.stray if each.partition(" ")[0] == mode)
     for name, told in calls["direct"].items():
         if name not in unstable and (made := calls[mode].get(name)) != told:
             yield f"{name}: directly {told[:300]}, through the proxy {(made or 'nothing')[:300]}"

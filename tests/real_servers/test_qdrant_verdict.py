@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from prove.engine_searches import TIES_EACH_TIME, Tally
+from prove.engine_searches import TIES_EACH_TIME, RequestRecorder
 
 from real_servers.qdrant_scenario import outcome
 from real_servers.qdrant_verdict import verdict
@@ -20,12 +20,12 @@ CALLS = {
 }
 
 
-def tally(*stray: str) -> Tally:
-    return Tally(made=10, distinct=3, reasons=Counter({f"off: {TIES_EACH_TIME}": 2}), stray=list(stray))
+def recorder(*stray: str) -> RequestRecorder:
+    return RequestRecorder(made=10, distinct=3, reasons=Counter({f"off: {TIES_EACH_TIME}": 2}), stray=list(stray))
 
 
 def test_equal_outcomes_are_good_and_what_two_direct_runs_answer_differently_is_only_counted() -> None:
-    made = verdict("REST", "1", tally(), CALLS)
+    made = verdict("REST", "1", recorder(), CALLS)
     assert made.is_good
     assert (made.calls, made.distinct, made.unstable) == (13, 3, 3)
 
@@ -33,7 +33,7 @@ def test_equal_outcomes_are_good_and_what_two_direct_runs_answer_differently_is_
 @pytest.mark.parametrize("mode", ["off", "shadow", "on"])
 @pytest.mark.parametrize("changed", [{"count": "55"}, {"near": ""}], ids=["another result", "an empty one"])
 def test_a_call_that_came_to_something_else_is_told_in_its_mode_alone(mode: str, changed: dict[str, str]) -> None:
-    made = verdict("REST", "1", tally(), {**CALLS, mode: {**TOLD, **changed}})
+    made = verdict("REST", "1", recorder(), {**CALLS, mode: {**TOLD, **changed}})
     assert not made.is_good
     assert {name: len(found) for name, found in made.faults.items() if found} == {mode: 1}
     assert made.faults[mode][0].startswith(next(iter(changed)))
@@ -41,7 +41,7 @@ def test_a_call_that_came_to_something_else_is_told_in_its_mode_alone(mode: str,
 
 @pytest.mark.parametrize("mode", ["off", "shadow", "on"])
 def test_a_search_without_a_reason_counts_in_its_mode(mode: str) -> None:
-    made = verdict("gRPC", "1", tally(f"{mode} cloud1 query: another list"), CALLS)
+    made = verdict("gRPC", "1", recorder(f"{mode} cloud1 query: another list"), CALLS)
     assert not made.is_good
     assert {name: len(found) for name, found in made.faults.items() if found} == {mode: 1}
 

@@ -16,7 +16,7 @@ from qdrant_client import grpc as pb
 from support.foreign_plan import family
 from vecsieve.adapters.wire.protobuf import FIXED64, Field, fields, without
 
-Told = Sequence[Mapping[str, Any]]
+Description = Sequence[Mapping[str, Any]]
 
 # What the proxy says of itself, and how the bytes are coded on a hop, which each hop agrees on.
 NOT_COMPARED = {"x-vecsieve", "grpc-encoding", "grpc-accept-encoding"}
@@ -43,7 +43,7 @@ class Seen:
     metadata: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...]
 
 
-def observed(told: Told) -> dict[str, Seen]:
+def observed(told: Description) -> dict[str, Seen]:
     """Name -> outcome. Raises ValueError where a program gives two calls one name."""
     seen = {call["name"]: _seen(call) for call in told}
     if len(seen) != len(told):
@@ -51,7 +51,7 @@ def observed(told: Told) -> dict[str, Seen]:
     return seen
 
 
-def differences(direct: Told, proxied: Told) -> list[str]:
+def differences(direct: Description, proxied: Description) -> list[str]:
     """Names of the calls that came to something else, in the order of the program."""
     before, after = observed(direct), observed(proxied)
     return [name for name in before | after if before.get(name) != after.get(name)]
@@ -62,7 +62,7 @@ def is_of_copies(name: str) -> bool:
     return name.startswith(_COPIES) and not name.endswith(ALL)
 
 
-def faults(direct: Told, proxied: Told) -> list[str]:
+def faults(direct: Description, proxied: Description) -> list[str]:
     """What is wrong with answers in mode on: a sentence each, with the call's name; none when all is well."""
     plain, made = observed(direct), observed(proxied)
     changed = [

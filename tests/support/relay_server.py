@@ -12,7 +12,7 @@ from aiohttp import web
 
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
-from vecsieve.proxy.addresses import Door
+from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
@@ -42,7 +42,7 @@ class PlainDialect:
 
 
 @dataclass
-class Heard:
+class Invalidation:
     """Events, remembered in order."""
 
     rejected: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class RelayServer:
     listener: Listener
     upstream: Upstream
     writes: Writes
-    heard: Heard
+    heard: Invalidation
 
     @property
     def port(self) -> int:
@@ -92,7 +92,7 @@ async def bare_relay(
 ) -> AsyncIterator[RelayServer]:
     """A relay on a free port. ``searches``: treat every request as one that only reads."""
     limits = limits or LimitSettings()
-    heard = Heard()
+    heard = Invalidation()
     settings = UpstreamSettings.model_validate({"url": upstream_url, **(upstream_settings or {})})
     upstream = Upstream(settings, events=heard, tls=tls)
     writes = Writes()
@@ -112,7 +112,7 @@ async def bare_relay(
         )
 
     server = DataServer(handler, limits, answers, heard)
-    listener = await listen(server, limits, Door("127.0.0.1", 0))
+    listener = await listen(server, limits, DataPort("127.0.0.1", 0))
     try:
         yield RelayServer(listener, upstream, writes, heard)
     finally:

@@ -34,7 +34,7 @@ class Running:
     @property
     def requests_in_flight(self) -> int:
         """How many it has begun and not ended, with a place or without."""
-        return self.process.tally.requests_in_flight
+        return self.process.recorder.requests_in_flight
 
     def failed_open(self) -> dict[str, float]:
         """Every fail-open reason that was counted."""

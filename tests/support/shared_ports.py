@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import grpc
 from aiohttp import web
 
-from support.relay_server import Heard, PlainDialect
+from support.relay_server import Invalidation, PlainDialect
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.listener import InnerSocket
@@ -57,7 +57,7 @@ class BothServers:
     grpc_server: grpc.aio.Server
     inner: InnerSocket
     http: DataServer
-    heard: Heard
+    heard: Invalidation
     direct_port: int
     served: list[tuple[str, bytes]] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ async def both_servers(
     calls: Calls | None = None,
 ) -> AsyncIterator[BothServers]:
     """A shared port on 127.0.0.1, with the gRPC server also on a port of its own for comparison."""
-    limits, heard, answers = limits or LimitSettings(), Heard(), LocalAnswers(PlainDialect())
+    limits, heard, answers = limits or LimitSettings(), Invalidation(), LocalAnswers(PlainDialect())
     served: list[tuple[str, bytes]] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:

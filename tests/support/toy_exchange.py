@@ -20,9 +20,9 @@ from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections import Learned
 from vecsieve.proxy.search.errors import RefusedReplyError, RejectedReplyError
-from vecsieve.proxy.search.exchange import Fits, Gate, Looking, Shadow
-from vecsieve.proxy.search.fetch import Appetite, Attempt
-from vecsieve.proxy.search.hedge import Hedges, Patience, Replays
+from vecsieve.proxy.search.exchange import Fits, Gate, Shadow, VectorFetcher
+from vecsieve.proxy.search.fetch import AdaptiveFetch, Attempt
+from vecsieve.proxy.search.hedge import Hedging, Patience, Replays
 from vecsieve.proxy.search.limits import Admission, HeldBytes
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
 from vecsieve.proxy.search.profiles import Scaling
@@ -31,7 +31,7 @@ from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.requests import Tally
+from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 BAD_REQUEST, SERVER_ERROR = 400, 500
@@ -140,7 +140,7 @@ def toys(
     metrics = Metrics(registry, backend="qdrant")
     replays = Replays(in_flight)
     own = OwnReads(own_reads_share, metrics=metrics, clock=clock)
-    tally, turns = Tally(metrics, log=lambda _: None, clock=clock), calm()
+    recorder, turns = RequestRecorder(metrics, log=lambda _: None, clock=clock), calm()
     shared: dict[str, Any] = {
         "backend": "toy",
         "rules": RulesInForce(Rules.of(Settings())),
@@ -152,10 +152,10 @@ def toys(
         "learned": Learned(clock),
         "scaling": Scaling(None, None, lambda _profile, _event: None),
         "vectors": None,
-        "appetite": Appetite(),
-        "looking": Looking(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
-        "hedges": Hedges(patience=Patience(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers),
-        "shadow": Shadow(tally=tally, limit=4),
+        "appetite": AdaptiveFetch(),
+        "looking": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
+        "hedges": Hedging(patience=Patience(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers),
+        "shadow": Shadow(recorder=recorder, limit=4),
         "work": LongWork(),
         "bounds": Bounds(searches=128, parts=parts, nesting=4),
         "held": HeldBytes(held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_held, clock=clock),
@@ -163,7 +163,7 @@ def toys(
         "replays": replays,
         "own": own,
         "egress": Egress(budget_bytes, now=clock),
-        "tally": tally,
+        "tally": recorder,
         "metrics": metrics,
         "recent": Recent(keep, now=clock),
     }

@@ -5,39 +5,39 @@ from __future__ import annotations
 import pytest
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import Door, Origin, doors_of
+from vecsieve.proxy.addresses import DataPort, Origin, doors_of
 
 PORTS = {8102: "http://127.0.0.1:5081", 8101: "docs-abc123.svc.aped-4627-b74a.pinecone.io"}
 
 
-def doors(**settings: object) -> tuple[Door, ...]:
+def doors(**settings: object) -> tuple[DataPort, ...]:
     return doors_of(Settings.model_validate({"backend": "pinecone", **settings}))
 
 
 def test_there_is_one_main_port_and_nothing_behind_it() -> None:
-    assert doors() == (Door("127.0.0.1", 6343),)
-    assert doors(backend="qdrant", listen="[::1]:1") == (Door("::1", 1),)
+    assert doors() == (DataPort("127.0.0.1", 6343),)
+    assert doors(backend="qdrant", listen="[::1]:1") == (DataPort("::1", 1),)
 
 
 def test_the_fixed_index_is_behind_the_main_port() -> None:
     own = {"index_host": "https://docs.example.com:8443"}
     index = Origin("https", "docs.example.com:8443")
-    assert doors(pinecone=own) == (Door("127.0.0.1", 6343, index, index),)
+    assert doors(pinecone=own) == (DataPort("127.0.0.1", 6343, index, index),)
 
 
 @pytest.mark.parametrize(("listen", "host"), [("127.0.0.2:6343", "127.0.0.2"), ("[::]:6343", "::")])
 def test_each_index_has_its_port_on_the_same_interface_in_the_order_of_the_numbers(listen: str, host: str) -> None:
     first, second = Origin("https", "docs-abc123.svc.aped-4627-b74a.pinecone.io"), Origin("http", "127.0.0.1:5081")
     assert doors(listen=listen, pinecone={"index_ports": PORTS}) == (
-        Door(host, 6343),
-        Door(host, 8101, first, first),
-        Door(host, 8102, second, second),
+        DataPort(host, 6343),
+        DataPort(host, 8101, first, first),
+        DataPort(host, 8102, second, second),
     )
 
 
 def test_what_only_pinecone_has_opens_nothing_for_another_backend() -> None:
     own = {"index_ports": PORTS, "index_host": "docs.example.com"}
-    assert doors(backend="qdrant", pinecone=own) == (Door("127.0.0.1", 6343),)
+    assert doors(backend="qdrant", pinecone=own) == (DataPort("127.0.0.1", 6343),)
 
 
 def test_milvus_speaks_grpc_where_it_speaks_http() -> None:
@@ -57,11 +57,11 @@ def test_weaviate_has_a_port_for_each_of_its_protocols() -> None:
 def test_grpc_is_spoken_on_the_main_port_and_on_one_of_its_own_that_is_told_of_last() -> None:
     database = Origin("https", "db.example:6334")
     settings: dict[str, object] = {"backend": "qdrant", "grpc": {"upstream": "https://db.example:6334"}}
-    assert doors(**settings) == (Door("127.0.0.1", 6343, None, database),)
+    assert doors(**settings) == (DataPort("127.0.0.1", 6343, None, database),)
     apart = {"upstream": "https://db.example:6334", "listen": "[::1]:6344"}
     assert doors(**{**settings, "grpc": apart}) == (
-        Door("127.0.0.1", 6343, None, database),
-        Door("::1", 6344, None, database, is_for_grpc=True),
+        DataPort("127.0.0.1", 6343, None, database),
+        DataPort("::1", 6344, None, database, is_for_grpc=True),
     )
 
 

@@ -18,7 +18,7 @@ from vecsieve.proxy.process import Levels
 from vecsieve.proxy.search.limits import Admission
 from vecsieve.proxy.telemetry.labels import Origin
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.requests import Ended, Tally
+from vecsieve.proxy.telemetry.requests import Ended, RequestRecorder
 
 ENDED = Ended(
     method="GET",
@@ -44,10 +44,10 @@ class Held:
     def __init__(self) -> None:
         self.registry, self.census, self.shared = CollectorRegistry(), Census(0, 0, 0, 0), 0
         metrics = Metrics(self.registry, backend="qdrant")
-        self.tally = Tally(metrics, log=lambda _: None, clock=ManualClock(0.0))
+        self.recorder = RequestRecorder(metrics, log=lambda _: None, clock=ManualClock(0.0))
         self.door = Doorkeeper()
         admission = cast(Admission, self.door)
-        self.levels = Levels(metrics, self.tally, admission, lambda: self.census, lambda: self.shared)
+        self.levels = Levels(metrics, self.recorder, admission, lambda: self.census, lambda: self.shared)
 
     def shown(self, name: str, **labels: str) -> float:
         self.levels.look()
@@ -76,13 +76,13 @@ def test_opened_connections_are_counted_once_however_often_one_looks(held: Held)
 
 
 def test_who_has_come_and_is_not_inside_waits(held: Held) -> None:
-    visits = [held.tally.begin() for _ in range(3)]
+    visits = [held.recorder.begin() for _ in range(3)]
     held.door.in_flight = 1
     assert held.shown("requests_waiting") == 2
     held.door.in_flight = 3
     assert held.shown("requests_waiting") == 0
     for visit in visits:
-        held.tally.end(visit, ENDED)
+        held.recorder.end(visit, ENDED)
     assert held.shown("requests_waiting") == 0, "the last ones are still inside for a moment"
 
 

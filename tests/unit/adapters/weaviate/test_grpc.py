@@ -9,7 +9,7 @@ from support.transports import GRPC
 from support.weaviate_messages import single
 from support.weaviate_model import Collection, Stored
 from support.weaviate_talks import PATH, search
-from vecsieve.adapters.contract import FirstStep, Needs, Operation, RequestHead, SearchCall
+from vecsieve.adapters.contract import DescribesCollections, Needs, Operation, RequestHead, SearchCall
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc
 
 ADAPTER = WeaviateGrpc()
@@ -17,7 +17,7 @@ ADAPTER = WeaviateGrpc()
 
 def test_it_is_the_adapter_of_its_backend_and_has_a_first_step() -> None:
     assert isinstance(GRPC["weaviate"].adapter(), WeaviateGrpc)
-    assert isinstance(ADAPTER, FirstStep)
+    assert isinstance(ADAPTER, DescribesCollections)
 
 
 def test_one_search_from_its_head_to_its_answer() -> None:

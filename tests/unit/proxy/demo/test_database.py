@@ -16,7 +16,7 @@ from vecsieve.proxy.demo.database import DatabaseRefusedError, Host
 
 
 @dataclass(slots=True)
-class Heard:
+class Invalidation:
     """What a server was sent, and what it answers with."""
 
     url: str
@@ -27,7 +27,7 @@ class Heard:
 
 
 @pytest.fixture
-def heard() -> Iterator[Heard]:
+def heard() -> Iterator[Invalidation]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -49,7 +49,7 @@ def heard() -> Iterator[Heard]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    state = Heard(f"http://127.0.0.1:{server.server_port}")
+    state = Invalidation(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -60,7 +60,7 @@ def heard() -> Iterator[Heard]:
         server.server_close()
 
 
-def test_the_answer_is_read_and_its_fields_are_named_in_lower_case(heard: Heard) -> None:
+def test_the_answer_is_read_and_its_fields_are_named_in_lower_case(heard: Invalidation) -> None:
     with closing(Host(heard.url)) as host:
         answer, fields = host.sent("GET", "/indexes")
     assert answer == {"a": 1}
@@ -68,13 +68,13 @@ def test_the_answer_is_read_and_its_fields_are_named_in_lower_case(heard: Heard)
     assert [(method, path, body) for method, path, _, body in heard.requests] == [("GET", "/indexes", b"")]
 
 
-def test_a_path_in_the_url_stands_before_every_requests_own(heard: Heard) -> None:
+def test_a_path_in_the_url_stands_before_every_requests_own(heard: Invalidation) -> None:
     with closing(Host(f"{heard.url}/_i/127.0.0.1:9")) as host:
         host.sent("GET", "/query")
     assert heard.requests[0][1] == "/_i/127.0.0.1:9/query"
 
 
-def test_a_body_goes_as_json_with_numbers_that_read_back_as_they_were(heard: Heard) -> None:
+def test_a_body_goes_as_json_with_numbers_that_read_back_as_they_were(heard: Invalidation) -> None:
     vector = np.array([0.1, -1.5, 3e-8], dtype=np.float32)
     with closing(Host(heard.url, {"Api-Key": "k"})) as host:
         host.sent("POST", "/query", {"vector": vector, "topK": 3})
@@ -85,7 +85,7 @@ def test_a_body_goes_as_json_with_numbers_that_read_back_as_they_were(heard: Hea
     assert np.array_equal(np.array(sent["vector"], dtype=np.float32), vector)
 
 
-def test_the_connection_is_kept(heard: Heard) -> None:
+def test_the_connection_is_kept(heard: Invalidation) -> None:
     with closing(Host(heard.url)) as host:
         for _ in range(3):
             host.sent("GET", "/")
@@ -94,7 +94,7 @@ def test_the_connection_is_kept(heard: Heard) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 400, 404, 500])
-def test_a_refusal_names_the_request_the_status_and_what_was_said(heard: Heard, status: int) -> None:
+def test_a_refusal_names_the_request_the_status_and_what_was_said(heard: Invalidation, status: int) -> None:
     heard.status, heard.answer = status, b"no such index" + b"." * 500
     with (
         closing(Host(heard.url)) as host,

@@ -11,7 +11,7 @@ from vecsieve.adapters.contract import Question, is_exhausted
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.status import Answer, Code, Failure, no_message, unreachable
 from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
-from vecsieve.proxy.search.exchange import Asks, Exchange
+from vecsieve.proxy.search.exchange import Exchange, SendsDescriptions
 from vecsieve.proxy.search.report import header_value
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 
@@ -53,7 +53,7 @@ def failing(code: int, details: str = "", kind: FailureKind | None = None) -> Fa
 
 async def test_it_is_what_the_ladder_and_the_first_step_take() -> None:
     made: Exchange[Outcome] = exchange()
-    assert isinstance(made, Asks)
+    assert isinstance(made, SendsDescriptions)
 
 
 async def test_a_success_gives_its_message_and_its_metadata_stands_around_ours() -> None:

@@ -15,10 +15,10 @@ from support.http2_frames import (
     nobody,
     pieces,
 )
-from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Frames, Told
+from vecsieve.proxy.grpc.frames import PREFACE_BYTES, Description, Frames
 
 
-def noted(told: list[tuple[int, ...]]) -> Told:
+def noted(told: list[tuple[int, ...]]) -> Description:
     def note(*frame: int) -> int:
         told.append(frame)
         return 0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
-from support.relay_server import Heard
+from support.relay_server import Invalidation
 from vecsieve.proxy.grpc.frames import HASTY_RESETS, MOST_WAITING, Calls, OpenStreams
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.listener import InnerSocket
@@ -80,10 +80,10 @@ def test_what_is_taken_does_not_wait_and_nobody_waits_less_than_not_at_all() -> 
 
 async def test_a_splice_counts_what_passes_and_forgets_it_with_its_client() -> None:
     calls, loop = Calls(), asyncio.get_running_loop()
-    inner, guests = InnerSocket(calls), Guests(Connections(limit=9, events=Heard()))
+    inner, guests = InnerSocket(calls), Guests(Connections(limit=9, events=Invalidation()))
     answers: list[asyncio.StreamWriter] = []
 
-    class Door(asyncio.Protocol):
+    class DataPort(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             made = Splice(cast(asyncio.Transport, transport), guests, inner)
             assert guests.enter(made)
@@ -95,7 +95,7 @@ async def test_a_splice_counts_what_passes_and_forgets_it_with_its_client() -> N
                 await asyncio.sleep(0.005)
 
     server = await asyncio.start_unix_server(lambda _, writer: answers.append(writer), inner.path)
-    port = await loop.create_server(Door, "127.0.0.1", 0)
+    port = await loop.create_server(DataPort, "127.0.0.1", 0)
     _, client = await asyncio.open_connection("127.0.0.1", port.sockets[0].getsockname()[1])
     client.write(b"".join(frame(HEADERS, END_HEADERS, b"", number) for number in (1, 3, 5)))
     await counted(3)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from support.relay_server import Heard
+from support.relay_server import Invalidation
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.http.connections import Connections
 
@@ -32,8 +32,8 @@ class Visitor:
             self.guests.leave(self)
 
 
-def guests(limit: int = 10) -> tuple[Guests, Connections, Heard]:
-    heard = Heard()
+def guests(limit: int = 10) -> tuple[Guests, Connections, Invalidation]:
+    heard = Invalidation()
     ledger = Connections(limit=limit, events=heard)
     return Guests(ledger), ledger, heard
 

@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 
-from support.relay_server import Heard, PlainDialect
+from support.relay_server import Invalidation, PlainDialect
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.listener import InnerSocket
 from vecsieve.proxy.grpc.shared_port import Arrival, Handshake, SharedPort
@@ -15,7 +15,7 @@ from vecsieve.proxy.http.protocol import ConnectionRules
 
 
 def rules() -> ConnectionRules:
-    heard = Heard()
+    heard = Invalidation()
     return ConnectionRules(1.0, Connections(limit=10, events=heard), LocalAnswers(PlainDialect()), heard)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.relay_server import Heard, PlainDialect
+from support.relay_server import Invalidation, PlainDialect
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.listener import InnerSocket
@@ -80,7 +80,7 @@ class Scene:
     """One arrival on a wire, with all that stands around it."""
 
     def __init__(self, *, seconds: float = 60.0, limit: int = 10) -> None:
-        self.heard, self.wire, self.served = Heard(), Wire(), Served()
+        self.heard, self.wire, self.served = Invalidation(), Wire(), Served()
         self.ledger = Connections(limit=limit, events=self.heard)
         rules = ConnectionRules(seconds, self.ledger, LocalAnswers(PlainDialect()), self.heard)
         self.guests, self.inner = Guests(self.ledger), InnerSocket(Calls())

@@ -13,7 +13,7 @@ import pytest
 
 from support.certificates import Certificates, make_certificates
 from support.loops import LoopFactory, both_loops, run
-from support.relay_server import Heard, PlainDialect
+from support.relay_server import Invalidation, PlainDialect
 from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.shared_port import Handshake
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -48,7 +48,7 @@ class Port:
     """A TLS port and what it told."""
 
     def __init__(self, *, seconds: float, limit: int) -> None:
-        self.heard, self.echoes, self.number = Heard(), list[Echo](), 0
+        self.heard, self.echoes, self.number = Invalidation(), list[Echo](), 0
         ledger = Connections(limit=limit, events=self.heard)
         self.rules = ConnectionRules(seconds, ledger, LocalAnswers(PlainDialect()), self.heard)
         self.guests = Guests(ledger)

@@ -11,7 +11,7 @@ import pytest
 
 from support.grpc_asking import ask, ask_on
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import Door, Origin
+from vecsieve.proxy.addresses import DataPort, Origin
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.listener import InnerSocket
 from vecsieve.proxy.grpc.plane import Plane
@@ -35,7 +35,7 @@ class Made:
 async def sides() -> AsyncIterator[Made]:
     channels = Channels(UpstreamSettings(), connections=1)
 
-    class Told(Plane):
+    class Description(Plane):
         def __init__(self, origin: Origin, host: str) -> None:
             made.leading.append((origin, host))
             self.words = f"{origin.authority} {host}".encode()
@@ -48,7 +48,7 @@ async def sides() -> AsyncIterator[Made]:
 
             return grpc.unary_unary_rpc_method_handler(tell)
 
-    made = Made(GrpcSide(Told, channels, Calls(), handshake_seconds=5.0))
+    made = Made(GrpcSide(Description, channels, Calls(), handshake_seconds=5.0))
     try:
         yield made
     finally:
@@ -63,16 +63,16 @@ async def refuses(inner: InnerSocket | None) -> None:
 
 async def test_a_door_without_grpc_leads_nowhere_and_opens_nothing() -> None:
     async with sides() as made:
-        assert await made.side.behind(Door("127.0.0.1", 0)) is None
+        assert await made.side.behind(DataPort("127.0.0.1", 0)) is None
         assert made.leading == []
 
 
 async def test_doors_that_lead_to_one_place_share_its_server_and_others_have_their_own() -> None:
     doors = (
-        Door("127.0.0.1", 1, None, DATABASE),
-        Door("127.0.0.1", 2, None, DATABASE, is_for_grpc=True),
-        Door("127.0.0.1", 3, INDEX, INDEX),
-        Door("127.0.0.1", 4, INDEX, DATABASE),
+        DataPort("127.0.0.1", 1, None, DATABASE),
+        DataPort("127.0.0.1", 2, None, DATABASE, is_for_grpc=True),
+        DataPort("127.0.0.1", 3, INDEX, INDEX),
+        DataPort("127.0.0.1", 4, INDEX, DATABASE),
     )
     async with sides() as made:
         made.go_on.set()
@@ -88,7 +88,7 @@ async def test_doors_that_lead_to_one_place_share_its_server_and_others_have_the
 
 async def test_stopping_lets_calls_finish_and_closing_removes_the_socket() -> None:
     async with sides() as made:
-        inner = await made.side.behind(Door("127.0.0.1", 0, None, DATABASE))
+        inner = await made.side.behind(DataPort("127.0.0.1", 0, None, DATABASE))
         assert inner is not None
         async with grpc.aio.insecure_channel(inner.grpc) as channel:
             call = asyncio.create_task(ask_on(channel, "unary_unary"))
@@ -106,7 +106,7 @@ async def test_stopping_lets_calls_finish_and_closing_removes_the_socket() -> No
 
 async def test_the_shortest_grace_period_holds() -> None:
     async with sides() as made:
-        inner = await made.side.behind(Door("127.0.0.1", 0, None, DATABASE))
+        inner = await made.side.behind(DataPort("127.0.0.1", 0, None, DATABASE))
         assert inner is not None
         async with grpc.aio.insecure_channel(inner.grpc) as channel:
             call = asyncio.create_task(ask_on(channel, "unary_unary"))
@@ -119,7 +119,7 @@ async def test_the_shortest_grace_period_holds() -> None:
 
 async def test_closing_twice_is_closing_once() -> None:
     async with sides() as made:
-        inner = await made.side.behind(Door("127.0.0.1", 0, None, DATABASE))
+        inner = await made.side.behind(DataPort("127.0.0.1", 0, None, DATABASE))
         await made.side.close(grace_seconds=0)
         await made.side.close(grace_seconds=0)
         await refuses(inner)
@@ -128,7 +128,7 @@ async def test_closing_twice_is_closing_once() -> None:
 @pytest.mark.parametrize("count", [0, 3])
 async def test_a_side_that_nobody_called_ends_as_well(count: int) -> None:
     async with sides() as made:
-        doors = [Door("127.0.0.1", number, None, Origin("http", f"db{number}:6334")) for number in range(count)]
+        doors = [DataPort("127.0.0.1", number, None, Origin("http", f"db{number}:6334")) for number in range(count)]
         behind = [await made.side.behind(door) for door in doors]
         async with asyncio.timeout(10):
             await made.side.close(grace_seconds=1)

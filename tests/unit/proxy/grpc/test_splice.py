@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from support.http2_frames import GOAWAY_TYPE, frame, frames_of
 from support.loops import LoopFactory, both_loops, run
-from support.relay_server import Heard
+from support.relay_server import Invalidation
 from vecsieve.proxy.grpc import splice
 from vecsieve.proxy.grpc import splice as grpc_splice
 from vecsieve.proxy.grpc.frames import FRAMES, GOAWAY, Calls
@@ -34,7 +34,7 @@ PATIENCE = 10.0
 Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Door(asyncio.Protocol):
+class DataPort(asyncio.Protocol):
     """Splices every connection at its first byte."""
 
     def __init__(self, guests: Guests, inner: InnerSocket) -> None:
@@ -65,7 +65,7 @@ class Spliced:
 
 
 def ledger() -> Guests:
-    return Guests(Connections(limit=100, events=Heard()))
+    return Guests(Connections(limit=100, events=Invalidation()))
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def spliced() -> AsyncIterator[Spliced]:
 
     guests, inner = ledger(), InnerSocket(Calls())
     behind = await asyncio.start_unix_server(serve, inner.path)
-    before = await loop.create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
+    before = await loop.create_server(lambda: DataPort(guests, inner), "127.0.0.1", 0)
     client = await asyncio.open_connection(*before.sockets[0].getsockname())
     client[1].write(PREFACE)
     server = await asyncio.wait_for(accepted, PATIENCE)
@@ -412,7 +412,7 @@ def test_without_a_server_the_client_is_reset_and_one_line_says_so(
 ) -> None:
     async def story() -> None:
         guests, inner = ledger(), InnerSocket(Calls())
-        before = await asyncio.get_running_loop().create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
+        before = await asyncio.get_running_loop().create_server(lambda: DataPort(guests, inner), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*before.sockets[0].getsockname())
         writer.write(b"!")
         with contextlib.suppress(ConnectionError):
@@ -431,7 +431,7 @@ def test_without_a_server_the_client_is_reset_and_one_line_says_so(
 def test_a_client_that_goes_while_the_server_lets_nobody_in_leaves_nothing_behind(loop: LoopFactory) -> None:
     async def story() -> None:
         guests, inner = ledger(), InnerSocket(Calls())
-        before = await asyncio.get_running_loop().create_server(lambda: Door(guests, inner), "127.0.0.1", 0)
+        before = await asyncio.get_running_loop().create_server(lambda: DataPort(guests, inner), "127.0.0.1", 0)
         with socket.socket(socket.AF_UNIX) as full, socket.socket(socket.AF_UNIX) as first:
             full.bind(inner.path)
             full.listen(0)

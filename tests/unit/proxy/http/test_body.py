@@ -7,20 +7,20 @@ import pytest
 from aiohttp import web
 
 from support.faultup import RawClient
-from support.relay_server import Heard, PlainDialect
+from support.relay_server import Invalidation, PlainDialect
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.addresses import Door
+from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.listener import DataServer, listen
 from vecsieve.proxy.search.errors import ClientBodyError, ClientFault
 
-Look = Callable[[RequestBody], Awaitable[object]]
+SendVectorFetch = Callable[[RequestBody], Awaitable[object]]
 LENGTH = b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 10\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-async def looked_at(look: Look, *sent: bytes, idle_seconds: float = 5.0, leave: bool = False) -> object:
+async def looked_at(look: SendVectorFetch, *sent: bytes, idle_seconds: float = 5.0, leave: bool = False) -> object:
     """What ``look`` makes of the body of one request that arrives in these pieces."""
     results: asyncio.Queue[object] = asyncio.Queue()
 
@@ -33,7 +33,7 @@ async def looked_at(look: Look, *sent: bytes, idle_seconds: float = 5.0, leave: 
 
     limits = LimitSettings()
     listener = await listen(
-        DataServer(handler, limits, LocalAnswers(PlainDialect()), Heard()), limits, Door("127.0.0.1", 0)
+        DataServer(handler, limits, LocalAnswers(PlainDialect()), Invalidation()), limits, DataPort("127.0.0.1", 0)
     )
     client = await RawClient.connect(listener.ports[0])
     for piece in sent:
@@ -51,7 +51,7 @@ async def all_of(body: RequestBody) -> bytes:
     return b"".join([chunk async for chunk in body.chunks()])
 
 
-def whole(limit_bytes: int = 100, deadline_seconds: float = 5.0) -> Look:
+def whole(limit_bytes: int = 100, deadline_seconds: float = 5.0) -> SendVectorFetch:
     return lambda body: body.whole(limit_bytes=limit_bytes, deadline_seconds=deadline_seconds)
 
 
@@ -69,7 +69,9 @@ async def gathered_then_whole(body: RequestBody) -> bytes | None:
 @pytest.mark.parametrize(
     "sent", [(LENGTH, b"01234", b"56789"), (CHUNKED, b"5\r\n01234\r\n", b"5\r\n56789\r\n0\r\n\r\n")]
 )
-async def test_a_body_that_was_gathered_is_read_from_its_first_byte(look: Look, sent: tuple[bytes, ...]) -> None:
+async def test_a_body_that_was_gathered_is_read_from_its_first_byte(
+    look: SendVectorFetch, sent: tuple[bytes, ...]
+) -> None:
     assert await looked_at(look, *sent) == b"0123456789"
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from support.clocks import ManualClock
-from support.relay_server import Heard
+from support.relay_server import Invalidation
 from vecsieve.proxy.http.connections import LOOKED_AT, NEW_SECONDS, Connections
 
 
@@ -38,7 +38,7 @@ def connected(ledger: Connections, *idle: bool) -> list[Line]:
 
 
 def test_nothing_happens_below_four_fifths() -> None:
-    heard = Heard()
+    heard = Invalidation()
     ledger = Connections(limit=10, events=heard)
     lines = opened(ledger, *[True] * 8)
     assert not ledger.must_close
@@ -47,7 +47,7 @@ def test_nothing_happens_below_four_fifths() -> None:
 
 
 def test_above_four_fifths_the_oldest_idle_one_goes_for_each_that_asks_something() -> None:
-    heard = Heard()
+    heard = Invalidation()
     ledger = Connections(limit=10, events=heard)
     lines = opened(ledger, False, True, False, True, *[False] * 5)
     assert [line.has_left for line in lines[:4]] == [False, True, False, False]
@@ -58,7 +58,7 @@ def test_above_four_fifths_the_oldest_idle_one_goes_for_each_that_asks_something
 
 
 def test_a_second_request_costs_nobody_a_place() -> None:
-    ledger = Connections(limit=10, events=Heard())
+    ledger = Connections(limit=10, events=Invalidation())
     lines = opened(ledger, *[True] * 8, *[False] * 2)
     for line in lines:
         ledger.asked(line)
@@ -66,7 +66,7 @@ def test_a_second_request_costs_nobody_a_place() -> None:
 
 
 def test_a_crowd_that_asks_nothing_costs_those_who_are_served_nothing() -> None:
-    clock, heard = ManualClock(), Heard()
+    clock, heard = ManualClock(), Invalidation()
     ledger = Connections(limit=10, events=heard, clock=clock)
     served = opened(ledger, *[True] * 4)
     connected(ledger, *[False] * 6)
@@ -78,7 +78,7 @@ def test_a_crowd_that_asks_nothing_costs_those_who_are_served_nothing() -> None:
 
 
 def test_at_the_limit_the_oldest_that_had_time_to_ask_and_did_not_gives_its_place_to_a_newcomer() -> None:
-    clock, heard = ManualClock(), Heard()
+    clock, heard = ManualClock(), Invalidation()
     ledger = Connections(limit=4, events=heard, clock=clock)
     (served,) = opened(ledger, True)
     first, second, third = connected(ledger, False, False, False)
@@ -89,7 +89,7 @@ def test_at_the_limit_the_oldest_that_had_time_to_ask_and_did_not_gives_its_plac
 
 
 def test_a_crowd_of_busy_ones_is_told_to_close_and_at_the_limit_nobody_enters() -> None:
-    heard = Heard()
+    heard = Invalidation()
     ledger = Connections(limit=10, events=heard)
     opened(ledger, *[False] * 10)
     assert ledger.must_close
@@ -99,7 +99,7 @@ def test_a_crowd_of_busy_ones_is_told_to_close_and_at_the_limit_nobody_enters() 
 
 
 def test_a_newcomer_makes_the_ledger_look_at_a_bounded_number_and_in_the_end_at_all() -> None:
-    ledger = Connections(limit=10 * LOOKED_AT, events=Heard())
+    ledger = Connections(limit=10 * LOOKED_AT, events=Invalidation())
     lines = opened(ledger, *[False] * (10 * LOOKED_AT))
     for line in lines:
         line.looks = 0
@@ -113,7 +113,7 @@ def test_a_newcomer_makes_the_ledger_look_at_a_bounded_number_and_in_the_end_at_
 
 
 def test_a_closed_one_is_forgotten_once() -> None:
-    ledger = Connections(limit=10, events=Heard())
+    ledger = Connections(limit=10, events=Invalidation())
     (line,) = opened(ledger, False)
     ledger.forget(line)
     ledger.forget(line)
@@ -122,7 +122,7 @@ def test_a_closed_one_is_forgotten_once() -> None:
 
 def test_a_new_one_that_ends_is_forgotten_whole() -> None:
     clock = ManualClock()
-    ledger = Connections(limit=1, events=Heard(), clock=clock)
+    ledger = Connections(limit=1, events=Invalidation(), clock=clock)
     (line,) = connected(ledger, False)
     ledger.forget(line)
     ledger.asked(line)
@@ -132,7 +132,7 @@ def test_a_new_one_that_ends_is_forgotten_whole() -> None:
 
 
 def test_draining_marks_every_answer_and_only_a_dismissal_ends_the_idle_ones() -> None:
-    ledger = Connections(limit=10, events=Heard())
+    ledger = Connections(limit=10, events=Invalidation())
     idle, busy = opened(ledger, True, False)
     ledger.drain()
     assert (idle.has_left, busy.has_left, ledger.must_close) == (False, False, True)
@@ -141,7 +141,7 @@ def test_draining_marks_every_answer_and_only_a_dismissal_ends_the_idle_ones() -
 
 
 def test_a_limit_of_one_serves_one() -> None:
-    ledger = Connections(limit=1, events=Heard())
+    ledger = Connections(limit=1, events=Invalidation())
     opened(ledger, False)
     assert not ledger.must_close
     assert not ledger.admit(Line(idle=False))

@@ -10,9 +10,9 @@ from aiohttp import http_parser, web
 
 from support.faultup import FaultyUpstream, answering, raw_exchange, reply
 from support.ports import free_ports
-from support.relay_server import Heard, PlainDialect, bare_relay
+from support.relay_server import Invalidation, PlainDialect, bare_relay
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.addresses import Door, Origin
+from vecsieve.proxy.addresses import DataPort, Origin
 from vecsieve.proxy.http import pools
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.listener import DataServer, effective_settings, listen, prove_settings
@@ -28,7 +28,7 @@ async def hello(request: web.BaseRequest) -> web.StreamResponse:
 
 
 def server(limits: LimitSettings = LIMITS) -> DataServer:
-    return DataServer(hello, limits, LocalAnswers(PlainDialect()), Heard())
+    return DataServer(hello, limits, LocalAnswers(PlainDialect()), Invalidation())
 
 
 async def test_control_aiohttp_drops_all_settings_for_one_wrong_name(caplog: pytest.LogCaptureFixture) -> None:
@@ -78,7 +78,7 @@ async def test_the_configured_settings_are_in_force() -> None:
 async def test_the_pure_python_parser_refuses_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_parser, "HttpRequestParser", http_parser.HttpRequestParserPy)
     with pytest.raises(IncompatibleLibraryError, match="pure-Python parser"):
-        await listen(server(), LIMITS, Door("127.0.0.1", 0))
+        await listen(server(), LIMITS, DataPort("127.0.0.1", 0))
 
 
 def test_a_renamed_private_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,17 +109,17 @@ async def test_a_session_without_the_switch_is_a_clear_error() -> None:
 
 
 async def test_port_zero_is_a_free_port_and_a_taken_one_an_error() -> None:
-    first = await listen(server(), LIMITS, Door("127.0.0.1", 0))
+    first = await listen(server(), LIMITS, DataPort("127.0.0.1", 0))
     assert first.ports[0] > 0
     with pytest.raises(OSError, match="address already in use"):
-        await listen(server(), LIMITS, Door("127.0.0.1", first.ports[0]))
+        await listen(server(), LIMITS, DataPort("127.0.0.1", first.ports[0]))
     await first.close(grace_seconds=0)
 
 
 async def test_all_ports_are_opened_or_none() -> None:
     free, taken = free_ports(1)[0], socket.create_server(("127.0.0.1", 0))
     with pytest.raises(OSError, match="address already in use"):
-        await listen(server(), LIMITS, Door("127.0.0.1", free), Door("127.0.0.1", taken.getsockname()[1]))
+        await listen(server(), LIMITS, DataPort("127.0.0.1", free), DataPort("127.0.0.1", taken.getsockname()[1]))
     taken.close()
     with pytest.raises(ConnectionRefusedError):
         await raw_exchange(free, GET)
@@ -130,9 +130,9 @@ async def test_every_connection_knows_the_index_behind_its_port_and_all_ports_en
         index = cast(ClientConnection, request.protocol).index
         return web.Response(text="none" if index is None else index.authority)
 
-    built = DataServer(name, LIMITS, LocalAnswers(PlainDialect()), Heard())
+    built = DataServer(name, LIMITS, LocalAnswers(PlainDialect()), Invalidation())
     indexes = (None, Origin("https", "a.example.com"), Origin("http", "b.example.com:1"))
-    opened = await listen(built, LIMITS, *(Door("127.0.0.1", 0, index) for index in indexes))
+    opened = await listen(built, LIMITS, *(DataPort("127.0.0.1", 0, index) for index in indexes))
     bodies = [(await raw_exchange(port, GET)).rpartition(b"\r\n\r\n")[2] for port in opened.ports]
     assert bodies == [b"none", b"a.example.com", b"b.example.com:1"]
     ports = opened.ports
@@ -145,7 +145,7 @@ async def test_every_connection_knows_the_index_behind_its_port_and_all_ports_en
 
 async def test_several_listeners_share_one_inherited_socket() -> None:
     shared = socket.create_server(("127.0.0.1", 0))
-    listeners = [await listen(server(), LIMITS, Door("127.0.0.1", 0, shared=shared.dup())) for _ in range(2)]
+    listeners = [await listen(server(), LIMITS, DataPort("127.0.0.1", 0, shared=shared.dup())) for _ in range(2)]
     assert {each.ports[0] for each in listeners} == {shared.getsockname()[1]}
     assert b"200 OK" in await raw_exchange(shared.getsockname()[1], GET)
     for each in listeners:

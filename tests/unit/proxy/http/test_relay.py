@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.relay import Hearing
+from vecsieve.proxy.http.relay import ReplyObserver
 from vecsieve.proxy.http.upstream import UpstreamReply
 
 
@@ -28,7 +28,7 @@ def heard(
     cut: bool = False,
 ) -> list[bytes]:
     learned: list[bytes] = []
-    hearing = Hearing(learned.append, limit_bytes=limit)
+    hearing = ReplyObserver(learned.append, limit_bytes=limit)
     hearing.begin(cast(UpstreamReply, Head(status, headers)))
     for piece in pieces:
         hearing.hear(piece)
@@ -73,7 +73,7 @@ def test_a_coding_that_is_read_is_undone_and_another_is_not_heard() -> None:
 
 def test_an_answer_whose_head_never_came_is_not_heard() -> None:
     learned: list[bytes] = []
-    hearing = Hearing(learned.append)
+    hearing = ReplyObserver(learned.append)
     hearing.hear(b"a")
     hearing.end()
     assert learned == []

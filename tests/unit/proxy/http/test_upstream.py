@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from support.faultup import FaultyUpstream, Talk, answering, reply
-from support.relay_server import Heard
+from support.relay_server import Invalidation
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.events import Unheard
 from vecsieve.proxy.http.pools import BoundedResolver, Census
@@ -190,7 +190,7 @@ async def test_writes_left_behind_are_cut_after_the_grace_period() -> None:
 
 
 def test_a_sink_that_nobody_watches_takes_every_event() -> None:
-    quiet, heard = Unheard(), Heard()
+    quiet, heard = Unheard(), Invalidation()
     for sink in (quiet, heard):
         sink.connections_changed(1)
         sink.connection_rejected("limit")

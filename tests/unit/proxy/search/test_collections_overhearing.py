@@ -7,7 +7,7 @@ import pytest
 
 from support.clocks import ManualClock
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
-from vecsieve.proxy.search.collections import Heard, Learned, Overhearing
+from vecsieve.proxy.search.collections import Invalidation, Learned, WriteInvalidation
 from vecsieve.proxy.search.lookups import QUIET_SECONDS, VectorMemory
 
 ROW = np.ones((1, 2), np.float32)
@@ -39,13 +39,13 @@ def memory(clock: ManualClock) -> VectorMemory:
 
 
 def test_a_read_forgets_nothing(memory: VectorMemory) -> None:
-    with Overhearing(Heard(touched, (memory,))).passing(head("/read")):
+    with WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/read")):
         pass
     assert memory.recall("c", b"", (b"1",)) is not None
 
 
 def test_a_write_is_forgotten_before_it_goes_out(memory: VectorMemory) -> None:
-    with Overhearing(Heard(touched, (memory,))).passing(head("/write")):
+    with WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/write")):
         assert memory.recall("c", b"", (b"1",)) is None
 
 
@@ -55,7 +55,7 @@ def test_a_long_write_keeps_its_collection_quiet_from_its_end(memory: VectorMemo
         memory.remember("c", b"", (b"1",), ROW)
         raise TimeoutError
 
-    with pytest.raises(TimeoutError), Overhearing(Heard(touched, (memory,))).passing(head("/write")):
+    with pytest.raises(TimeoutError), WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/write")):
         lasts()
     assert memory.recall("c", b"", (b"1",)) is None
     memory.remember("c", b"", (b"1",), ROW)
@@ -66,7 +66,7 @@ def test_a_long_write_keeps_its_collection_quiet_from_its_end(memory: VectorMemo
 
 
 def test_without_a_way_to_tell_nothing_happens(memory: VectorMemory) -> None:
-    with Overhearing().passing(head("/write")):
+    with WriteInvalidation().passing(head("/write")):
         pass
     assert memory.recall("c", b"", (b"1",)) is not None
 
@@ -74,7 +74,7 @@ def test_without_a_way_to_tell_nothing_happens(memory: VectorMemory) -> None:
 def test_each_kind_of_change_is_heard_by_those_whom_it_concerns(memory: VectorMemory, clock: ManualClock) -> None:
     learned = Learned(clock)
     learned.compared(QUERY, "text")
-    both = Overhearing(Heard(touched, (memory,)), Heard(remade, (learned, memory)))
+    both = WriteInvalidation(Invalidation(touched, (memory,)), Invalidation(remade, (learned, memory)))
     with both.passing(head("/write")):
         pass
     assert learned.hint(QUERY) == "text"

@@ -9,7 +9,7 @@ from vecsieve.adapters.contract import MalformedReplyError
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import note, records_of, report_of, rows_of
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.telemetry.labels import FailOpen, Outcome, Recall, Stage
+from vecsieve.proxy.telemetry.labels import FailOpen, MemoryLookup, Outcome, Stage
 
 
 async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]:
@@ -62,12 +62,12 @@ async def test_a_search_that_was_sent_as_it_came_has_no_record() -> None:
 
 async def test_a_report_tells_what_the_attempt_came_to() -> None:
     exchange, made = await attempted()
-    made.recall = Recall.HIT
+    made.recall = MemoryLookup.HIT
     report = report_of(exchange.operation, made, outcome=Outcome.DEDUP, rows=rows_of(made))
     assert (report.backend, report.operation, report.outcome) == ("toy", "nearest", Outcome.DEDUP)
     assert (report.fail_open, report.bypass, report.grown) == (None, None, False)
     assert report.overfetch_bytes == made.fetched_bytes > 0
-    assert report.recall is Recall.HIT
+    assert report.recall is MemoryLookup.HIT
     assert (report.looked, report.extra_read_units) == (None, 0)
     assert Stage.UPSTREAM in dict(report.stages)
     assert report.figures == rows_of(made)

@@ -13,9 +13,9 @@ from vecsieve.adapters.contract import Adapter, Operation, Question
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.schema import Schema
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
-from vecsieve.proxy.search.collections import LEARNED_ENTRIES, Expiring, Told
+from vecsieve.proxy.search.collections import LEARNED_ENTRIES, Description, Expiring
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
-from vecsieve.proxy.search.exchange import ASK_SECONDS, KNOWN_SECONDS, Knowing
+from vecsieve.proxy.search.exchange import ASK_SECONDS, KNOWN_SECONDS, CollectionInfo
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -55,13 +55,13 @@ class Time:
         return self.now
 
 
-def knowing(clock: Time, adapter: Adapter | None = None) -> Knowing:
+def knowing(clock: Time, adapter: Adapter | None = None) -> CollectionInfo:
     metrics = Metrics(CollectorRegistry(), backend="milvus")
-    return Knowing(
+    return CollectionInfo(
         MilvusGrpc() if adapter is None else adapter,
         metrics,
         clock,
-        Expiring[Told](entries=LEARNED_ENTRIES, clock=clock),
+        Expiring[Description](entries=LEARNED_ENTRIES, clock=clock),
     )
 
 

@@ -15,9 +15,9 @@ from vecsieve.adapters.contract import Lookup
 from vecsieve.proxy.search.breaker import CONSECUTIVE, Breaker
 from vecsieve.proxy.search.budgets import QUIET_SECONDS, OwnReads
 from vecsieve.proxy.search.errors import LookupFailedError, LostReplyError, RefusedReplyError
-from vecsieve.proxy.search.exchange import Looking
+from vecsieve.proxy.search.exchange import VectorFetcher
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.telemetry.labels import BreakerState, FailOpen, Looked
+from vecsieve.proxy.telemetry.labels import BreakerState, FailOpen, VectorFetchOutcome
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 LOOKUP = Lookup(method="GET", target="/vectors/fetch?ids=a", ids=("a",))
@@ -54,17 +54,17 @@ def registry() -> CollectorRegistry:
 
 
 @pytest.fixture
-def looking(clock: ManualClock, registry: CollectorRegistry) -> Looking:
+def looking(clock: ManualClock, registry: CollectorRegistry) -> VectorFetcher:
     metrics = Metrics(registry, backend="pinecone")
     own = OwnReads(0.1, metrics=metrics, clock=clock)
-    return Looking(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock)
+    return VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock)
 
 
 def timed(registry: CollectorRegistry) -> float:
     return value(registry, "upstream_request_duration_seconds_sum", backend="pinecone", attempt="lookup")
 
 
-async def failure(looking: Looking, transport: Transport, met: Attempt) -> Looked:
+async def failure(looking: VectorFetcher, transport: Transport, met: Attempt) -> VectorFetchOutcome:
     look = looking.of(transport, met, ToyDialect())
     assert look is not None
     with pytest.raises(LookupFailedError) as failed:
@@ -72,12 +72,12 @@ async def failure(looking: Looking, transport: Transport, met: Attempt) -> Looke
     return failed.value.looked
 
 
-def test_a_transport_that_cannot_has_no_lookups(looking: Looking) -> None:
+def test_a_transport_that_cannot_has_no_lookups(looking: VectorFetcher) -> None:
     assert looking.of(object(), attempt(), ToyDialect()) is None
 
 
 async def test_a_lookup_gets_what_its_search_has_left_and_is_timed_and_counted(
-    looking: Looking, clock: ManualClock, registry: CollectorRegistry
+    looking: VectorFetcher, clock: ManualClock, registry: CollectorRegistry
 ) -> None:
     transport, met = Transport(clock), attempt(deadline=clock() + 5.0)
     look = looking.of(transport, met, ToyDialect())
@@ -89,28 +89,28 @@ async def test_a_lookup_gets_what_its_search_has_left_and_is_timed_and_counted(
     assert value(registry, "upstream_response_bytes_total", backend="pinecone") == 8
 
 
-async def test_when_no_time_is_left_nothing_is_sent(looking: Looking, clock: ManualClock) -> None:
+async def test_when_no_time_is_left_nothing_is_sent(looking: VectorFetcher, clock: ManualClock) -> None:
     transport = Transport(clock)
-    assert await failure(looking, transport, attempt(deadline=clock())) is Looked.TIMEOUT
+    assert await failure(looking, transport, attempt(deadline=clock())) is VectorFetchOutcome.TIMEOUT
     assert transport.seconds == []
 
 
 @pytest.mark.parametrize(
     ("ended", "looked", "received_bytes"),
     [
-        (REFUSED, Looked.STATUS, len(b"quota")),
-        (LostReplyError(FailOpen.OVERFETCH_TIMEOUT), Looked.TIMEOUT, 0),
-        (LostReplyError(FailOpen.OVERFETCH_RESET), Looked.RESET, 0),
-        (LostReplyError(FailOpen.TOO_LARGE, received_bytes=70), Looked.TOO_LARGE, 70),
-        (LostReplyError(FailOpen.MALFORMED, received_bytes=7), Looked.MALFORMED, 7),
+        (REFUSED, VectorFetchOutcome.STATUS, len(b"quota")),
+        (LostReplyError(FailOpen.OVERFETCH_TIMEOUT), VectorFetchOutcome.TIMEOUT, 0),
+        (LostReplyError(FailOpen.OVERFETCH_RESET), VectorFetchOutcome.RESET, 0),
+        (LostReplyError(FailOpen.TOO_LARGE, received_bytes=70), VectorFetchOutcome.TOO_LARGE, 70),
+        (LostReplyError(FailOpen.MALFORMED, received_bytes=7), VectorFetchOutcome.MALFORMED, 7),
     ],
 )
 async def test_every_failure_has_its_name_and_its_bytes_on_the_account(
-    looking: Looking,
+    looking: VectorFetcher,
     clock: ManualClock,
     registry: CollectorRegistry,
     ended: Exception,
-    looked: Looked,
+    looked: VectorFetchOutcome,
     received_bytes: int,
 ) -> None:
     met = attempt(deadline=clock() + 5.0)
@@ -120,12 +120,12 @@ async def test_every_failure_has_its_name_and_its_bytes_on_the_account(
 
 
 async def test_after_five_failures_in_a_row_lookups_are_left_out_until_one_may_try_again(
-    looking: Looking, clock: ManualClock
+    looking: VectorFetcher, clock: ManualClock
 ) -> None:
     transport = Transport(clock, REFUSED)
     for _ in range(CONSECUTIVE):
-        assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.STATUS
-    assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.BREAKER
+        assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is VectorFetchOutcome.STATUS
+    assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is VectorFetchOutcome.BREAKER
     assert len(transport.seconds) == CONSECUTIVE
     clock.advance(60.0)
     transport.answer = b"body"
@@ -135,7 +135,7 @@ async def test_after_five_failures_in_a_row_lookups_are_left_out_until_one_may_t
     assert looking.breaker.state is BreakerState.CLOSED
 
 
-async def test_a_client_that_leaves_says_nothing_about_lookups(looking: Looking, clock: ManualClock) -> None:
+async def test_a_client_that_leaves_says_nothing_about_lookups(looking: VectorFetcher, clock: ManualClock) -> None:
     for _ in range(CONSECUTIVE + 1):
         look = looking.of(Transport(clock, asyncio.CancelledError()), attempt(deadline=clock() + 5.0), ToyDialect())
         assert look is not None
@@ -144,11 +144,13 @@ async def test_a_client_that_leaves_says_nothing_about_lookups(looking: Looking,
     assert looking.breaker.state is BreakerState.CLOSED
 
 
-async def test_a_lookup_refused_for_want_of_quota_is_the_last_for_a_while(looking: Looking, clock: ManualClock) -> None:
+async def test_a_lookup_refused_for_want_of_quota_is_the_last_for_a_while(
+    looking: VectorFetcher, clock: ManualClock
+) -> None:
     transport = Transport(clock, RefusedReplyError(429, b"quota", is_server_error=False, may_be_size=False))
-    assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.STATUS
+    assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is VectorFetchOutcome.STATUS
     assert looking.own.is_quiet(OPERATION)
-    assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is Looked.WITHHELD
+    assert await failure(looking, transport, attempt(deadline=clock() + 5.0)) is VectorFetchOutcome.WITHHELD
     assert len(transport.seconds) == 1
     clock.advance(QUIET_SECONDS)
     assert not looking.own.is_quiet(OPERATION)

@@ -18,7 +18,7 @@ from vecsieve.proxy.search.exchange import Measure, Shadow
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.requests import Tally
+from vecsieve.proxy.telemetry.requests import RequestRecorder
 
 
 def attempt() -> Attempt:
@@ -28,8 +28,8 @@ def attempt() -> Attempt:
 
 
 def shadow(registry: CollectorRegistry, *, limit: int = 4) -> Shadow:
-    tally = Tally(Metrics(registry, backend="qdrant"), log=lambda _: None, clock=ManualClock())
-    return Shadow(tally=tally, limit=limit)
+    recorder = RequestRecorder(Metrics(registry, backend="qdrant"), log=lambda _: None, clock=ManualClock())
+    return Shadow(recorder=recorder, limit=limit)
 
 
 def measuring(report: Report | Exception | None) -> Measure:

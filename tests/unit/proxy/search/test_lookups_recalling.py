@@ -20,7 +20,7 @@ from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
 from vecsieve.proxy.search.lookups import WINDOW, VectorMemory, completed, is_promising
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
-from vecsieve.proxy.telemetry.labels import FailOpen, Recall
+from vecsieve.proxy.telemetry.labels import FailOpen, MemoryLookup
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 OPERATION = Operation(backend="pinecone", name="query", collection="docs")
@@ -156,7 +156,7 @@ def attempt_of(searcher: Searcher, sent: bytes) -> Attempt:
     return Attempt(call=asked, spare=spare, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0))
 
 
-async def answered(searcher: Searcher, upstream: Upstream, sent: bytes) -> tuple[bytes, Recall | None]:
+async def answered(searcher: Searcher, upstream: Upstream, sent: bytes) -> tuple[bytes, MemoryLookup | None]:
     attempt = attempt_of(searcher, sent)
     return await searcher.improve(attempt, upstream.fetch, cap=None), attempt.recall
 
@@ -179,7 +179,7 @@ async def test_after_eight_known_pools_vectors_are_asked_for_no_more_and_the_ans
     assert {answer for answer, _ in answers} == {answers[0][0]}
     assert [match["id"] for match in json.loads(answers[0][0])["matches"]] == ["r0-0", "r2-1", "r3-2"]
     assert upstream.asked == [True] * WINDOW + [False] * 4
-    assert [recall for _, recall in answers] == [None] * WINDOW + [Recall.HIT] * 4
+    assert [recall for _, recall in answers] == [None] * WINDOW + [MemoryLookup.HIT] * 4
 
 
 async def test_a_pool_with_a_new_record_is_fetched_again_and_the_answer_is_the_same(memory: VectorMemory) -> None:
@@ -188,7 +188,7 @@ async def test_a_pool_with_a_new_record_is_fetched_again_and_the_answer_is_the_s
     direct, _ = await answered(Searcher(PineconeRest()), changed, body())
     changed.asked.clear()
     answer, recall = await answered(searcher, changed, body())
-    assert (answer, recall, changed.asked) == (direct, Recall.MISS, [False, True])
+    assert (answer, recall, changed.asked) == (direct, MemoryLookup.MISS, [False, True])
 
 
 async def test_when_the_second_fetch_fails_the_plain_answer_comes_from_the_first(memory: VectorMemory) -> None:
@@ -206,7 +206,7 @@ async def test_a_pool_that_must_grow_beyond_what_is_known_is_fetched_with_its_ve
     direct, _ = await answered(Searcher(PineconeRest()), larger, body())
     larger.asked.clear()
     answer, recall = await answered(searcher, larger, body())
-    assert (answer, recall, larger.asked) == (direct, Recall.MISS, [False, False, True])
+    assert (answer, recall, larger.asked) == (direct, MemoryLookup.MISS, [False, False, True])
 
 
 async def test_when_growing_fails_after_a_recall_the_smaller_pool_stands(memory: VectorMemory) -> None:
@@ -214,7 +214,7 @@ async def test_when_growing_fails_after_a_recall_the_smaller_pool_stands(memory:
     larger = Upstream([0] * 24 + [1] * 5, refuses=2)
     answer, recall = await answered(searcher, larger, body())
     assert [match["id"] for match in json.loads(answer)["matches"]] == ["r0-0", "r1-0", "r2-0"]
-    assert recall is Recall.MISS
+    assert recall is MemoryLookup.MISS
 
 
 async def test_a_client_that_asks_for_values_itself_gets_them(memory: VectorMemory) -> None:
@@ -227,7 +227,7 @@ async def test_a_client_that_asks_for_values_itself_gets_them(memory: VectorMemo
 async def test_a_namespace_is_remembered_on_its_own(memory: VectorMemory) -> None:
     searcher, upstream = await warmed(memory), Upstream(COPIES)
     _, recall = await answered(searcher, upstream, body(namespace="other"))
-    assert recall is Recall.MISS
+    assert recall is MemoryLookup.MISS
 
 
 @given(

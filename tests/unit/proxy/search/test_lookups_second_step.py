@@ -14,10 +14,10 @@ from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.errors import LookupFailedError
 from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
-from vecsieve.proxy.search.lookups import Look
+from vecsieve.proxy.search.lookups import SendVectorFetch
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
-from vecsieve.proxy.telemetry.labels import Looked, Stage
+from vecsieve.proxy.telemetry.labels import Stage, VectorFetchOutcome
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 FLOOR = 24
@@ -44,7 +44,12 @@ class Upstream:
     """
 
     def __init__(
-        self, families: Sequence[int], *, fails: Looked | None = None, after: int = 0, gone: Sequence[str] = ()
+        self,
+        families: Sequence[int],
+        *,
+        fails: VectorFetchOutcome | None = None,
+        after: int = 0,
+        gone: Sequence[str] = (),
     ) -> None:
         self.vectors = {
             f"r{rank}": [float(axis == family) for axis in range(64)] for rank, family in enumerate(families)
@@ -64,7 +69,7 @@ class Upstream:
     async def look(self, lookup: Lookup) -> bytes:
         assert parse_qs(urlsplit(lookup.target).query)["ids"] == list(lookup.ids)
         self.asked.append(lookup.ids)
-        if self.fails is Looked.MALFORMED and len(self.asked) > self.after:
+        if self.fails is VectorFetchOutcome.MALFORMED and len(self.asked) > self.after:
             return b'{"vectors":'
         if self.fails is not None and len(self.asked) > self.after:
             raise LookupFailedError(self.fails)
@@ -72,7 +77,9 @@ class Upstream:
         return json.dumps({"vectors": found, "usage": {"readUnits": 3}}).encode()
 
 
-async def answered(upstream: Upstream, *, top_k: int = 3, look: Look | None = None) -> tuple[list[str], int, Attempt]:
+async def answered(
+    upstream: Upstream, *, top_k: int = 3, look: SendVectorFetch | None = None
+) -> tuple[list[str], int, Attempt]:
     """The ids, the read units that the client is told of, and what the attempt came to."""
     searcher, chosen = Searcher(PineconeRest()), policy()
     body = json.dumps({"query": {"top_k": top_k, "inputs": {"text": "a"}}}).encode()
@@ -97,7 +104,7 @@ async def test_vectors_that_are_looked_up_show_the_copies_and_are_charged() -> N
     assert (ids, units) == (DISTINCT, OWN_UNITS + 3)
     assert upstream.asked == [tuple(f"r{rank}" for rank in range(len(COPIES)))]
     assert attempt.lookups is not None
-    assert (attempt.lookups.looked, attempt.lookups.read_units) == (Looked.FOUND, 3)
+    assert (attempt.lookups.looked, attempt.lookups.read_units) == (VectorFetchOutcome.FOUND, 3)
     assert attempt.lookups.fetched_bytes > 0
     assert attempt.watch.seconds(Stage.UPSTREAM) == 2.0  # the search and the lookup, one tick each
 
@@ -116,8 +123,8 @@ async def test_a_transport_that_cannot_look_up_leaves_it_to_the_texts() -> None:
     assert attempt.lookups is None
 
 
-@pytest.mark.parametrize("failure", [each for each in Looked if each is not Looked.FOUND])
-async def test_when_a_lookup_fails_the_texts_decide_and_nobody_is_charged(failure: Looked) -> None:
+@pytest.mark.parametrize("failure", [each for each in VectorFetchOutcome if each is not VectorFetchOutcome.FOUND])
+async def test_when_a_lookup_fails_the_texts_decide_and_nobody_is_charged(failure: VectorFetchOutcome) -> None:
     upstream = Upstream(COPIES, fails=failure)
     ids, units, attempt = await answered(upstream)
     assert (ids, units) == (FIRSTS, OWN_UNITS)
@@ -154,13 +161,13 @@ async def test_a_grown_pool_asks_only_for_what_is_new_and_charges_both() -> None
 
 
 async def test_when_only_the_grown_pool_cannot_be_looked_up_the_smaller_one_stands() -> None:
-    upstream = Upstream(FLOOD, fails=Looked.TIMEOUT, after=1)
+    upstream = Upstream(FLOOD, fails=VectorFetchOutcome.TIMEOUT, after=1)
     ids, units, attempt = await answered(upstream)
     assert ids == FIRSTS  # filled up with copies
     assert units == OWN_UNITS + 3
     assert attempt.rounds == 1
     assert attempt.lookups is not None
-    assert attempt.lookups.looked is Looked.TIMEOUT
+    assert attempt.lookups.looked is VectorFetchOutcome.TIMEOUT
 
 
 async def test_what_earlier_requests_of_a_failed_lookup_cost_is_charged() -> None:
@@ -171,7 +178,7 @@ async def test_what_earlier_requests_of_a_failed_lookup_cost_is_charged() -> Non
         Stored(id=json.dumps(one), score="0.5", fields=(("text", text),))
         for one, text in zip(upstream.vectors, WORDS, strict=False)
     ))  # fmt: skip
-    upstream.fails, upstream.after = Looked.STATUS, 1
+    upstream.fails, upstream.after = VectorFetchOutcome.STATUS, 1
     ids, units, attempt = await answered(upstream, top_k=10)
     assert len(ids) == 10
     assert len(upstream.asked) == 2  # two were sent, one was answered
@@ -182,7 +189,7 @@ async def test_what_earlier_requests_of_a_failed_lookup_cost_is_charged() -> Non
 
 async def test_once_failed_it_is_not_tried_again_in_the_same_call() -> None:
     same = json.dumps("one text for all of them")
-    upstream = Upstream(FLOOD, fails=Looked.RESET)
+    upstream = Upstream(FLOOD, fails=VectorFetchOutcome.RESET)
     upstream.service = Service(records=tuple(
         Stored(id=f'"r{rank}"', score="0.5", fields=(("text", same),)) for rank in range(60)
     ))  # fmt: skip

@@ -18,7 +18,7 @@ from vecsieve.adapters.contract import Pool, Reason, Search
 from vecsieve.proxy.search.report import REPORT_HEADER, Figures, figures, header_value
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
-from vecsieve.proxy.telemetry.labels import Bypass, Collapse, FailOpen, Guard, Looked, Outcome
+from vecsieve.proxy.telemetry.labels import Bypass, Collapse, FailOpen, Guard, Outcome, VectorFetchOutcome
 
 COUNTS = st.integers(min_value=0, max_value=10_000)
 SECONDS = st.floats(min_value=0, max_value=1_000)
@@ -44,8 +44,8 @@ def test_every_header_value_follows_the_grammar_and_reads_back(
     assert float(found[5]) == pytest.approx(max(0.0, total - upstream) * 1000, abs=0.051)
 
 
-@given(COUNTS, st.sampled_from(Looked))
-def test_a_call_with_lookups_says_behind_the_five_what_they_cost(units: int, looked: Looked) -> None:
+@given(COUNTS, st.sampled_from(VectorFetchOutcome))
+def test_a_call_with_lookups_says_behind_the_five_what_they_cost(units: int, looked: VectorFetchOutcome) -> None:
     """Invariant: the value without lookups, and one more member with the report's own number, zero included."""
     report = replace(REPORT, looked=looked, extra_read_units=units)
     assert header_value(report) == f"{header_value(REPORT)};extra_read_units={units}"

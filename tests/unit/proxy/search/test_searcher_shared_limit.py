@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Pool, Reply
-from vecsieve.proxy.search.searcher import as_asked, first
+from vecsieve.proxy.search.searcher import first, truncate_pools
 
 
 def pool(size: int, *, blind: frozenset[int] = frozenset(), alone: tuple[int, ...] = ()) -> Pool:
@@ -45,7 +45,7 @@ def test_candidates_without_vectors_are_all_unusable() -> None:
 
 def test_each_pool_is_as_long_as_was_asked_for_it_and_one_that_was_sent_as_it_came_stays() -> None:
     reply = Reply(pools=(pool(8), pool(8), pool(3)), document="d")
-    cut = as_asked(reply, (4, 0, 4))
+    cut = truncate_pools(reply, (4, 0, 4))
     assert [each.size for each in cut.pools] == [4, 8, 3]
     assert cut.document == "d"
-    assert as_asked(reply, (8, 8, 8)) is reply
+    assert truncate_pools(reply, (8, 8, 8)) is reply

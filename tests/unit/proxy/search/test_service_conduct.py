@@ -21,7 +21,7 @@ from vecsieve.proxy.search.limits import Turns
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, FailOpen, Outcome
-from vecsieve.proxy.telemetry.requests import Visit
+from vecsieve.proxy.telemetry.requests import RequestRecord
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Made:
     services: ProcessServices
     service: SearchService
 
-    def visit(self) -> Visit:
-        return self.services.tally.begin()
+    def visit(self) -> RequestRecord:
+        return self.services.recorder.begin()
 
 
 def made(*, resident: Callable[[], int] = lambda: 0, most: int = 2, turns: Turns | None = None) -> Made:
@@ -50,7 +50,7 @@ async def test_a_search_is_improved_and_reported() -> None:
     assert families_of(answer.body) == [[0, 1, 2, 3]]
     assert visit.outcome is Outcome.DEDUP
     assert visit.report is answer.report
-    assert there.services.tally.searches_in_flight == 0
+    assert there.services.recorder.searches_in_flight == 0
 
 
 async def test_in_shadow_the_answer_is_upstreams_own_and_the_measurement_follows_it() -> None:
@@ -121,7 +121,7 @@ async def test_a_cancelled_search_gives_its_place_back() -> None:
     cancelled = ToyExchange(answering=lambda _: asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
         await there.service.search(cancelled, there.visit(), sample=1.0)
-    assert there.services.tally.searches_in_flight == 0
+    assert there.services.recorder.searches_in_flight == 0
 
 
 async def test_those_whom_nobody_has_looked_at_take_up_room_too() -> None:

@@ -38,20 +38,20 @@ def transport(*, written: Changes | None = None, reshaped: Changes | None = None
 
 def test_writes_that_pass_are_forgotten_before_and_after_and_reads_are_not() -> None:
     memory = Forgetful()
-    overhearing = services(vectors=memory).overhearing(transport(written=touched))
-    with overhearing.passing(RequestHead(method="POST", path="/write")):
+    write_invalidation = services(vectors=memory).write_invalidation(transport(written=touched))
+    with write_invalidation.passing(RequestHead(method="POST", path="/write")):
         assert memory.forgotten == ["c"]
     assert memory.forgotten == ["c", "c"]
-    with overhearing.passing(RequestHead(method="POST", path="/read")):
+    with write_invalidation.passing(RequestHead(method="POST", path="/read")):
         pass
     assert memory.forgotten == ["c", "c"]
 
 
 def test_without_a_memory_there_is_nothing_to_forget() -> None:
-    with services().overhearing(transport(written=touched)).passing(RequestHead(method="POST", path="/write")):
+    with services().write_invalidation(transport(written=touched)).passing(RequestHead(method="POST", path="/write")):
         pass
     memory = Forgetful()
-    with services(vectors=memory).overhearing(transport()).passing(RequestHead(method="POST", path="/write")):
+    with services(vectors=memory).write_invalidation(transport()).passing(RequestHead(method="POST", path="/write")):
         assert memory.forgotten == []
 
 
@@ -65,7 +65,7 @@ def test_when_a_collection_is_made_anew_everything_that_was_learned_of_it_is_for
     for collection in ("c", "other"):
         learned.compared(Operation(backend="toy", name="query", collection=collection), "old")
         scales.observe((collection, ""), 0.5)
-    with shared.overhearing(transport(reshaped=touched)).passing(RequestHead(method="POST", path="/write")):
+    with shared.write_invalidation(transport(reshaped=touched)).passing(RequestHead(method="POST", path="/write")):
         assert learned.hint(Operation(backend="toy", name="query", collection="c")) is None
         learned.compared(Operation(backend="toy", name="query", collection="c"), "old")  # a reply that was under way
     assert learned.hint(Operation(backend="toy", name="query", collection="c")) is None

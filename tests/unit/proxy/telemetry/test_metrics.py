@@ -27,13 +27,13 @@ from vecsieve.proxy.telemetry.labels import (
     FailOpen,
     Guard,
     LocalError,
-    Looked,
+    MemoryLookup,
     Origin,
     Outcome,
-    Recall,
     Retry,
     Stage,
     UpstreamError,
+    VectorFetchOutcome,
 )
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -226,8 +226,10 @@ def test_a_batch_is_one_call_with_several_searches_in_its_histograms(
     assert found.value("vecsieve_collapsed_ratio_count", backend) == 1, "an empty pool has no ratio"
 
 
-@pytest.mark.parametrize("looked", Looked)
-def test_a_second_step_counts_what_became_of_it_and_what_it_cost(registry: CollectorRegistry, looked: Looked) -> None:
+@pytest.mark.parametrize("looked", VectorFetchOutcome)
+def test_a_second_step_counts_what_became_of_it_and_what_it_cost(
+    registry: CollectorRegistry, looked: VectorFetchOutcome
+) -> None:
     Metrics(registry, backend="pinecone").looked_up(looked, 7)
     found = scrape(registry)
     backend = {"backend": "pinecone"}
@@ -241,9 +243,9 @@ def test_where_no_adapter_has_a_second_step_it_has_no_series(metrics: Metrics, r
     assert "lookup" not in "".join(line for line in scrape(registry).text.splitlines() if not line.startswith("#"))
 
 
-@pytest.mark.parametrize("recall", Recall)
+@pytest.mark.parametrize("recall", MemoryLookup)
 def test_a_search_fetched_without_vectors_counts_what_became_of_it(
-    metrics: Metrics, registry: CollectorRegistry, recall: Recall
+    metrics: Metrics, registry: CollectorRegistry, recall: MemoryLookup
 ) -> None:
     metrics.search_done(replace(REPORT, recall=recall))
     metrics.search_done(REPORT)
