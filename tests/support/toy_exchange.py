@@ -152,7 +152,7 @@ def toys(
         "learned": Learned(clock),
         "scaling": Scaling(None, None, lambda _profile, _event: None),
         "vectors": None,
-        "appetite": AdaptiveFetch(),
+        "adaptive_fetch": AdaptiveFetch(),
         "looking": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
         "hedges": Hedging(patience=Patience(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers),
         "shadow": Shadow(recorder=recorder, limit=4),
@@ -163,7 +163,7 @@ def toys(
         "replays": replays,
         "own": own,
         "egress": Egress(budget_bytes, now=clock),
-        "tally": recorder,
+        "recorder": recorder,
         "metrics": metrics,
         "recent": Recent(keep, now=clock),
     }
