@@ -198,7 +198,7 @@ class LongWork:
         self._executor = ThreadPoolExecutor(1, "vecsieve-long-work", initializer=_take_turns)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns or raises. It must be pure: who is cancelled leaves it running to its end, and nobody hears of it.
+        """What ``work`` returns or raises. It must be pure: when the caller is cancelled it runs to its end, and its result is dropped.
 
         Raises TimeoutError when it is not done in time. Works begin in the order in which they came.
         """

@@ -105,13 +105,13 @@ class Race(Generic[R]):
         return await self._task
 
     async def drop(self) -> None:
-        """It is not wanted, or it is over."""
+        """Cancel the original where it is still under way."""
         if self._task is None:
             return
         if self._task.done():
             # No turn of the loop: the client has its answer, and a handler whose connection it closes is cancelled at the next one.
             if not self._task.cancelled():
-                self._task.exception()  # so that nobody is told that nobody looked
+                self._task.exception()  # read, or asyncio would log an error that was never retrieved
             return
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)

@@ -35,7 +35,7 @@ from vecsieve.proxy.search.fetch import Attempt, fitted, needs_of, plan
 from vecsieve.proxy.search.hedge import HEDGE_LEAST_SECONDS, Patience, Race
 from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.policy import HEADERS as OVERRIDES
-from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules, parse
+from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules, is_override, parse
 from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
 from vecsieve.proxy.search.services import ProcessServices
@@ -86,15 +86,16 @@ class SearchService:
         metadata, overrides among them. Raises OverrideError.
         """
         visit.classified(operation)
-        rules, fields = self._services.rules.now, [(name.lower(), value) for name, value in headers]
+        rules = self._services.rules.now
+        given = [(name.lower(), value) for name, value in headers if is_override(name)]  # of most requests none
         own = rules.policies.resolve(self._services.backend, ruled_by)
         try:
-            policy = parse(fields, rules.overrides, own)
+            policy = parse(given, rules.overrides, own)
         except OverrideError:
             visit.bad_request()
             raise
         if policy is not own:
-            visit.overridden(OVERRIDES[name] for name, _ in fields if name in OVERRIDES)
+            visit.overridden(OVERRIDES[name] for name, _ in given)
         return rules, policy
 
     async def answer(
@@ -203,27 +204,26 @@ class SearchService:
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
         """Read the request and plan the pool, or say why the search is left alone. ``known``: as ``Needs.known``."""
-        if self._services.egress.is_spent:
-            return Bypass.BUDGET
-        watch = Stopwatch(self._services.clock, keeps_marks=self._services.keeps_marks)
         services, operation, policy = self._services, exchange.operation, exchange.policy
         learned, sizes = services.learned, services.adaptive_fetch
-        needs = replace(needs_of(policy, learned.hint(operation)), known=known, bounds=self._services.bounds)
+        if services.egress.is_spent:
+            return Bypass.BUDGET
+        watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
+        needs = replace(needs_of(policy, learned.hint(operation)), known=known, bounds=services.bounds)
         try:
             with watch.stage(Stage.PARSE):
                 call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
-                is_spare = self._services.own.has(operation, len(call.searches))  # for the vectors that memory may lack
+                is_spare = services.own.has(operation, len(call.searches))  # for the vectors that memory may lack
                 lean = self._searcher.lean(call, exchange.plain) if is_spare else None
         except UnsupportedError as verdict:
             return verdict.reason
-        factor = sizes.factor(operation, policy)
-        planned = plan(call, policy, learned.cap(operation), factor=factor)
+        planned = plan(call, policy, learned.cap(operation), factor=(factor := sizes.factor(operation, policy)))
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
         longest = max((len(each.query) for each in call.searches if each.query is not None), default=None)
         vector_bytes = None if longest is None else longest * self._number_bytes
-        each = self._services.held.candidate_bytes(operation, vector_bytes=vector_bytes)
-        most = self._services.held.reply_bytes // each
+        each = services.held.candidate_bytes(operation, vector_bytes=vector_bytes)
+        most = services.held.reply_bytes // each
         planned = fitted(call.searches, planned, most)
         if planned is None:
             return Bypass.REPLY_TOO_LARGE
@@ -296,16 +296,15 @@ class SearchService:
             reason = attempt.reason or FailOpen.INTERNAL
             with attempt.watch.stage(Stage.UPSTREAM):
                 response = await race.answer()
-            return response, report_of(
-                exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True
-            )
+            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True)
+            return response, report
         if attempt.has_asked:
             self._services.own.spend(exchange.operation, OwnRead.REPLAY, len(attempt.call.searches))
         with self._services.replays.one():
             return await self._original(exchange, attempt)
 
     async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
-        """Run the pipeline for its figures alone; nothing of it reaches a client. None when nothing stood, or nothing was sent."""
+        """Run the pipeline for its figures alone; nothing of it reaches a client. None without an answer."""
         room = self._room(exchange.operation, attempt)
         if not isinstance(room, Hold):
             return None
@@ -334,7 +333,7 @@ class SearchService:
     async def _answer_from_pool(
         self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome
     ) -> tuple[A, Report] | None:
-        """Both rungs that need no second request: the improved answer, else the plain one from the same pool."""
+        """The improved answer, else the plain one from the same pool: neither needs a second request."""
 
         async def improved() -> tuple[A, Report]:
             return await self._improved(exchange, attempt, outcome)
@@ -386,8 +385,8 @@ class SearchService:
             self._learn(exchange.operation, attempt)
             if attempt.rounds == 1:
                 self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
-        rows = rows_of(attempt)
-        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows, hedged=attempt.is_hedged)
+        hedged = attempt.is_hedged
+        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=hedged)
         for record in records_of(attempt) if self._services.recent.keep else ():
             self._services.recent.add(record)
         return exchange.answer(body, report), report
@@ -419,7 +418,7 @@ class SearchService:
         started = services.clock()
         seconds = services.hedges.seconds(exchange, attempt, started)
         try:
-            assert attempt.room is not None  # noqa: S101 - whoever climbs has some
+            assert attempt.room is not None  # noqa: S101 - both callers have set it
             fetched = await exchange.send(body, seconds=seconds, fits=attempt.room.fits)
             if not attempt.room.fits(len(fetched)):
                 raise LostReplyError(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
