@@ -3,14 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove fuzz quality clients grpc-clients go-client congruence real-servers deep pictures format clean
+.PHONY: demo test check bench prove memory-soak fuzz quality clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
-demo: .venv/.installed
+.venv/.demo: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --editable '.[demo]'
+	touch $@
+
+demo: .venv/.demo
 	$(BIN)/vecsieve demo
 
 test: .venv/.installed
@@ -22,12 +27,17 @@ check: .venv/.installed
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_house.py
 
+# Every section; a few of them: python -m tests.bench search-384 small [--quick].
 bench: .venv/.installed
 	$(BIN)/python -m tests.bench
 
 # Faults, kills, restarts, overload and a soak, at most 30 minutes; writes docs/proof.md. QUICK=--quick: five minutes.
 prove: .venv/.installed
 	$(BIN)/python -m tests.prove $(QUICK)
+
+# The feature memory under writes, recreations and alias switches beside a process without one: ten minutes, or SECONDS=60.
+memory-soak: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m prove.memory_soak $(or $(SECONDS),600)
 
 # Coverage-guided, a minute for each reader of strangers' bytes; SECONDS_EACH=600 before a release. Inputs that fail are kept in
 # .fuzz-findings. Atheris, which has no wheel for some systems, lies beside the environment and not in it.
@@ -68,6 +78,12 @@ real-servers: .venv/.installed
 # The dashboards under mixed load, drawn from a real Prometheus into docs/dashboards: two minutes.
 pictures: .venv/.installed
 	PYTHONPATH=tests:. $(BIN)/python -m live.pictures
+	PYTHONPATH=tests:. $(BIN)/python -m support.demo_picture
+
+# The inspector in a real Chromium, Debian's; pictures of every view in build/inspector.
+inspector: .venv/.installed
+	command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium
+	$(BIN)/python -m pytest -q tests/clients/test_inspector_in_a_browser.py
 
 # Property tests at length, every test that is too long for each change, and 10,000 writes against an upstream that drops connections at random.
 deep: .venv/.installed

@@ -1,10 +1,11 @@
-"""What differs between vector databases: bytes and arrays in, bytes and arrays out. Nothing here awaits, logs or knows a setting.
+"""What differs between vector databases. Pure: bytes and arrays in, bytes and arrays out; no await, no log, no setting.
 
 contract   the verbs of an adapter, the values they exchange, the exceptions they may raise
+base       what adapters have in common over each transport; defaults of their dialects
 backends   BACKENDS: one row for each database; every table, label and default derives from it
-wire       JSON, protobuf and vectors, read where they stand and cut byte for byte
+wire       JSON, protobuf and vectors, located and cut byte for byte
 qdrant, pinecone, chroma, milvus, weaviate     one package for each database
 
-A request is classified by `calls`, read by a `…request` module, widened there, its reply read by a `…reply` module and cut by `rest`
-or `grpc`, which are the adapters. `dialect` words the errors.
+`calls` classifies a request; `…request` parses and widens it; `…reply` parses its reply; `rest` and `grpc` are the adapters, which
+cut the answer from the reply. The dialect, which makes and reads errors, is beside them.
 """

@@ -1,6 +1,6 @@
-"""BACKENDS: one row for each database. Whatever depends on the backend is read off its row; nothing else names one.
+"""BACKENDS: one row for each database, from which everything that depends on the backend derives.
 
-To add a backend: a package beside the others, a row here, and a row in config/backends.py, which says what settings must know of it.
+docs/architecture.md, "Add a backend". Its other row, with the defaults of settings, is in config/backends.py.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from vecsieve.adapters.base import GrpcDialect
 from vecsieve.adapters.chroma import calls as chroma
-from vecsieve.adapters.chroma.dialect import ChromaDialect
-from vecsieve.adapters.chroma.rest import ChromaRest
+from vecsieve.adapters.chroma.rest import ChromaDialect, ChromaRest
 from vecsieve.adapters.contract import (
     Adapter,
     DescribesCollections,
     Dialect,
     FetchesVectors,
+    IndexRules,
     Naming,
     RequestHead,
     Touched,
@@ -25,26 +26,25 @@ from vecsieve.adapters.milvus.dialect import MilvusDialect, MilvusGrpcDialect
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.pinecone import calls as pinecone
-from vecsieve.adapters.pinecone.dialect import PineconeDialect, PineconeGrpcDialect
 from vecsieve.adapters.pinecone.grpc import UNARY as PINECONE_UNARY
 from vecsieve.adapters.pinecone.grpc import PineconeGrpc
-from vecsieve.adapters.pinecone.rest import PineconeRest
+from vecsieve.adapters.pinecone.hosts import RULES as PINECONE_INDEXES
+from vecsieve.adapters.pinecone.rest import PineconeDialect, PineconeRest
 from vecsieve.adapters.qdrant import calls as qdrant
 from vecsieve.adapters.qdrant.dialect import QdrantDialect, QdrantGrpcDialect
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.adapters.weaviate import calls as weaviate
-from vecsieve.adapters.weaviate.dialect import WeaviateDialect, WeaviateGrpcDialect
-from vecsieve.adapters.weaviate.grpc import WeaviateGrpc
-from vecsieve.adapters.weaviate.rest import WeaviateRest
+from vecsieve.adapters.weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
+from vecsieve.adapters.weaviate.rest import WeaviateDialect, WeaviateRest
 from vecsieve.adapters.weaviate.rest import reshaped as weaviate_reshaped
 
 Changes = Callable[[RequestHead], Touched | None]
-"""What a request that is passed through may change; None: nothing."""
+"""The collection that a request may change; None: none."""
 
 
 def unnamed(_: RequestHead) -> str:
-    """The collection of a request, where it does not say one."""
+    """No collection, where requests do not name one."""
     return ""
 
 
@@ -52,15 +52,13 @@ def unnamed(_: RequestHead) -> str:
 class Transport:
     """One protocol of a backend. Over gRPC a body is one message, and a status is the number of a code.
 
-    ``collection_of``: the collection that a request names which is no search; "" for none. ``written``: which records a request may
-    change; None where vectors are not remembered. ``reshaped``: which collections it may make, change, delete or rename: their
-    vectors and fields may be others afterwards. ``unary``: the gRPC methods that take one message and give one.
+    ``collection_of``: the collection named by a request that is no search; "" for none. ``reshaped``: the collections that a request may create, alter, delete or
+    rename. ``unary``: the gRPC methods of one message each way.
     """
 
     adapter: Callable[[], Adapter]
     dialect: Callable[[], Dialect]
     collection_of: Callable[[RequestHead], str] = unnamed
-    written: Changes | None = None
     reshaped: Changes | None = None
     unary: frozenset[str] = frozenset()
 
@@ -69,10 +67,9 @@ class Transport:
 class Backend:
     """One database. ``operations``: the names of its searches over all transports, each a metric label.
 
-    ``request_codings``: the content codings of a request's body that the database decodes itself, of those that are read here (gzip
-    and deflate). ``version_field``: the header in which clients name the interface they speak. ``database_key``: the gRPC metadata in
-    which they name a database. ``naming``: where paths have ids, what tells the names of collections. ``refuses_in_success``:
-    whether a refusal may have status 200.
+    ``request_codings``: content codings of request bodies that the database decodes, out of gzip and deflate. ``version_field``: the
+    header with the API version. ``database_key``: the gRPC metadata with the database's name. ``naming``: for paths with ids, the
+    names of collections. ``refuses_in_success``: whether an error may have status 200. ``indexes``: routing, where each index is a host of its own.
     """
 
     name: str
@@ -84,17 +81,18 @@ class Backend:
     database_key: str | None = None
     naming: Callable[[], Naming] | None = None
     refuses_in_success: bool = False
+    indexes: IndexRules | None = None
 
     @property
     def has_first_step(self) -> bool:
-        """Whether some of its searches are preceded by a question about their collection."""
+        """Whether some of its searches need a description of their collection."""
         return any(
             isinstance(each.adapter(), DescribesCollections) for each in (self.rest, self.grpc) if each is not None
         )
 
     @property
     def has_second_step(self) -> bool:
-        """Whether some of its searches are followed by a request for the vectors of their candidates."""
+        """Whether some of its searches need their candidates' vectors to be fetched."""
         return any(isinstance(each.adapter(), FetchesVectors) for each in (self.rest, self.grpc) if each is not None)
 
 
@@ -111,7 +109,7 @@ _QDRANT = Backend(
         unary=qdrant.UNARY,
     ),
     operations=tuple(qdrant.ROUTES.values()),
-    request_codings=frozenset({b"gzip", b"deflate"}),  # those that actix-web knows, by their exact names
+    request_codings=frozenset({b"gzip", b"deflate"}),  # those of actix-web, by their exact names
 )
 _PINECONE = Backend(
     name=pinecone.BACKEND,
@@ -119,17 +117,16 @@ _PINECONE = Backend(
         adapter=PineconeRest,
         dialect=PineconeDialect,
         collection_of=pinecone.index_named,
-        written=pinecone.touched,
         reshaped=pinecone.reshaped,
     ),
     grpc=Transport(
         adapter=PineconeGrpc,
-        dialect=PineconeGrpcDialect,
+        dialect=GrpcDialect,
         collection_of=pinecone.index_named,
-        written=pinecone.touched_over_grpc,
         unary=PINECONE_UNARY,
     ),
     operations=(pinecone.QUERY, pinecone.RECORDS_SEARCH, pinecone.DOCUMENTS_SEARCH),
+    indexes=PINECONE_INDEXES,
     version_field="X-Pinecone-Api-Version",  # it documents no content coding of a request's body
 )
 _CHROMA = Backend(

@@ -1,4 +1,4 @@
-"""Addresses a user may write: host:port to listen on, the URL of the database, the prefix before its paths."""
+"""Addresses in settings: host:port to listen on, URLs, path prefixes, host names and patterns of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
-_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")  # a closing dot: no search list, as in a cluster
+_HOST = re.compile(
+    r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?"
+)  # with a trailing dot, resolvers use no search list
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~%!$&'()*+,;=:@-]+)*")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _EVERY_V4 = "0.0.0.0"  # noqa: S104 - compared with, never bound
@@ -25,14 +27,19 @@ class Address:
     port: int
 
     def collides(self, other: Address) -> bool:
-        """Whether both cannot be listened on at once. Judged by spelling: nothing is resolved. Port 0 collides never."""
+        """Whether both cannot be bound at once. By spelling: nothing is resolved. Port 0 never collides."""
         pair = (self.host.lower(), other.host.lower())
         return self._shares_port(other) and (_same(*pair) or _covers(*pair) or _covers(*pair[::-1]))
 
     def leads_to(self, listener: Address) -> bool:
-        """Whether connecting here arrives at ``listener`` on this machine. Judged by spelling, as above."""
+        """Whether a connection to this address arrives at ``listener`` on this machine. By spelling, as above."""
         here, there = self.host.lower(), listener.host.lower()
         return self._shares_port(listener) and (_same(here, there) or (here in _LOOPBACK and _covers(there, here)))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect. By spelling: nothing is resolved."""
+        return self.host.lower() in _LOOPBACK or re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host) is not None
 
     def _shares_port(self, other: Address) -> bool:
         return self.port == other.port != 0
@@ -51,8 +58,8 @@ def parse_address(text: str) -> Address:
 
 
 def parse_upstream(url: str) -> Address:
-    """Where a database URL leads. Raises ValueError for everything but ``http(s)://host[:port]``."""
-    # urlsplit quietly removes tabs and line ends, and reads an empty query as none: both are looked for first.
+    """The address in a database's URL. Raises ValueError for everything but ``http(s)://host[:port]``."""
+    # urlsplit silently removes tabs and line ends and ignores an empty query, so both are checked first.
     if any(character in url for character in "?#@\\") or not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("more than scheme, host and port")
     parts = urlsplit(url)
@@ -63,24 +70,17 @@ def parse_upstream(url: str) -> Address:
 
 
 def upstream_url(url: str) -> str:
-    """The URL as it is used: without a closing slash. Raises ValueError when it is none."""
     parse_upstream(url)
     return url.removesuffix("/")
 
 
-def listen_address(text: str) -> str:
-    """The text itself when it is host:port. Raises ValueError."""
-    parse_address(text)
-    return text
-
-
 def port_number(written: object) -> object:
-    """A port that stands as a key, which is text in YAML; everything else as it is."""
+    """A port given as a YAML key, which is text, as a number; other values unchanged."""
     return int(written) if isinstance(written, str) and _PORT.fullmatch(written) is not None else written
 
 
 def path_prefix(text: str) -> str:
-    """The text itself when it is empty or path segments without a closing slash. Raises ValueError."""
+    """The same text. Raises ValueError unless it is empty, or path segments without a trailing slash."""
     if _PREFIX.fullmatch(text) is None:
         raise ValueError("not a path prefix")
     return text
@@ -92,65 +92,59 @@ def _same(one: str, other: str) -> bool:
 
 
 def _covers(wildcard: str, host: str) -> bool:
-    """Whether listening on ``wildcard`` takes the port of ``host`` too. asyncio binds :: to IPv6 alone."""
+    """Whether binding ``wildcard`` occupies the port of ``host``. asyncio binds :: to IPv6 alone."""
     if wildcard == _EVERY_V4:
         return ":" not in host
     return wildcard == _EVERY_V6 and (":" in host or host == "localhost")
 
 
-# Names of hosts that requests may be sent to: how a host is read, and patterns that allow some.
-#
-# A pattern is compared label by label: `*.svc.*.pinecone.io` has five, so it allows five, and no host that merely ends
-# alike. Whoever names a host decides where a key goes, so everything that is not plainly a name is refused.
+# Patterns of hosts that requests may be sent to. A pattern is compared label by label: `*.svc.*.pinecone.io` allows names of
+# five labels, and no other name with that suffix. A request's key goes to the host, so only plain host names are accepted.
 
 HTTPS_PORT = 443
-LONGEST_NAME = 253  # characters, RFC 1035 2.3.4 without the closing dot
+LONGEST_NAME = 253  # characters, RFC 1035 2.3.4, without the trailing dot
 
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _PATTERN_LABEL = r"[A-Za-z0-9_*](?:[A-Za-z0-9_*-]{0,61}[A-Za-z0-9_*])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _PATTERN = re.compile(rf"{_PATTERN_LABEL}(?:\.{_PATTERN_LABEL})+")
-# `127.0.0.1`, `127.1`, `0x7f000001`, `2130706433`: what a resolver may take for an address ends in a number (WHATWG URL).
+# `127.0.0.1`, `127.1`, `0x7f000001`, `2130706433`: names that end in a number may be read as addresses (WHATWG URL).
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host name in lower case, and the port written behind it; None where none was."""
+    """A host name in lower case, and its port; None without one."""
 
     name: str
     port: int | None
 
     @property
     def authority(self) -> str:
-        """The text it was read from, in lower case."""
         return self.name if self.port is None else f"{self.name}:{self.port}"
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the name is, or may be taken for, an IPv4 address."""
         return _NUMBER.fullmatch(self.name.rpartition(".")[2]) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """A host name in which `*` stands for any part of one label, and the port it allows."""
+    """A host name in which `*` matches within one label, and the allowed port."""
 
     labels: tuple[str, ...]
     port: int
 
     @property
     def is_exact(self) -> bool:
-        """Whether it names one host."""
         return not any("*" in label for label in self.labels)
 
     @property
     def name(self) -> str:
-        """The pattern without its port; the host itself when it is exact."""
         return ".".join(self.labels)
 
     def allows(self, name: str, port: int) -> bool:
-        """Whether it covers this host. ``name``: in lower case."""
+        """``name``: in lower case."""
         labels = name.split(".")
         return (
             port == self.port
@@ -160,7 +154,7 @@ class HostPattern:
 
 
 def read_host(text: str) -> Host | None:
-    """Read ``name`` or ``name:port``; None for everything else: brackets, user names, empty labels, odd characters."""
+    """Read ``name`` or ``name:port``; None for everything else, such as brackets, user names and empty labels."""
     name, colon, port = text.partition(":")
     if len(name) > LONGEST_NAME or _NAME.fullmatch(name) is None:
         return None
@@ -171,7 +165,7 @@ def read_host(text: str) -> Host | None:
 
 
 def parse_pattern(text: str) -> HostPattern:
-    """Read ``*.example.com`` or ``*.example.com:8443``; without a port it allows https' own. Raises ValueError."""
+    """Read ``*.example.com`` or ``*.example.com:8443``; the default port is 443. Raises ValueError."""
     name, colon, port = text.partition(":")
     number = _port(port) if colon else HTTPS_PORT
     if number is None or len(name) > LONGEST_NAME or _PATTERN.fullmatch(name) is None:
@@ -182,27 +176,35 @@ def parse_pattern(text: str) -> HostPattern:
     return HostPattern(labels, number)
 
 
-def host_pattern(text: str) -> str:
-    """The text itself when it is a pattern. Raises ValueError."""
-    parse_pattern(text)
-    return text
-
-
 def index_url(text: str) -> str:
-    """The URL of one index. A bare host means https, as it does for every Pinecone client. Raises ValueError."""
+    """The URL of one index. A host alone means https, as for every Pinecone client. Raises ValueError."""
     url = text if "://" in text else f"https://{text}"
     parse_upstream(url)
     return url.removesuffix("/")
 
 
 def public_url(text: str) -> str:
-    """The URL under which clients reach us: scheme, host, and perhaps a port and a path. Raises ValueError."""
+    """The URL under which clients reach VecSieve, with an optional port and path. Raises ValueError."""
     scheme, found, rest = text.partition("://")
     authority, slash, path = rest.partition("/")
     if not found or re.fullmatch(r"[A-Za-z0-9._~/-]*", path) is None:
         raise ValueError("not a URL that a path can be added to")
     parse_upstream(f"{scheme}://{authority}")
     return f"{scheme}://{authority}{slash}{path}".rstrip("/")
+
+
+def grpc_url(text: str) -> str:
+    """The URL of a gRPC server. Without a scheme it has no TLS, like a gRPC target. Raises ValueError."""
+    url = text if "://" in text else f"http://{text}"
+    parse_upstream(url)
+    return url.removesuffix("/")
+
+
+def collector_url(url: str) -> str:
+    """The URL without a trailing slash. Raises ValueError for everything but ``http(s)://host[:port][/path]``."""
+    path = urlsplit(url).path
+    parse_upstream(url.removesuffix(path) if path else url)
+    return url.removesuffix(path) + path_prefix(path.removesuffix("/"))
 
 
 def _port(text: str) -> int | None:

@@ -1,6 +1,6 @@
-"""TRAITS: one row for each backend, with what settings must know of it. Its other row is in adapters/backends.py.
+"""TRAITS: what settings know of each backend, one row each. Its other row is in adapters/backends.py.
 
-A backend's own defaults are laid beneath what the user gives, so that `check` shows what is really used.
+A backend's own defaults apply where the user gives no value, and `check` shows them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ Tree = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What settings must know of one backend. ``defaults``: those that differ from the models'. ``page``: its page in docs.
+    """One backend. ``defaults``: those that differ from the models'. ``page``: its page in docs.
 
-    ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index is a host of its own, and the
-    settings section INDEXES applies. ``closes_idle_seconds``: the database closes idle connections then.
+    ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the
+    settings section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections.
     """
 
     name: str
@@ -29,31 +29,31 @@ class Traits:
 
 
 _PINECONE: Tree = {
-    # Idle: each index is far away and has its own TLS handshakes to save; load balancers on the way
-    # give 60 s (AWS ALB, nginx), Envoy itself an hour.
+    # Idle: each index needs its own TLS handshakes over a long distance. Load balancers on the way close after 60 s (AWS ALB,
+    # nginx), Envoy after an hour.
     "upstream": {"url": "https://api.pinecone.io", "pool_idle_seconds": 50.0},
-    # A fetch of 1,000 ids is one request line: 41 kB of UUIDs. Envoy, which answers there, takes 60 KiB.
-    # It keeps idle connections for an hour, and Python clients 5 and 6 fail on one that was closed sooner.
+    # A fetch of 1,000 ids is one request line: 41 kB of UUIDs. Pinecone's Envoy accepts 60 KiB.
+    # It keeps idle connections for an hour, and Python clients 5 and 6 fail on one that was closed earlier.
     "limits": {"head_line_bytes": 65_536, "keep_alive_seconds": 3660.0},
-    # Reply bytes are billed, and a pool comes with its vectors: 21 kB each at 1536 dimensions.
+    # Reply bytes are billed, and a pool includes its vectors: 21 kB each at 1536 dimensions.
     "policy": {"fetch": {"adaptive": True}},
 }
 _MILVUS: Tree = {"upstream": {"url": "http://127.0.0.1:19530"}}
-# Its clients refuse to search at the port where the rest of it is spoken: ours has one of its own as well.
+# Its clients require a gRPC port apart from the HTTP port.
 _WEAVIATE: Tree = {
     "upstream": {"url": "http://127.0.0.1:8080"},
-    # Its server takes messages of so many bytes (GRPC_MAX_MESSAGE_SIZE), and its clients send batches up to that.
+    # message_bytes: its server's limit (GRPC_MAX_MESSAGE_SIZE), and the size of its clients' batches.
     "grpc": {"listen": "127.0.0.1:6344", "upstream": "http://127.0.0.1:50051", "message_bytes": 104_858_000},
 }
 _CHROMA: Tree = {
-    # Idle: measured, servers before 1.0 close after 30 s, later ones not within 400 s.
+    # Idle: servers before 1.0 close after 30 s, later ones not within 400 s (measured).
     "upstream": {"url": "http://127.0.0.1:8000", "pool_idle_seconds": 20.0},
     "policy": {
-        # The index looks at max(ef_search, n_results) candidates, and ef_search is 100 unless it was set: up
-        # to there a wider request leaves the head of the list as it is, beyond it the head may change.
+        # The index examines max(ef_search, n_results) candidates; ef_search is 100 by default. Up to there a wider
+        # request keeps the first results, beyond it they may change.
         "fetch": {"cap": 100},
-        # The text has a column of its own, told apart from metadata by the name that Chroma itself gives it;
-        # older LangChain and hand-written loaders keep it in metadata as well.
+        # The text has its own column, under Chroma's name for it; older LangChain and hand-written loaders keep it in
+        # metadata as well.
         "text_fields": ("#document", "text", "page_content", "content"),
     },
 }
@@ -74,7 +74,7 @@ TRAITS: Mapping[str, Traits] = {
 
 
 def with_defaults(tree: object) -> object:
-    """The tree with its backend's own defaults beneath it; what is no mapping, or names no such backend, as it is."""
+    """The tree over its backend's own defaults; unchanged if it is no mapping or has no known backend."""
     if not isinstance(tree, Mapping):
         return tree
     backend = tree.get("backend")
@@ -85,7 +85,7 @@ def with_defaults(tree: object) -> object:
 
 
 def _laid(section: object, members: Tree) -> object:
-    """A section the user wrote over the backend's; one that was built, or is wrong, stays as it is."""
+    """The user's section over the backend's; unchanged if it is no mapping."""
     if not isinstance(section, Mapping):
         return section
     deeper = {

@@ -1,10 +1,10 @@
-"""Settings that are each right and together wrong. Every check names all the places it looked at."""
+"""Settings that are valid alone and invalid together. Every check names all the places it depends on."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -12,17 +12,15 @@ from itertools import combinations
 
 from vecsieve.config.addresses import Address, parse_address, parse_upstream
 from vecsieve.config.backends import INDEXES, TRAITS
-from vecsieve.config.policy import PolicySettings, RelativeThreshold
+from vecsieve.config.policy import CertaintySettings, PolicySettings, RelativeThreshold
 from vecsieve.config.problems import Contradiction, Finding, Path, contradiction, dotted, shown
-from vecsieve.config.schema import PineconeSettings, RuleSettings, Settings, of_tracing
+from vecsieve.config.schema import PineconeSettings, RuleSettings, Settings, TracingSettings
 from vecsieve.config.values import alternatives
-
-# The ports that settings make VecSieve listen on, what collides among them, and what leads back to one of them.
 
 
 @dataclass(frozen=True, slots=True)
 class OwnPort:
-    """A port that VecSieve listens on. ``text``: its address; ``written``: what the settings have there."""
+    """A port that VecSieve listens on. ``text``: its address. ``written``: the setting's value."""
 
     place: Path
     address: Address
@@ -34,7 +32,6 @@ class OwnPort:
 
 
 def own_ports(settings: Settings) -> tuple[OwnPort, ...]:
-    """Every port of these settings: listen, admin, gRPC's own, and those that lead to one index each."""
     texts: dict[Path, str] = {("listen",): settings.listen, ("admin",): settings.admin}
     if settings.grpc.listen is not None:
         texts["grpc", "listen"] = settings.grpc.listen
@@ -49,12 +46,11 @@ def own_ports(settings: Settings) -> tuple[OwnPort, ...]:
 
 
 def index_port(port: int) -> Path:
-    """Where the settings have an index's port."""
     return (INDEXES, "index_ports", str(port))
 
 
 def of_ports(settings: Settings) -> Iterator[Contradiction]:
-    """Ports that are one port, and addresses of databases that are our own."""
+    """Ports that collide, and upstream addresses that are VecSieve's own."""
     ports = own_ports(settings)
     for earlier, later in combinations(ports, 2):
         if later.address.collides(earlier.address):
@@ -66,7 +62,7 @@ def of_ports(settings: Settings) -> Iterator[Contradiction]:
 
 
 def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
-    """Where requests go: the place that says it, the URL, and what is there."""
+    """By place: the URL that requests go to, and what is there."""
     found: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.url, "the database")}
     if settings.grpc.upstream is not None:
         found["grpc", "upstream"] = (settings.grpc.upstream, "the database")
@@ -79,7 +75,7 @@ def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
 
 
 def of_grpc(settings: Settings) -> Iterator[Contradiction]:
-    """A gRPC port without anything behind it; half of what TLS takes."""
+    """A gRPC port without an upstream; one of the two TLS files."""
     listen, upstream, tls = settings.grpc.listen, settings.grpc.upstream, settings.tls
     traits, indexes = settings.traits, settings.indexes
     is_led = upstream is not None or traits.shares_port or (indexes is not None and indexes.index_host is not None)
@@ -98,7 +94,7 @@ def of_grpc(settings: Settings) -> Iterator[Contradiction]:
 
 
 def of_indexes(own: PineconeSettings) -> Iterator[Contradiction]:
-    """Ports of indexes that do not tell them apart, or are told to nobody."""
+    """Two ports for one index; a public form without ports."""
     first: dict[Address, Path] = {}
     for port, url in sorted(own.index_ports.items()):
         place = index_port(port)
@@ -110,15 +106,17 @@ def of_indexes(own: PineconeSettings) -> Iterator[Contradiction]:
         yield contradiction(at, shown(own.public_form), "path, because index_ports has none", (INDEXES, "index_ports"))
 
 
+# The SDK and the exporter are two distributions, and chromadb brings the first without the second.
+NEEDED = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 OF_PYVERSITY = frozenset({"msd", "cover", "ssd"})
 _WILD = re.compile(r"[*?\[]")
 
 
 def of_settings(settings: Settings) -> Iterator[Contradiction]:
-    """Contradictions outside policies and rules."""
     yield from of_ports(settings)
     yield from of_grpc(settings)
-    yield from of_tracing(settings.tracing)
+    yield from _of_tracing(settings.tracing)
+    yield from _of_explain(settings)
     traits, idle = settings.traits, settings.upstream.pool_idle_seconds
     if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
         wanted = f"a number below {traits.closes_idle_seconds:g}, because {settings.backend.capitalize()} closes idle connections then"
@@ -127,12 +125,33 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
         yield from _of_hosts(settings, settings.indexes)
 
 
+def _of_tracing(tracing: TracingSettings) -> Iterator[Contradiction]:
+    if tracing.endpoint is not None and not _is_installed():
+        wanted = "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
+        yield contradiction(("tracing", "endpoint"), shown(tracing.endpoint), wanted)
+
+
+def _of_explain(settings: Settings) -> Iterator[Contradiction]:
+    if settings.admin_is_private:
+        return
+    why = f"because admin ({settings.admin}) is not on loopback and explain.token_file is none"
+    others: tuple[Path, ...] = (("admin",), ("explain", "token_file"))
+    if settings.explain.texts:
+        yield contradiction(("explain", "texts"), "true", f"false, {why}", *others)
+    if settings.explain.judgements is not None:
+        yield contradiction(("explain", "judgements"), shown(settings.explain.judgements), f"none, {why}", *others)
+
+
+def _is_installed() -> bool:
+    try:
+        return all(find_spec(name) is not None for name in NEEDED)
+    except ModuleNotFoundError:  # for a name without its parent package
+        return False
+
+
 def _of_hosts(settings: Settings, own: PineconeSettings) -> Iterator[Contradiction]:
-    """Where each index is a host of its own."""
+    """For backends whose indexes have hosts of their own."""
     upstream = settings.upstream
-    if own.vector_memory_bytes is not None and settings.workers > 1:
-        wanted = f"none, because workers is {settings.workers} and a write passes through one of them"
-        yield contradiction((INDEXES, "vector_memory_bytes"), shown(own.vector_memory_bytes), wanted, ("workers",))
     if upstream.path_prefix:
         at: Path = ("upstream", "path_prefix")
         yield contradiction(
@@ -146,7 +165,7 @@ def _of_hosts(settings: Settings, own: PineconeSettings) -> Iterator[Contradicti
 
 
 def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
-    """Contradictions within one policy; paths begin at the policy."""
+    """Paths begin at the policy."""
     fetch, threshold = policy.fetch, policy.threshold
     floor, cap, page_cap = ("fetch", "floor"), ("fetch", "cap"), ("fetch", "page_cap")
     if fetch.floor > fetch.cap:
@@ -175,8 +194,27 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
         yield contradiction(at, shown(overlap), f"below chunk_size ({size})", ("metadata", "chunk_size"))
 
 
+def of_own(own: Mapping[str, object], policy: PolicySettings) -> Iterator[Contradiction]:
+    """``own``: a rule's members. ``policy``: the rule's effective policy. Paths begin at the policy."""
+    if "certainty" in own and "threshold" not in own and policy.threshold is not None:
+        wanted = "threshold: none beside it, because the threshold that this rule inherits decides"
+        yield contradiction(("certainty",), shown(own["certainty"]), wanted, ("threshold",))
+
+
+def of_deciders(given: Collection[str], policy: PolicySettings) -> Iterator[Contradiction]:
+    """``given``: the members that one mapping has. ``policy``: the effective policy. Paths begin at the policy."""
+    if "certainty" in given and "threshold" in given and policy.threshold is not None:
+        wanted = "no certainty beside threshold, which decides alone: leave one of the two out"
+        yield contradiction(("certainty",), shown(_as_written(policy.certainty)), wanted, ("threshold",))
+
+
+def _as_written(certainty: CertaintySettings) -> object:
+    """One number where both ends are the same."""
+    return certainty.first if certainty.first == certainty.last else certainty.model_dump()
+
+
 def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
-    """What needs an optional library that is not installed."""
+    """Settings that need an optional library that is not installed."""
     if policy.diversify in OF_PYVERSITY and find_spec("pyversity") is None:
         wanted = "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
         yield contradiction(("diversify",), shown(policy.diversify), wanted)
@@ -185,17 +223,29 @@ def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
         yield contradiction(("text", "indel"), shown(policy.text.indel), wanted)
 
 
+MOST_NAMED = 16  # rules: each has four series
+RESERVED_NAMES = ("default", "unnamed", "other")  # of the label: no rule, one without a name, one that a reload brought
+
+
 def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
-    """Rules that can never decide anything, as far as looking at the patterns proves it."""
+    """Rules that can never apply, as far as their patterns prove it."""
     backends = tuple(TRAITS)
-    wild: list[int] = []  # plain names are looked up, so that thousands of them are compared in no time
+    wild: list[int] = []  # plain names are looked up: there may be thousands
     plain: defaultdict[str, list[int]] = defaultdict(list)
+    named: dict[str, int] = {}
     for index, rule in enumerate(rules):
         at: Path = ("rules", index)
+        if rule.name is not None:
+            yield from _of_name(rule.name, at, named)
+            named.setdefault(rule.name, index)
         if not any(fnmatchcase(backend, rule.backend) for backend in backends):
             wanted = f"a pattern that matches {alternatives(backends)}"
             yield contradiction((*at, "backend"), shown(rule.backend), wanted)
-        hiding = [each for each in (*wild, *plain.get(rule.collection, ())) if _hides(rules[each], rule)]
+        hiding = [
+            each
+            for each in (*wild, *plain.get(rule.collection, ()))
+            if _covers(rules[each].backend, rule.backend) and _covers(rules[each].collection, rule.collection)
+        ]
         (wild if _WILD.search(rule.collection) else plain[rule.collection]).append(index)
         if hiding:
             earlier = min(hiding)
@@ -205,13 +255,21 @@ def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
             yield Contradiction(Finding(at, seen, wanted), tuple(patterns))
 
 
-def _hides(earlier: RuleSettings, rule: RuleSettings) -> bool:
-    """Whether the earlier rule leaves nothing to this one."""
-    return _covers(earlier.backend, rule.backend) and _covers(earlier.collection, rule.collection)
+def _of_name(name: str, at: Path, named: Mapping[str, int]) -> Iterator[Contradiction]:
+    """``named``: the names of earlier rules, and which these are."""
+    if name in RESERVED_NAMES:
+        yield contradiction((*at, "name"), shown(name), f"another name: {alternatives(RESERVED_NAMES)} have a meaning")
+    elif name in named:
+        earlier = ("rules", named[name], "name")
+        yield contradiction(
+            (*at, "name"), shown(name), f"a name of its own: rules[{named[name]}] has this one", earlier
+        )
+    elif len(named) == MOST_NAMED:
+        yield contradiction((*at, "name"), shown(name), f"at most {MOST_NAMED} named rules: each has series of its own")
 
 
 def _covers(wider: str, narrower: str) -> bool:
-    """Whether everything that ``narrower`` matches is certainly matched by ``wider``."""
+    """Whether ``wider`` provably matches everything that ``narrower`` matches."""
     if wider in {"*", narrower}:
         return True
     return _WILD.search(narrower) is None and fnmatchcase(narrower, wider)

@@ -1,27 +1,30 @@
-"""The settings as a table: every member with its path and what may be written there. Read off the models, so never stale."""
+"""The models' fields: every setting with its path and accepted values; and the models' errors as findings."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
-from vecsieve.config.problems import dotted
-from vecsieve.config.schema import Settings
-from vecsieve.config.values import Wanted, alternatives
+from vecsieve.config.policy import FixedThreshold, MetadataSettings, PolicySettings, RelativeThreshold, TextSettings
+from vecsieve.config.presets import instead_of
+from vecsieve.config.problems import Finding, Path, dotted, shown
+from vecsieve.config.schema import PineconeSettings, RuleSettings, Settings
+from vecsieve.config.values import PresetName, Wanted, alternatives
 
 Kind = Literal["bool", "int", "float", "text", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """One scalar setting. ``nullable``: none may be written. Kind none: only none may (it switches a section off)."""
+    """One scalar setting. ``nullable``: accepts none. Kind none: accepts only none, which switches a section off."""
 
     path: tuple[str, ...]
     kind: Kind
@@ -30,12 +33,12 @@ class Leaf:
 
 
 def members(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a model under the names that users write."""
+    """The fields of a model by the names in settings files."""
     return {info.alias if info.alias is not None else name: info for name, info in model.model_fields.items()}
 
 
 def models_in(annotation: object) -> tuple[type[BaseModel], ...]:
-    """The settings models an annotation holds, in the order written: more than one where a user chooses."""
+    """The settings models in an annotation, in order; more than one for alternatives."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return (annotation,)
     if get_origin(annotation) is Literal:
@@ -45,7 +48,7 @@ def models_in(annotation: object) -> tuple[type[BaseModel], ...]:
 
 @cache
 def leaves() -> tuple[Leaf, ...]:
-    """Every scalar setting, in the order of the models. Lists and rules are not among them."""
+    """Every scalar setting, in the order of the models, without lists and rules."""
     return tuple(_leaves(Settings, ()))
 
 
@@ -66,17 +69,16 @@ def _leaves(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Leaf]:
 
 
 def is_list(info: FieldInfo) -> bool:
-    """Whether the field takes a list, or members chosen freely: what one variable of the environment cannot say."""
+    """Whether the field takes a list or a free mapping, which an environment variable cannot hold."""
     return get_origin(_bare(info.annotation)) in {tuple, dict}
 
 
 def is_mapping(info: FieldInfo) -> bool:
-    """Whether the field takes a mapping whose keys the user chooses."""
     return get_origin(_bare(info.annotation)) is dict
 
 
 def wanted_of(info: FieldInfo) -> str:
-    """What may be written there, as a phrase that fits behind *wanted*."""
+    """The accepted values, as a phrase that follows *wanted*."""
     whole = next((entry.phrase for entry in info.metadata if isinstance(entry, Wanted)), None)
     if whole is not None:
         return whole
@@ -100,7 +102,7 @@ def _phrase(info: FieldInfo) -> str:
 
 
 def _range(info: FieldInfo) -> str:
-    """The bounds, which pydantic keeps as metadata objects with one attribute each."""
+    """Pydantic keeps bounds as metadata objects with one attribute each."""
     entries = (*info.metadata, *_inner_metadata(info.annotation))
     bounds = {name: getattr(entry, name) for entry in entries for name in _BOUNDS if hasattr(entry, name)}
     if "ge" in bounds and "le" in bounds:
@@ -109,7 +111,7 @@ def _range(info: FieldInfo) -> str:
 
 
 def _inner_metadata(annotation: object) -> Iterator[object]:
-    """What stands beside the kind in ``Annotated[kind, …] | None``, where pydantic leaves it."""
+    """The metadata in ``Annotated[kind, …] | None``, which pydantic leaves there."""
     for argument in get_args(annotation) if get_origin(annotation) in {Union, UnionType} else ():
         if get_origin(argument) is Annotated:
             for entry in get_args(argument)[1:]:
@@ -138,22 +140,207 @@ def _bare(annotation: object) -> object:
     return annotation
 
 
-# What a user may have meant by a name that does not exist.
-
-_ALIKE = 0.6  # difflib's own measure and default: a slip of one or two letters in a short word
+_ALIKE = 0.6  # difflib's default ratio: one or two wrong letters in a short word
 LONGEST_GUESSED = 100  # characters: difflib is quadratic
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like this one, if any is like it at all."""
     found = difflib.get_close_matches(name[:LONGEST_GUESSED], list(known), n=1, cutoff=_ALIKE)
     return found[0] if found else None
 
 
 def suggestion(key: str, siblings: Sequence[str]) -> str | None:
-    """A sibling that is spelled alike, else the one setting of that very name elsewhere."""
+    """A sibling of similar spelling, else the only setting of that name elsewhere."""
     found = closest(key, siblings)
     if found is not None:
         return found
     elsewhere = [dotted(leaf.path) for leaf in leaves() if leaf.path[-1] == key]
     return elsewhere[0] if len(elsewhere) == 1 else None
+
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+_OF_THE_KEY = "[key]"  # ends pydantic's location when a key is wrong, not its value
+
+
+def validated(model: type[AnyModel], tree: object, *, at: Path = ()) -> tuple[AnyModel | None, tuple[Finding, ...]]:
+    """The model, or None and every finding. ``at``: the tree's path in the user's file."""
+    try:
+        return model.model_validate(tree), ()
+    except ValidationError as error:
+        return None, tuple(_finding(model, details, at) for details in error.errors(include_url=False))
+
+
+def _finding(model: type[BaseModel], details: ErrorDetails, at: Path) -> Finding:
+    path, parents, info = _located(model, details["loc"])
+    name = next((part for part in reversed(path) if isinstance(part, str)), "")
+    whole, seen = (*at, *path), shown(details["input"], name=name)
+    former = instead_of(details["input"]) if parents == (RuleSettings,) and name == "preset" else None
+    if former is not None:
+        return Finding(whole, seen, former)
+    if details["type"] != "extra_forbidden":
+        return Finding(whole, seen, _wanted(path, info), hint=_nearest(details["input"], info))
+    return _of_an_unknown_key(parents, whole, details, seen)
+
+
+def _nearest(value: object, info: FieldInfo | None) -> str:
+    """A question about a word of the field's closed set that is spelled like the value."""
+    guess = closest(value, words_of(info)) if isinstance(value, str) and info is not None else None
+    return "" if guess is None else did_you_mean(guess)
+
+
+def did_you_mean(guess: str) -> str:
+    return f'Did you mean "{guess}"?'
+
+
+def words_of(info: FieldInfo) -> tuple[str, ...]:
+    """The words of a field that accepts a closed set; empty for others."""
+    entries = (*info.metadata, *_inner_metadata(info.annotation))
+    named = next((entry.words for entry in entries if isinstance(entry, Wanted) and entry.words), ())
+    return named or _words(_bare(info.annotation))
+
+
+def _located(
+    model: type[BaseModel], location: tuple[str | int, ...]
+) -> tuple[Path, tuple[type[BaseModel], ...], FieldInfo | None]:
+    """The path in the user's file, the models that its last key belongs to, and the field there.
+
+    After a field with alternative models, pydantic's location has the tag of the chosen one. After a field with free
+    keys, everything is a key.
+    """
+    path: list[str | int] = []
+    candidates: tuple[type[BaseModel], ...] = (model,)
+    parents, info = candidates, None
+    for part in location:
+        if info is not None and is_mapping(info):
+            path += [part] if part != _OF_THE_KEY else []
+            continue
+        if len(candidates) > 1:
+            candidates = tuple(each for each in candidates if part in _tag(info, each))
+            continue
+        path.append(part)
+        if isinstance(part, int):
+            continue
+        parents = candidates
+        info = members(parents[0]).get(part) if parents else None
+        candidates = () if info is None else models_in(info.annotation)
+    return tuple(path), parents, info
+
+
+def _tag(info: FieldInfo | None, model: type[BaseModel]) -> tuple[str, ...]:
+    """The tags of the choices that ``model`` stands in, however deep the choice is within the annotation."""
+    return () if info is None else tuple(_tags(info.annotation, model))
+
+
+def _tags(annotation: object, model: type[BaseModel]) -> Iterator[str]:
+    for choice in get_args(annotation):
+        if model in models_in(choice):
+            yield from (entry.tag for entry in get_args(choice) if isinstance(entry, Tag))
+            yield from _tags(choice, model)
+
+
+# Settings of earlier versions, and what to do about them.
+_CALIBRATED = "policy.certainty, such as {first: 0.85, last: 0.4}, in place of a threshold: the calibrated rule replaced the cut that grew"
+_REMOVED: Mapping[tuple[type[BaseModel], str], str] = {
+    (MetadataSettings, "section"): "nothing: searches never read it, so the line can go",
+    (PineconeSettings, "vector_memory_bytes"): "memory.bytes: vectors of every backend are remembered",
+    (TextSettings, "short_factor"): "nothing: the calibrated rule weighs short texts by itself, so the line can go",
+    **{
+        (model, key): _CALIBRATED
+        for model in (FixedThreshold, RelativeThreshold)
+        for key in ("growing", "power", "most", "trusted", "wary", "least")
+    },
+}
+
+
+@cache
+def removed() -> Mapping[Path, str]:
+    """The settings of earlier versions by path, and what is wanted in place of each."""
+    return dict(_removed(Settings, ()))
+
+
+def _removed(model: type[BaseModel], above: Path) -> Iterator[tuple[Path, str]]:
+    yield from (((*above, key), wanted) for (owner, key), wanted in _REMOVED.items() if owner is model)
+    for name, info in members(model).items():
+        if not is_list(info):
+            for inner in models_in(info.annotation):
+                yield from _removed(inner, (*above, name))
+
+
+def _of_an_unknown_key(parents: tuple[type[BaseModel], ...], path: Path, details: ErrorDetails, seen: str) -> Finding:
+    key = str(path[-1])
+    if key == "preset" and parents in {(PolicySettings,), (Settings,)}:
+        value, presets = details["input"], get_args(PresetName)
+        example = f'rules: [{{collection: "*", preset: {value if value in presets else presets[0]}}}]'
+        words = f"{dotted(path)}: presets belong in a rule: {example}"
+        return Finding(path, seen, "it in a rule", words=words)
+    wanted = _instead(key, parents)
+    if wanted is not None:
+        return Finding(path, seen, wanted)
+    own = members(RuleSettings)
+    if parents == (RuleSettings,) and key not in members(PolicySettings) and closest(key, own) is None:
+        return Finding(path, seen, "a known key", words=f"{dotted(path)}: a rule has {_and(own)}; there is no {key}")
+    guess, name = _guess(key, parents), dotted(path)
+    words = f"unknown setting {name}" if '"' in name else f'unknown setting "{name}"'
+    if guess is None:
+        return Finding(path, seen, "a known key", words=words)
+    return Finding(path, seen, f"a known key (did you mean {guess}?)", words=words, hint=did_you_mean(guess))
+
+
+def _and(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}"
+
+
+def _instead(key: str, parents: tuple[type[BaseModel], ...]) -> str | None:
+    """What is wanted in place of an unknown key that has a known cause."""
+    if key == "<<":
+        return "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)"
+    if len(parents) == 1 and (parents[0], key) in _REMOVED:
+        return _REMOVED[parents[0], key]
+    if parents == (FixedThreshold,) and key in {"relative", "min", "max"}:
+        return "fixed alone, or relative with min and max"
+    return None
+
+
+def _guess(key: str, parents: tuple[type[BaseModel], ...]) -> str | None:
+    if parents == (RuleSettings,) and key in members(PolicySettings):
+        return f"policy.{key}"
+    if parents == (RelativeThreshold,):
+        parents = (FixedThreshold, RelativeThreshold)
+    return suggestion(key, [name for parent in parents for name in members(parent)])
+
+
+def _wanted(path: Path, info: FieldInfo | None) -> str:
+    if info is None:
+        return "a mapping"
+    if path and isinstance(path[-1], int):
+        return "a mapping" if models_in(info.annotation) else "text that is not empty"
+    return wanted_of(info)
+
+
+def pruned(tree: Mapping[str, object], findings: tuple[Finding, ...]) -> dict[str, object]:
+    """The tree without its invalid members, so that the rest can be validated."""
+    for finding in findings:
+        if not finding.stands:
+            tree = _without(tree, finding.path)
+    return dict(tree)
+
+
+def _without(tree: Mapping[str, object], path: Path) -> dict[str, object]:
+    """A copy without the value at ``path``. An item of `rules` becomes an empty rule, so that later ones keep their number."""
+    if not path or path[0] not in tree:
+        return dict(tree)
+    head, *rest = path
+    value = tree[str(head)]
+    if rest and isinstance(value, Mapping):
+        return {**tree, str(head): _without(value, tuple(rest))}
+    if rest and isinstance(rest[0], int) and isinstance(value, tuple) and head == "rules":
+        return {**tree, "rules": tuple(_item(item, rest, index) for index, item in enumerate(value))}
+    return {key: item for key, item in tree.items() if key != head}
+
+
+def _item(item: object, rest: list[str | int], index: int) -> object:
+    if index != rest[0]:
+        return item
+    return _without(item, tuple(rest[1:])) if len(rest) > 1 and isinstance(item, Mapping) else {}

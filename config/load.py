@@ -1,6 +1,6 @@
-"""The one way from file, environment and flags to Settings: flags beat environment, environment file, file defaults.
+"""Settings from file, environment and flags: flags override the environment, the environment overrides the file.
 
-Everything wrong is reported at once, in a SettingsError.
+All errors are reported at once, in a SettingsError.
 """
 
 from __future__ import annotations
@@ -13,35 +13,32 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from vecsieve.config.contradictions import of_policy, of_rules, of_settings
-from vecsieve.config.fields import Leaf, closest, leaves
-from vecsieve.config.findings import pruned, validated
-from vecsieve.config.policy import PolicySettings
+from vecsieve.config.contradictions import of_deciders, of_own, of_policy, of_rules, of_settings
+from vecsieve.config.fields import Leaf, closest, leaves, pruned, removed, validated
+from vecsieve.config.policy import PolicySettings, even
 from vecsieve.config.presets import composed, merged, own_members
 from vecsieve.config.problems import Contradiction, Finding, Path, Problem, SettingsError, dotted, shown
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import NotYamlError, read
-
-# A tree of settings judged whole: each member by itself, each rule's policy as it will be used, then all together.
-#
-# What is wrong by itself is taken out before the rest is judged together: one slip neither hides another nor is told twice.
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """A rule's policy as it will be used, and the members that the rule itself decides."""
+    """A rule's effective policy, and the members that come from the rule itself; ``given``: from its own mapping."""
 
     at: Path
+    given: Mapping[str, object]
     own: Mapping[str, object]
     policy: PolicySettings
 
 
 def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Settings, tuple[Finding, ...]]:
-    """Settings of all that can be used, and every finding; ``known`` ones first, and not told again.
+    """The settings without their invalid members, and every finding, ``known`` ones first.
 
-    The settings are whole only when there is no finding.
+    Each member is checked alone, then each rule's effective policy, then all together. Invalid members are removed before
+    the next step, so that one error neither hides another nor is reported twice.
     """
     settings, found = _salvaged(Settings, pruned(tree, known))
     wrong = [*known, *found]
@@ -50,7 +47,7 @@ def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Sett
         at: Path = ("rules", index, "policy")
         policy, found = _salvaged(PolicySettings, composed(settings.policy, rule), at=at)
         wrong += found
-        used.append(_Used(at, own_members(rule), policy))
+        used.append(_Used(at, rule.policy, own_members(rule), policy))
     sound = [
         contradiction.finding
         for contradiction in _contradictions(settings, used)
@@ -62,14 +59,14 @@ def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Sett
 def _salvaged(
     model: type[AnyModel], tree: Mapping[str, object], *, at: Path = ()
 ) -> tuple[AnyModel, tuple[Finding, ...]]:
-    """The model made of all that is right in the tree, and what is wrong."""
+    """The model of the valid members, and the findings."""
     wrong: tuple[Finding, ...] = ()
     made, found = validated(model, tree, at=at)
     while made is None:
         wrong += found
         within = tuple(Finding(each.path[len(at) :], each.seen, each.wanted) for each in found)
         rest = pruned(tree, within)
-        # Nothing left to take out: the defaults alone are always valid.
+        # If nothing was removed: the defaults alone are always valid.
         tree = rest if rest != tree else {}
         made, found = validated(model, tree, at=at)
     return made, wrong
@@ -77,28 +74,27 @@ def _salvaged(
 
 def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradiction]:
     yield from of_settings(settings)
-    shared = list(of_policy(settings.policy))
+    shared = [*of_deciders(settings.policy.model_fields_set, settings.policy), *of_policy(settings.policy)]
     for contradiction in shared:
         yield contradiction.within(("policy",))
     yield from of_rules(settings.rules)
     for each in used:
+        for contradiction in (*of_own(each.own, each.policy), *of_deciders(each.given, each.policy)):
+            yield contradiction.within(each.at)
         for contradiction in of_policy(each.policy):
-            if contradiction not in shared:  # else inherited, and told once where it stands
+            if contradiction not in shared:  # else inherited, and reported once at its own place
                 yield contradiction.within(each.at, own=each.own)
 
 
-# Settings from the environment: VECSIEVE_ and the path in capitals, as in VECSIEVE_LIMITS_IN_FLIGHT.
-#
-# Every scalar setting has its variable; lists, mappings and rules live in the file alone. A variable of our name that means nothing
-# is a mistake and reported, except the few below and what Kubernetes puts into every pod beside a Service of our name.
-
+# Every scalar setting has a variable: VECSIEVE_ and its path in capitals. Lists, mappings and rules are in the file alone. An
+# unknown variable with the prefix is an error, except those below and those that Kubernetes sets for a Service of that name.
 PREFIX = "VECSIEVE_"
 CONFIG_VARIABLE = "VECSIEVE_CONFIG"
-# Read elsewhere: the settings file's path, and the labelled sets that the evaluations use.
+# Read elsewhere: the settings file's path, and the evaluations' labelled sets.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "VECSIEVE_EVAL_DATA"})
 
-# With enableServiceLinks (the default) a Service named vecsieve, or vecsieve-admin, makes such variables in every pod of
-# its namespace: VECSIEVE_SERVICE_HOST, VECSIEVE_SERVICE_PORT_HTTP, VECSIEVE_PORT=tcp://…, VECSIEVE_PORT_6343_TCP_ADDR.
+# With enableServiceLinks (the default) a Service named vecsieve, or vecsieve-admin, sets variables in every pod of its
+# namespace: VECSIEVE_SERVICE_HOST, VECSIEVE_SERVICE_PORT_HTTP, VECSIEVE_PORT=tcp://…, VECSIEVE_PORT_6343_TCP_ADDR.
 _SERVICE_LINK = re.compile(
     r"VECSIEVE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
@@ -111,12 +107,11 @@ _NONE = "none"
 
 
 def variable(path: Path) -> str:
-    """The variable that sets ``path``."""
     return PREFIX + "_".join(str(part) for part in path).upper()
 
 
 def from_environment(environment: Mapping[str, str]) -> tuple[dict[Path, object], tuple[Finding, ...]]:
-    """Values by path, and what could not be read. A finding's path is the setting's, or the unknown variable's name."""
+    """Values by path, and findings, whose path is the setting's or the unknown variable's name."""
     known = {variable(leaf.path): leaf for leaf in leaves()}
     values: dict[Path, object] = {}
     findings: list[Finding] = []
@@ -141,11 +136,11 @@ def _setting(leaf: Leaf, text: str, values: dict[Path, object]) -> Finding | Non
 
 
 def _parsed(leaf: Leaf, text: str) -> object:
-    """The text as the setting's kind. Raises ValueError; ranges are the models' business."""
+    """Raises ValueError for a wrong type. The models check ranges."""
     if leaf.nullable and text == _NONE:
         return None
     if leaf.kind == "text":
-        return text.encode().decode()  # bytes that are no UTF-8 arrive as lone surrogates: UnicodeEncodeError
+        return text.encode().decode()  # invalid UTF-8 arrives as lone surrogates: UnicodeEncodeError
     if leaf.kind == "bool" and text in _BOOLEANS:
         return _BOOLEANS[text]
     if leaf.kind == "int" and _INTEGER.fullmatch(text) is not None:
@@ -173,62 +168,81 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def _strange(name: str, known: Mapping[str, Leaf]) -> Finding:
-    # The value stays unsaid: whatever this was meant for, it may have been a credential.
+    # The value is not shown: it may be a credential.
+    former = next((wanted for path, wanted in removed().items() if variable(path) == name), None)
+    if former is not None:
+        return Finding((name,), "a variable of that name", former)
     guess = closest(name, [*known, *sorted(OTHER_VARIABLES)])
-    wanted = "a known variable" if guess is None else f"a known variable (did you mean {guess}?)"
-    return Finding((name,), "a variable of that name", wanted)
+    hint = "" if guess is None else f"Did you mean {guess}?"
+    return Finding((name,), "a variable of that name", "a known variable", words=f"unknown variable {name}", hint=hint)
 
 
 LARGEST_FILE_BYTES = 1024 * 1024  # a ConfigMap's own limit
 
 
 def load(*, file: File | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
-    """Settings from all sources. ``flags``: values by dotted path, such as ``upstream.url``; only those given.
+    """``flags``: those given, by dotted path such as ``upstream.url``. ``file``: None for that of VECSIEVE_CONFIG, if set.
 
-    Without ``file`` the variable VECSIEVE_CONFIG may name one. Raises SettingsError, nothing else.
+    Raises SettingsError, nothing else.
     """
     if file is None and environment.get(CONFIG_VARIABLE):
         file = File(environment[CONFIG_VARIABLE])
-    written: Mapping[str, object] = {}
-    unusable: tuple[Finding, ...] = ()
+    written = _Written({}, (), {})
     unread: tuple[Problem, ...] = ()
     try:
         if file is not None:
-            written, unusable = _read(file)
+            written = _read(file)
     except SettingsError as error:
-        unread = error.problems  # the other sources are judged all the same
+        unread = error.problems  # the other sources are checked anyway
     variables, misread = from_environment(environment)
     given: dict[Path, object] = {tuple(path.split(".")): value for path, value in flags.items()}
-    tree = _overlaid(_overlaid(written, variables), given)
-    settings, wrong = judged(tree, (*unusable, *misread))
+    tree = _overlaid(_overlaid(written.tree, variables), given)
+    settings, wrong = judged(tree, (*written.findings, *misread))
     sources: dict[Path, str] = {
         leaf.path: variable(leaf.path) for leaf in leaves() if variable(leaf.path) in environment
     }
     sources |= dict.fromkeys(given, "command line")
-    problems = (*unread, *(_problem(finding, sources) for finding in wrong))
+    problems = (*unread, *(_problem(finding, sources, file, written.lines) for finding in wrong))
     if problems:
         raise SettingsError(problems)
     return settings
 
 
-def _problem(finding: Finding, sources: Mapping[Path, str]) -> Problem:
+def _problem(finding: Finding, sources: Mapping[Path, str], file: File | None, lines: Mapping[Path, int]) -> Problem:
     place, source = dotted(finding.path) or "the file", sources.get(finding.path)
-    return Problem(place if source is None else f"{place} ({source})", finding.seen, finding.wanted)
+    if source is not None:
+        place = f"{place} ({source})"
+    above = (finding.path[:length] for length in range(len(finding.path), 0, -1))
+    line = finding.line or next((lines[path] for path in above if path in lines), 0)
+    at = f"{file}:{line}" if line and source is None else ""
+    return Problem(place, finding.seen, finding.wanted, at, finding.words, finding.hint)
 
 
-def _read(file: File) -> tuple[Mapping[str, object], tuple[Finding, ...]]:
-    """The file's tree, and what of it could not be used. Raises SettingsError when there is none; an empty file is an empty tree."""
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A file's tree, empty for an empty file, its findings, and the line of each path."""
+
+    tree: Mapping[str, object]
+    findings: tuple[Finding, ...]
+    lines: Mapping[Path, int]
+
+
+def _read(file: File) -> _Written:
+    """Raises SettingsError for a file without a mapping."""
     try:
         document = read(_text(file))
     except NotYamlError as error:
-        place = f"{file}, {error.place}" if error.place else str(file)
+        place = ":".join(str(part) for part in (file, error.line, error.column) if part)
         raise SettingsError([Problem(place, error.seen, "YAML")]) from error
     if document.value is None:
-        return {}, document.findings
+        return _Written({}, document.findings, {})
     if not isinstance(document.value, dict):
         kind = "a list" if isinstance(document.value, tuple) else "a single value"
         raise SettingsError([Problem(str(file), kind, "a mapping of settings")])
-    return document.value, document.findings
+    tree, upstream = document.value, document.value.get("upstream")
+    if isinstance(upstream, str):  # the one setting that everybody writes: a URL stands for the section
+        tree = {**tree, "upstream": {"url": upstream}}
+    return _Written(tree, document.findings, document.lines)
 
 
 def _text(file: File) -> str:
@@ -247,7 +261,8 @@ def _text(file: File) -> str:
 
 
 def _overlaid(tree: Mapping[str, object], values: Mapping[Path, object]) -> dict[str, object]:
-    """The tree with values by path laid over it, as one: two halves of a threshold make one threshold."""
+    """The tree with values by path over it, as one tree: two members of a threshold make one threshold."""
+    tree = _spread(tree)
     over: dict[str, object] = {}
     for path, value in values.items():
         if _is_free(tree, path):
@@ -255,8 +270,16 @@ def _overlaid(tree: Mapping[str, object], values: Mapping[Path, object]) -> dict
     return merged(tree, over)
 
 
+def _spread(tree: Mapping[str, object]) -> Mapping[str, object]:
+    """The tree with a certainty of one number as its two members, so that one of them can be laid over it."""
+    policy = tree.get("policy")
+    if not isinstance(policy, Mapping) or "certainty" not in policy:
+        return tree
+    return {**tree, "policy": {**policy, "certainty": even(policy["certainty"])}}
+
+
 def _is_free(tree: Mapping[str, object], path: Path) -> bool:
-    """Whether nothing but mappings stands above ``path``. Something else must stay, so that it is reported."""
+    """Whether only mappings are above ``path``. Other values stay, so that they are reported."""
     above: object = tree
     for part in path[:-1]:
         above = above.get(str(part)) if isinstance(above, Mapping) else None
@@ -268,7 +291,7 @@ def _is_free(tree: Mapping[str, object], path: Path) -> bool:
 
 
 def _put(tree: dict[str, object], path: Path, value: object) -> None:
-    """Set a value in a tree of this module's own making. A scalar on the way gives place: the longer path says more."""
+    """Set a value in a tree of this module. A scalar on the way is replaced: the longer path is more specific."""
     for part in path[:-1]:
         below = tree.get(str(part))
         if not isinstance(below, dict):

@@ -1,10 +1,17 @@
-"""The settings of a policy: how results are chosen. Every default once, with its reason."""
+"""The settings of a policy: how results are chosen. Every default stands here once, with its reason."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+)
 
 from vecsieve.config.values import (
     CosineDistance,
@@ -20,96 +27,81 @@ from vecsieve.config.values import (
     Share,
     Ties,
     Wanted,
+    setting,
 )
 
 
 class FetchSettings(Model):
     """How many candidates are fetched for a page of top_k."""
 
-    factor: Annotated[float, Field(ge=1.0, le=50.0)] = Field(
-        default=5.0, description="3 to 5 × top_k is enough: more adds cost, not quality"
+    factor: Annotated[float, Field(ge=1.0, le=50.0)] = setting(
+        5.0, "3 to 5 × top_k is enough: more adds cost, not quality"
     )
-    floor: Count = Field(default=24, description="for top_k = 8 nothing changes beyond 24 to 40 candidates")
-    cap: Count = Field(
-        default=200,
-        description="200 × 1536 dimensions decode in about 25 ms, which blocks the loop: the most a search may cost",
+    floor: Count = setting(24, "for top_k = 8 nothing changes beyond 24 to 40 candidates")
+    cap: Count = setting(
+        200, "200 × 1536 dimensions decode in about 25 ms, which blocks the event loop: the most a search may cost"
     )
-    page_cap: Count = Field(
-        default=1000, description="deepest raw rank a paged search may need; deeper pages pass through"
+    page_cap: Count = setting(1000, "the deepest rank that a paged search may fetch; deeper pages pass through")
+    adaptive: bool = setting(
+        False,
+        "start at 2 × top_k, grow up to factor while pages need more, then shrink again; for databases that bill bytes",
     )
-    adaptive: bool = Field(
-        default=False,
-        description="begin at 2 × top_k, go up to factor while pages want more, and down again; where bytes cost money",
-    )
-    integrated: Literal["text", "fetch"] = Field(
-        default="text",
-        description="Pinecone's records: `fetch` reads their vectors by id, a read unit for 10 (20 × a small namespace's query),"
-        " all metadata, 100 a second an index",
+    integrated: Literal["text", "fetch"] = setting(
+        "text",
+        "for Pinecone's integrated records: `fetch` reads their vectors by id, at a read unit per 10 (20 × a small "
+        "namespace's query), with all metadata, at most 100 a second per index",
     )
 
 
 class FixedThreshold(Model):
-    """One number for every pool: candidates at cosine distance ≤ fixed merge."""
+    """One cut for every pool: candidates at cosine distance ≤ fixed merge."""
 
-    fixed: CosineDistance = Field(description="0.15 is the usual cut; no number fits all embedding models")
+    fixed: CosineDistance = Field(description="0.15 is usual; no value fits all embedding models")
 
 
 class RelativeThreshold(Model):
     """Candidates at distance ≤ relative × the pool's median pairwise distance merge, clipped to [min, max]."""
 
-    relative: Share = Field(default=0.20, description="keeps the answer in ≥ 98 % of queries on eleven labelled sets")
-    min: CosineDistance = Field(
-        default=0.0, description="an absolute floor: away from the origin any number above 0 merges what is no copy"
+    relative: Share = setting(0.20, "keeps the answer in ≥ 98 % of queries on eleven labelled sets")
+    min: CosineDistance = setting(
+        0.0, "absolute minimum; above 0 it merges non-copies of models whose distances are all small"
     )
-    max: CosineDistance = Field(
-        default=0.30, description="nothing farther apart than this is a copy, however wide the pool"
-    )
+    max: CosineDistance = setting(0.30, "absolute maximum, however wide the pool")
 
 
-class GrowingThreshold(Model):
-    """A cut that grows down the page: with m results kept, the next candidate is a copy at a distance of at most
-    min(growing × m ^ power, most) × trust × the pool's median pairwise distance. It walks the ranking from the top; the
-    linkages single, complete and average know no such cut and take {relative: 0.20} instead.
+class CertaintySettings(Model):
+    """How sure the calibrated rule must be that a candidate repeats a kept result before it drops it. One number means the
+    same certainty at every place of the page.
     """
 
-    growing: Share = Field(
-        default=0.15,
-        description="the second result must be all but equal to the first to be dropped; 0.08 to 0.17 keep as many answers",
+    first: Share = setting(
+        0.85,
+        "for the second result, which is the answer most often; .9 everywhere (preset careful) removes half as much",
     )
-    power: Annotated[float, Field(ge=0.0, le=4.0)] = Field(
-        default=0.7, description="the chance that a result is the answer falls with its place; 0 = the cut never grows"
+    last: Share = setting(
+        0.40,
+        "for the eighth result and all behind it; below .4 recall falls on the labelled sets, above .5 so does the cut",
     )
-    most: Annotated[float, Field(ge=0.0, le=2.0)] = Field(
-        default=0.5, description="half the usual distance of two candidates; reached at the seventh result"
-    )
-    trusted: Share = Field(
-        default=0.15,
-        description="trust = r ÷ this, at most 1; r: do results deeper in the ranking lie farther apart? 0 = always trust",
-    )
-    wary: Share = Field(
-        default=0.40, description="least trust: where ranking and vectors disagree, rank does not say who is the answer"
-    )
-    least: CosineDistance = Field(
-        default=0.0, description="an absolute floor: away from the origin any number above 0 merges what is no copy"
-    )
+
+
+def even(value: object) -> object:
+    """A number alone: the same certainty at every place. A number out of range stays, and is told as it was written."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
+        return {"first": float(value), "last": float(value)}
+    return value
 
 
 def _threshold_kind(value: object) -> str | None:
-    """Which of the three a mapping means, by its own member, else by one that only it has; None for none of them."""
-    for kind, model in (("fixed", FixedThreshold), ("relative", RelativeThreshold), ("growing", GrowingThreshold)):
-        if isinstance(value, model) or (isinstance(value, dict) and kind in value):
-            return kind
-    if isinstance(value, dict):
-        return "growing" if value.keys() & GrowingThreshold.model_fields.keys() else "relative"
-    return None
+    """The kind that a mapping means, by its own member, else by a member that only this kind has; None: not a threshold."""
+    if isinstance(value, FixedThreshold) or (isinstance(value, dict) and "fixed" in value):
+        return "fixed"
+    return "relative" if isinstance(value, (RelativeThreshold, dict)) else None
 
 
 Threshold = Annotated[
-    Annotated[FixedThreshold, Tag("fixed")]
-    | Annotated[RelativeThreshold, Tag("relative")]
-    | Annotated[GrowingThreshold, Tag("growing")],
+    Annotated[FixedThreshold, Tag("fixed")] | Annotated[RelativeThreshold, Tag("relative")],
     Discriminator(_threshold_kind),
-    Wanted("{fixed: …}, {relative: …, min: …, max: …} or {growing: …, power: …, most: …}"),
+    Wanted("{fixed: …} or {relative: …, min: …, max: …}"),
 ]
 
 
@@ -117,154 +109,161 @@ class MmrSettings(Model):
     """Maximal marginal relevance over the representatives."""
 
     lambda_: Share = Field(
-        default=0.7, alias="lambda", description="1.0 = relevance only; 0.7 scaled keeps ≥ 98 % of answers"
+        default=0.7,
+        alias="lambda",
+        description="1.0: relevance only; 0.7 with scaled similarity keeps ≥ 98 % of answers",
     )
-    relevance: Literal["raw", "minmax"] = Field(
-        default="minmax", description="scaled over the pool: with raw cosine MMR prefers the irrelevant"
+    relevance: Literal["raw", "minmax"] = setting(
+        "minmax", "scaled over the pool: with raw cosine, MMR prefers irrelevant results"
     )
-    similarity: Literal["raw", "scaled"] = Field(
-        default="scaled", description="max(0, 1 − distance / median pool distance): models differ by a factor of three"
+    similarity: Literal["raw", "scaled"] = setting(
+        "scaled", "max(0, 1 − distance / median pool distance), because models differ by a factor of three"
     )
 
 
 class TextSettings(Model):
-    """Which texts are copies of one another. The text is fetched with the candidates and taken out of the answer again.
+    """Which texts are copies of one another. The text is fetched with the candidates and removed from the answer.
 
-    Of a pool the best-ranked texts are read, about 1 MB in all, and no text of more than 100,000 characters: what lies
-    beyond is unknown, so that no text holds up a search.
+    Of a pool, about 1 MB of the best-ranked texts is read, and no text of more than 100,000 characters, so that no text
+    delays a search. Other texts are compared by vector alone.
     """
 
-    identical: bool = Field(
-        default=True, description="the same canonical text; found 35 to 40 % of the copies, practically never wrongly"
+    identical: bool = setting(
+        True, "the same canonical text; found 35 to 40 % of the copies, with practically no false ones"
     )
-    containment: OrNone[Share] = Field(
-        default=0.8, description="shared word 3-grams by the smaller text: overlapping chunks, other chunk borders"
+    containment: OrNone[Share] = setting(
+        None,
+        "shared word 3-grams ÷ those of the smaller text; .8 is usual. The calibrated rule weighs it without this setting",
     )
-    jaccard: OrNone[Share] = Field(
-        default=None, description="shared word 3-grams by all; 0.92 adds almost nothing to identical"
+    jaccard: OrNone[Share] = setting(None, "shared word 3-grams ÷ all; 0.92 adds almost nothing to identical")
+    indel: OrNone[Share] = setting(
+        None,
+        "share of words in the longest common subsequence, like difflib's ratio; 0.85 is usual; needs the extra `indel`",
     )
-    indel: OrNone[Share] = Field(
-        default=None,
-        description="share of words in the longest common subsequence, as difflib's ratio; 0.85 is usual; needs the extra `indel`",
+    minhash: OrNone[Share] = setting(None, "16 bands of 8 rows find the pairs, this Jaccard verifies them")
+    simhash: Annotated[int | None, Field(ge=0, le=64), NoneWord] = setting(
+        None, "bits of 64 that may differ; 3 is usual and misses most edits"
     )
-    minhash: OrNone[Share] = Field(
-        default=None, description="16 bands of 8 rows find the pairs, this Jaccard verifies them"
+    require: Literal["any", "all"] = setting(
+        "any", "whether one of the near-text signals is enough, or all that are on must agree"
     )
-    simhash: Annotated[int | None, Field(ge=0, le=64), NoneWord] = Field(
-        default=None, description="bits of 64 that may differ; 3 is usual, and misses most edits"
+    span: OrNone[Share] = setting(
+        0.8, "share of the shorter span that overlaps, for chunks of one document; as for containment"
     )
-    require: Literal["any", "all"] = Field(
-        default="any", description="whether one of the five near-text signals is enough, or all that are on must agree"
-    )
-    span: OrNone[Share] = Field(
-        default=0.8, description="share of the shorter span that overlaps, for chunks of one document; as containment"
-    )
-    short_factor: Annotated[float, Field(ge=1.0, le=10.0)] = Field(
-        default=1.33,
-        description="the cut for two short texts (guards.short_words) is so much wider: many ways to say one thing",
-    )
-    reach: Annotated[float | None, Field(ge=0.0, le=10.0), NoneWord] = Field(
-        default=1.0, description="pairs farther apart than this × the pool's median distance are not compared by text"
+    reach: Annotated[float | None, Field(ge=0.0, le=10.0), NoneWord] = setting(
+        1.0, "pairs farther apart than this × the pool's median distance are not compared by text; none: all pairs are"
     )
 
 
 class MetadataSettings(Model):
-    """Where payloads keep what chunk spans, ties and caps read. Keys or dotted paths; the first one present counts."""
+    """Payload fields for chunk spans, ties and caps. Keys or dotted paths; the first one present counts."""
 
-    document: Names = Field(default=("doc_id", "document_id"), description="for spans and caps.per_document")
-    source: Names = Field(default=("source",), description="for authority, keep_sources and caps.per_source")
-    span_start: Names = Field(default=("token_start",), description="first token or character of the chunk")
-    span_end: Names = Field(default=("token_end",), description="behind its last one")
-    chunk_index: Names = Field(default=("chunk_index",), description="the chunk's number within its document")
-    chunk_size: OrNone[Count] = Field(
-        default=None, description="makes a span of a chunk_index; none: only equal numbers overlap"
-    )
-    chunk_overlap: Annotated[int, Field(ge=0)] = Field(default=0, description="shared by neighbouring chunks")
-    updated: Names = Field(default=("updated_at",), description="number, date or release, for the tie recency")
-    citations: Names = Field(
-        default=("citations", "url", "title"), description="how many are filled: the tie citations"
-    )
+    document: Names = setting(("doc_id", "document_id"), "for spans and caps.per_document")
+    title: Names = setting(("title",), "for guards.subjects: what the text is about, such as a function or a release")
+    source: Names = setting(("source",), "for authority, keep_sources and caps.per_source")
+    span_start: Names = setting(("token_start",), "first token or character of the chunk")
+    span_end: Names = setting(("token_end",), "after the last token or character")
+    chunk_index: Names = setting(("chunk_index",), "the chunk's number within its document")
+    chunk_size: OrNone[Count] = setting(None, "turns a chunk_index into a span; none: only equal chunk numbers overlap")
+    chunk_overlap: Annotated[int, Field(ge=0)] = setting(0, "shared by neighbouring chunks")
+    updated: Names = setting(("updated_at",), "a number, date or release, for the tie recency")
+    citations: Names = setting(("citations", "url", "title"), "for the tie citations: how many of them are filled")
 
 
 class GuardSettings(Model):
-    """What forbids that two results stand for one another, however alike they are. The first five read short texts.
+    """Differences that keep two results apart, however similar they are. The first five read short texts.
 
-    Of every fifty ranks 12,288 characters are read, and no text with more than 64 numbers. What other short texts state is
-    unknown, so they share a result with equal ones alone.
+    Of every fifty ranks 12,288 characters are read, and no text with more than 64 numbers. Other short texts are unread, so
+    they are copies of equal texts alone.
     """
 
-    numbers: bool = Field(default=True, description="0.05 apart: opens 0.28 % lower, 0.19 % higher")
-    dates: bool = Field(default=True, description="October 15th and 16th are 0.009 apart")
-    versions: bool = Field(default=True, description="release 1.0 is not release 3.0")
-    amounts: bool = Field(default=True, description="numbers with a currency, a unit or a percent sign")
-    negation: bool = Field(default=True, description="bans, lifts ban; also opposites such as first and last")
-    short_words: Count = Field(default=30, description="both texts have at most so many words: longer ones say more")
-    keep_sources: Names = Field(default=(), description="results of these sources are never collapsed")
+    numbers: bool = setting(True, "`opens 0.28 % lower` and `0.19 % higher` are 0.05 apart")
+    dates: bool = setting(True, "October 15th and 16th are 0.009 apart")
+    versions: bool = setting(True, "release 1.0 is not release 3.0")
+    amounts: bool = setting(True, "numbers with a currency, a unit or a percent sign")
+    negation: bool = setting(True, "`bans` and `lifts ban`; also opposites such as first and last")
+    subjects: bool = setting(
+        True,
+        "names at the beginning, of texts of any length: numpy.greater is not numpy.greater_equal, nor one CVE another",
+    )
+    short_words: Count = setting(
+        30, "the guards before subjects apply if both texts have at most so many words: longer ones state more"
+    )
+    keep_sources: Names = setting((), "results of these sources are never collapsed")
 
 
 class CapSettings(Model):
-    """At most so many results."""
+    """The most results from one cluster, document or source."""
 
-    per_cluster: Annotated[int, Field(ge=1, le=100)] = Field(default=1, description="one stands for its copies")
-    per_document: OrNone[Count] = Field(
-        default=None, description="chunks of one document may all be wanted: any number"
-    )
-    per_source: OrNone[Count] = Field(default=None, description="the same")
+    per_cluster: Annotated[int, Field(ge=1, le=100)] = setting(1, "one result represents its copies")
+    per_document: OrNone[Count] = setting(None, "none: any number, because all chunks of one document may be wanted")
+    per_source: OrNone[Count] = setting(None, "the same")
 
 
 class PolicySettings(Model):
-    """How results are chosen. The defaults were chosen by measurement on eleven labelled sets."""
+    """How results are chosen. The defaults were measured on eleven labelled sets."""
 
-    mode: Mode = Field(default="on", description="shadow measures beside the untouched answer; off only relays")
+    mode: Mode = setting("on", "shadow: measures beside the unchanged answer; off: only relays")
     fetch: FetchSettings = FetchSettings()
-    linkage: Linkage = Field(
-        default="leader",
-        description="near a better-ranked result: adding a copy changes no other result; single chains, complete splits",
+    linkage: Linkage = setting(
+        "leader",
+        "clusters around better-ranked results: adding a copy changes no other result. single chains, complete splits",
     )
-    threshold: Threshold = GrowingThreshold()
+    certainty: Annotated[
+        CertaintySettings, BeforeValidator(even), Wanted("a number from 0 to 1, or {first: …, last: …}")
+    ] = CertaintySettings()
+    threshold: Annotated[Threshold | None, NoneWord] = setting(
+        None,
+        "a distance in place of the calibrated rule; none: the rule. Other linkages than leader take {relative: 0.20}",
+    )
     # 2.5e-6: 0.05 false pairs among the 20,000 of a pool of 200 candidates, the largest by default.
-    chance: Annotated[Annotated[float, Field(ge=0.0, lt=0.5)] | None, NoneWord] = Field(
-        default=2.5e-6,
-        description="two results of a pool without copies are within a relative cut with this probability at most; it narrows"
-        " cuts in few dimensions (at 8 to 2 % of the usual squared distance, at 64 to 39 %); none: no bound",
+    chance: Annotated[Annotated[float, Field(ge=0.0, lt=0.5)] | None, NoneWord] = setting(
+        2.5e-6,
+        "upper bound on the probability that two results of a pool without copies are within a relative cut. It "
+        "narrows cuts in few dimensions (at 8 to 2 % of the usual squared distance, at 64 to 39 %); none: no bound",
     )
-    when: Literal["redundant", "always"] = Field(
-        default="redundant",
-        description="act only when two of the first top_k share a cluster: clean pools come back unchanged",
+    when: Literal["redundant", "always"] = setting(
+        "redundant",
+        "act only when two of the first top_k are in one cluster, so that pools without copies are unchanged",
     )
-    representative: Representative = Field(
-        default="rank", description="centroid and longest lose the answer more often"
+    representative: Representative = setting("rank", "the best-ranked; centroid and longest lose the answer more often")
+    chain: Ties = setting(
+        ("citations", "authority", "recency", "shorter", "rank"),
+        "for the representative `chain`, in this order; [recency] keeps the newest",
     )
-    chain: Ties = Field(
-        default=("citations", "authority", "recency", "shorter", "rank"),
-        description="for the representative `chain`, one after the other; [recency] keeps the newest",
-    )
-    authority: Names = Field(default=(), description="sources, the most trusted first, for the tie authority")
+    authority: Names = setting((), "sources for the tie authority, the most trusted first")
     caps: CapSettings = CapSettings()
-    diversify: OrNone[Diversifier] = Field(
-        default=None, description="another chooser in MMR's place; msd, cover and ssd need the extra `diversifiers`"
+    diversify: OrNone[Diversifier] = setting(
+        None, "a diversifier instead of MMR; msd, cover and ssd need the extra `diversifiers`"
     )
-    diversity: Share = Field(
-        default=0.4,
-        description="for `diversify`: 0.0 = relevance only, 1.0 = diversity only (lambda the other way round)",
+    diversity: Share = setting(
+        0.4, "for `diversify`: 0.0: relevance only, 1.0: diversity only (the opposite of lambda)"
     )
     mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = None
-    order: Literal["backend", "mmr"] = Field(
-        default="backend", description="clients take the first result for the best and scores for monotone"
+    order: Literal["backend", "mmr"] = setting(
+        "backend", "the backend's ranking: clients expect the best result first and monotone scores"
     )
-    short: Literal["grow_then_fill", "fill", "allow"] = Field(
-        default="grow_then_fill", description="callers index [limit - 1]: a page is never silently short"
+    short: Literal["grow_then_fill", "fill", "allow"] = setting(
+        "grow_then_fill", "applications index [limit - 1], so a page is never silently short"
     )
-    distance: Literal["auto", "cosine"] = Field(
-        default="auto",
-        description="the metric that the scores show: cosine by direction, others by position, unknown by both; cosine: always",
+    distance: Literal["auto", "cosine"] = setting(
+        "auto",
+        "the metric that the scores show: direction for cosine, position for others, both if unknown; cosine: always direction",
     )
-    tenant_keys: Names = Field(default=(), description="payload keys whose values must be equal within a cluster")
+    tenant_keys: Names = setting((), "payload keys whose values must be equal within a cluster")
     text: Annotated[TextSettings | None, NoneWord, Wanted("{containment: …, …} or none")] = TextSettings()
-    text_fields: Names = Field(
-        default=("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
-        description="where client libraries keep the text; keys or dotted paths, the first one present counts",
+    text_fields: Names = setting(
+        ("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
+        "where client libraries store the text; keys or dotted paths, the first one present counts",
     )
     metadata: MetadataSettings = MetadataSettings()
     guards: GuardSettings = GuardSettings()
-    vector: OrNone[str] = Field(default=None, description="the named vector to compare by; none: the request decides")
+    vector: OrNone[str] = setting(None, "the named vector to compare by; none: the request's")
+
+    @model_serializer(mode="wrap")
+    def _what_decides(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Without the certainty beside a threshold: nobody has set it, and the two together are refused."""
+        tree: dict[str, object] = dump(self)
+        if self.threshold is not None:
+            del tree["certainty"]
+        return tree

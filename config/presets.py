@@ -1,4 +1,4 @@
-"""Recipes by name, and how a rule's policy is put together: defaults < policy < preset < the rule's own members."""
+"""Presets, and how a rule's policy is composed: defaults < policy < preset < the rule's own members."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from types import MappingProxyType
 
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.schema import RuleSettings
-from vecsieve.config.values import PresetName
+from vecsieve.config.values import PresetName, alternatives
 
 Tree = Mapping[str, object]
 
-# Half of a threshold means nothing beside half of another: a fixed cut over inherited relative bounds is a contradiction.
+# Members of two kinds of threshold do not combine: a fixed cut with inherited relative bounds is a contradiction.
 _REPLACED_WHOLE = frozenset({"threshold"})
 
 
-def _fixed_cut(distance: float) -> Tree:
-    return MappingProxyType({"threshold": {"fixed": distance}})
+def _certain(first: float, last: float) -> Tree:
+    return MappingProxyType({"first": first, "last": last})
 
 
 PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
     {
-        "conservative": _fixed_cut(0.10),
-        "balanced": _fixed_cut(0.15),
-        "aggressive": _fixed_cut(0.20),
-        "heavy": _fixed_cut(0.25),
-        # The recipe that most write-ups give, exactly, so that anyone can compare.
+        # Equal and contained texts alone: nothing is removed because it is near.
+        "exact": MappingProxyType({"certainty": _certain(1.0, 1.0), "threshold": None, "text": {"containment": 0.9}}),
+        # For the first day in production: half as much is removed, and one in fifty of it is no copy.
+        "careful": MappingProxyType({"certainty": _certain(0.9, 0.9), "threshold": None}),
+        # The defaults, for a rule within a file that changes them.
+        "default": MappingProxyType({"certainty": PolicySettings().certainty.model_dump(), "threshold": None}),
+        # Short questions and tickets: many ways to say one thing, and no harm in merging two that are merely alike.
+        "tickets": MappingProxyType(
+            {"certainty": _certain(0.6, 0.3), "threshold": None, "diversify": "dpp", "diversity": 0.4}
+        ),
+        # The recipe of most write-ups, exactly, for comparison.
         "classical": MappingProxyType(
             {
                 "fetch": {"factor": 1.0, "floor": 50},
@@ -41,16 +47,26 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
                 "diversify": None,
             }
         ),
-        # No payload is read: for collections whose texts the proxy may not see, or that hold none.
+        # Reads no payload: for collections without texts, or whose texts the proxy may not see.
         "vectors": MappingProxyType({"text": None}),
-        # Short questions, opinions, tickets: many ways to say one thing, and no harm in a generous cut.
-        "tickets": MappingProxyType({"threshold": {"relative": 0.40}, "diversify": "dpp", "diversity": 0.4}),
     }
 )
 
+# Presets of earlier versions, each a fixed cut and nothing else.
+_FORMER: Mapping[object, float] = MappingProxyType(
+    {"conservative": 0.10, "balanced": 0.15, "aggressive": 0.20, "heavy": 0.25}
+)
+
+
+def instead_of(preset: object) -> str | None:
+    """What to write in place of a preset of an earlier version; None for every other value."""
+    if not isinstance(preset, str) or preset not in _FORMER:
+        return None
+    cut = f"threshold: {{fixed: {_FORMER[preset]:.2f}}}"
+    return f"{alternatives(tuple(PRESETS))}; {cut} gives the cut of the former {preset}"
+
 
 def own_members(rule: RuleSettings) -> dict[str, object]:
-    """What the rule decides itself: its preset's members under its own."""
     return merged({} if rule.preset is None else PRESETS[rule.preset], rule.policy)
 
 
@@ -60,12 +76,12 @@ def composed(base: PolicySettings, rule: RuleSettings) -> dict[str, object]:
 
 
 def policy_of(base: PolicySettings, rule: RuleSettings) -> PolicySettings:
-    """The rule's policy. Raises pydantic's ValidationError; never for a rule of settings that were loaded."""
+    """Raises pydantic's ValidationError, but never for a rule of loaded settings."""
     return PolicySettings.model_validate(composed(base, rule))
 
 
 def merged(base: Tree, over: Tree) -> dict[str, object]:
-    """``over`` laid on ``base``: mappings member by member, thresholds and everything else whole."""
+    """``over`` on ``base``: mappings member by member, thresholds and other values whole."""
     tree = dict(base)
     for key, value in over.items():
         beneath = tree.get(key)

@@ -1,4 +1,4 @@
-"""What is wrong with a user's settings: every problem at once, one line each, no secret in any of them."""
+"""Errors in a user's settings: all at once, one line each, without secrets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 MASK = "***"
-LONGEST_VALUE = 80  # characters of a value that are shown: enough to recognise it, and one terminal line
+LONGEST_VALUE = 80  # characters of a value that are shown: recognisable, and on one terminal line
 LONGEST_KEY = 40
 
 Path = tuple[str | int, ...]
@@ -24,36 +24,45 @@ _URL_REST = re.compile(r"(://[^\s?#]*)[?#]\S*")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong. ``seen`` is already fit to print: masked, cut and on one line."""
+    """One error. ``seen``: ready to print, that is masked, cut and on one line.
+
+    ``at``: file and line. ``words``: a sentence that says it better than path, wanted and seen. ``hint``: what to do.
+    """
 
     path: str
     seen: str
     wanted: str
+    at: str = ""
+    words: str = ""
+    hint: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: wanted {self.wanted}; saw {self.seen}"
+        said = self.words or f"{self.path}: wanted {self.wanted}; saw {self.seen}"
+        return (f"{self.at}: " if self.at else "") + said + (f". {self.hint}" if self.hint else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem while its place is still a path that other findings can be compared with.
+    """A problem with its place as a path. ``stands``: there is a value nevertheless, which can be validated.
 
-    ``stands``: there is a value all the same, and it can be judged.
+    ``line``: of the file, where it is not the line of the path. ``words``, ``hint``: as in `Problem`.
     """
 
     path: Path
     seen: str
     wanted: str
     stands: bool = False
+    line: int = 0
+    words: str = ""
+    hint: str = ""
 
     def touches(self, path: Path) -> bool:
-        """Whether one of the two places lies within the other."""
         shorter = min(len(path), len(self.path))
         return path[:shorter] == self.path[:shorter]
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used. Its text is every problem, one line each."""
+    """Invalid settings. Its text has every problem, one line each."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -61,7 +70,7 @@ class SettingsError(Exception):
 
 
 def dotted(path: Path) -> str:
-    """``("rules", 2, "policy")`` as ``rules[2].policy``; keys that are no plain words are quoted and cut."""
+    """``("rules", 2, "policy")`` as ``rules[2].policy``; other keys than plain words are quoted and cut."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -72,17 +81,16 @@ def dotted(path: Path) -> str:
 
 
 def shown(value: object, *, name: str = "") -> str:
-    """A value as a problem quotes it. ``name``: the key it stands under, which may make it a secret."""
+    """A value as quoted in a problem. ``name``: its key, which may mark it as a secret."""
     return one_line(json.dumps(masked(value, name=name), ensure_ascii=False, default=str))
 
 
 def one_line(text: str) -> str:
-    """The text on one line of bounded length."""
     return _cut(_printable(text), LONGEST_VALUE)
 
 
 def masked(value: object, *, name: str = "") -> object:
-    """The value with secrets replaced: everything under a telling name, and whatever a URL carries beside its path."""
+    """The value with secrets replaced: values under secret names, and user info, query and fragment of URLs."""
     if is_secret_name(name) and value is not None:
         return MASK
     if isinstance(value, str):
@@ -95,7 +103,6 @@ def masked(value: object, *, name: str = "") -> object:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a key of this name may hold a credential."""
     return name not in _NOT_SECRET and _SECRET_WORD.search(name.lower()) is not None
 
 
@@ -110,25 +117,19 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """One line whatever the text: separators and control characters become escapes."""
+    """On one line: separators and control characters become escapes."""
     return "".join(character if character.isprintable() else f"\\u{ord(character):04x}" for character in text)
-
-
-# Two settings that are each right and together wrong: what is said of them, and what proves it.
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A finding, and all the places it depends on: when one of those is wrong itself, the finding proves nothing."""
+    """A finding on settings that are invalid together. ``places``: all that it depends on; it is void if one is invalid itself."""
 
     finding: Finding
     places: tuple[Path, ...]
 
     def within(self, at: Path, *, own: Mapping[str, object] | None = None) -> Contradiction:
-        """The same for a policy that stands at ``at``.
-
-        ``own``: the members a rule decides itself. The others come from the settings' policy and depend on it too.
-        """
+        """The same for a policy at ``at``. ``own``: a rule's own members; its others also depend on the settings' policy."""
         finding = Finding((*at, *self.finding.path), self.finding.seen, self.finding.wanted)
         inherited = [place for place in self.places if own is not None and not _is_given(own, place)]
         here = [(*at, *place) for place in self.places]
@@ -136,7 +137,7 @@ class Contradiction:
 
 
 def _is_given(tree: Mapping[str, object], place: Path) -> bool:
-    """Whether the tree decides what stands at ``place``: by a value there, or by something else above it."""
+    """Whether the tree sets ``place``, by a value there or by another value above it."""
     below: object = tree
     for part in place:
         if not isinstance(below, Mapping):
@@ -148,5 +149,5 @@ def _is_given(tree: Mapping[str, object], place: Path) -> bool:
 
 
 def contradiction(path: Path, seen: str, wanted: str, *others: Path) -> Contradiction:
-    """What stands at ``path`` and does not go with the ``others``."""
+    """The value at ``path`` is incompatible with those at ``others``."""
     return Contradiction(Finding(path, seen, wanted), (path, *others))

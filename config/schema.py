@@ -1,25 +1,24 @@
-"""The settings: frozen models, every default once, with its reason (which docs/settings.md repeats).
+"""The settings: frozen models. Every default stands here once, with its reason, which docs/settings.md shows.
 
-Units are in names. Absent and zero differ: an optional field is None when it was not given.
+Units are in names. An optional field is None when it was not given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Annotated
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from vecsieve.config.addresses import parse_upstream, path_prefix
+from vecsieve.config.addresses import parse_address
 from vecsieve.config.backends import DEFAULT_BACKEND, TRAITS, Traits, with_defaults
 from vecsieve.config.policy import PolicySettings
-from vecsieve.config.problems import Contradiction, contradiction, shown
 from vecsieve.config.values import (
     Backend,
     BudgetBytes,
+    CollectorUrl,
+    Connections,
     Count,
+    GrpcUrl,
     HostPatterns,
     HostPort,
     IndexPorts,
@@ -32,379 +31,340 @@ from vecsieve.config.values import (
     PresetName,
     PublicForm,
     PublicUrl,
+    QueueSpans,
+    RuleName,
     Seconds,
     SecondsOrZero,
     Share,
     UpstreamUrl,
-    Wanted,
+    setting,
 )
-
-# The settings of the gRPC plane, and of TLS on our own ports.
-
-
-def grpc_url(text: str) -> str:
-    """The URL of a gRPC server. Without a scheme it is plain, as gRPC clients write their targets. Raises ValueError."""
-    url = text if "://" in text else f"http://{text}"
-    parse_upstream(url)
-    return url.removesuffix("/")
-
-
-GrpcUrl = Annotated[
-    str,
-    AfterValidator(grpc_url),
-    Wanted("host:port such as 127.0.0.1:6334, https://host:port for TLS, without credentials or path"),
-]
-Connections = Annotated[int, Field(ge=1, le=64)]
 
 
 class GrpcSettings(Model):
-    """gRPC beside HTTP. It is spoken as soon as it is known where its calls go: on `listen`, which tells the two protocols apart
-    by their first bytes, and on `grpc.listen` alike.
+    """gRPC beside HTTP, as soon as its upstream is known: on `listen`, where the first bytes tell the two protocols apart,
+    and on `grpc.listen`.
     """
 
-    listen: OrNone[HostPort] = Field(
-        default=None,
-        description="for gRPC clients that expect a port of their own (Qdrant's 6334) or, as Weaviate's, refuse to share one. "
-        "Flag: --grpc-listen",
+    listen: OrNone[HostPort] = setting(
+        None,
+        "for gRPC clients that expect a separate port (Qdrant's 6334) or refuse a shared one (Weaviate's). Flag: --grpc-listen",
     )
-    upstream: OrNone[GrpcUrl] = Field(
-        default=None,
-        description="where gRPC calls go: host:port, plain, or https://host:port; none: no gRPC, but for Pinecone the index itself "
-        "and for Milvus `upstream.url`. Flag: --grpc-upstream",
+    upstream: OrNone[GrpcUrl] = setting(
+        None,
+        "where gRPC calls go: host:port without TLS, or https://host:port. none: no gRPC, except for Pinecone (the "
+        "index itself) and Milvus (`upstream.url`). Flag: --grpc-upstream",
     )
-    connections: Connections = Field(
-        default=3, description="to one gRPC host per process, taken in turn; as many as Qdrant's own client opens"
+    connections: Connections = setting(
+        3, "to one gRPC host, per process, used in turn; as many as Qdrant's own client opens"
     )
-    message_bytes: Count = Field(
-        default=64 * 1024 * 1024,
-        description="the largest message of a client, inflated: it is held whole, unlike a body over HTTP; above RESOURCE_EXHAUSTED. As much as "
-        "Milvus takes; gRPC servers take 4 MiB unless they are told otherwise, Pinecone's less",
+    message_bytes: Count = setting(
+        64 * 1024 * 1024,
+        "the largest message of a client, inflated; a larger one is answered with RESOURCE_EXHAUSTED. Unlike an HTTP "
+        "body, a message is held whole. The value is Milvus's limit; the default of gRPC servers is 4 MiB, Pinecone's "
+        "is less",
     )
-    inflated_bytes_in_flight: Count = Field(
-        default=128 * 1024 * 1024,
-        description="of compressed messages, inflated, held at once; above RESOURCE_EXHAUSTED. They cost a client a thousandth of that; what "
-        "is not compressed costs its sender as much as us",
+    inflated_bytes_in_flight: Count = setting(
+        128 * 1024 * 1024,
+        "inflated size of the compressed messages held at once; above it, RESOURCE_EXHAUSTED. A client can produce "
+        "them with a thousandth of the bytes; an uncompressed message costs its sender as much as us",
     )
-    answer_bytes: Count = Field(
-        default=256 * 1024 * 1024,
-        description="the largest answer that is relayed, held whole as well; above RESOURCE_EXHAUSTED. The database's, which clients pick by "
-        "what they ask for: 16,384 vectors of 1,536 numbers are 100 MB",
+    answer_bytes: Count = setting(
+        256 * 1024 * 1024,
+        "the largest answer that is relayed, held whole; above it, RESOURCE_EXHAUSTED. Its size depends on the "
+        "request: 16,384 vectors of 1,536 numbers are 100 MB",
     )
 
 
 class TlsSettings(Model):
-    """TLS on `listen`, index ports and `grpc.listen`, for clients that refuse anything else. Both files or neither."""
+    """TLS on `listen`, index ports and `grpc.listen`, for clients that require it. Both files or neither."""
 
-    certificate: OrNone[str] = Field(
-        default=None, description="file with the certificate and its chain (PEM); none: plain"
-    )
-    key: OrNone[str] = Field(default=None, description="file with its private key (PEM), unencrypted")
-
-
-# The settings of tracing, and what must be installed for it.
-
-# The SDK and the exporter are two distributions, and chromadb brings the first without the second.
-NEEDED = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-
-
-def collector_url(url: str) -> str:
-    """The URL without a closing slash. Raises ValueError for everything but ``http(s)://host[:port][/path]``."""
-    path = urlsplit(url).path
-    parse_upstream(url.removesuffix(path) if path else url)
-    return url.removesuffix(path) + path_prefix(path.removesuffix("/"))
-
-
-CollectorUrl = Annotated[
-    str,
-    AfterValidator(collector_url),
-    Wanted("http or https, host, port and perhaps a path such as http://127.0.0.1:4318, without credentials or query"),
-]
-QueueSpans = Annotated[int, Field(ge=512, le=1_000_000)]
+    certificate: OrNone[str] = setting(None, "file with the certificate and its chain (PEM); none: no TLS")
+    key: OrNone[str] = setting(None, "file with its private key (PEM), unencrypted")
 
 
 class TracingSettings(Model):
-    """Spans to an OpenTelemetry collector, as OTLP over HTTP; needs `pip install 'vecsieve[otel]'`. Nothing that could hold data is in
-    them. Credentials are no settings: they are in `headers_file`, or in the variable OTEL_EXPORTER_OTLP_HEADERS.
+    """Spans to an OpenTelemetry collector, as OTLP over HTTP; needs `pip install 'vecsieve[otel]'`. Spans hold no data of requests.
+    Credentials are not settings: they are in `headers_file`, or in the variable OTEL_EXPORTER_OTLP_HEADERS.
     """
 
-    endpoint: OrNone[CollectorUrl] = Field(
-        default=None,
-        description="the collector, to which /v1/traces is appended, as OTEL_EXPORTER_OTLP_ENDPOINT is read; none: no tracing, and trace "
-        "headers go on byte for byte",
+    endpoint: OrNone[CollectorUrl] = setting(
+        None,
+        "the collector; /v1/traces is appended, as with OTEL_EXPORTER_OTLP_ENDPOINT. none: no tracing, and trace "
+        "headers are forwarded unchanged",
     )
-    sample_ratio: Share = Field(
-        default=0.01,
-        description="of requests that bring no traceparent, as of the log's successes; one that brings it decides by its own flag",
+    sample_ratio: Share = setting(
+        0.01,
+        "share of the requests without a traceparent, as for successes in the log; a request with one is sampled by its own flag",
     )
-    headers_file: OrNone[str] = Field(
-        default=None,
-        description="file with what the collector wants to see, one `name: value` a line; read once, when the process starts",
+    headers_file: OrNone[str] = setting(
+        None, "file with headers for the collector, one `name: value` a line; read once, when the process starts"
     )
-    queue_spans: QueueSpans = Field(
-        default=2048,
-        description="held for the collector per process, OpenTelemetry's own default, about 2 MB; what finds no room is dropped and counted",
+    queue_spans: QueueSpans = setting(
+        2048,
+        "queue for the collector per process, about 2 MB, OpenTelemetry's own default; spans beyond it are dropped and counted",
     )
-
-
-def of_tracing(tracing: TracingSettings) -> Iterator[Contradiction]:
-    """Tracing that cannot be."""
-    if tracing.endpoint is not None and not _is_installed():
-        wanted = "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
-        yield contradiction(("tracing", "endpoint"), shown(tracing.endpoint), wanted)
-
-
-def _is_installed() -> bool:
-    try:
-        return all(find_spec(name) is not None for name in NEEDED)
-    except ModuleNotFoundError:  # of a name whose parent is missing
-        return False
 
 
 class UpstreamSettings(Model):
-    """The database, and how it is spoken to."""
+    """The database and the connections to it."""
 
-    url: UpstreamUrl = Field(
-        default="http://127.0.0.1:6333", description="Qdrant's own port on this machine; for Pinecone the control plane"
+    url: UpstreamUrl = setting(
+        "http://127.0.0.1:6333", "Qdrant's own port on this machine; for Pinecone the control plane"
     )
-    path_prefix: PathPrefix = Field(
-        default="", description="what stands before /collections in the paths that clients send"
+    path_prefix: PathPrefix = setting("", "the prefix before /collections in the paths that clients send")
+    connect_timeout_seconds: Seconds = setting(
+        2.0, "TLS included, for a database in the cluster. linkerd 1 s, Envoy 5 s"
     )
-    connect_timeout_seconds: Seconds = Field(
-        default=2.0, description="TLS included; in-cluster. linkerd 1 s, Envoy 5 s"
+    stream_idle_timeout_seconds: Seconds = setting(
+        300.0, "between two reads; Envoy's 5 min. There is no total timeout: clients have their own"
     )
-    stream_idle_timeout_seconds: Seconds = Field(
-        default=300.0, description="between two reads, as Envoy's 5 min; no total: that is the client's business"
+    pool_connections: Count = setting(
+        256,
+        "open connections to one host per process for reads, and as many for writes. Lowered at start to what RLIMIT_NOFILE allows",
     )
-    pool_connections: Count = Field(
-        default=256,
-        description="open connections to one host per process, for reads; writes have as many of their own. Lowered at start to what RLIMIT_NOFILE leaves",
+    pool_age_seconds: Seconds = setting(
+        600.0,
+        "age, ± 10 %, at which a connection to the database is replaced, so that new or moved backends of a Service get their share",
     )
-    pool_age_seconds: Seconds = Field(
-        default=600.0,
-        description="a connection to the database is replaced when it is older, ± 10 %: what a Service has added or moved gets its share",
+    pool_idle_seconds: Seconds = setting(
+        3.0,
+        "below 5 for Qdrant, which closes idle connections after 5 s: a request sent at that moment is lost. linkerd 3 s",
     )
-    pool_idle_seconds: Seconds = Field(
-        default=3.0,
-        description="below 5 for Qdrant, which closes idle connections then: a request on a dying one is lost; linkerd 3 s",
-    )
-    dns_ttl_seconds: Seconds = Field(
-        default=10.0, description="a moved Service is found within that time; PgBouncer 15 s"
-    )
+    dns_ttl_seconds: Seconds = setting(10.0, "how long an address is cached; PgBouncer 15 s")
 
 
 class PineconeSettings(Model):
-    """What only Pinecone needs: an index is a host of its own, and the bytes of replies are billed."""
+    """For Pinecone alone: each index has its own host, and reply bytes are billed."""
 
-    index_host: OrNone[IndexUrl] = Field(
-        default=None, description="where /query and the like go when a path names no index: one index, fixed"
+    index_host: OrNone[IndexUrl] = setting(None, "the one index for /query and other data paths that name no index")
+    allowed_hosts: HostPatterns = setting(
+        ("*.svc.*.pinecone.io", "*.svc.private.*.pinecone.io", "*.pinecone.io"),
+        "hosts allowed in /_i/<host>/…. Only https, port 443 and public addresses; a name without * may have a private"
+        " address, as private endpoints do. With a plain http control plane (for tests) the hosts it names are allowed"
+        " too",
     )
-    allowed_hosts: HostPatterns = Field(
-        default=("*.svc.*.pinecone.io", "*.svc.private.*.pinecone.io", "*.pinecone.io"),
-        description="what /_i/<host>/… may name. Https, port 443 and public addresses only; a name without * may also "
-        "have a private address, as private endpoints do. A plain http control plane is for tests: what it names is believed",
+    public_url: OrNone[PublicUrl] = setting(
+        None,
+        "the URL before /_i/<host> in the hosts that clients get; none: the Host of the request, https if X-Forwarded-Proto says so",
     )
-    public_url: OrNone[PublicUrl] = Field(
-        default=None,
-        description="what stands before /_i/<host> in the hosts that clients are told; none: the Host they used, https if X-Forwarded-Proto "
-        "says so",
+    index_ports: IndexPorts = setting(
+        {},
+        "ports for one index each, on listen's interface, for clients that cannot send a path. They are fixed here: "
+        "ports assigned on first use would change at a restart. Flag: --index-port PORT=HOST",
     )
-    index_ports: IndexPorts = Field(
-        default={},
-        description="ports with one index behind each, on listen's interface, for clients that cannot send a path; fixed "
-        "here, because ports handed out at first sight would change hands at a restart. Flag: --index-port PORT=HOST",
+    public_form: PublicForm = setting(
+        "path",
+        "how clients are told the host of an index in index_ports: by path, which every REST client accepts; as "
+        "http(s)://host:port; or as host:port, as Pinecone Local does, which REST clients read as https",
     )
-    public_form: PublicForm = Field(
-        default="path",
-        description="how clients are told of an index in index_ports: by path, which every REST client takes and which needs no port "
-        "of its own; as http(s)://host:port; or as bare host:port, as Pinecone Local does, which REST clients take for https",
-    )
-    egress_budget_bytes: OrNone[BudgetBytes] = Field(
-        default=None,
-        description="bytes that may be fetched a UTC month beyond the plain answers, then searches pass through; "
-        "counted in memory: a restart begins anew",
-    )
-    vector_memory_bytes: OrNone[Count] = Field(
-        default=None,
-        description="remember vectors of replies, so that a pool need not bring them again; off unless asked for, because a "
-        "record written past VecSieve is compared by its old vector for up to 10 minutes",
+    egress_budget_bytes: OrNone[BudgetBytes] = setting(
+        None,
+        "bytes per UTC month that may be fetched beyond the plain answers; then searches pass through. Counted in "
+        "memory, from zero after a restart",
     )
 
 
 class LimitSettings(Model):
-    """What one process takes on before it sheds: first features, then requests."""
+    """Limits of one process. Under load it sheds selection first, then requests."""
 
-    head_timeout_seconds: Seconds = Field(
-        default=10.0,
-        description="the whole request head at whatever speed, first and later requests, as HAProxy counts it",
+    head_timeout_seconds: Seconds = setting(
+        10.0, "for the whole request head, of first and later requests, as HAProxy counts it"
     )
-    body_timeout_seconds: Seconds = Field(default=30.0, description="the whole body of an intercepted request")
-    stream_idle_timeout_seconds: Seconds = Field(
-        default=60.0, description="between two reads of a passed-through request body"
+    body_timeout_seconds: Seconds = setting(30.0, "for the whole body of an intercepted request")
+    stream_idle_timeout_seconds: Seconds = setting(60.0, "between two reads of a passed-through request body")
+    keep_alive_seconds: Seconds = setting(
+        620.0, "longer than any client's pool or load balancer (600 s), so that the proxy never closes first"
     )
-    keep_alive_seconds: Seconds = Field(
-        default=620.0,
-        description="longer than any client's pool or load balancer (600 s): the proxy never closes first",
+    connection_age_seconds: OrNone[Seconds] = setting(
+        None,
+        "age, ± 10 %, after which a client's connection ends with its next answer, or by GOAWAY. Behind a Service 600,"
+        " so that new replicas get their share; none: never, as in a sidecar",
     )
-    connection_age_seconds: OrNone[Seconds] = Field(
-        default=None,
-        description="a client's connection ends with its first answer after that, ± 10 %, or by GOAWAY: behind a Service 600, so that new "
-        "replicas get their share; none: never, as in a sidecar",
+    head_line_bytes: Count = setting(16_384, "the request line; HAProxy's limit")
+    head_field_bytes: Count = setting(16_384, "one header field; the same")
+    head_fields: Count = setting(128, "header fields of one request; HAProxy 101, Envoy 100")
+    connections: Count = setting(
+        4096,
+        "client connections per process; more are accepted, counted and closed. Lowered at start to what RLIMIT_NOFILE allows",
     )
-    head_line_bytes: Count = Field(
-        default=16_384, description="HAProxy's size: not stricter than the database's clients need"
+    in_flight: Count = setting(1024, "requests at once, as Envoy's circuit breaker")
+    in_flight_queue_seconds: Seconds = setting(
+        1.0, "a request that waits longer for a place is answered 503 with Retry-After"
     )
-    head_field_bytes: Count = Field(default=16_384, description="the same for one header field")
-    head_fields: Count = Field(default=128, description="header fields of one request; HAProxy 101, Envoy 100")
-    connections: Count = Field(
-        default=4096,
-        description="client connections per process; above: accepted, counted and closed. Lowered at start to what RLIMIT_NOFILE leaves",
+    in_flight_lag_seconds: Seconds = setting(
+        0.06,
+        "while a turn of the event loop takes longer, a quarter of the places is available, for half of the wait: a "
+        "request takes about ten turns",
     )
-    in_flight: Count = Field(default=1024, description="requests at once, as Envoy's circuit breaker")
-    in_flight_queue_seconds: Seconds = Field(
-        default=1.0, description="waiting longer for a place is answered 503 with Retry-After"
+    searches_in_flight: Count = setting(64, "more searches pass through without selection")
+    searches_lag_seconds: Seconds = setting(
+        0.03, "while a turn of the event loop takes longer, searches pass through: selection is shed before requests"
     )
-    in_flight_lag_seconds: Seconds = Field(
-        default=0.06,
-        description="while turns of the event loop take longer, a quarter of the places is given, for half of the wait: a request takes some ten turns",
-    )
-    searches_in_flight: Count = Field(default=64, description="above: searches pass through without selection")
-    searches_lag_seconds: Seconds = Field(
-        default=0.03,
-        description="while turns of the event loop take longer, searches pass through: selection is shed before requests are",
-    )
-    searches_bytes_in_flight: Count = Field(
-        default=64 * 1024 * 1024,
-        description="of over-fetched replies held at once, by length or by what the collection's last one came to; above: searches "
+    searches_bytes_in_flight: Count = setting(
+        64 * 1024 * 1024,
+        "over-fetched replies held at once, by their length or that of the collection's last one; above it searches "
         "pass through. 64 replies of the largest size would be 1 GiB",
     )
-    answers_bytes_waiting: Count = Field(
-        default=64 * 1024 * 1024,
-        description="of passed-through answers that wait in memory for clients that read slowly, one of them at most a 32nd; one that does "
-        "not fit keeps its connection to the database. While others lack one, or more waits in all, the client that takes least is cut",
+    answers_bytes_waiting: Count = setting(
+        64 * 1024 * 1024,
+        "passed-through answers buffered for slow clients, each at most a 32nd; an answer that does not fit keeps its "
+        "connection to the database. While other requests lack a connection, or the total is above the limit, the "
+        "slowest client is disconnected",
     )
-    request_body_bytes: Count = Field(
-        default=4 * 1024 * 1024, description="larger bodies pass through un-intercepted, never 413"
+    request_body_bytes: Count = setting(4 * 1024 * 1024, "larger bodies pass through without interception, never 413")
+    searches_per_request: Count = setting(
+        128,
+        "searches in one batch, or query vectors in one request; larger requests pass through. A hundred is a common "
+        "batch; selection takes about 1 ms each",
     )
-    searches_per_request: Count = Field(
-        default=128,
-        description="searches in one batch, or query vectors in one request; above it passes through. A hundred is a common batch; "
-        "selecting takes about 1 ms each",
+    request_parts: Count = setting(
+        16_384,
+        "names, list items and objects of one search request without the numbers of vectors, or its gRPC fields; "
+        "larger requests pass through. Reading a part takes 1 to 3 µs",
     )
-    request_parts: Count = Field(
-        default=16_384,
-        description="names, list items and objects of one search request, numbers of vectors aside, or over gRPC its fields; above it "
-        "passes through: reading a part takes 1 to 3 µs",
-    )
-    request_nesting: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=4,
-        description="levels of searches that feed other searches; deeper ones pass through: each level is one more pass over the "
+    request_nesting: Annotated[int, Field(ge=1, le=64)] = setting(
+        4,
+        "levels of nested searches (prefetches); deeper requests pass through. Each level is one more pass over the "
         "request, 8 ms for 4 MiB",
     )
-    reply_body_bytes: Count = Field(
-        default=16 * 1024 * 1024,
-        description="a larger over-fetched reply is dropped and the original request sent; where it is expected to be larger, "
-        "a search fetches fewer candidates, or it passes through, as a batch does",
+    reply_body_bytes: Count = setting(
+        16 * 1024 * 1024,
+        "a larger over-fetched reply is dropped and the original request sent. When a larger reply is expected, a "
+        "search fetches fewer candidates or passes through; a batch passes through",
     )
-    attempt_timeout_seconds: Seconds = Field(
-        default=5.0,
-        description="the widened request; the original is sent beside it after 0.25 to 0.5 s, or a quarter of the client's own timeout",
+    attempt_timeout_seconds: Seconds = setting(
+        5.0,
+        "for the widened request; the original is sent in parallel after 0.25 to 0.5 s, or a quarter of the client's own timeout",
     )
-    own_reads_share: Share = Field(
-        default=0.1,
-        description="reads of our own (grown pools, hedges, replays) a minute and collection, as a share of what clients read, plus one: who keeps a "
-        "tenth below a rate limit is never refused because of us. A widened search replaces the client's own and is not counted",
+    own_reads_share: Share = setting(
+        0.1,
+        "VecSieve's own reads (grown pools, hedges, replays) per minute and collection, as a share of the clients' "
+        "reads, plus one: a client that stays a tenth below a rate limit is never refused because of VecSieve. A "
+        "widened search replaces the client's and is not counted",
     )
-    drain_seconds: SecondsOrZero = Field(
-        default=25.0, description="for requests in flight after SIGTERM, below Kubernetes' 30 s"
+    drain_seconds: SecondsOrZero = setting(25.0, "for requests in flight after SIGTERM, below Kubernetes' 30 s")
+    drain_accept_seconds: SecondsOrZero = setting(
+        0.0, "how long a draining process accepts new connections: 0 in a sidecar, 5 behind a Service"
     )
-    drain_accept_seconds: SecondsOrZero = Field(
-        default=0.0, description="keep accepting that long while draining: 0 in a sidecar, 5 behind a Service"
+
+
+class MemorySettings(Model):
+    """The feature memory of one process: vectors and payload values of points that replies brought, so that later searches
+    need not fetch them again. docs/memory.md.
+    """
+
+    bytes: Annotated[int, Field(ge=0, le=2**40)] = setting(
+        64 * 1024 * 1024,
+        "at most, or an eighth of the container's memory where that is less; 0: off. A point with a text of "
+        "100 words takes 3.2 kB with 384 dimensions and 5.5 kB with 1,536, so the default holds 21,000 or 12,000 points, in a "
+        "sidecar of 512 MiB",
+    )
+    ttl_seconds: Seconds = setting(
+        600.0,
+        "how long payload values are believed, and a point whose score cannot prove its vector, as in quantised or fused "
+        "searches. A point that the database gives no version, and no such score, is not remembered",
     )
 
 
 class ShadowSettings(Model):
-    """Mode shadow: the pipeline beside the untouched answer."""
+    """Mode shadow: selection is measured beside the unchanged answer."""
 
-    sample: Share = Field(
-        default=0.05,
-        description="share of searches that are measured, the first among them: each costs a second read, and a third where its pool has to "
-        "grow, so that the database gets at most a tenth more",
+    sample: Share = setting(
+        0.05,
+        "share of searches that are measured, the first one always. Each costs a second read, and a third if its pool "
+        "grows: at most a tenth more reads for the database",
     )
-    in_flight: Count = Field(
-        default=16, description="run one after another; more than so many waiting are not measured, and counted"
-    )
+    in_flight: Count = setting(16, "measurements waiting, which run one after another; more are skipped and counted")
 
 
 class ProfileSettings(Model):
-    """Cuts that `vecsieve calibrate` has measured, one file per collection and vector name. They replace a relative
-    threshold's own reading of the pool; a fixed threshold and a request's header stay as they are.
+    """Results of `vecsieve calibrate`, one file per collection and vector name. They replace the pool's own median for a
+    relative threshold; a fixed threshold and a request's header are not affected.
     """
 
-    directory: OrNone[str] = Field(default=None, description="where the profile files are (*.json); none: no profiles")
-    reload_seconds: Seconds = Field(
-        default=10.0, description="how often the directory is looked at: a ConfigMap takes about a minute to arrive"
+    directory: OrNone[str] = setting(None, "directory of the profile files (*.json); none: no profiles")
+    reload_seconds: Seconds = setting(
+        10.0, "how often the directory is checked; a ConfigMap takes about a minute to arrive"
     )
-    online: bool = Field(
-        default=False,
-        description="learn a collection's typical distance from its first 50 searches, where there is no profile",
+    online: bool = setting(
+        False, "learn a collection's median distance from its first 50 searches if it has no profile"
     )
 
 
 class ExplainSettings(Model):
-    """The admin page /explain: what was left out of the last answers, and why. Identifiers only, never payload."""
+    """The inspector on the admin port (`/`, `/api/…`, `/explain`): which results were left out of recent answers, and why.
+    Identifiers only, unless `texts` is true.
+    """
 
-    keep: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=0, description="answers to remember; identifiers may be confidential, so none unless asked for"
+    keep: OrNone[Annotated[int, Field(ge=0, le=1000)]] = setting(
+        None,
+        "searches kept in memory, per process, at most 4 MiB; 0: none. none: 50 where `admin` is on loopback or "
+        "`token_file` is given, else 0, because identifiers may be confidential",
+    )
+    texts: bool = setting(
+        False,
+        "keeps and shows the first 600 characters of each text that the policy compares; only where `admin` is on "
+        "loopback or `token_file` is given",
+    )
+    token_file: OrNone[str] = setting(
+        None,
+        "file with a token that `/api/…` and `/explain` then require, as `Authorization: Bearer …`; the page asks for it. "
+        "Read once, when the process starts",
+    )
+    judgements: OrNone[str] = setting(
+        None,
+        "file to which the inspector's right and wrong buttons append, a pair a line, for `vecsieve calibrate --pairs`; "
+        "only where `admin` is on loopback or `token_file` is given. none: no buttons",
     )
 
 
 class OverrideSettings(Model):
-    """Which per-request headers are obeyed. A forbidden one is refused with 400: silence would look like obedience."""
+    """Which per-request headers are accepted. A forbidden one is answered with 400: ignoring it would look like acceptance."""
 
-    mode: bool = Field(default=True, description="x-vecsieve-mode")
-    distance_threshold: bool = Field(default=True, description="x-vecsieve-distance-threshold")
-    relative_threshold: bool = Field(default=True, description="x-vecsieve-relative-threshold")
-    linkage: bool = Field(default=True, description="x-vecsieve-linkage")
-    mmr_lambda: bool = Field(default=True, description="x-vecsieve-mmr-lambda")
-    representative: bool = Field(default=True, description="x-vecsieve-representative")
-    order: bool = Field(default=True, description="x-vecsieve-order")
-    fetch_k: bool = Field(default=True, description="x-vecsieve-fetch-k")
+    mode: bool = setting(True, "x-vecsieve-mode")
+    certainty: bool = setting(True, "x-vecsieve-certainty")
+    distance_threshold: bool = setting(True, "x-vecsieve-distance-threshold")
+    relative_threshold: bool = setting(True, "x-vecsieve-relative-threshold")
+    linkage: bool = setting(True, "x-vecsieve-linkage")
+    mmr_lambda: bool = setting(True, "x-vecsieve-mmr-lambda")
+    representative: bool = setting(True, "x-vecsieve-representative")
+    order: bool = setting(True, "x-vecsieve-order")
+    fetch_k: bool = setting(True, "x-vecsieve-fetch-k")
+    collapsed: bool = setting(True, "x-vecsieve-collapsed")
 
 
 class RuleSettings(Model):
-    """One rule: the first whose patterns match gives the policy. Members left out come from the preset, then `policy`."""
+    """One rule. The first rule whose patterns match gives the policy. Members left out come from the preset, then `policy`."""
 
-    backend: Pattern = Field(default="*", description="`*`, `?` and `[…]` as in a shell, upper and lower case apart")
-    collection: Pattern = Field(default="*", description="the same, matched against the whole decoded name")
-    preset: OrNone[PresetName] = Field(default=None, description="a whole recipe by name")
-    policy: dict[str, object] = Field(default={}, description="members of `policy`, only those that differ")
+    name: OrNone[RuleName] = setting(
+        None, "for the label `rule` of vecsieve_rule_* metrics, at most 16 of them; read at the start"
+    )
+    backend: Pattern = setting("*", "`*`, `?` and `[…]` as in a shell; case-sensitive")
+    collection: Pattern = setting("*", "the same, against the whole decoded name")
+    preset: OrNone[PresetName] = setting(None, "a preset by name")
+    policy: dict[str, object] = setting({}, "members of `policy`, only those that differ")
 
 
 class Settings(Model):
-    """Everything a user may set."""
-
-    backend: Backend = Field(default=DEFAULT_BACKEND, description="the dialect spoken on both sides")
-    listen: HostPort = Field(
-        default="127.0.0.1:6343", description="for clients; loopback, so that nothing is open by accident"
+    backend: Backend = setting(DEFAULT_BACKEND, "the database's protocol, for clients and upstream")
+    listen: HostPort = setting("127.0.0.1:6343", "for clients; loopback, so that no port is open by accident")
+    admin: HostPort = setting("127.0.0.1:9464", "health and metrics, on their own port on loopback")
+    workers: Annotated[int, Field(ge=1, le=256)] = setting(
+        1, "processes, one event loop each; for one large machine, where Kubernetes would use replicas"
     )
-    admin: HostPort = Field(
-        default="127.0.0.1:9464", description="health and metrics on a port of their own, on loopback"
+    mode: OrNone[Mode] = setting(
+        None, "overrides every policy's mode; a request's header overrides both unless overrides.mode is false"
     )
-    workers: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1, description="one event loop per process; Kubernetes scales, this is for one large machine"
-    )
-    mode: OrNone[Mode] = Field(
-        default=None,
-        description="beats every policy's mode when given; a request's header beats both unless overrides.mode is false",
-    )
-    report_header: bool = Field(
-        default=True, description="one response header on intercepted answers says what was done"
+    report_header: bool = setting(
+        True, "adds a response header to intercepted answers that reports what was done, or why nothing"
     )
     tls: TlsSettings = TlsSettings()
     upstream: UpstreamSettings = UpstreamSettings()
     grpc: GrpcSettings = GrpcSettings()
     pinecone: PineconeSettings = PineconeSettings()
     limits: LimitSettings = LimitSettings()
+    memory: MemorySettings = MemorySettings()
     shadow: ShadowSettings = ShadowSettings()
     profiles: ProfileSettings = ProfileSettings()
     explain: ExplainSettings = ExplainSettings()
@@ -414,13 +374,21 @@ class Settings(Model):
     rules: tuple[RuleSettings, ...] = ()
 
     @property
+    def rule_names(self) -> tuple[str, ...]:
+        return tuple(rule.name for rule in self.rules if rule.name is not None)
+
+    @property
     def traits(self) -> Traits:
-        """What is known of the backend."""
         return TRAITS[self.backend]
 
     @property
+    def admin_is_private(self) -> bool:
+        """Whether only this machine, or holders of a token, can read the inspector."""
+        return parse_address(self.admin).is_loopback or self.explain.token_file is not None
+
+    @property
     def indexes(self) -> PineconeSettings | None:
-        """The section of a backend whose indexes are hosts of their own; None with any other."""
+        """The section of a backend whose indexes have hosts of their own; None for other backends."""
         return self.pinecone if self.traits.has_indexes else None
 
     @model_validator(mode="before")

@@ -1,16 +1,19 @@
-"""The kinds of value a setting takes. A kind that a number range or a list of words cannot say carries its phrase."""
+"""The types of settings. A type that a number range or a list of words cannot describe has a phrase for messages."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from vecsieve.config.addresses import (
-    host_pattern,
+    collector_url,
+    grpc_url,
     index_url,
-    listen_address,
+    parse_address,
+    parse_pattern,
     path_prefix,
     port_number,
     public_url,
@@ -23,23 +26,33 @@ Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
 Diversifier = Literal["dpp", "msd", "cover", "ssd"]
-PresetName = Literal["conservative", "balanced", "aggressive", "heavy", "classical", "vectors", "tickets"]
+PresetName = Literal["exact", "careful", "default", "tickets", "classical", "vectors"]
 
-LARGEST_COUNT = 2_147_483_647  # a signed 32-bit number: what sockets and C parsers below us can hold
-LONGEST_SECONDS = 86_400.0  # a day: longer waits are a slip of units
-LARGEST_BUDGET_BYTES = 10**15  # a petabyte a month: more is a slip of units
+LARGEST_COUNT = 2_147_483_647  # signed 32-bit, the limit of sockets and C parsers
+LONGEST_SECONDS = 86_400.0  # a day: more is a wrong unit
+LARGEST_BUDGET_BYTES = 10**15  # a petabyte a month: more is a wrong unit
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a user is told to write, for kinds whose type does not say it."""
+    """The accepted values, for types that do not describe them. ``words``: where they are a closed set."""
 
     phrase: str
+    words: tuple[str, ...] = ()
 
 
 def alternatives(words: tuple[str, ...]) -> str:
-    """``a, b or c``."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _checked_by(parse: Callable[[str], object]) -> AfterValidator:
+    """Keeps the text that ``parse`` accepts."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return AfterValidator(check)
 
 
 def _known(backend: str) -> str:
@@ -54,7 +67,7 @@ def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-Backend = Annotated[str, AfterValidator(_known), Wanted(alternatives(tuple(TRAITS)))]
+Backend = Annotated[str, AfterValidator(_known), Wanted(alternatives(tuple(TRAITS)), tuple(TRAITS))]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 CosineDistance = Annotated[float, Field(ge=0.0, le=2.0)]
 Seconds = Annotated[float, Field(gt=0.0, le=LONGEST_SECONDS)]
@@ -64,9 +77,14 @@ BudgetBytes = Annotated[int, Field(ge=1, le=LARGEST_BUDGET_BYTES)]
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], AfterValidator(_distinct), Wanted("a list of names, each once")]
 Ties = Annotated[tuple[Tie, ...], AfterValidator(_distinct), Wanted(f"a list of {', '.join(get_args(Tie))}, each once")]
+RuleName = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$"),
+    Wanted("1 to 32 lower-case letters, digits, - and _ such as tickets"),
+]
 Pattern = Annotated[str, Field(min_length=1), Wanted("a pattern such as docs-*")]
 HostPort = Annotated[
-    str, AfterValidator(listen_address), Wanted("host:port such as 127.0.0.1:6343, an IPv6 host in brackets")
+    str, _checked_by(parse_address), Wanted("host:port such as 127.0.0.1:6343, an IPv6 host in brackets")
 ]
 UpstreamUrl = Annotated[
     str,
@@ -77,7 +95,7 @@ PathPrefix = Annotated[
     str, AfterValidator(path_prefix), Wanted("a path such as /qdrant, without a closing slash, or nothing")
 ]
 HostPatterns = Annotated[
-    tuple[Annotated[str, AfterValidator(host_pattern)], ...],
+    tuple[Annotated[str, _checked_by(parse_pattern)], ...],
     AfterValidator(_distinct),
     Wanted("a list of host names such as *.example.com, each once, perhaps with a port, * within one label"),
 ]
@@ -95,6 +113,18 @@ IndexPorts = Annotated[
         "a mapping from ports, 1 to 65535, to hosts of indexes such as 8101: docs-abc123.svc.aped-4627-b74a.pinecone.io"
     ),
 ]
+GrpcUrl = Annotated[
+    str,
+    AfterValidator(grpc_url),
+    Wanted("host:port such as 127.0.0.1:6334, https://host:port for TLS, without credentials or path"),
+]
+Connections = Annotated[int, Field(ge=1, le=64)]
+CollectorUrl = Annotated[
+    str,
+    AfterValidator(collector_url),
+    Wanted("http or https, host, port and perhaps a path such as http://127.0.0.1:4318, without credentials or query"),
+]
+QueueSpans = Annotated[int, Field(ge=512, le=1_000_000)]
 PublicForm = Literal["path", "port_url", "port_authority"]
 PublicUrl = Annotated[
     str,
@@ -102,20 +132,24 @@ PublicUrl = Annotated[
     Wanted("http or https, host and perhaps port and path such as https://vecsieve.example.com"),
 ]
 
-# What every settings model shares.
-
 
 class Model(BaseModel):
-    """What every settings model shares: frozen, unknown keys are errors, no coercion of one type into another."""
+    """Base of the settings models: frozen, without unknown keys, without conversion between types."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def _none_word(value: object) -> object:
-    """YAML's null is easy to overlook; the word says it."""
+    """The word none, because YAML's null is easy to overlook."""
     return None if value == "none" else value
 
 
 NoneWord = BeforeValidator(_none_word)
 T = TypeVar("T")
 OrNone = Annotated[T | None, NoneWord]
+
+
+def setting(default: T, reason: str) -> T:
+    """A member of a settings model: its default, and the reason for it, which docs/settings.md shows."""
+    made: T = Field(default=default, description=reason)
+    return made

@@ -1,13 +1,14 @@
-"""YAML as its version 1.2 core schema reads it: `on` and `off` are words, booleans are only true and false.
+"""YAML 1.2's core schema: `on` and `off` are words, booleans are only true and false.
 
-PyYAML's own loaders read YAML 1.1, where `mode: off` is a boolean, `22:22` a number and `1:30` ninety. Here text becomes
-a graph of nodes with the core schema's scalars, and the graph becomes dicts, tuples and scalars, with bounds on depth
-and size (aliases may multiply), every duplicate key reported, and no tag that could build anything else.
+PyYAML's own loaders read YAML 1.1, where `mode: off` is a boolean, `22:22` a number and `1:30` ninety. This module builds
+dicts, tuples and scalars of the core schema. It bounds depth and size (aliases may multiply), reports every duplicate key
+and refuses other tags.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import yaml
@@ -35,11 +36,13 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 
 
 class NotYamlError(ValueError):
-    """Text that is not one YAML document. ``place``: line and column where known."""
+    """``line``, ``column``: from 1; 0 where unknown. ``place``: both in words."""
 
-    def __init__(self, place: str, seen: str) -> None:
-        super().__init__(f"{place}: {seen}")
-        self.place = place
+    def __init__(self, seen: str, *, line: int = 0, column: int = 0) -> None:
+        self.place = f"line {line}" if line else ""
+        self.place += f", column {column}" if column else ""
+        super().__init__(f"{self.place}: {seen}")
+        self.line, self.column = line, column
         self.seen = seen
 
 
@@ -47,16 +50,15 @@ _WIDE_BREAK = re.compile("[\x85\u2028\u2029]")
 
 
 class CoreDumper(yaml.SafeDumper):
-    """Writes what this file's reader reads back the same: quotes follow the core schema, nothing is aliased."""
+    """Writes what ``read`` reads back unchanged: quotes follow the core schema, without aliases."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
 
     def ignore_aliases(self, data: object) -> bool:
-        """Never alias: the output is for people."""
         return True
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        """Quote and escape line breaks beyond ASCII: PyYAML 6.0.3 writes them bare, and reads them back as blanks."""
+        """Escape line breaks beyond ASCII: PyYAML 6.0.3 writes them bare and reads them back as blanks."""
         style = '"' if _WIDE_BREAK.search(data) else None
         return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
@@ -65,7 +67,7 @@ CoreDumper.add_representer(str, CoreDumper.represent_str)
 
 
 class _CoreLoader(yaml.SafeLoader):
-    """Composes nodes with core scalars, and stops at a depth the settings never need."""
+    """Composes nodes with core scalars, up to a depth and a number of nodes."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
 
@@ -75,13 +77,13 @@ class _CoreLoader(yaml.SafeLoader):
         self._nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose one node, counting: the library recurses until the stack ends, and takes 15 s for a megabyte of ones."""
+        """With limits: the library recurses without end, and takes 15 s for a megabyte of ones."""
         self._depth += 1
         self._nodes += 1
         if self._depth > DEEPEST:
-            raise NotYamlError(f"line {self.line + 1}", f"more than {DEEPEST} levels")
+            raise NotYamlError(f"more than {DEEPEST} levels", line=self.line + 1)
         if self._nodes > MOST_NODES:
-            raise NotYamlError(f"line {self.line + 1}", f"more than {MOST_NODES} values")
+            raise NotYamlError(f"more than {MOST_NODES} values", line=self.line + 1)
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -94,62 +96,67 @@ for _tag, _pattern, _first in _CORE:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a text holds, as dicts, tuples and scalars. Where a value cannot be used stands None, and a finding says why."""
+    """``value``: dicts, tuples and scalars; None in place of an invalid value, which has a finding.
+
+    ``lines``: where each key and each item of a list stands.
+    """
 
     value: object
     findings: tuple[Finding, ...]
+    lines: Mapping[Path, int]
 
 
 def read(text: str) -> Document:
-    """The one document in the text; an empty text holds None. Raises NotYamlError when the text cannot be read at all."""
+    """The one document in the text, None for an empty text. Raises NotYamlError for a text that is no YAML."""
     node = _composed(text)
     if node is None:
-        return Document(None, ())
+        return Document(None, (), {})
     _measure(node, {}, set())
     builder = _Builder()
     value = builder.value(node, ())
-    return Document(value, tuple(builder.findings))
+    return Document(value, tuple(builder.findings), builder.lines)
 
 
 def _composed(text: str) -> yaml.Node | None:
     try:
         return _CoreLoader(text).get_single_node()
     except yaml.reader.ReaderError as error:
-        raise NotYamlError(f"line {text.count(chr(10), 0, error.position) + 1}", "a control character") from error
+        raise NotYamlError("a control character", line=text.count(chr(10), 0, error.position) + 1) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
-        raise NotYamlError(place, _fault(error.problem or error.context or "no YAML")) from error
+        line, column = (0, 0) if mark is None else (mark.line + 1, mark.column + 1)
+        fault = _fault(error.problem or error.context or "no YAML")
+        raise NotYamlError(fault, line=line, column=column) from error
     except NotYamlError:
         raise
     except (ValueError, OverflowError) as error:
-        # PyYAML 6.0.3 lets chr() and int() fail on escapes such as "\\U00110000" and on %YAML versions.
-        raise NotYamlError("", "an escape or a directive out of range") from error
+        # PyYAML 6.0.3: chr() and int() fail on escapes such as "\\U00110000" and on %YAML versions.
+        raise NotYamlError("an escape or a directive out of range") from error
 
 
 def _fault(problem: str) -> str:
-    """PyYAML's wording, made to follow *saw*."""
+    """PyYAML's wording, after *saw*."""
     found = problem.removeprefix("but ").removeprefix("found ")
     return one_line(found if found != problem else f"this: {problem}")
 
 
 def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], above: set[int]) -> tuple[int, int]:
-    """Values and levels once every alias is followed. Raises NotYamlError when they are too large or endless."""
+    """Values and levels with every alias followed. Raises NotYamlError if there are too many, or a cycle."""
     key = id(node)
     if key in known:
         return known[key]
-    line = f"line {node.start_mark.line + 1}"
+    line = node.start_mark.line + 1
     if key in above:
-        raise NotYamlError(line, "an alias inside what it stands for")
+        raise NotYamlError("an alias inside what it stands for", line=line)
     above.add(key)
     below = [_measure(child, known, above) for child in _children(node)]
     above.discard(key)
     nodes = 1 + sum(each for each, _ in below)
     levels = 1 + max((each for _, each in below), default=0)
     if nodes > MOST_NODES:
-        raise NotYamlError(line, f"more than {MOST_NODES} values once aliases are followed")
+        raise NotYamlError(f"more than {MOST_NODES} values once aliases are followed", line=line)
     if levels > DEEPEST:
-        raise NotYamlError(line, f"more than {DEEPEST} levels once aliases are followed")
+        raise NotYamlError(f"more than {DEEPEST} levels once aliases are followed", line=line)
     known[key] = (nodes, levels)
     return known[key]
 
@@ -161,23 +168,28 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 
 class _Builder:
-    """Turns nodes into values and collects what it must leave out."""
+    """Turns nodes into values and collects findings."""
 
-    __slots__ = ("findings",)
+    __slots__ = ("findings", "lines")
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
+        self.lines: dict[Path, int] = {}
 
     def value(self, node: yaml.Node, path: Path) -> object:
-        """The node's value; None in place of one that cannot be used."""
+        """The node's value; None if it is invalid."""
         if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
-            return tuple(self.value(child, (*path, index)) for index, child in enumerate(node.value))
+            return tuple(self._item(child, (*path, index)) for index, child in enumerate(node.value))
         if isinstance(node, yaml.ScalarNode) and (node.tag == _TEXT or _is_core(node)):
             return self._scalar(node, path)
         self._refuse(node, path, seen=f"the tag {node.tag}", wanted="a plain mapping, list or value")
         return None
+
+    def _item(self, node: yaml.Node, path: Path) -> object:
+        self.lines[path] = node.start_mark.line + 1
+        return self.value(node, path)
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
         built: dict[str, object] = {}
@@ -189,6 +201,7 @@ class _Builder:
             if key in built:
                 self._refuse(key_node, (*path, key), seen="it again", wanted="the key once", stands=True)
                 continue
+            self.lines[*path, key] = key_node.start_mark.line + 1
             built[key] = self.value(value_node, (*path, key))
         return built
 
@@ -207,18 +220,18 @@ class _Builder:
         return None
 
     def _refuse(self, node: yaml.Node, path: Path, *, seen: str, wanted: str, stands: bool = False) -> None:
-        self.findings.append(Finding(path, f"{seen} on line {node.start_mark.line + 1}", wanted, stands))
+        self.findings.append(Finding(path, seen, wanted, stands, line=node.start_mark.line + 1))
 
 
 def _is_key(node: yaml.ScalarNode) -> bool:
-    """Whether a node may be a key: a plain word, or a whole number such as a port, which is read as its text."""
+    """Whether a node may be a key: a plain word, or a whole number such as a port, which is read as text."""
     if node.tag == _INT:
         return _DIGITS.fullmatch(node.value) is not None
     return node.tag == _TEXT and node.value.isprintable()
 
 
 def _is_core(node: yaml.ScalarNode) -> bool:
-    """Whether the text is what its tag says: an explicit tag such as !!int may stand before anything."""
+    """Whether the text matches its tag: an explicit tag such as !!int may precede any text."""
     pattern = _PATTERNS.get(node.tag)
     return pattern is not None and pattern.match(node.value) is not None
 
@@ -232,11 +245,8 @@ def _floating(text: str) -> float:
     return float(text.replace(".", "") if is_word else text)
 
 
-# The effective settings as YAML, secrets masked: what `check` prints, and what can be loaded again.
-
-
 def effective(settings: Settings) -> str:
-    """Every setting with the value it has, in the order of the models. Loads back to the same settings."""
+    """Every setting with its value as YAML, secrets masked. Loads back to the same settings."""
     tree = masked(settings.model_dump(by_alias=True))
     text: str = yaml.dump(tree, Dumper=CoreDumper, sort_keys=False, allow_unicode=True, width=120)
     return text

@@ -1,8 +1,11 @@
-"""The data ports of one process: where each is, and which index stands behind it."""
+"""The data ports of one process, and the origins that requests go to."""
 
 from __future__ import annotations
 
+import errno
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from yarl import URL
@@ -10,39 +13,38 @@ from yarl import URL
 from vecsieve.config.addresses import parse_address
 from vecsieve.config.schema import Settings
 
-# Where a request goes: scheme and authority, nothing of the path.
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """``authority``: host and, unless it is the scheme's own, port, as the `Host` field has them."""
+    """Where a request goes: scheme and authority. ``authority``: host, and port unless it is the default of the scheme."""
 
     scheme: str
     authority: str
 
     @classmethod
     def of(cls, url: str) -> Origin:
-        """The origin of a URL from the settings: scheme, host and port were checked there."""
+        """The origin of a URL from the settings, where its parts were checked."""
         parsed = URL(url)
         return cls(parsed.scheme, parsed.host_port_subcomponent or "")
 
     @property
     def host(self) -> str:
-        """The host alone, as a resolver is asked for it."""
+        """The host without the port and without brackets."""
         return URL.build(scheme=self.scheme, authority=self.authority).host or ""
 
     def url(self, raw_target: str) -> URL:
-        """The URL of a target here, byte for byte."""
-        # The whole target stands in the path: yarl would drop the `?` of an empty query, and normalises nothing here.
+        """The URL of a target on this origin, byte for byte."""
+        # The whole target is passed as the path: yarl would drop the `?` of an empty query, and normalises nothing here.
         return URL.build(scheme=self.scheme, authority=self.authority, path=raw_target, encoded=True)
 
 
 @dataclass(frozen=True, slots=True)
 class DataPort:
-    """One data port: what to bind, 0 for any free port, or ``shared``, a socket that is bound there already.
+    """One data port: host and port to bind (0: any free port), or ``shared``, a socket that is bound already.
 
-    ``index``: what plain paths of an index lead to here; None where they lead nowhere, and for backends with one upstream.
-    ``grpc``: where gRPC calls go from here; None where none is spoken. ``is_for_grpc``: what the port is told of as.
+    ``index``: the index that plain paths lead to; None for backends with one upstream, and where plain paths have none.
+    ``grpc``: the upstream of gRPC calls; None where gRPC is off. ``is_for_grpc``: announced as the gRPC port.
+    ``flag``: the option that chooses another port.
     """
 
     host: str
@@ -51,24 +53,49 @@ class DataPort:
     grpc: Origin | None = None
     is_for_grpc: bool = False
     shared: socket.socket | None = None
+    flag: str = "--listen HOST:PORT"
 
 
-def doors_of(settings: Settings) -> tuple[DataPort, ...]:
-    """The main port first, then those that lead to one index each, by number, then gRPC's own."""
+class UnusableAddressError(OSError):
+    """An address that cannot be bound. The text says which and what to do."""
+
+
+_BIND_FAULTS = {
+    errno.EADDRINUSE: "is in use",
+    errno.EADDRNOTAVAIL: "is no address of this machine",
+    errno.EACCES: "may not be opened by this user",
+}
+
+
+@contextmanager
+def binding(host: str, port: int, *, flag: str) -> Iterator[None]:
+    """Raises UnusableAddressError for an OSError of the block. ``flag``: the option that chooses another address."""
+    try:
+        yield
+    except OSError as error:
+        fault = _BIND_FAULTS.get(error.errno or 0, f"cannot be bound ({error.strerror or error})")
+        name, role = f"[{host}]" if ":" in host else host, flag.split(maxsplit=1)[0].strip("-")
+        raise UnusableAddressError(f"{name}:{port} {fault} ({role}). Choose another with {flag}.") from None
+
+
+def data_ports_of(settings: Settings) -> tuple[DataPort, ...]:
+    """The main port, then the ports of single indexes by number, then the one for gRPC."""
     at, own = parse_address(settings.listen), settings.indexes
     fixed = None if own is None or own.index_host is None else Origin.of(own.index_host)
     grpc = _grpc_of(settings, fixed)
-    doors = [DataPort(at.host, at.port, fixed, grpc)]
+    data_ports = [DataPort(at.host, at.port, fixed, grpc)]
     for port, url in () if own is None else sorted(own.index_ports.items()):
-        doors.append(DataPort(at.host, port, Origin.of(url), Origin.of(url)))
+        data_ports.append(DataPort(at.host, port, Origin.of(url), Origin.of(url), flag="--index-port PORT=HOST"))
     if settings.grpc.listen is not None:
         apart = parse_address(settings.grpc.listen)
-        doors.append(DataPort(apart.host, apart.port, fixed, grpc, is_for_grpc=True))
-    return tuple(doors)
+        data_ports.append(
+            DataPort(apart.host, apart.port, fixed, grpc, is_for_grpc=True, flag="--grpc-listen HOST:PORT")
+        )
+    return tuple(data_ports)
 
 
 def _grpc_of(settings: Settings, fixed: Origin | None) -> Origin | None:
-    """Where gRPC calls go that come in by a port of no index."""
+    """The upstream of gRPC calls that arrive on a port without an index."""
     if settings.grpc.upstream is not None:
         return Origin.of(settings.grpc.upstream)
     if settings.traits.shares_port:

@@ -1,8 +1,7 @@
 """The command line: `vecsieve serve | embedded | demo | calibrate | analyze | evaluate | check`.
 
-Holds the process fence, the second of the two.
-
-Everything heavy is imported inside the commands, after the number of BLAS threads is fixed: numpy reads it once.
+Holds the process fence, one of the two places that catch every exception. Heavy modules are imported inside the commands,
+after the number of BLAS threads is set: numpy reads it once.
 """
 
 from __future__ import annotations
@@ -10,12 +9,16 @@ from __future__ import annotations
 import os
 import sys
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vecsieve.config.backends import DEFAULT_BACKEND
+
+if TYPE_CHECKING:
+    from vecsieve.proxy.jobs.databases import Wanted
 
 EXTRAS = frozenset({"qdrant_client", "qdrant_edge"})  # `embedded`, `demo` and the jobs load them, `serve` never does
 
@@ -23,13 +26,27 @@ app = typer.Typer(
     name="vecsieve",
     help="Transparent reverse proxy that makes a vector database's top_k results distinct.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,  # a traceback with locals would print whatever a request carried
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"vecsieve {metadata.version('vecsieve')}")
+        raise typer.Exit
+
+
+@app.callback()
+def vecsieve(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Transparent reverse proxy that makes a vector database's top_k results distinct."""
+
+
 class ModeFlag(StrEnum):
-    """What `--mode` takes."""
+    """Values of `--mode`."""
 
     ON = "on"
     SHADOW = "shadow"
@@ -44,7 +61,11 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     config: ConfigFile = None,
     backend: Annotated[str | None, typer.Option(help="Backend dialect.", show_default=DEFAULT_BACKEND)] = None,
     upstream: Annotated[
-        str | None, typer.Option(help="The database's URL; Pinecone: the control plane's.", show_default=False)
+        str | None,
+        typer.Option(
+            help="The database's URL; Pinecone: the control plane's.",
+            show_default="http://127.0.0.1:6333, or the backend's own",
+        ),
     ] = None,
     index_host: Annotated[
         str | None, typer.Option(help="Pinecone: the one index that plain paths lead to.", show_default=False)
@@ -52,16 +73,24 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     index_port: Annotated[
         list[str] | None, typer.Option(help="Pinecone: PORT=HOST, a port for one index; repeatable.")
     ] = None,
-    listen: Annotated[str | None, typer.Option(help="host:port for clients; port 0 picks one.")] = None,
+    listen: Annotated[
+        str | None, typer.Option(help="host:port for clients; port 0 picks one.", show_default="127.0.0.1:6343")
+    ] = None,
     grpc_listen: Annotated[
         str | None, typer.Option(help="host:port for gRPC clients; port 0 picks one.", show_default=False)
     ] = None,
     grpc_upstream: Annotated[
         str | None, typer.Option(help="Where gRPC calls go: host:port, https://host:port for TLS.", show_default=False)
     ] = None,
-    admin: Annotated[str | None, typer.Option(help="host:port for health and metrics.")] = None,
-    mode: Annotated[ModeFlag | None, typer.Option(help="Overrides every policy's mode.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes sharing the listening socket.")] = None,
+    admin: Annotated[
+        str | None, typer.Option(help="host:port for health and metrics.", show_default="127.0.0.1:9464")
+    ] = None,
+    mode: Annotated[
+        ModeFlag | None, typer.Option(help="Overrides every policy's mode.", show_default="the policies' own, on")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes sharing the listening socket.", show_default="1")
+    ] = None,
     profiles: Annotated[Path | None, typer.Option(help="Folder of profiles that `calibrate` wrote.")] = None,
     online: Annotated[bool | None, typer.Option("--online", help="Learn typical distances from traffic.")] = None,
 ) -> None:
@@ -87,7 +116,7 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
 
 
 def _index_ports(texts: list[str]) -> dict[str, str]:
-    """Hosts by port; the settings judge both. Raises BadParameter for what is no pair, or a port twice."""
+    """Hosts by port; the settings validate both. Raises BadParameter for a malformed pair or a repeated port."""
     from vecsieve.config.problems import shown
 
     pairs = [text.partition("=") for text in texts]
@@ -105,10 +134,10 @@ def embedded(
     grpc_listen: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run the embedded Qdrant-compatible server, alone, over REST."""
-    from vecsieve.proxy.demo.embedded.server import run
+    from vecsieve.proxy.demo.embedded.rest import run
 
     if grpc_listen is not None:
-        # The option of earlier builds: told what became of it, not that it is unknown.
+        # An option of earlier builds: the message says what replaces it.
         elsewhere = "a checkout has a server with gRPC: python tests/servers/qdrant --grpc-listen HOST:PORT"
         raise typer.BadParameter(f"--grpc-listen: the embedded server speaks REST only; {elsewhere}")
     run(listen=listen, path=path)
@@ -121,43 +150,66 @@ def demo(
     backend: Annotated[
         str, typer.Option(help="Whose requests are shown: qdrant, pinecone (an emulator answers) or chroma.")
     ] = DEFAULT_BACKEND,
+    browse: Annotated[bool, typer.Option("--open", help="As --keep, and open the inspector in a browser.")] = False,
 ) -> None:
     """Ask real text directly and through the proxy, and show both answers side by side."""
     from vecsieve.proxy.demo.command import run
 
-    raise typer.Exit(run(query=query, keep=keep, backend=backend))
+    raise typer.Exit(run(query=query, keep=keep or browse, backend=backend, browse=browse))
+
+
+JobUrl = Annotated[
+    str, typer.Option(help="The database's URL, with its port; for Pinecone the index's host.", show_default=False)
+]
+JobCollection = Annotated[
+    str, typer.Option(help="The collection to read, for Pinecone the namespace; nothing is written to it.")
+]
+JobBackend = Annotated[str, typer.Option(help="Which database it is: qdrant, chroma, milvus or pinecone.")]
+JobVector = Annotated[str | None, typer.Option(help="Which named vector; not needed when there is one.")]
+JobRate = Annotated[float, typer.Option(help="Requests a second at most.", min=0.1, max=10_000.0)]
+JobKey = Annotated[str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY and such")]
+
+
+def _wanted(
+    backend: str, url: str, collection: str, vector: str | None, rate: float, api_key_env: str | None
+) -> Wanted:
+    from vecsieve.proxy.jobs.databases import Wanted
+
+    return Wanted(
+        backend=backend,
+        url=url,
+        collection=collection,
+        vector=vector,
+        requests_per_second=rate,
+        api_key_env=api_key_env,
+    )
 
 
 @app.command()
 def calibrate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads them off the signature
-    url: Annotated[str, typer.Option(help="The database's URL; without a port 6333.", show_default=False)],
-    collection: Annotated[str, typer.Option(help="The collection to read; nothing is written to it.")],
-    vector: Annotated[str | None, typer.Option(help="Which named vector; not needed when there is one.")] = None,
+    url: JobUrl,
+    collection: JobCollection,
+    backend: JobBackend = DEFAULT_BACKEND,
+    vector: JobVector = None,
     sample: Annotated[int, typer.Option(help="How many points to look at.", min=20, max=100_000)] = 2000,
     text_field: Annotated[str | None, typer.Option(help="Payload field with the text, dots for a way.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Labelled pairs (JSON lines) to fit the cut to.")] = None,
     precision: Annotated[float, typer.Option(help="What share of the pairs must be right.", min=0.5, max=1.0)] = 0.95,
     out: Annotated[Path | None, typer.Option(help="Write the profile here, whole or not at all.")] = None,
-    rate: Annotated[float, typer.Option(help="Requests a second at most.", min=0.1, max=10_000.0)] = 20.0,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY")
-    ] = None,
+    rate: JobRate = 20.0,
+    api_key_env: JobKey = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the report.")] = False,
 ) -> None:
     """Find out how near a copy is in a live collection: a report, and a profile file for the proxy."""
     from vecsieve.proxy.jobs.calibrate.command import Arguments, run
 
     arguments = Arguments(
-        url=url,
-        collection=collection,
-        vector=vector,
+        source=_wanted(backend, url, collection, vector, rate, api_key_env),
         sample=sample,
         text_field=text_field,
         pairs=pairs,
         precision=precision,
         out=out,
-        requests_per_second=rate,
-        api_key_env=api_key_env,
         as_json=as_json,
     )
     raise typer.Exit(run(arguments))
@@ -165,46 +217,47 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads t
 
 @app.command()
 def analyze(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads them off the signature
-    url: Annotated[str, typer.Option(help="The database's URL; without a port 6333.", show_default=False)],
-    collection: Annotated[str, typer.Option(help="The collection to read; nothing is written to it.")],
-    vector: Annotated[str | None, typer.Option(help="Which named vector; not needed when there is one.")] = None,
+    url: JobUrl,
+    collection: JobCollection,
+    backend: JobBackend = DEFAULT_BACKEND,
+    vector: JobVector = None,
     text_field: Annotated[str | None, typer.Option(help="Payload field with the text, dots for a way.")] = None,
     source_field: Annotated[str | None, typer.Option(help="Payload field that says where a point is from.")] = None,
     cut: Annotated[float | None, typer.Option(help="Distance up to which points are copies.", min=0.0, max=2.0)] = None,
     profile: Annotated[Path | None, typer.Option(help="Take the cut from this profile of `calibrate`.")] = None,
     limit: Annotated[int | None, typer.Option(help="Look at so many points, evenly spread.", min=1)] = None,
-    rate: Annotated[float, typer.Option(help="Requests a second at most.", min=0.1, max=10_000.0)] = 20.0,
+    rate: JobRate = 20.0,
     json: Annotated[str | None, typer.Option(help="Write the report as JSON; - prints it instead.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
-    state: Annotated[Path | None, typer.Option(help="Keep here how far it came; run again to go on.")] = None,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY")
+    ids: Annotated[
+        Path | None, typer.Option(help="Write here what could go, a line of JSON each, and for which survivor.")
     ] = None,
+    state: Annotated[Path | None, typer.Option(help="Keep here how far it came; run again to go on.")] = None,
+    api_key_env: JobKey = None,
 ) -> None:
     """Find the copies in a live collection: how many, in which families, from which sources."""
     from vecsieve.proxy.jobs.analyze.command import Arguments, run
 
     arguments = Arguments(
-        url=url,
-        collection=collection,
-        vector=vector,
+        source=_wanted(backend, url, collection, vector, rate, api_key_env),
         text_field=text_field,
         source_field=source_field,
         cut=cut,
         profile=profile,
         limit=limit,
-        requests_per_second=rate,
         json=json,
         html=html,
+        ids=ids,
         state=state,
-        api_key_env=api_key_env,
     )
     raise typer.Exit(run(arguments))
 
 
 @app.command()
 def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads them off the signature
-    data: Annotated[Path, typer.Argument(help="Folder with labelled sets, or one set.", show_default=False)],
+    data: Annotated[
+        Path | None, typer.Argument(help="Folder with labelled sets, or one set; without it a small sample set.")
+    ] = None,
     policy: Annotated[
         list[str] | None, typer.Option(help="NAME=PRESET or NAME=YAML, instead of the usual ones; repeatable.")
     ] = None,
@@ -219,6 +272,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
     bootstrap: Annotated[int, typer.Option(help="Draws for the intervals; 0: none.", min=0, max=100_000)] = 1000,
     seed: Annotated[int, typer.Option(help="Of the draws.", min=0)] = 0,
     json: Annotated[Path | None, typer.Option(help="Write everything here, too.")] = None,
+    fit: Annotated[
+        Path | None, typer.Option(help="Fit the calibrated rule to the sets and write its constants here (Python).")
+    ] = None,
+    more: Annotated[
+        list[str] | None, typer.Option(help="With --fit: NAME=FOLDER with further sets in embedding NAME; repeatable.")
+    ] = None,
 ) -> None:
     """Run policies over labelled queries: redundancy removed, answers kept, subtopics found, time taken.
 
@@ -242,32 +301,66 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
         seed=seed,
         geometries=tuple(geometry or ()),
         json=json,
+        fit=fit,
+        more=tuple(more or ()),
     )
     raise typer.Exit(run(arguments))
 
 
 @app.command()
-def check(config: ConfigFile = None) -> None:
-    """Validate the settings and print the effective ones, secrets masked. Exit 0 when valid, 2 when not."""
+def check(
+    config: ConfigFile = None,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Reach the database, try the credentials and a search; reads only.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print every setting in force, secrets masked.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of settings files, for editors.")
+    ] = False,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Variable with the key for --connect.", show_default="QDRANT_API_KEY and such")
+    ] = None,
+) -> None:
+    """Validate the settings. Exit 0 when valid, 2 when not, 1 when --connect fails."""
+    from vecsieve.config.document import schema_text
     from vecsieve.config.load import load
     from vecsieve.config.yaml_core import effective
 
-    typer.echo(effective(load(file=config, environment=os.environ, flags={})), nl=False)
+    if schema:
+        typer.echo(schema_text())
+        return
+    settings = load(file=config, environment=os.environ, flags={})
+    if show:
+        typer.echo(effective(settings), nl=False)
+    if connect:
+        from vecsieve.proxy.jobs.check import CheckError, run
+
+        try:
+            run(settings, os.environ, api_key_env, typer.echo)
+        except CheckError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(1) from None
+    elif not show:
+        typer.echo("The settings are valid. --show prints them all, --connect tries the database.")
 
 
 def main() -> None:
-    """Run the command line. Exit 2 for settings or arguments that cannot be used, 1 for everything else that fails."""
-    # Before numpy is imported: a second BLAS thread fights the event loop for the core at our sizes.
+    """Run the command line. Exit 2 for unusable settings or arguments, 1 for every other failure."""
+    # Before numpy is imported: at our sizes a second BLAS thread competes with the event loop for the core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Before grpc is imported: its core writes addresses of clients and databases to stderr, past our log.
+    # Before grpc is imported: its core writes addresses of clients and databases to stderr, bypassing our log.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from vecsieve.config.problems import SettingsError
+    from vecsieve.proxy.addresses import UnusableAddressError
 
     try:
         app()
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
+    except UnusableAddressError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(1)
     except ModuleNotFoundError as error:
         hint = "; it comes with pip install 'vecsieve[demo]'" if error.name in EXTRAS else ""
         sys.stderr.write(f"vecsieve: {error.name} is not installed{hint}\n")

@@ -1,10 +1,10 @@
-"""From the first request to the last: ready, told to stop, draining, stopped.
+"""The life of one process: its states, its worker thread, the board of workers, the lag of its loop.
 
     starting ── started ──► ready ── SIGTERM, SIGINT ──► draining ── accept time over ──► finishing ── idle, or time over ──► stopped
                                         (readiness off at once)                 second signal: at once ──────────────────► stopped
 
-While draining, connections are still accepted, because a load balancer needs a moment to hear that readiness is off;
-each answer ends its connection. SIGHUP asks for new settings.
+While draining, connections are still accepted, because a load balancer needs a moment to see that readiness is off;
+each answer closes its connection. SIGHUP reloads the settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Protocol, TypeVar
 
 from vecsieve.proxy.selection.values import Steps
 
-LOOK_SECONDS = 0.05  # between two looks at what is in flight: a drained process ends within a blink
+POLL_SECONDS = 0.05  # how often the drain checks what is in flight
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Pause = Callable[[float], Awaitable[None]]
@@ -33,7 +33,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class State(StrEnum):
-    """Where in its life the process is."""
+    """A state of the process."""
 
     STARTING = "starting"
     READY = "ready"
@@ -43,27 +43,22 @@ class State(StrEnum):
 
 
 class Plane(Protocol):
-    """What is drained."""
+    """What the lifecycle drains."""
 
     @property
-    def in_flight(self) -> int:
-        """Requests being answered now."""
-        ...
+    def in_flight(self) -> int: ...
 
     def drain(self) -> None:
-        """From now on every answer ends its connection."""
+        """From now on every answer closes its connection."""
         ...
 
     def stop_accepting(self) -> None:
-        """Close the listening socket; open connections live on."""
+        """Close the listening socket; open connections stay."""
         ...
 
 
 class Lifecycle:
-    """The state machine. ``reload`` is called for each SIGHUP while ready, and must not raise.
-
-    Lives in one event loop: make it inside. ``pause`` waits, by default on the loop's clock.
-    """
+    """The state machine; make it inside the event loop. ``reload`` is called for each SIGHUP while ready and must not raise."""
 
     __slots__ = ("_accept_seconds", "_drain_seconds", "_now", "_pause", "_reload", "_state", "_stop")
 
@@ -85,21 +80,19 @@ class Lifecycle:
 
     @property
     def state(self) -> State:
-        """The present state."""
         return self._state
 
     @property
     def is_ready(self) -> bool:
-        """Whether new requests should come here."""
         return self._state is State.READY
 
     def started(self) -> None:
-        """The listeners are open. A process that was told to stop before stays told."""
+        """The listeners are open. An earlier stop request still applies."""
         if self._state is State.STARTING:
             self._state = State.READY
 
     def told(self, number: int) -> None:
-        """Take a signal, as if the process had received it."""
+        """Handle a signal as if the process had received it."""
         if number == signal.SIGHUP:
             if self.is_ready:
                 self._reload()
@@ -110,19 +103,19 @@ class Lifecycle:
             self._stop.set()
 
     def listen_to_signals(self) -> None:
-        """Take SIGTERM, SIGINT and SIGHUP of this process from now on."""
+        """Handle SIGTERM, SIGINT and SIGHUP from now on."""
         loop = asyncio.get_running_loop()
         for number in (*STOP_SIGNALS, signal.SIGHUP):
             loop.add_signal_handler(number, self.told, number)
 
     def ignore_signals(self) -> None:
-        """Give the signals back to their default."""
+        """Restore the default handlers."""
         loop = asyncio.get_running_loop()
         for number in (*STOP_SIGNALS, signal.SIGHUP):
             loop.remove_signal_handler(number)
 
     async def finish(self, plane: Plane) -> bool:
-        """Wait until told to stop, then drain. True when nothing was in flight at the end, False when it was cut."""
+        """Wait for the stop signal, then drain. False when requests were still in flight at the end and are cut."""
         await self._stop.wait()
         plane.drain()
         if self._accept_seconds > 0:
@@ -135,10 +128,10 @@ class Lifecycle:
 
     async def _idle(self, plane: Plane) -> None:
         while plane.in_flight:
-            await self._pause(LOOK_SECONDS)
+            await self._pause(POLL_SECONDS)
 
     async def _unless_told_again(self, *waits: Awaitable[None]) -> None:
-        """Return when the first of them does, or at the second signal; the others are cancelled and awaited."""
+        """Return when the first of ``waits`` does, or at the second signal; cancel and await the others."""
         tasks = [asyncio.create_task(_through(wait), name="vecsieve-drain") for wait in (*waits, self._now.wait())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -154,12 +147,9 @@ async def _through(wait: Awaitable[object]) -> None:
     await wait
 
 
-# How a command ends: SIGTERM and a closed terminal do what Ctrl-C does, so that blocks are left in order.
-
-
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within the block both raise KeyboardInterrupt. Signals are the main thread's business: elsewhere nothing is done."""
+    """Within the block SIGTERM and SIGHUP raise KeyboardInterrupt. Outside the main thread nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -176,21 +166,20 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-# Work that takes tens of milliseconds, in one thread beside the loop: reading a large reply, comparing a large pool.
-#
-# It is pure, so a thread may do it. Python gives the loop its turn every SWITCH_SECONDS meanwhile, and numpy gives up the interpreter's
-# lock while it multiplies. One thread, because two would only take turns from one another and from the loop.
+# Long work runs in one thread beside the loop: reading a large reply or comparing a large pool takes tens of milliseconds.
+# It is pure, so a thread may do it. Python switches to the loop every SWITCH_SECONDS, and numpy releases the GIL while it
+# multiplies. One thread, because two would compete with each other and with the loop.
 
 T = TypeVar("T")
 
-# Python's own is 5 ms. uvloop takes the lock for each callback, so that one turn of the loop waited several times as long.
+# Python's default is 5 ms. uvloop takes the GIL for each callback, so one turn of the loop waited several times as long.
 SWITCH_SECONDS = 0.001
-# For the works before it, which take some 0.1 s each, and its own: one that waits longer is given up, and a lower rung answers.
+# Includes the queue, where each work takes about 0.1 s. After this the search falls back.
 WAIT_SECONDS = 5.0
 
 
 class LongWork:
-    """The thread of one process; it starts with the first work."""
+    """One worker thread per process; it starts with the first work."""
 
     __slots__ = ("_executor",)
 
@@ -198,9 +187,9 @@ class LongWork:
         self._executor = ThreadPoolExecutor(1, "vecsieve-long-work", initializer=_take_turns)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns or raises. It must be pure: when the caller is cancelled it runs to its end, and its result is dropped.
+        """What ``work`` returns or raises. Works run in order. ``work`` must be pure: cancelling drops its result, not its run.
 
-        Raises TimeoutError when it is not done in time. Works begin in the order in which they came.
+        Raises TimeoutError after WAIT_SECONDS.
         """
         # One future instead of run_in_executor's two: once it is handed out, nothing here refers to what was found.
         loop, over = asyncio.get_running_loop(), asyncio.Event()
@@ -220,11 +209,11 @@ class LongWork:
             del job  # an error refers to this frame
 
     async def done(self, work: Callable[[], T], *, is_long: bool) -> T:
-        """The same where it is long; else it is done here."""
+        """Run ``work`` in the thread when it is long, else here."""
         return await self.run(work) if is_long else work()
 
     async def finished(self, steps: Steps[T], timed: AbstractContextManager[object], *, is_long: bool) -> T:
-        """What all steps come to, a turn of the loop for each: a list may be a thousand ranks long, and texts long and many."""
+        """The result of all steps, with a turn of the loop after each."""
         while True:
             with timed:
                 end = await self.done(partial(_end, steps), is_long=is_long)
@@ -234,12 +223,12 @@ class LongWork:
             await asyncio.sleep(0)
 
     def close(self) -> None:
-        """Begin no other work."""
+        """Start no other work."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _end(steps: Steps[T]) -> StopIteration | None:
-    """Take one step; the end behind the last. It is returned, because no future takes it for an exception."""
+    """Take one step. Returns the StopIteration behind the last one: a future cannot carry it as an exception."""
     try:
         next(steps)
     except StopIteration as end:
@@ -251,10 +240,8 @@ def _take_turns() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
-# What the processes of one proxy tell each other: a page of numbers that parent and children share.
-#
-# Memory instead of messages: writing a number can neither block nor fail, so a stuck worker is seen by what it no longer
-# writes. Every number is one aligned machine word, written by one process.
+# The processes of one proxy share a page of numbers instead of messages: writing a number can neither block nor fail, so a
+# stuck worker is noticed by its heartbeat. Every number is one aligned machine word, written by one process.
 
 WORD = 8
 BOARD_FIELDS = 4  # per place: process id, phase, restarts, heartbeat
@@ -262,15 +249,15 @@ PID, PHASE, RESTARTS, HEARTBEAT = range(BOARD_FIELDS)
 
 
 class Phase(IntEnum):
-    """What a place's process is doing."""
+    """State of a worker place."""
 
-    EMPTY = 0  # there is none: it ended, and the next one is due
+    EMPTY = 0  # the process ended, and the next one is due
     STARTING = 1
     READY = 2
 
 
 class Board:
-    """Numbers per place, 0 at first. Made before the first fork; heartbeats are milliseconds of the monotonic clock."""
+    """Numbers per place, initially 0. Make it before the first fork; heartbeats are milliseconds of the monotonic clock."""
 
     __slots__ = ("_memory", "_words", "places")
 
@@ -281,11 +268,10 @@ class Board:
 
     @property
     def is_draining(self) -> bool:
-        """Whether the whole proxy was told to stop."""
         return self._words[0] != 0
 
     def drain(self) -> None:
-        """Say that the whole proxy was told to stop."""
+        """The whole proxy was told to stop."""
         self._words[0] = 1
 
     def begin(self, place: int, pid: int, *, now_ms: int) -> None:
@@ -294,31 +280,26 @@ class Board:
         self._put(place, HEARTBEAT, now_ms)
 
     def set_phase(self, place: int, phase: Phase) -> None:
-        """What the place's process is doing now."""
         self._put(place, PHASE, phase)
 
     def beat(self, place: int, now_ms: int) -> None:
-        """The place's loop runs."""
+        """The loop of the place runs."""
         self._put(place, HEARTBEAT, now_ms)
 
     def count_restart(self, place: int) -> None:
-        """The place is filled anew."""
         self._put(place, RESTARTS, self.restarts(place) + 1)
 
     def pid(self, place: int) -> int:
-        """The process in the place, or the last one that was."""
+        """The current or the last process of the place."""
         return self._get(place, PID)
 
     def phase(self, place: int) -> Phase:
-        """What the place's process is doing."""
         return Phase(self._get(place, PHASE))
 
     def restarts(self, place: int) -> int:
-        """How often the place was filled anew."""
         return self._get(place, RESTARTS)
 
     def heartbeat_ms(self, place: int) -> int:
-        """When the place's loop last ran."""
         return self._get(place, HEARTBEAT)
 
     def _put(self, place: int, field: int, number: int) -> None:
@@ -328,16 +309,13 @@ class Board:
         return self._words[1 + place * BOARD_FIELDS + field]
 
 
-# How late the event loop wakes, measured ten times a second: the first sign of a decode that is too large.
-
-PERIOD_SECONDS = 0.1
+PERIOD_SECONDS = 0.1  # how often the lag of the loop is measured
 
 
 class LoopLag:
-    """A task that sleeps, and reports by how much it overslept. ``clock``: monotonic seconds.
+    """A task that sleeps and reports how much it overslept. ``clock``: monotonic seconds.
 
-    ``observe`` gets seconds, never negative. ``beat`` is called at each waking: it proves that the loop runs. Whoever
-    starts it closes it.
+    ``observe`` gets seconds, never negative. ``beat`` is called at each wake-up: it proves that the loop runs.
     """
 
     __slots__ = ("_beat", "_clock", "_observe", "_pause", "_task")
@@ -357,13 +335,13 @@ class LoopLag:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to measure. Raises RuntimeError when it already does."""
+        """Raises RuntimeError when it already runs."""
         if self._task is not None:
             raise RuntimeError("the loop's lag is already being measured")
         self._task = asyncio.create_task(self._run(), name="vecsieve-loop-lag")
 
     async def close(self) -> None:
-        """End the task. Raises what ended it before."""
+        """Cancel the task. Raises what ended it before."""
         task, self._task = self._task, None
         if task is None:
             return

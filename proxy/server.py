@@ -1,4 +1,4 @@
-"""The composition root: settings in, running listeners out; alone or as a crew."""
+"""The composition root: settings in, running listeners out, in one process or in several workers."""
 
 from __future__ import annotations
 
@@ -7,43 +7,40 @@ import logging
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+
+from prometheus_client import CollectorRegistry
 
 from vecsieve.config.addresses import parse_address
 from vecsieve.config.load import load
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy import resources
-from vecsieve.proxy.addresses import DataPort, doors_of
+from vecsieve.proxy.addresses import DataPort, binding, data_ports_of
+from vecsieve.proxy.admin.inspector import InForce, Inspector, token_of
+from vecsieve.proxy.admin.knowledge import Knowledge, egress_of
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
+from vecsieve.proxy.admin.workers import asking, open_to_admin
 from vecsieve.proxy.http.tls import context_of
 from vecsieve.proxy.process import Process
 from vecsieve.proxy.resources import Budget, collect_seldom, glibc_mallopt, keep_freed_blocks, resident_bytes
 from vecsieve.proxy.runtime import Lifecycle, LoopLag
-from vecsieve.proxy.telemetry.exposition import (
-    Scrape,
-    exposition,
-    join,
-    own_registry,
-    scrape,
-    shared_registry,
-    show_memory,
-)
-from vecsieve.proxy.telemetry.log import AccessLog, Logging, PollingSink, ThreadedSink, set_up
+from vecsieve.proxy.telemetry import talk
+from vecsieve.proxy.telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry, scrape, shared_registry
+from vecsieve.proxy.telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.otel import headers_of
-from vecsieve.proxy.workers import Crew, Worker, run_workers
-
-# One running data plane with its signals, its reloads and its lag sampler; alone or one of a crew.
+from vecsieve.proxy.workers import Worker, Workers, run_workers
 
 LOGGER = logging.getLogger("vecsieve.instance")
-# What a running process cannot change: its sockets, its pools and what it promised to hold.
-_OF_PINECONE = ("index_host", "index_ports", "allowed_hosts", "public_url", "public_form", "vector_memory_bytes")
+# Settings that take a restart: sockets, pools and limits that were sized at the start.
+_OF_PINECONE = ("index_host", "index_ports", "allowed_hosts", "public_url", "public_form")
 _PINECONE = tuple(f"pinecone.{name}" for name in _OF_PINECONE)
 FIXED = (
     "backend",
@@ -58,24 +55,26 @@ FIXED = (
     "shadow.in_flight",
     "tracing",
     "profiles",
+    "explain.token_file",
+    "explain.judgements",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the settings come from; read again on SIGHUP."""
+    """Where the settings come from; they are read again on SIGHUP."""
 
     config: Path | None
     environment: Mapping[str, str]
     flags: Mapping[str, object]
 
     def load(self) -> Settings:
-        """The settings as they are now. Raises SettingsError."""
+        """Raises SettingsError."""
         return load(file=self.config, environment=self.environment, flags=self.flags)
 
 
 def facts_of(settings: Settings) -> Facts:
-    """What the status page says of the settings."""
+    """The part of the status page that comes from the settings."""
     return Facts(
         version=version("vecsieve"),
         backend=settings.backend,
@@ -87,10 +86,10 @@ def facts_of(settings: Settings) -> Facts:
 
 
 class Instance:
-    """A data plane from its first request to its last. Make it inside the event loop.
+    """One data plane with its signals, its reloads and its loop lag. Make it inside the event loop.
 
-    ``number``: which of ``settings.workers`` it is. ``beat``: called ten times a second while the loop runs. ``descriptors``: as
-    for `Process`.
+    ``number``: which of ``settings.workers`` it is. ``beat``: called ten times a second while the loop runs.
+    ``descriptors``: as for `Process`.
     """
 
     def __init__(
@@ -108,6 +107,7 @@ class Instance:
         self._settings = settings
         self._metrics = metrics
         self.facts = facts_of(settings)
+        self.in_force = InForce.of(settings)
         self._process = Process(
             settings,
             metrics=metrics,
@@ -116,6 +116,7 @@ class Instance:
             workers=settings.workers,
             descriptors=descriptors,
         )
+        self.knowledge = Knowledge(self._process.recent, self._process.pools, self._process.egress)
         self.lifecycle = Lifecycle(
             drain_accept_seconds=settings.limits.drain_accept_seconds,
             drain_seconds=settings.limits.drain_seconds,
@@ -124,38 +125,29 @@ class Instance:
         self._beat = beat
         self._lag = LoopLag(metrics.event_loop_lag_seconds.observe, clock=time.monotonic, beat=self._beaten)
         metrics.built(version=self.facts.version, parser="c")  # the listener refuses to start on any other
-        metrics.config_taken(self.facts.settings_hash, previous=None, at=time.time())
+        metrics.config_taken(self.facts.settings_hash, at=time.time())
 
-    async def open(self, *doors: DataPort) -> tuple[int, ...]:
-        """Listen, take signals; returns the ports. Raises OSError, or IncompatibleLibraryError."""
+    async def open(self, *data_ports: DataPort) -> tuple[int, ...]:
+        """Bind the ports and handle signals; returns the ports. Raises OSError or IncompatibleLibraryError."""
         self.lifecycle.listen_to_signals()
-        ports = await self._process.listen(*doors)
+        ports = await self._process.listen(*data_ports)
         self._lag.start()
         return ports
 
     async def serve(self) -> None:
-        """Be ready until told to stop, then drain."""
+        """Serve until told to stop, then drain."""
         self.lifecycle.started()
         if not await self.lifecycle.finish(self._process):
             fields = {"in_flight": self._process.in_flight}
             LOGGER.warning("requests were cut: the drain time is over", extra={"fields": fields})
 
     async def close(self) -> None:
-        """End everything."""
         await self._process.close()
         await self._lag.close()
         self.lifecycle.ignore_signals()
 
-    def explain(self) -> bytes:
-        """What the explain page shows."""
-        return self._process.recent.as_json()
-
-    def egress(self) -> bytes:
-        """What the egress page shows."""
-        return self._process.egress.as_json()
-
     def reload(self) -> None:
-        """Take new settings; keep the old ones when they are wrong. Never raises."""
+        """Load and apply the settings; keep the old ones when they are invalid. Never raises."""
         try:
             fresh = self._source.load()
             self._process.reload(fresh)
@@ -165,8 +157,9 @@ class Instance:
             return
         if fixed := [name for name in FIXED if _at(fresh, name) != _at(self._settings, name)]:
             LOGGER.warning("these settings take a restart: %s", ", ".join(fixed))
-        previous, self.facts, self._settings = self.facts.settings_hash, facts_of(fresh), fresh
-        self._metrics.config_taken(self.facts.settings_hash, previous=previous, at=time.time())
+        self.facts, self._settings = facts_of(fresh), fresh
+        self.in_force.take(fresh)
+        self._metrics.config_taken(self.facts.settings_hash, at=time.time())
         LOGGER.info("settings reloaded", extra={"fields": {"hash": self.facts.settings_hash}})
 
     def _beaten(self) -> None:
@@ -184,25 +177,22 @@ def _at(settings: Settings, name: str) -> object:
     return value
 
 
-# Where something listens, in the one form that people, scripts and tests read.
+def announce_ports(data_ports: tuple[DataPort, ...], ports: tuple[int, ...], *, over_tls: bool) -> None:
+    """Print the main port, the port of each index with its host, and the port of gRPC."""
+    for number, (data_port, port) in enumerate(zip(data_ports, ports, strict=True)):
+        announce(_told(data_port, is_main=number == 0), data_port.host, port, over_tls=over_tls)
 
 
-def announce_doors(doors: tuple[DataPort, ...], ports: tuple[int, ...], *, over_tls: bool) -> None:
-    """Print the main port, each index's with the host that it leads to, and gRPC's own."""
-    for number, (door, port) in enumerate(zip(doors, ports, strict=True)):
-        announce(_told(door, is_main=number == 0), door.host, port, over_tls=over_tls)
-
-
-def _told(door: DataPort, *, is_main: bool) -> str:
-    if door.is_for_grpc:
+def _told(data_port: DataPort, *, is_main: bool) -> str:
+    if data_port.is_for_grpc:
         return "gRPC"
-    return "listening" if is_main or door.index is None else f"index {door.index.authority}"
+    return "listening" if is_main or data_port.index is None else f"index {data_port.index.authority}"
 
 
 def announce(what: str, host: str, port: int, *, over_tls: bool) -> None:
-    """Print `vecsieve serve listening on http://host:port`, with the port that was really bound.
+    """Print `vecsieve serve listening on http://host:port` with the bound port.
 
-    What cannot be printed, on a full disk or to a reader that is gone, is no reason not to serve.
+    A full disk or a closed reader does not prevent serving.
     """
     scheme = "https" if over_tls else "http"
     name = f"[{host}]" if ":" in host else host
@@ -211,14 +201,55 @@ def announce(what: str, host: str, port: int, *, over_tls: bool) -> None:
         sys.stdout.flush()
 
 
-# One process with both listeners: the ordinary way to run, one event loop to a container.
+def introduce(settings: Settings, admin: tuple[str, int]) -> None:
+    """Say on which terms it serves: a banner in a terminal, else one line of the log."""
+    facts = facts_of(settings)
+    if not sys.stdout.isatty():
+        fields = {"version": facts.version, "backend": facts.backend, "mode": talk.mode_of(settings)}
+        fields |= {"upstream": facts.upstream, "policy": talk.policy_of(settings)}
+        LOGGER.info("serving", extra={"fields": fields})
+        return
+    host = f"[{admin[0]}]" if ":" in admin[0] else admin[0]
+    lines = talk.banner(
+        settings,
+        version=facts.version,
+        admin=f"http://{host}:{admin[1]}",
+        resident_bytes=resident_bytes(),
+        limit_bytes=resources.cgroup_limit_bytes(),
+    )
+    with suppress(OSError):
+        sys.stdout.write("\n".join([*lines, "", ""]))
+        sys.stdout.flush()
+
+
+@contextmanager
+def looking_upstream(settings: Settings) -> Iterator[None]:
+    """Beside the block, log once whether the database takes connections; nothing waits for it."""
+
+    async def look() -> None:
+        fault = await talk.fault_of(settings.upstream.url)
+        if fault is None:
+            LOGGER.info("the database takes connections")
+        else:
+            LOGGER.warning("%s. Start it, or choose another with --upstream URL", fault)
+
+    looking = asyncio.create_task(look(), name="vecsieve-look-upstream")
+    try:
+        yield
+    finally:
+        looking.cancel()
+
+
+def readable(sink: LineSink) -> LineSink:
+    """The sink, with lines as text in a terminal."""
+    return talk.TextLines(sink) if sys.stdout.isatty() else sink
 
 
 async def serve_alone(source: Source, settings: Settings) -> int:
-    """Listen, announce, serve, drain. Returns the exit status: 0 also when the drain had to cut requests."""
+    """Run one process with both listeners. Returns the exit status, which is 0 even if the drain cut requests."""
     registry = own_registry()
-    metrics = Metrics(registry, backend=settings.backend)
-    sink = ThreadedSink(on_drop=metrics.log_dropped_total.inc)
+    metrics = Metrics(registry, backend=settings.backend, rules=settings.rule_names)
+    sink = readable(ThreadedSink(on_drop=metrics.log_dropped_total.inc))
     logging_ = set_up(sink)
     started = time.monotonic()
     given = resources.claim(settings)
@@ -234,18 +265,22 @@ async def serve_alone(source: Source, settings: Settings) -> int:
                 state=instance.lifecycle.state,
                 uptime_seconds=time.monotonic() - started,
             ),
-            explain=instance.explain,
-            egress=instance.egress,
+            inspector=Inspector(instance.knowledge.ask, instance.in_force, registry),
+            egress=partial(egress_of, instance.knowledge.ask),
         )
     )
-    admin_at, doors = parse_address(settings.admin), doors_of(settings)
+    admin_at, data_ports = parse_address(settings.admin), data_ports_of(settings)
     try:
-        ports = await instance.open(*doors)
-        await admin.start((admin_at.host, admin_at.port))
+        ports = await instance.open(*data_ports)
+        with binding(admin_at.host, admin_at.port, flag=ADMIN_FLAG):
+            await admin.start((admin_at.host, admin_at.port))
         collect_seldom()
-        announce_doors(doors, ports, over_tls=settings.tls.certificate is not None)
+        announce_ports(data_ports, ports, over_tls=settings.tls.certificate is not None)
         announce("admin", admin_at.host, admin.port, over_tls=False)
-        await instance.serve()
+        introduce(settings, (admin_at.host, admin.port))
+        with looking_upstream(settings):
+            await instance.serve()
+        LOGGER.info(talk.summary(registry))
     finally:
         await instance.close()
         await admin.close()
@@ -253,27 +288,27 @@ async def serve_alone(source: Source, settings: Settings) -> int:
     return 0
 
 
-# `--workers N`: N data planes on the same listening sockets, and the admin listener in a process of its own.
-
 WORKERS_LOGGER = logging.getLogger("vecsieve.crew")
 BACKLOG = 1024
+ADMIN_FLAG = "--admin HOST:PORT"
 MAIN = Callable[[Coroutine[None, None, int]], int]
 
 
-def serve_crew(source: Source, settings: Settings, run_loop: MAIN) -> int:
-    """Bind all ports, fork, and watch until told to stop. Raises OSError for an address in use.
+def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
+    """Bind all ports, fork, and supervise until told to stop. Raises OSError for an address in use.
 
-    ``run_loop`` runs a child's main coroutine. The parent has no thread and no loop, so its log writes at once.
+    ``run_loop`` runs the main coroutine of a child. The parent has neither thread nor loop, so its log writes synchronously.
     """
-    parent_log = set_up(PollingSink())
-    resources.say(resources.claim(settings), settings)  # each worker reckons for itself, and comes to the same
-    doors, admin_at = doors_of(settings), parse_address(settings.admin)
-    data = tuple(_bound(door.host, door.port) for door in doors)
-    shared = tuple(replace(door, shared=each) for door, each in zip(doors, data, strict=True))
-    admin = _bound(admin_at.host, admin_at.port)
+    parent_log = set_up(readable(PollingSink()))
+    resources.say(resources.claim(settings), settings)  # each worker computes the same for itself
+    data_ports, admin_at = data_ports_of(settings), parse_address(settings.admin)
+    data = tuple(_bound(each.host, each.port, each.flag) for each in data_ports)
+    shared = tuple(replace(data_port, shared=each) for data_port, each in zip(data_ports, data, strict=True))
+    admin = _bound(admin_at.host, admin_at.port, ADMIN_FLAG)
     ports = tuple(each.getsockname()[1] for each in data)
-    announce_doors(doors, ports, over_tls=settings.tls.certificate is not None)
+    announce_ports(data_ports, ports, over_tls=settings.tls.certificate is not None)
     announce("admin", admin.getsockname()[0], admin.getsockname()[1], over_tls=False)
+    introduce(settings, admin.getsockname()[:2])
 
     def work(worker: Worker) -> int:
         return run_loop(_work(worker, source, settings, shared, parent_log))
@@ -284,7 +319,7 @@ def serve_crew(source: Source, settings: Settings, run_loop: MAIN) -> int:
     limits = settings.limits
     try:
         return run_workers(
-            Crew(
+            Workers(
                 count=settings.workers,
                 worker=work,
                 admin=administrate,
@@ -299,23 +334,25 @@ def serve_crew(source: Source, settings: Settings, run_loop: MAIN) -> int:
         parent_log.close()
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int, flag: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    with binding(host, port, flag=flag):
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
 async def _work(
-    worker: Worker, source: Source, settings: Settings, doors: tuple[DataPort, ...], parent_log: Logging
+    worker: Worker, source: Source, settings: Settings, data_ports: tuple[DataPort, ...], parent_log: Logging
 ) -> int:
-    """One worker's life."""
+    """Run one worker."""
     parent_log.close()
-    metrics = Metrics(join(worker.metrics_directory, worker.number), backend=settings.backend)
-    sink = ThreadedSink(on_drop=metrics.log_dropped_total.inc)
+    files = WorkerFiles(worker.metrics_directory, worker.number)
+    metrics = Metrics(CollectorRegistry(), backend=settings.backend, rules=settings.rule_names, store=files)
+    sink = readable(ThreadedSink(on_drop=metrics.log_dropped_total.inc))
     logging_ = set_up(sink)
 
     def beat() -> None:
         worker.beat()
-        show_memory(metrics, worker.number, resident_bytes)
+        metrics.process_resident_memory_bytes.set(resident_bytes())
 
     instance = Instance(
         source,
@@ -326,18 +363,20 @@ async def _work(
         beat=beat,
         descriptors=resources.claim(settings),
     )
+    to_admin = await open_to_admin(worker.metrics_directory, worker.number, instance.knowledge)
     try:
-        await instance.open(*doors)
+        await instance.open(*data_ports)
         worker.is_ready()
         await instance.serve()
     finally:
+        to_admin.close()
         await instance.close()
         logging_.close()
     return 0
 
 
 class _Nothing:
-    """What the admin process drains: its pages answer at once."""
+    """The admin process has nothing to drain: its pages answer at once."""
 
     in_flight = 0
 
@@ -349,17 +388,21 @@ class _Nothing:
 
 
 async def _administrate(worker: Worker, source: Source, settings: Settings, where: socket.socket) -> int:
-    """The admin process's life: it answers while any worker is stuck."""
+    """Run the admin process, which answers even while workers are stuck."""
     started, board = time.monotonic(), worker.board
-    registry, facts = shared_registry(worker.metrics_directory), facts_of(settings)
+    registry = shared_registry(worker.metrics_directory, backend=settings.backend, rules=settings.rule_names)
+    facts, in_force = facts_of(settings), InForce.of(settings)
 
     def reload() -> None:
         nonlocal facts
         try:
-            facts = facts_of(source.load())
+            fresh = source.load()
+            facts = facts_of(fresh)
+            in_force.take(fresh)
         except SettingsError:
             WORKERS_LOGGER.info("the status page keeps showing the settings in force")
 
+    ask = asking(worker.metrics_directory, settings.workers)
     pages = Pages(
         is_ready=lambda: state_of(board).value == "ready",
         metrics=lambda _accept: Scrape(exposition(registry)),
@@ -370,6 +413,8 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
             uptime_seconds=time.monotonic() - started,
             workers=worker_statuses(board),
         ),
+        inspector=Inspector(ask, in_force, registry),
+        egress=partial(egress_of, ask),
     )
     lifecycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=reload)
     lifecycle.listen_to_signals()
@@ -380,7 +425,9 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         lag.start()
         worker.is_ready()
         lifecycle.started()
-        await lifecycle.finish(_Nothing())
+        with looking_upstream(settings):
+            await lifecycle.finish(_Nothing())
+        WORKERS_LOGGER.info(talk.summary(registry))
     finally:
         await lag.close()
         await server.close()
@@ -388,19 +435,20 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
 
 
 def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> int:
-    """Serve until told to stop. Returns the exit status; raises SettingsError, or OSError for an address in use."""
+    """Serve until told to stop. Returns the exit status. Raises SettingsError, or OSError for an address in use."""
     source = Source(config, environment, flags)
     settings = source.load()
-    context_of(settings)  # a certificate that cannot be used is told before anything forks
-    headers_of(settings.tracing.headers_file)  # and so is this file
+    context_of(settings)  # report an unusable certificate before the first fork
+    headers_of(settings.tracing.headers_file)  # and an unusable headers file
+    token_of(settings)  # and an unusable token
     keep_freed_blocks(glibc_mallopt())
     if settings.workers > 1:
-        return serve_crew(source, settings, run_loop)
+        return serve_workers(source, settings, run_loop)
     return run_loop(serve_alone(source, settings))
 
 
 def run_loop(main: Coroutine[None, None, int]) -> int:
-    """Run on uvloop when it is installed, else on asyncio's own loop."""
+    """Run on uvloop if it is installed, else on asyncio's loop."""
     try:
         import uvloop
     except ImportError:

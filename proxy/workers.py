@@ -1,10 +1,14 @@
-"""`--workers N`: one parent that does nothing but watch, N workers on one listening socket, one admin process.
+"""`--workers N`: a parent that supervises, N workers on one listening socket, one admin process.
 
-The parent binds; children are forked and inherit the same socket. One shared socket, not SO_REUSEPORT: closing one of
-several resets the connections waiting in its queue, and few long connections hash unevenly. Forked, not spawned: the
-parent runs no loop and no thread, so there is nothing a fork could tear, a worker is back within milliseconds, and the
-libraries' pages are shared. The admin port has a process of its own because it must answer while any worker is stuck,
-and because a parent that serves could no longer be forked from.
+The parent binds; forked children inherit the socket. It is one shared socket, not SO_REUSEPORT: closing one of several
+sockets resets the connections in its queue, and a few long connections hash unevenly. Fork, not spawn: the parent has
+neither loop nor thread, so a fork is safe; a worker is back within milliseconds, and memory pages of libraries are shared.
+The admin port has its own process because it must answer while a worker is stuck, and because a parent that serves could
+not fork safely.
+
+Places 0 to count - 1 are workers, the last one is the admin process. A place whose process ended is filled again: at once
+after a long life, with a growing delay after short ones. When the first workers end before any was ready, everything ends:
+the cause is the settings or the machine, and the supervisor above this process should see it.
 """
 
 from __future__ import annotations
@@ -26,29 +30,23 @@ from vecsieve.proxy.runtime import Board, Phase
 from vecsieve.proxy.telemetry.exposition import forget_gauges, make_directory, remove_directory
 from vecsieve.proxy.telemetry.log import FIELDS, place_of
 
-# Which process to start, signal or kill, and when: the decisions of `--workers N`, without a process in sight.
-#
-# Places 0 to count - 1 are workers, the last one is the admin process. A place whose process ends is filled again, at
-# once after a long life, later and later after short ones. A first worker that never became ready ends everything: the
-# fault is in the settings or the machine, and a supervisor further up should see it.
-
 LONG_LIFE_SECONDS = 10.0
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
-STUCK_SECONDS = 60.0  # as a liveness probe would: ten seconds' period, six failures
-NOW_SECONDS = 1.0  # what a second signal leaves
-GRACE_SECONDS = 2.0  # for a worker to end after its own drain time is over
+STUCK_SECONDS = 60.0  # like a liveness probe with a period of 10 s and 6 failures
+NOW_SECONDS = 1.0  # time left after a second signal
+GRACE_SECONDS = 2.0  # for a worker to end after its drain time
 
 
 class Processes(Protocol):
-    """What the supervisor does to the world."""
+    """How the supervisor acts on processes."""
 
     def start(self, place: int) -> int:
-        """Start the place's process; returns its id. Raises OSError when the machine has none to give."""
+        """Start the process of a place; returns its id. Raises OSError when the machine has no process left."""
         ...
 
     def send(self, pid: int, number: int) -> None:
-        """Signal a process that may be gone already."""
+        """Signal a process; it may be gone already."""
         ...
 
     def ended(self, place: int) -> None:
@@ -56,13 +54,13 @@ class Processes(Protocol):
         ...
 
     def stop_accepting(self) -> None:
-        """Close the parent's own copy of the data sockets: no new worker will need them."""
+        """Close the parent's copy of the data sockets: it starts no new worker."""
         ...
 
 
 @dataclass(slots=True)
 class _Place:
-    """One place. ``pid`` is None while nobody is in it, and then ``due`` is when the next one starts."""
+    """One place. ``pid`` is None while it is empty; then ``due`` is when the next process starts."""
 
     pid: int | None = None
     started: float = 0.0
@@ -71,7 +69,10 @@ class _Place:
 
 
 class Supervisor:
-    """Decides. ``clock``: monotonic seconds. ``drain_seconds``: how long workers may take to end after SIGTERM."""
+    """Decides which process to start, signal or kill, and when. ``clock``: monotonic seconds.
+
+    ``drain_seconds``: how long workers may take to end after SIGTERM.
+    """
 
     __slots__ = (
         "_board",
@@ -111,11 +112,10 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that have not ended."""
+        """The running processes."""
         return [place.pid for place in self._places if place.pid is not None]
 
     def start(self) -> None:
-        """Fill every place."""
         for number in range(len(self._places)):
             self._fill(number)
 
@@ -139,7 +139,7 @@ class Supervisor:
         self._plan(place)
 
     def stop(self) -> None:
-        """Drain; told a second time, end within a second."""
+        """Drain; on a second call, end within a second."""
         now = self._clock()
         if self._deadline is None:
             self._board.drain()
@@ -151,19 +151,19 @@ class Supervisor:
             self._send(place, signal.SIGTERM)
 
     def reload(self) -> None:
-        """Ask every worker for new settings."""
+        """Tell every worker to reload its settings."""
         for place in self._workers:
             self._send(place, signal.SIGHUP)
 
     def tick(self) -> None:
-        """Do what is due: start the next process of a place, end stuck ones, end late ones. At least twice a second."""
+        """Do what is due: start processes, end stuck and late ones. Call it at least twice a second."""
         self._was_ready = self._was_ready or any(
             self._board.phase(number) is Phase.READY for number in range(len(self._places) - 1)
         )
         if self._deadline is None:
             self._keep_full()
         elif not any(place.pid is not None for place in self._workers):
-            # Last, so that health and metrics can be read until the last worker is gone.
+            # The admin process ends last, so that health and metrics stay readable until the last worker is gone.
             self._send(self._places[-1], signal.SIGKILL if self._is_late else signal.SIGTERM)
         elif self._is_late:
             for place in self._workers:
@@ -222,7 +222,7 @@ BROKEN = 70  # EX_SOFTWARE: a child's function raised
 
 @dataclass(slots=True)
 class Worker:
-    """What a child knows of its place. ``metrics_directory``: for ``worker_metrics``. ``parent``: its process id."""
+    """What a child knows of its place. ``metrics_directory``: holds the metric files of all workers. ``parent``: its process id."""
 
     number: int
     board: Board
@@ -231,11 +231,11 @@ class Worker:
     _is_orphan: bool = False
 
     def is_ready(self) -> None:
-        """Tell the others that it serves."""
+        """Report that the worker serves."""
         self.board.set_phase(self.number, Phase.READY)
 
     def beat(self) -> None:
-        """Tell the others that its loop runs: at least every few seconds. A worker without its parent tells itself to stop."""
+        """Report that the loop runs, at least every few seconds. An orphan sends itself SIGTERM."""
         self.board.beat(self.number, time.monotonic_ns() // 1_000_000)
         if os.getppid() != self.parent and not self._is_orphan:
             self._is_orphan = True
@@ -247,11 +247,11 @@ Child = Callable[[Worker], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
+class Workers:
     """What ``run_workers`` runs.
 
-    ``worker`` serves ``data_sockets`` and ends itself after SIGTERM within ``drain_seconds``, at once after a second one.
-    ``admin`` serves ``admin_sockets`` and shows the board; it is told to end after the last worker has.
+    ``worker`` serves ``data_sockets``; it ends within ``drain_seconds`` after SIGTERM, at once after a second one.
+    ``admin`` serves ``admin_sockets``; it is told to end after the last worker has ended.
     """
 
     count: int
@@ -262,18 +262,18 @@ class Crew:
     drain_seconds: float
 
 
-def run_workers(crew: Crew) -> int:
-    """Run until SIGTERM or SIGINT has ended everything; returns the exit code. SIGHUP goes on to every worker.
+def run_workers(workers: Workers) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code. SIGHUP is forwarded to every worker.
 
     Call it from a process without threads and without a running event loop. Linux only.
     """
     directory = make_directory()
-    board = Board(crew.count + 1)
+    board = Board(workers.count + 1)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     supervisor = Supervisor(
         board,
-        _Forks(crew, board, directory),
-        drain_seconds=crew.drain_seconds,
+        _Forks(workers, board, directory),
+        drain_seconds=workers.drain_seconds,
         clock=time.monotonic,
         say=_say,
     )
@@ -313,15 +313,15 @@ def _say(what: str, number: int, detail: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Forks:
-    """The real processes."""
+    """Real processes, by fork."""
 
-    crew: Crew
+    workers: Workers
     board: Board
     directory: Path
 
     def start(self, place: int) -> int:
         """Fork. Returns in the parent only."""
-        _flush()  # what is buffered would be printed by the parent and again by the child
+        _flush()  # or parent and child would both print what is buffered
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -330,31 +330,28 @@ class _Forks:
 
     @staticmethod
     def send(pid: int, number: int) -> None:
-        """Signal a process that may be gone already."""
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
     def ended(self, place: int) -> None:
-        """Forget what only that process knew."""
+        """Remove the gauges of the ended process."""
         forget_gauges(self.directory, place)
 
     def stop_accepting(self) -> None:
-        """A socket accepts as long as any process holds it."""
-        for each in self.crew.data_sockets:
+        for each in self.workers.data_sockets:
             each.close()
 
     def _be(self, worker: Worker) -> None:
-        """Be the child. Never returns, and never unwinds into the parent's frames."""
-        is_admin = worker.number == self.crew.count
+        """Run the child. Never returns, and never unwinds into the frames of the parent."""
+        is_admin = worker.number == self.workers.count
         code = BROKEN
         try:
-            os.setpgid(
-                0, 0
-            )  # Ctrl-C reaches the parent alone: a child would take its forwarded signal for a second one
+            # Ctrl-C must reach the parent alone: a child would count the forwarded signal as the second one.
+            os.setpgid(0, 0)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-            for unneeded in self.crew.data_sockets if is_admin else self.crew.admin_sockets:
+            for unneeded in self.workers.data_sockets if is_admin else self.workers.admin_sockets:
                 unneeded.close()
-            code = (self.crew.admin if is_admin else self.crew.worker)(worker)
+            code = (self.workers.admin if is_admin else self.workers.worker)(worker)
         finally:
             error = sys.exc_info()[1]
             if error is not None:
@@ -365,5 +362,5 @@ class _Forks:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # a reader who left, or a closed stream: no reason not to fork
+        with suppress(OSError, ValueError):  # a closed stream or reader does not prevent the fork
             stream.flush()

@@ -1,8 +1,6 @@
 """Chroma over REST.
 
-calls    which requests are ranked searches, which change a collection, what collections are called
-dialect  errors, and how a quota refuses
-request  a query, how many candidates a reply can hold, its bytes asking for more
-reply    the columns of a reply and the pools in them
-rest     the adapter; the client's answer cut from the reply
+calls    which requests are ranked searches, which alter a collection, which have names of collections
+request  parses and widens a query
+rest     parses a reply, cuts the client's answer; the adapter and its dialect
 """

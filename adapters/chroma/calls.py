@@ -1,7 +1,7 @@
-"""Which Chroma requests are ranked searches: raw path in, verdict out.
+"""Which Chroma requests are ranked searches, which alter collections, and which have names of collections.
 
-The server's router takes paths literally: a doubled or closing slash is another path, which it does not know. Collections
-are named by their ids alone; which tenant and database stand before one is the client's word, the server looks at the id.
+The server matches paths literally: a doubled or trailing slash is another, unknown path. Queries name a collection by its id alone; the
+server ignores the tenant and the database in their paths.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ BACKEND = "chroma"
 QUERY = "query"
 
 ID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-# Servers before 0.6 spoke version 1, where an id stands alone.
+# Version 1, of servers before 0.6, has neither tenant nor database.
 _QUERY = re.compile(rf"/api/(?:v2/tenants/([^/]+)/databases/([^/]+)|v1)/collections/({ID})/query")
 
 
 def classify(head: RequestHead) -> Operation | None:
-    """Name the ranked search a request head stands for; None for everything else. Total."""
+    """The ranked search of a request; None for any other. Never raises."""
     match = _QUERY.fullmatch(head.path)
     if head.method != "POST" or match is None or not may_be_json(head.content_type):
         return None
@@ -34,22 +34,17 @@ def classify(head: RequestHead) -> Operation | None:
 
 
 def scope(tenant: str | None, database: str | None) -> str | None:
-    """What stands before a collection's name, ``tenant/database/`` decoded; "" where a path names neither.
-
-    None for parts that cannot be read, or that may lead to another path.
-    """
+    """``tenant/database/``, decoded; "" where a path names neither; None for invalid UTF-8 and for segments of dots."""
     if tenant is None or database is None:
         return ""
     try:
         parts = [unquote_to_bytes(part).decode() for part in (tenant, database)]
-    except UnicodeError:  # bytes that are no UTF-8, or a path that could not be encoded
+    except UnicodeError:
         return None
     return None if {".", ".."} & set(parts) else "/".join([*parts, ""])
 
 
-# What Chroma's collections are called: queries carry ids, the documents of collections both ids and names.
-#
-# A document says tenant and database itself, so that what a name stands in does not depend on a client's path.
+# Names. Queries have ids; the documents of collections have ids and names, with tenant and database.
 
 _DATABASE = r"/api/v2/tenants/([^/]+)/databases/([^/]+)"
 # create and list; get; by id; a copy under another name.
@@ -58,7 +53,7 @@ _DESCRIBING = re.compile(
 )
 _ONE = re.compile(rf"{_DATABASE}/collections/([^/]+)")
 _ALL = re.compile(_DATABASE)
-# Version 1 says tenant and database in the query string, which is not looked at; a reset removes everything.
+# Version 1 has tenant and database in the query string, which is not parsed; a reset removes everything.
 _ANY = re.compile(r"/api/v1/(?:collections|databases)/[^/]+|/api/v[12]/reset")
 _ID = re.compile(ID)
 _CHANGING = frozenset({"PUT", "DELETE", "PATCH"})
@@ -75,14 +70,14 @@ _DECODER = msgspec.json.Decoder(_Collection | list[_Collection])
 
 
 class ChromaNames:
-    """The three verbs. Holds nothing."""
+    """Stateless."""
 
     def describes(self, head: RequestHead) -> bool:
-        """Whether the answer is a collection's document, or a list of them."""
+        """Whether the reply is a collection's document, or a list of them."""
         return head.method in {"GET", "POST"} and _DESCRIBING.fullmatch(head.path) is not None
 
     def described(self, body: bytes) -> tuple[Called, ...]:
-        """The collections of an answer, in its order."""
+        """The collections of a reply, in its order."""
         try:
             read = _DECODER.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -95,7 +90,7 @@ class ChromaNames:
         )
 
     def unsettles(self, head: RequestHead) -> Unsettled | None:
-        """A collection that is renamed (by its id) or deleted (by its name), a database that is deleted, a reset."""
+        """For a collection renamed (by its id) or deleted (by its name), a deleted database, a reset."""
         if _ANY.fullmatch(head.path) and head.method in _CHANGING | {"POST"}:
             return Unsettled(scope="")
         if head.method not in _CHANGING:
@@ -107,21 +102,19 @@ class ChromaNames:
 
 
 def _of_one(before: str, said: str) -> Unsettled:
-    """``said``: an id or a name. Percent-encoding in a name is not undone: no name holds what needs it."""
+    """``said``: an id or a name, which has no characters that need percent-encoding."""
     return Unsettled(key=said.lower() if _ID.fullmatch(said) else before + said)
 
 
-# Which Chroma requests may change what a collection is like: its space, its dimension, or which one has its name.
-
-# Their bodies say which collection is made, or becomes the copy of another.
+# Requests that create a collection, or copy one; its name is in the body.
 _MAKING = re.compile(r"/api/(?:v2/tenants/[^/]+/databases/[^/]+|v1)/collections(?:/[^/]+/fork)?")
 _NAMES = ChromaNames()
 
 
 def reshaped(head: RequestHead) -> Touched | None:
-    """What the request may give another shape; None for one that gives none. Total.
+    """Any collection for a request that creates, alters or deletes one; else None. Never raises.
 
-    Changes name a collection by its id or by its name, and searches are known by either: they are few, so it may be any.
+    Such requests are rare, and name a collection by its id or by its name.
     """
     is_making = head.method == "POST" and _MAKING.fullmatch(head.path) is not None
     return Touched(collection=None) if is_making or _NAMES.unsettles(head) is not None else None

@@ -1,101 +1,360 @@
-"""Chroma over REST: the adapter, composed of the files beside it.
+"""Chroma over REST: parses a reply and cuts the client's answer from it; the adapter and its dialect.
 
-Spoken: query of version 2 of the interface, and of version 1, which servers before 0.6 had. Everything else (search, which
-only Chroma Cloud answers, get, writes, collections) is passed through.
+Supported: query of version 2, and of version 1 (servers before 0.6). The answer has upstream's cells without the other rows; an added
+column is null again, and its name is removed from the list of included ones. All other bytes stay. Whatever is ambiguous is malformed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.base import Keep, RestAdapter, RestDialect, json_text
 from vecsieve.adapters.chroma import calls, request
-from vecsieve.adapters.chroma import reply as chroma_reply
-from vecsieve.adapters.chroma.reply import ReplyDocument
-from vecsieve.adapters.chroma.request import Document
-from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
-from vecsieve.adapters.wire import json as wire_json
-from vecsieve.adapters.wire.json import Span
-from vecsieve.adapters.wire.json_vectors import kept_inside
+from vecsieve.adapters.chroma.request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
+from vecsieve.adapters.contract import (
+    FIELD_BYTES,
+    Allowance,
+    NativeAnswer,
+    Needs,
+    Operation,
+    Pool,
+    SearchCall,
+)
+from vecsieve.adapters.wire.json import (
+    Member,
+    Members,
+    Span,
+    check_members,
+    elements,
+    last_values,
+    members,
+    part,
+    string,
+    whole,
+    without_surrogates,
+)
+from vecsieve.adapters.wire.json_vectors import (
+    Edit,
+    Shortened,
+    decode_matrix,
+    edited,
+    guess_rows,
+    kept_inside,
+    read_aside,
+)
+from vecsieve.adapters.wire.vectors import without_vector
 
-# The client's answer from a wider Chroma reply: upstream's cells, without the other rows and without what was added.
-#
-# A column that was asked for by us alone is null again, as the server writes what nobody asked for, and its name is gone
-# from the list that repeats what was included. Everything else stays as it came: the order of the members, white space.
+# A column is null, or an array with an array for each search, which has a cell for each result; ``ids`` is always present. Spans are offsets
+# into the text without surrogate escapes; bytes are cut from the original.
 
-Replacement = tuple[Span, list[bytes]]
+IDS = "ids"
+NAMES = ("ids", "embeddings", "documents", "uris", "metadatas", "distances")
+# Servers before 0.6 write a column of a data loader, always null over HTTP, and another name for the list of included columns, which has
+# another order.
+UNUSED = "data"
+ECHO, OLD_ECHO = "include", "included"
+
+_NULL = b"null"
+# The first byte shows the type of a value whose grammar was checked.
+_STARTS = {
+    "ids": b'"',
+    "embeddings": b"[n",
+    "documents": b'"n',
+    "uris": b'"n',
+    "metadatas": b"{n",
+    "distances": b"-0123456789n",
+}
 
 
-def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-    """The client's answer: of search i the rows ``keep[i]`` in that order, in every column that the client asked for."""
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One column of one search: the array, and its elements."""
+
+    array: Span
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that is not null. ``span``: of its value."""
+
+    name: str
+    span: Span
+    cells: tuple[Cells, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Echo(Cells):
+    """The list of included columns, and its values."""
+
+    said: tuple[str, ...]
+
+
+def read_columns(text: bytes, found: Members) -> dict[str, Column]:
+    """The columns that are not null, in the order of the text. Raises ValueError."""
+    unknown = found.keys() - {*NAMES, UNUSED, ECHO, OLD_ECHO}
+    if unknown or IDS not in found:
+        raise ValueError("members that are unknown, or no ids")
+    unused = found.get(UNUSED)
+    if unused is not None and not _is_null(text, unused):
+        raise ValueError("a data column, of which nothing is known")
+    columns = {name: _read_column(text, name, member) for name, member in found.items() if name in NAMES}
+    present = {name: column for name, column in columns.items() if column is not None}
+    shape = [len(cells.spans) for cells in present[IDS].cells] if IDS in present else None
+    for name, column in present.items():
+        if [len(cells.spans) for cells in column.cells] != shape:
+            raise ValueError(f"{name} has other rows than ids")
+    return present
+
+
+def read_echo(text: bytes, found: Members, wanted: Sequence[str]) -> Echo | None:
+    """The list of included columns; None where there is none. Raises ValueError for another list than ``wanted``."""
+    names = [name for name in (ECHO, OLD_ECHO) if name in found]
+    if not names:
+        return None
+    array = found[names[0]].value, found[names[0]].end
+    spans = tuple(elements(text, array))
+    said = tuple(string(text[start:end]) for start, end in spans)
+    is_wanted = said == tuple(wanted) if names == [ECHO] else set(said) == set(wanted)
+    if len(names) > 1 or not is_wanted:
+        raise ValueError("the list of included columns is not the requested one")
+    return Echo(array, spans, said)
+
+
+def _read_column(text: bytes, name: str, member: Member) -> Column | None:
+    if _is_null(text, member):
+        if name == IDS:
+            raise ValueError("ids are null")
+        return None
+    span = member.value, member.end
+    return Column(name, span, tuple(_cells(text, name, array) for array in elements(text, span)))
+
+
+def _cells(text: bytes, name: str, array: Span) -> Cells:
+    spans = tuple(elements(text, array))
+    for start, _ in spans:
+        if text[start] not in _STARTS[name]:
+            raise ValueError(f"{name}: no value of its kind at byte {start}")
+    return Cells(array, spans)
+
+
+def _is_null(text: bytes, member: Member) -> bool:
+    return text[member.value : member.end] == _NULL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyDocument:
+    """A parsed reply. ``text``: that of ``source`` without surrogate escapes. ``columns``: those that are not null, by name. ``echo``: the list
+    of included columns; None where there is none.
+    """
+
+    source: Shortened
+    text: bytes
+    columns: dict[str, Column]
+    echo: Echo | None
+
+    def cells(self, column: str, search: int) -> tuple[Span | None, ...]:
+        """The spans of one column's values for one search; None for null, and for a column that is null."""
+        rows = self.columns[IDS].cells[search].spans
+        if column not in self.columns:
+            return (None,) * len(rows)
+        spans = self.columns[column].cells[search].spans
+        return tuple(None if self.text[start:end] == _NULL else (start, end) for start, end in spans)
+
+
+def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
+    """Raises MalformedReplyError, nothing else."""
+    return read_aside(body, guess_rows(body, EMBEDDINGS), lambda source: _read(request, needs, source))
+
+
+def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Pool, ...], ReplyDocument]:
+    text = without_surrogates(source.text)
+    found = members(text, whole(text))
+    columns = read_columns(text, found)
+    if len(columns[IDS].cells) != request.searches:
+        raise ValueError(f"{len(columns[IDS].cells)} lists of ids, wanted {request.searches}")
+    echo = read_echo(text, found, (*request.asked, *request.added))
+    document = ReplyDocument(source=source, text=text, columns=columns, echo=echo)
+    _all_in_place(document)
+    if needs.payload_fields:
+        check_members(text)
+    return tuple(_pool(document, place, needs) for place in range(request.searches)), document
+
+
+def _all_in_place(document: ReplyDocument) -> None:
+    """Raises ValueError where a span that was set aside is no cell of the embeddings."""
+    column = document.columns.get(EMBEDDINGS)
+    cells = () if column is None else column.cells
+    found = sum(document.source.aside(span) is not None for each in cells for span in each.spans)
+    if found != len(document.source.spans):
+        raise ValueError("a span that was set aside is no embedding")
+
+
+def _pool(document: ReplyDocument, place: int, needs: Needs) -> Pool:
+    vectors = _vectors(document, document.cells(EMBEDDINGS, place))
+    unusable = without_vector(vectors)
+    text = document.text
+    distances = [
+        float("nan") if span is None else float(text[span[0] : span[1]]) for span in document.cells(DISTANCES, place)
+    ]
+    scores = np.array(distances, dtype=np.float64)
+    return Pool(
+        scores=scores,
+        vectors=vectors,
+        fields=_fields(document, place, needs),
+        ids=tuple(document.source.cut(*span) for span in document.columns[IDS].cells[place].spans),
+        compared_by="" if unusable < len(vectors) else None,
+        unusable=unusable,
+    )
+
+
+def _vectors(document: ReplyDocument, spans: Sequence[Span | None]) -> npt.NDArray[np.float32]:
+    """(n, d), NaN rows for None. Raises ValueError for a cell that is no array of numbers."""
+    matrix, proven = decode_matrix([b"" if span is None else document.source.cut_value(span) for span in spans])
+    if any(span is not None and not is_array for span, is_array in zip(spans, proven, strict=True)):
+        raise ValueError("an embedding is no array of numbers")
+    return matrix
+
+
+def _fields(document: ReplyDocument, place: int, needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
+    """Per candidate the raw JSON of each wanted key, None where absent; optional ones within the allowance. Raises ValueError for a repeated
+    required key.
+    """
+    must, may, allowance = needs.payload_fields, needs.optional_fields, Allowance(FIELD_BYTES)
+    texts = document.cells(DOCUMENTS, place)
+    metadatas = document.cells(METADATAS, place) if any(name != DOCUMENT_KEY for name in (*must, *may)) else texts
+    is_proven = document.text is not document.source.text
+    rows = []
+    for text, metadata in zip(texts, metadatas, strict=True):
+        first = _spans(document, text, metadata, must) if must else ()
+        values = tuple(_cut(document, span) for span in first)
+        if is_proven:
+            values += tuple(_within(document, span, allowance) for span in _spans(document, text, metadata, may))
+        else:
+            values += _last(document, text, metadata, may, allowance)
+        rows.append(values)
+    return tuple(rows)
+
+
+def _spans(
+    document: ReplyDocument, text: Span | None, metadata: Span | None, names: Sequence[str]
+) -> tuple[Span | None, ...]:
+    """The span of the value of each key. Raises ValueError for a repeated key."""
+    is_looked_into = metadata is not None and any(name != DOCUMENT_KEY for name in names)
+    found = members(document.text, metadata) if is_looked_into and metadata is not None else {}
+    return tuple(
+        text if name == DOCUMENT_KEY else (found[name].value, found[name].end) if name in found else None
+        for name in names
+    )
+
+
+def _last(
+    document: ReplyDocument,
+    text: Span | None,
+    metadata: Span | None,
+    names: tuple[str, ...],
+    allowance: Allowance,
+) -> tuple[bytes | None, ...]:
+    """The same in a fraction of the time, with the last value of a repeated key. Only for a text without replaced escapes."""
+    keys = tuple(name for name in names if name != DOCUMENT_KEY)
+    empty: tuple[bytes | None, ...] = (None,) * len(keys)
+    whole = empty if metadata is None or not keys else last_values(part(document.text, metadata), keys, allowance)
+    found = iter(whole)
+    return tuple(_within(document, text, allowance) if name == DOCUMENT_KEY else next(found) for name in names)
+
+
+def _within(document: ReplyDocument, span: Span | None, allowance: Allowance) -> bytes | None:
+    return None if span is None or not allowance.covers(span[1] - span[0]) else _cut(document, span)
+
+
+def _cut(document: ReplyDocument, span: Span | None) -> bytes | None:
+    return None if span is None else document.source.cut(*span)
+
+
+def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+    """The client's answer: of search i the rows ``keep[i]`` in that order, in every column that the client selected."""
     rows = [kept.tolist() for kept in keep]
-    replacements: list[Replacement] = []
+    edits: list[Edit] = []
     for column in reply.columns.values():
         if column.name in request.added:
-            replacements.append((column.span, [b"null"]))
-            continue
-        for cells, kept in zip(column.cells, rows, strict=True):
-            replacements.append(_kept(reply, cells.array, cells.spans, kept))
+            edits.append((*column.span, b"null"))
+        else:
+            edits += [_kept(reply, cells, kept) for cells, kept in zip(column.cells, rows, strict=True)]
     if reply.echo is not None:
         said = [place for place, name in enumerate(reply.echo.said) if name not in request.added]
-        replacements.append(_kept(reply, reply.echo.array, reply.echo.spans, said))
-    return _assembled(reply, sorted(replacements, key=lambda each: each[0]))
+        edits.append(_kept(reply, reply.echo, said))
+    return b"".join(edited(reply.source, (0, len(reply.text)), edits))
 
 
-def _kept(reply: ReplyDocument, array: Span, spans: Sequence[Span], kept: Sequence[int]) -> Replacement:
-    """The inside of an array, with some of its elements."""
-    return (array[0] + 1, array[1] - 1), kept_inside(reply.source, array, spans, kept, lambda _: [])
+def _kept(reply: ReplyDocument, cells: Cells, kept: Sequence[int]) -> Edit:
+    """The inside of an array, with the kept elements."""
+    inside = kept_inside(reply.source, cells.array, cells.spans, kept, lambda _: [])
+    return cells.array[0] + 1, cells.array[1] - 1, b"".join(inside)
 
 
-def _assembled(reply: ReplyDocument, replacements: Sequence[Replacement]) -> bytes:
-    pieces: list[bytes] = []
-    position = 0
-    for (start, end), replacement in replacements:
-        pieces += [reply.source.cut(position, start), *replacement]
-        position = end
-    pieces.append(reply.source.cut(position, len(reply.text)))
-    return b"".join(pieces)
+def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+    searches, document = request.parse(body, needs)
+    return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
 
 
-class ChromaRest:
-    """The six verbs. Holds nothing: one instance serves any number of callers."""
+class ChromaRest(RestAdapter[Document, ReplyDocument]):
+    """Functions of this package."""
 
-    def classify(self, head: RequestHead) -> Operation | None:
-        """Name the ranked search, or None. Total."""
-        return calls.classify(head)
-
-    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the parts of a body. Raises UnsupportedError where there are too many, nothing else."""
-        wire_json.check_size(body, bounds)
-
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants, a search for each query embedding. Raises UnsupportedError, nothing else."""
-        searches, document = request.parse(body, needs)
-        return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
-
-    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        """The client's bytes, asking for the largest of ``fetch_k`` for every search, with what selection compares."""
-        return request.widen(_request(call), fetch_k)
-
-    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
-        pools, document = chroma_reply.parse_reply(_request(call), call.searches, call.needs, body)
-        return Reply(pools=pools, document=document)
-
-    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-        """The native answer: kept cells are upstream's own bytes, what was added is gone."""
-        return trim(_request(call), _document(reply), keep)
+    request_type, reply_type = Document, ReplyDocument
+    classify = staticmethod(calls.classify)
+    parse_request = staticmethod(_parse_request)
+    widen_request = staticmethod(request.widen)
+    read_reply = staticmethod(parse_reply)
+    cut_reply = staticmethod(trim)
 
 
-def _request(call: SearchCall) -> Document:
-    if not isinstance(call.document, Document):
-        raise TypeError("the call was parsed by another adapter")
-    return call.document
+# HTTP status -> the name of the error.
+_NAMES: Mapping[int, str] = {
+    400: "InvalidArgumentError",
+    401: "AuthorizationError",
+    403: "AuthError",
+    404: "NotFoundError",
+    409: "UniqueConstraintError",
+    429: "RateLimitError",
+    500: "InternalError",
+}
+_OTHER = "ChromaError"
+
+# `Quota exceeded: 'Number of results' exceeded quota limit for action 'Query': current usage of 500 exceeds limit of 300`,
+# perhaps with more behind it. Other quotas are worded alike and are not about the limit.
+_REFUSED = re.compile(
+    r"'Number of results' exceeded quota limit for action 'Query': current usage of \d+ exceeds limit of (\d{1,9})\b"
+)
 
 
-def _document(reply: Reply) -> ReplyDocument:
-    if not isinstance(reply.document, ReplyDocument):
-        raise TypeError("the reply was parsed by another adapter")
-    return reply.document
+class _Error(msgspec.Struct):
+    message: str
+
+
+_DECODER = msgspec.json.Decoder(_Error)
+
+
+class ChromaDialect(RestDialect):
+    """Over REST."""
+
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
+        """An error with the name by which clients choose the exception they raise."""
+        body = b'{"error":"%s","message":%s}' % (_NAMES.get(status, _OTHER).encode(), json_text(message))
+        return NativeAnswer(status=status, content_type="application/json", body=body)
+
+    def refused_limit(self, status: int, body: bytes) -> int | None:
+        """The most results that the tenant's quota allows, when this error is its refusal of more; else None."""
+        if status != 422:
+            return None
+        try:
+            words = _DECODER.decode(body).message
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+        match = _REFUSED.search(words)
+        return int(match[1]) if match else None

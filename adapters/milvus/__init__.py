@@ -1,13 +1,11 @@
 """Milvus over gRPC and REST.
 
-calls         which calls are ranked searches, which change a collection
-dialect       errors, and the status inside successful replies
-schema        what a collection is like, asked once
+calls         which requests are ranked searches, which alter a collection
+dialect       errors, also those inside successful replies
+schema        the description of a collection
 search        parameters, output fields and vectors, alike for both transports
-grpc          the gRPC adapter; pools, and the client's answer cut from the reply
-grpc_request  a search, and its bytes asking for more
-grpc_reply    where a reply's rows stand
-grpc_columns  its columns, their values, and their bytes for some of the rows
-rest          the REST adapter; its reply and answer
-rest_request  a search, and its bytes asking for more
+grpc          rows and pools of a reply, the client's answer; the gRPC adapter
+grpc_request  parses and widens a search
+grpc_columns  the columns of a reply, their values, and their bytes for some of the rows
+rest          a search, its reply and the client's answer; the REST adapter
 """

@@ -1,57 +1,192 @@
-"""Milvus over gRPC: the adapter, composed of the files beside it.
+"""Milvus over gRPC: the adapter; rows and pools of a reply, and the client's answer cut from it.
 
-Spoken: Search and HybridSearch by dense vectors, servers 2.3 and later. Messages are walked and cut, never decoded and encoded
-again. Groups, iterators, ranges, sparse and binary vectors, texts and searches by ids are passed through.
+Supported: Search and HybridSearch by dense vectors, servers 2.3 and later. Groups, iterators, ranges, sparse and binary vectors, texts
+and searches by ids are passed through. The rows of all queries follow each other; ``topks`` has the number of each. An unknown field
+that may have one element per row raises ValueError, because it could not be cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
+from vecsieve.adapters.base import GrpcAdapter, Keep
 from vecsieve.adapters.contract import (
     FIELD_BYTES,
     Allowance,
-    Bounds,
     MalformedReplyError,
     Needs,
-    Operation,
     Pool,
-    Question,
-    Reply,
-    RequestHead,
-    SearchCall,
 )
 from vecsieve.adapters.milvus import calls, grpc_request
-from vecsieve.adapters.milvus.grpc_columns import Box, Strip, Values, column_values, integer, key_values, text_bytes
-from vecsieve.adapters.milvus.grpc_reply import (
-    COLUMNS,
-    IDS,
-    NUMBERS,
-    OUTPUT,
-    RESULTS,
-    SCORES,
-    TOP_K,
-    TOPKS,
-    ReplyDocument,
-    read_reply,
+from vecsieve.adapters.milvus.dialect import check_status
+from vecsieve.adapters.milvus.grpc_columns import (
+    Box,
+    Column,
+    Part,
+    Strip,
+    Values,
+    column_values,
+    fixed,
+    integer,
+    key_values,
+    read_column,
+    single,
+    text_bytes,
+    varints,
 )
 from vecsieve.adapters.milvus.grpc_request import Document
-from vecsieve.adapters.milvus.schema import Schema, read_description
+from vecsieve.adapters.milvus.schema import read_description
 from vecsieve.adapters.milvus.search import Chosen, as_matrix
-from vecsieve.adapters.wire import protobuf_requests
-from vecsieve.adapters.wire.protobuf import LENGTH, Field, encoded, length_field, number_field, only, unsigned
+from vecsieve.adapters.wire.protobuf import (
+    LENGTH,
+    VARINT,
+    Field,
+    encoded,
+    fields,
+    length_field,
+    number_field,
+    only,
+    unsigned,
+    varint,
+)
 from vecsieve.adapters.wire.vectors import without_vector
 
-# The client's answer, cut from a Milvus reply: kept rows are upstream's own bytes, columns that were added are gone.
+# SearchResults.
+_STATUS, RESULTS = 1, 2
+
+# SearchResultData. 9, 12 and 13 are about the whole search or each of its queries; unknown numbers belong to groups, iterators,
+# aggregations and highlights.
+QUERIES, TOP_K, COLUMNS, SCORES, IDS, TOPKS, OUTPUT, _COUNTED, DISTANCES, _RECALLS, _PRIMARY = (
+    1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 13,
+)  # fmt: skip
+_KNOWN = frozenset({QUERIES, TOP_K, COLUMNS, SCORES, IDS, TOPKS, OUTPUT, _COUNTED, DISTANCES, _RECALLS, _PRIMARY})
+NUMBERS, _TEXTS = 1, 2  # IDs
+_ELEMENTS = 1
 
 
-def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-    """The client's answer: of query i the rows ``keep[i]`` in that order, without what the request added."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyDocument:
+    """A parsed reply. ``results``: the field of its rows; ``fields``: those in it. ``counts``: rows of each query. ``aligned``: scores and
+    ids, ``columns``: the others, both by the offset of their field.
+    """
+
+    body: bytes
+    results: Field
+    fields: tuple[Field, ...]
+    counts: tuple[int, ...]
+    aligned: Mapping[int, Part]
+    columns: Mapping[int, Column]
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first row of each query."""
+        ends = np.cumsum(self.counts).tolist()
+        return tuple(end - count for end, count in zip(ends, self.counts, strict=True))
+
+
+def read_reply(request: Document, body: bytes) -> ReplyDocument:
+    """Raises ValueError, and DeclinedError."""
+    outer = fields(body)
+    check_status(body, only(outer, _STATUS, LENGTH))
+    results = only(outer, RESULTS, LENGTH)
+    if results is None:
+        raise ValueError("no results")
+    found = fields(body, results.span)
+    _check_kinds(found)
+    counts = _counts(body, found, request.queries)
+    rows = sum(counts)
+    columns = {field.start: read_column(body, field, rows) for field in found if field.number == COLUMNS}
+    _check_columns(request, columns, rows)
+    return ReplyDocument(
+        body=body,
+        results=results,
+        fields=tuple(found),
+        counts=counts,
+        aligned=_aligned(body, found, rows),
+        columns=columns,
+    )
+
+
+def _check_kinds(found: Sequence[Field]) -> None:
+    if unknown := {field.number for field in found} - _KNOWN:
+        raise ValueError(f"results have fields {sorted(unknown)}, which are unknown")
+    only(found, TOP_K, VARINT)
+    if any(field.number == OUTPUT and field.wire != LENGTH for field in found):
+        raise ValueError("a name of an output field is no text")
+
+
+def _counts(body: bytes, found: Sequence[Field], queries: int) -> tuple[int, ...]:
+    """The number of rows of each query."""
+    said, field = only(found, QUERIES, VARINT), only(found, TOPKS, LENGTH)
+    counts: list[int] = []
+    at, end = (0, 0) if field is None else field.span
+    while at < end:
+        count, at = varint(body, at, end)
+        counts.append(count)
+    if len(counts) != queries or said is None or unsigned(body, said) != queries:
+        raise ValueError(f"rows of {len(counts)} queries, wanted {queries}")
+    if sum(counts) > len(body):
+        raise ValueError(f"{sum(counts)} rows in {len(body)} bytes")
+    return tuple(counts)
+
+
+def _check_columns(request: Document, columns: Mapping[int, Column], rows: int) -> None:
+    """Raises ValueError where an added field has no column, or a field has two."""
+    names = [column.name for column in columns.values()]
+    if len(set(names)) < len(names) or sum(column.is_dynamic for column in columns.values()) > 1:
+        raise ValueError("a field has two columns")
+    if not rows:
+        return
+    chosen = request.chosen
+    wanted = (*chosen.columns, *(chosen.listed if chosen.keys else ()))
+    if missing := [name for name in wanted if name not in names]:
+        raise ValueError(f"no column for {len(missing)} of {len(wanted)} fields")
+
+
+def _aligned(body: bytes, found: Sequence[Field], rows: int) -> dict[int, Part]:
+    """Scores, distances and ids, by the offset of their field."""
+    parts: dict[int, Part] = {}
+    for number in (SCORES, DISTANCES):
+        field = only(found, number, LENGTH)
+        if field is not None and field.end > field.value:
+            parts[field.start] = _sized(fixed(field, 4), rows)
+    ids = only(found, IDS, LENGTH)
+    if ids is not None:
+        parts[ids.start] = _ids(body, ids, rows)
+    if rows and (ids is None or only(found, SCORES, LENGTH) is None):
+        raise ValueError(f"no ids or no scores for {rows} rows")
+    return parts
+
+
+def _ids(body: bytes, field: Field, rows: int) -> Box:
+    found = fields(body, field.span)
+    if len(found) != 1 or found[0].wire != LENGTH or found[0].number not in {NUMBERS, _TEXTS}:
+        raise ValueError(f"ids at byte {field.start} are neither numbers nor texts")
+    inner = fields(body, found[0].span)
+    if found[0].number == _TEXTS:
+        strip = single(inner, _ELEMENTS)
+    else:
+        packed = only(inner, _ELEMENTS, LENGTH)
+        strip = None if packed is None else varints(body, packed)
+    if strip is None and rows:
+        raise ValueError(f"no ids for {rows} rows")
+    return Box(field, (Box(found[0], () if strip is None else (_sized(strip, rows),)),))
+
+
+def _sized(strip: Strip, rows: int) -> Strip:
+    if strip.size != rows:
+        raise ValueError(f"{strip.size} elements at byte {strip.start} for {rows} rows")
+    return strip
+
+
+def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+    """The client's answer: of query i the rows ``keep[i]`` in that order, without added columns."""
     parts = zip(reply.starts, keep, strict=True)
     rows = np.concatenate([start + kept.astype(np.intp) for start, kept in parts])
     counts = [len(kept) for kept in keep]
@@ -65,7 +200,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.
 def _shown(
     request: Document, reply: ReplyDocument, field: Field, rows: npt.NDArray[np.intp], counts: Sequence[int]
 ) -> bytes:
-    """A field of the results as the client is to see it."""
+    """A field of the results in the client's answer."""
     body, chosen = reply.body, request.chosen
     if (aligned := reply.aligned.get(field.start)) is not None:
         return aligned.cut(body, rows)
@@ -88,15 +223,12 @@ def _is_added(body: bytes, field: Field, chosen: Chosen) -> bool:
 
 
 def _top_k(said: int, asked: int, came: Sequence[int], counts: Sequence[int]) -> int:
-    """What the server would have said: Milvus counts the rows of its longest list, Lite repeats what it was asked for."""
+    """The server's value: Milvus counts the rows of its longest list, Lite repeats the requested number."""
     return max(counts) if said == max(came) else min(said, asked)
 
 
-# The pools of a Milvus reply: scores, vectors, fields and identifiers of the candidates of each query.
-
-
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Read a reply. Raises MalformedReplyError, nothing else."""
+    """Raises MalformedReplyError, nothing else."""
     try:
         reply = read_reply(request, body)
         return _pools(request, needs, reply), reply
@@ -122,7 +254,7 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
                 vectors=vectors[part],
                 fields=fielded[part],
                 ids=ids[part],
-                compared_by=request.vector if unusable < count else None,
+                compared_by=request.vector if unusable < count or not needs.vectors else None,
                 unusable=unusable,
             )
         )
@@ -137,13 +269,14 @@ def _scores(reply: ReplyDocument, rows: int) -> npt.NDArray[np.float64]:
 
 
 def _vectors(request: Document, reply: ReplyDocument, rows: int) -> npt.NDArray[np.float32]:
-    """(rows, d); d is 0 where no column has them."""
+    """(rows, d); d is 0 without a column of vectors."""
     column = next((each for each in reply.columns.values() if each.name == request.vector), None)
-    if column is None or column.vector is None or column.values is None or not column.width:
+    content = None if column is None else column.content
+    if column is None or content is None or content.vector is None or content.values is None or not content.width:
         return np.full((rows, 0), np.nan, dtype=np.float32)
-    edges = column.values.edges
+    edges = content.values.edges
     packed = reply.body[int(edges[0]) : int(edges[-1])]
-    return as_matrix(packed, column.vector, column.width, column.elements())
+    return as_matrix(packed, content.vector, content.width, column.elements())
 
 
 def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
@@ -161,7 +294,7 @@ def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
 
 
 def _values(reply: ReplyDocument, name: str, rows: int, allowance: Allowance | None) -> Values:
-    """The JSON of a field in each row; None where it has none. ``allowance``: for a field that is optional."""
+    """The JSON of a field in each row; None where it is absent. ``allowance``: of an optional field."""
     for column in reply.columns.values():
         if column.name == name and not column.is_dynamic:
             return column_values(reply.body, column, allowance)
@@ -169,46 +302,14 @@ def _values(reply: ReplyDocument, name: str, rows: int, allowance: Allowance | N
     return [None] * rows if dynamic is None else key_values(column_values(reply.body, dynamic, allowance), name)
 
 
-class MilvusGrpc:
-    """The six verbs, over single messages, and the two of the first step. Holds nothing."""
+class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
+    """Functions of this package."""
 
-    def classify(self, head: RequestHead) -> Operation | None:
-        """Name the ranked search, or None. Total."""
-        return calls.classify_grpc(head)
-
-    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the fields of a message. Raises UnsupportedError where there are too many, nothing else."""
-        protobuf_requests.check_size(body, operation.name, grpc_request.MESSAGES, bounds)
-
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises UnsupportedError, nothing else."""
-        return grpc_request.parse_request(operation, body, needs)
-
-    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        """The client's message, asking for the largest of ``fetch_k`` from rank 0 with the fields that are compared."""
-        return grpc_request.widen(_request(call), fetch_k)
-
-    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
-        pools, document = parse_reply(_request(call), call.needs, body)
-        return Reply(pools=pools, document=document)
-
-    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-        """The native answer: kept rows are upstream's own bytes, what was added is gone."""
-        if not isinstance(reply.document, ReplyDocument):
-            raise TypeError("the reply was parsed by another adapter")
-        return trim(_request(call), reply.document, keep)
-
-    def question(self, operation: Operation, body: bytes) -> Question | None:
-        """What describes the collection of a search. Total."""
-        return calls.question(body)
-
-    def told(self, body: bytes) -> Schema:
-        """Read a description. Raises MalformedReplyError, nothing else."""
-        return read_description(body)
-
-
-def _request(call: SearchCall) -> Document:
-    if not isinstance(call.document, Document):
-        raise TypeError("the call was parsed by another adapter")
-    return call.document
+    request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
+    classify = staticmethod(calls.classify_grpc)
+    parse_request = staticmethod(grpc_request.parse_request)
+    widen_request = staticmethod(grpc_request.widen)
+    read_reply = staticmethod(parse_reply)
+    cut_reply = staticmethod(trim)
+    describe = staticmethod(calls.describe)
+    parse_description = staticmethod(read_description)

@@ -1,6 +1,6 @@
-"""The columns of a Milvus reply: which field each shows, and where the element of each row stands in it.
+"""The columns of a reply over gRPC: the element of each row, the columns' bytes for some of the rows, and values as JSON.
 
-What is not known to stand once per row is a ValueError: a column that cannot be cut must not be guessed at.
+Whatever is not known to have one element per row raises ValueError.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from vecsieve.adapters.wire.json import last_values
 from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, length_field, only, text, unsigned, varint
 from vecsieve.adapters.wire.protobuf_values import spelled_text
 
-# What stands once per row in a Milvus reply, and its bytes for some of the rows.
-#
-# A strip is one run of elements. A box is a message around strips or other boxes; all else in it stays as it came.
+# A strip is a run of elements. A box is a message with strips or other boxes; its other bytes stay unchanged.
 
 Indices = npt.NDArray[np.intp]
 
@@ -30,9 +28,9 @@ _LAST_OF_A_VARINT = 0x80
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strip:
-    """Elements that follow each other. ``start``, ``end``: what they fill, tags included. ``number``: of the one field that
-    holds them all; None where each is a field of its own. ``edges``: (m + 1,) where element i begins, i + 1 where it ends.
-    ``places``: (rows,) the element of each row, -1 where it has none; None: row i has element i.
+    """Consecutive elements. ``start``, ``end``: offsets, tags included. ``number``: of the field that packs them; None where each element
+    is a field. ``edges``: (m + 1,) element i is from ``edges[i]`` to ``edges[i + 1]``. ``places``: (rows,) the element of each row, -1 for
+    none; None: row i has element i.
     """
 
     start: int
@@ -43,15 +41,15 @@ class Strip:
 
     @property
     def size(self) -> int:
-        """How many elements."""
+        """M."""
         return len(self.edges) - 1
 
     def of(self, rows: Indices) -> Indices:
-        """The elements of these rows, -1 where one has none."""
+        """The elements of these rows, -1 for none."""
         return rows if self.places is None else self.places[rows]
 
     def cut(self, data: bytes, rows: Indices) -> bytes:
-        """The elements of these rows, in their order."""
+        """The bytes of the elements of these rows, in their order."""
         edges = self.edges.tolist()
         inside = b"".join([data[edges[at] : edges[at + 1]] for at in self.of(rows).tolist() if at >= 0])
         return length_field(self.number, inside) if self.number is not None and inside else inside
@@ -66,12 +64,12 @@ class Box:
 
     @property
     def start(self) -> int:
-        """Where it begins, tag included."""
+        """Of the field, tag included."""
         return self.field.start
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """Of the field."""
         return self.field.end
 
     def cut(self, data: bytes, rows: Indices) -> bytes:
@@ -83,7 +81,7 @@ Part = Strip | Box
 
 
 def recut(data: bytes, span: tuple[int, int], parts: Sequence[Part], rows: Indices) -> bytes:
-    """What fills ``span``, its parts with these rows."""
+    """The bytes of ``span``, with these rows of its parts."""
     pieces: list[bytes] = []
     at = span[0]
     for part in parts:
@@ -94,7 +92,7 @@ def recut(data: bytes, span: tuple[int, int], parts: Sequence[Part], rows: Indic
 
 
 def fixed(field: Field, width: int) -> Strip:
-    """Elements of so many bytes each, packed into one field. Raises ValueError."""
+    """Packed elements of ``width`` bytes each. Raises ValueError."""
     size = field.end - field.value
     if field.wire != LENGTH or (size and (not width or size % width)):
         raise ValueError(f"field {field.number} at byte {field.start} holds no elements of {width} bytes")
@@ -103,7 +101,7 @@ def fixed(field: Field, width: int) -> Strip:
 
 
 def varints(data: bytes, field: Field) -> Strip:
-    """Integers or switches, packed into one field. Raises ValueError."""
+    """Packed integers or booleans. Raises ValueError."""
     if field.wire != LENGTH:
         raise ValueError(f"field {field.number} at byte {field.start} is of wire type {field.wire}")
     ends = np.flatnonzero(np.frombuffer(data[field.value : field.end], dtype=np.uint8) < _LAST_OF_A_VARINT)
@@ -114,7 +112,7 @@ def varints(data: bytes, field: Field) -> Strip:
 
 
 def single(found: Sequence[Field], number: int) -> Strip | None:
-    """Elements that are a field each; None where there are none. Raises ValueError where something stands between."""
+    """Elements that are a field each; None for none. Raises ValueError for other fields between them."""
     those = [field for field in found if field.number == number]
     if not those:
         return None
@@ -150,33 +148,11 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """``kind``: which array of ScalarField holds its values. ``vector``: the DataType of vectors that can be compared. Both None
-    for all else. ``values``: where they stand; None where there are none. ``mask``: (rows,) which rows are not null, where that
-    is said; a null may have an element all the same.
+class Content:
+    """The parts of a column, and its values. ``kind``: the number of the array in ScalarField; ``vector``: the DataType of comparable
+    vectors; None for other columns. ``values``: None where there are none. ``mask``: (rows,) which rows are not null, None where the
+    reply has none; a null may have an element.
     """
-
-    box: Box
-    name: str
-    rows: int
-    is_dynamic: bool = False
-    kind: int | None = None
-    vector: int | None = None
-    width: int = 0
-    values: Strip | None = None
-    mask: Mask | None = None
-
-    def elements(self) -> Indices:
-        """(rows,) the element of each row's value; -1 for null, and where there is no value."""
-        if self.values is None:
-            return np.full(self.rows, -1, dtype=np.intp)
-        found = self.values.of(np.arange(self.rows, dtype=np.intp))
-        return found if self.mask is None else np.where(self.mask, found, -1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Content:
-    """What stands in a column: its parts, and of its values what ``Column`` says."""
 
     parts: tuple[Part, ...]
     kind: int | None = None
@@ -186,13 +162,32 @@ class _Content:
     mask: Mask | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One field of all rows."""
+
+    box: Box
+    name: str
+    rows: int
+    is_dynamic: bool
+    content: Content
+
+    def elements(self) -> Indices:
+        """(rows,) the element of each row; -1 for null, and for no value."""
+        values, mask = self.content.values, self.content.mask
+        if values is None:
+            return np.full(self.rows, -1, dtype=np.intp)
+        found = values.of(np.arange(self.rows, dtype=np.intp))
+        return found if mask is None else np.where(mask, found, -1)
+
+
 def read_column(data: bytes, field: Field, rows: int) -> Column:
-    """A FieldData. Raises ValueError."""
+    """Raises ValueError."""
     if field.wire != LENGTH:
         raise ValueError(f"column at byte {field.start} is of wire type {field.wire}")
     found = fields(data, field.span)
     if unknown := {inner.number for inner in found} - _KNOWN:
-        raise ValueError(f"column at byte {field.start} has fields {sorted(unknown)}, which nobody here knows")
+        raise ValueError(f"column at byte {field.start} has fields {sorted(unknown)}, which are unknown")
     name, dynamic = only(found, _NAME, LENGTH), only(found, _IS_DYNAMIC, VARINT)
     scalars, vectors, structs = (only(found, number, LENGTH) for number in (_SCALARS, _VECTORS, _STRUCTS))
     if sum(each is not None for each in (scalars, vectors, structs)) != 1:
@@ -210,23 +205,19 @@ def read_column(data: bytes, field: Field, rows: int) -> Column:
         name="" if name is None else text(data, name),
         rows=rows,
         is_dynamic=dynamic is not None and unsigned(data, dynamic) != 0,
-        kind=content.kind,
-        vector=content.vector,
-        width=content.width,
-        values=content.values,
-        mask=content.mask,
+        content=content,
     )
 
 
-def _scalars(data: bytes, field: Field, mask: Mask | None, rows: int) -> _Content:
+def _scalars(data: bytes, field: Field, mask: Mask | None, rows: int) -> Content:
     found, mask, valid = _masked(data, field, _SCALAR_VALID, mask, rows)
     array = _one(found, field)
     if array is None:
         _aligned(None, mask, rows)
-        return _Content((Box(field, tuple(valid)),))
+        return Content((Box(field, tuple(valid)),))
     strip = _aligned(_scalar_strip(data, array), mask, rows)
     box = Box(array, () if strip is None else (strip,))
-    return _Content((Box(field, _in_order([box, *valid])),), kind=array.number, values=strip, mask=mask)
+    return Content((Box(field, _in_order([box, *valid])),), kind=array.number, values=strip, mask=mask)
 
 
 def _scalar_strip(data: bytes, array: Field) -> Strip | None:
@@ -241,14 +232,14 @@ def _scalar_strip(data: bytes, array: Field) -> Strip | None:
     raise ValueError(f"scalars at byte {array.start} are of the unknown kind {kind}")
 
 
-def _vectors(data: bytes, field: Field, mask: Mask | None, rows: int) -> _Content:
+def _vectors(data: bytes, field: Field, mask: Mask | None, rows: int) -> Content:
     found, mask, valid = _masked(data, field, _VECTOR_VALID, mask, rows)
     dim = only(found, _DIM, VARINT)
     dimension = 0 if dim is None else unsigned(data, dim)
     content = _one([inner for inner in found if inner.number != _DIM], field)
     if content is None:
         _aligned(None, mask, rows)
-        return _Content((Box(field, tuple(valid)),))
+        return Content((Box(field, tuple(valid)),))
     number = content.number
     width = _WIDTHS.get(number, 0) * dimension
     if number in {_FLOAT_VECTOR, _SPARSE, _LISTS}:
@@ -259,7 +250,7 @@ def _vectors(data: bytes, field: Field, mask: Mask | None, rows: int) -> _Conten
     else:
         raise ValueError(f"vectors at byte {content.start} are of the unknown kind {number}")
     parts = _in_order([*valid, *([] if part is None else [part])])
-    return _Content((Box(field, parts),), vector=_TYPES.get(number), width=width, values=strip, mask=mask)
+    return Content((Box(field, parts),), vector=_TYPES.get(number), width=width, values=strip, mask=mask)
 
 
 def _vector_strip(data: bytes, content: Field, width: int) -> Strip | None:
@@ -270,46 +261,46 @@ def _vector_strip(data: bytes, content: Field, width: int) -> Strip | None:
     return single(found, _LIST_ELEMENTS if content.number == _LISTS else _ELEMENTS)
 
 
-def _structs(data: bytes, field: Field, rows: int) -> _Content:
-    """Fields of structures: each is a column of its own."""
+def _structs(data: bytes, field: Field, rows: int) -> Content:
+    """Fields of structures, each a column."""
     found = fields(data, field.span)
     if any(inner.number != _STRUCT_FIELDS for inner in found):
-        raise ValueError(f"structures at byte {field.start} hold what nobody here knows")
-    return _Content((Box(field, tuple(read_column(data, inner, rows).box for inner in found)),))
+        raise ValueError(f"structures at byte {field.start} hold unknown fields")
+    return Content((Box(field, tuple(read_column(data, inner, rows).box for inner in found)),))
 
 
 def _masked(
     data: bytes, field: Field, number: int, mask: Mask | None, rows: int
 ) -> tuple[list[Field], Mask | None, list[Strip]]:
-    """The fields of a column's content but for its own validity; which rows have a value; and the strips that say so."""
+    """The fields of a column's content without its validity; the mask; and the strips of the validity."""
     found = fields(data, field.span)
     own, strips = _validity(data, found, number, rows)
     if own is not None and mask is not None and not np.array_equal(own, mask):
-        raise ValueError(f"column at byte {field.start} says twice, and differently, which rows have a value")
+        raise ValueError(f"column at byte {field.start} has two different validities")
     return [inner for inner in found if inner.number != number], mask if own is None else own, strips
 
 
 def _validity(data: bytes, found: Sequence[Field], number: int, rows: int) -> tuple[Mask | None, list[Strip]]:
-    """(rows,) which rows have a value; None where that is not said."""
+    """(rows,) which rows have a value, None where the column has no validity; and its strip."""
     field = only(found, number, LENGTH)
     if field is None or field.value == field.end:
         return None, []
     strip = fixed(field, 1)
     mask = np.frombuffer(data[field.value : field.end], dtype=np.uint8)
     if len(mask) != rows or mask.max() > 1:
-        raise ValueError(f"validity at byte {field.start} is not one switch for each of {rows} rows")
+        raise ValueError(f"validity at byte {field.start} is not one boolean for each of {rows} rows")
     return mask.astype(np.bool_), [strip]
 
 
 def _one(found: Sequence[Field], field: Field) -> Field | None:
-    """The one array in a column's content. Raises ValueError."""
+    """The array in a column's content; None for none. Raises ValueError for several."""
     if len(found) > 1 or any(inner.wire != LENGTH for inner in found):
         raise ValueError(f"content at byte {field.start} is not one array")
     return found[0] if found else None
 
 
 def _aligned(strip: Strip | None, mask: Mask | None, rows: int) -> Strip | None:
-    """The strip with the element of each row: all rows have one, or those that are valid. Raises ValueError."""
+    """The strip with the element of each row: of all rows, or of the valid ones. Raises ValueError."""
     size = 0 if strip is None else strip.size
     if size == rows:
         return strip
@@ -323,19 +314,18 @@ def _in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(sorted(parts, key=lambda part: part.start))
 
 
-# The values of a Milvus column as JSON, one a row, and those of a key in the column of dynamic fields.
-
 Values = Sequence[bytes | None]
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 def column_values(data: bytes, column: Column, allowance: Allowance | None = None) -> Values:
-    """(rows,) the JSON of each value; None for null, for what has no JSON of its own, and beyond the ``allowance``."""
-    spell = None if column.kind is None else _SPELLED.get(column.kind)
-    if column.values is None or spell is None:
+    """(rows,) the JSON of each value; None for null, for a kind without a JSON form, and beyond the ``allowance``."""
+    kind, values = column.content.kind, column.content.values
+    spell = None if kind is None else _SPELLED.get(kind)
+    if values is None or spell is None:
         return [None] * column.rows
-    edges = column.values.edges.tolist()
+    edges = values.edges.tolist()
     return [
         None
         if at < 0 or not (allowance is None or allowance.covers(edges[at + 1] - edges[at]))
@@ -345,18 +335,18 @@ def column_values(data: bytes, column: Column, allowance: Allowance | None = Non
 
 
 def key_values(documents: Values, key: str) -> Values:
-    """The member of this name in each JSON object; None where it has none, or is none."""
+    """The value of this key in each JSON object; None where it is absent."""
     return [None if document is None else last_values(document, (key,))[0] for document in documents]
 
 
 def integer(element: bytes) -> bytes:
-    """A varint of 64 bits, signed."""
+    """The JSON of a signed varint of 64 bits."""
     value = varint(element, 0, len(element))[0]
     return b"%d" % (value - 2**64 if value >= 2**63 else value)
 
 
 def text_bytes(element: bytes) -> bytes:
-    """What a text or bytes field holds. Raises ValueError."""
+    """The value of an element that is a field. Raises ValueError."""
     (field,) = fields(element)
     return element[field.value : field.end]
 

@@ -1,8 +1,8 @@
-"""A Milvus gRPC search: what it asks for, and the same bytes asking for more.
+"""Parses and widens a search over gRPC.
 
-Rule of this file: of the client's bytes only the parameters that say how many change; names of fields stand behind them. A
-hybrid search fuses what its parts bring: they stay as they are, so that candidates and scores are those of the client's
-own search, and more of the fused list is asked for, up to its end.
+Of the client's bytes only the parameters of limit and offset change; names of fields are appended. The parts of a hybrid search stay
+unchanged, so that its candidates and scores are those of the client's search: only the limit of the fused list is raised, up to its
+end.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.base import check_page
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH
-from vecsieve.adapters.milvus.schema import COMPARABLE, schema_of
+from vecsieve.adapters.milvus.schema import COMPARABLE
 from vecsieve.adapters.milvus.search import (
     OFFSET,
     Chosen,
     as_query,
     bound,
     check_chosen,
-    check_page,
     choose,
+    compared,
     most,
     number,
     number_at,
@@ -33,9 +34,8 @@ from vecsieve.adapters.wire.json import Members, splice
 from vecsieve.adapters.wire.protobuf import Field, Span, length_field
 from vecsieve.adapters.wire.protobuf_requests import Found, Messages, Shape, message, messages, number_of, read, text_of
 
-# Milvus's search parameters: a list of keys and values, all of them text, some said twice.
-#
-# Which of two values counts differs between servers: alike they are one, and both are changed; unlike the search is left alone.
+# Search parameters: a list of keys and values, all text. A key may be repeated; which value counts differs between servers, so that
+# different values make the search unsupported.
 
 _KEY, _VALUE = 1, 2
 _PAIR = Shape(frozenset({_KEY, _VALUE}))
@@ -43,7 +43,7 @@ _PAIR = Shape(frozenset({_KEY, _VALUE}))
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The fields of a list, the key of each, and what every key says."""
+    """The fields of a list, the key of each, and key -> value."""
 
     fields: tuple[Field, ...]
     keys: tuple[str, ...]
@@ -51,7 +51,7 @@ class Pairs:
 
 
 def read_pairs(data: bytes, found: Sequence[Field]) -> Pairs:
-    """Read a list. Raises UnsupportedError."""
+    """Raises UnsupportedError."""
     keys: list[str] = []
     values: dict[str, str] = {}
     for field in found:
@@ -64,7 +64,7 @@ def read_pairs(data: bytes, found: Sequence[Field]) -> Pairs:
 
 
 def changed(pairs: Pairs, values: Mapping[str, str]) -> list[tuple[Field, bytes]]:
-    """The fields of these keys with what they shall say, where they say something else, in the order of the wire."""
+    """The fields whose values differ from ``values``, each with its new bytes, in the order of the wire."""
     return [
         (field, length_field(field.number, _pair(key, values[key])))
         for field, key in zip(pairs.fields, pairs.keys, strict=True)
@@ -76,29 +76,29 @@ def _pair(key: str, value: str) -> bytes:
     return length_field(_KEY, key.encode()) + length_field(_VALUE, value.encode())
 
 
-# What a Milvus search is made by: the placeholder group of its request.
+# PlaceholderGroup: the queries.
 
 _PLACEHOLDERS = 1
 _GROUP = Shape(frozenset(), frozenset({_PLACEHOLDERS}))
 _TAG, _TYPE, _VALUES = 1, 2, 3
-# 4, the level of an embedding list, is not spoken.
+# Not supported: 4, the level of an embedding list.
 _PLACEHOLDER = Shape(frozenset({_TAG, _TYPE}), frozenset({_VALUES}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
-    """The queries of one search, and the DataType of the field they are made at."""
+    """The queries of one request, and their DataType."""
 
     kind: int
     packed: tuple[bytes, ...]
 
     @property
     def is_comparable(self) -> bool:
-        """Whether they are vectors of numbers; not bits, not sparse, no text."""
+        """Whether they are dense vectors of numbers."""
         return self.kind in COMPARABLE
 
     def vectors(self) -> list[npt.NDArray[np.float32] | None]:
-        """(d,) each, None where it is none to compare with. Raises UnsupportedError."""
+        """(d,) each, None for one that is empty or not finite. Raises UnsupportedError."""
         try:
             return [as_query(each, self.kind) for each in self.packed]
         except ValueError:
@@ -106,7 +106,7 @@ class Queries:
 
 
 def read_queries(data: bytes) -> Queries:
-    """Read a PlaceholderGroup. Raises UnsupportedError for more than one kind of query, or none."""
+    """Raises UnsupportedError for several placeholders, or none."""
     placeholders = messages(read(data, (0, len(data)), _GROUP), _PLACEHOLDERS)
     if len(placeholders) != 1:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -117,9 +117,11 @@ def read_queries(data: bytes) -> Queries:
     return Queries(number_of(data, found, _TYPE) or 0, tuple(data[slice(*value.span)] for value in values))
 
 
-# SearchRequest. What is not here changes what a search is: ids, scoring functions, highlights, aggregations.
-_QUERIES, _OUTPUT, _PARAMS, _NQ, _BY_KEYS = 6, 8, 9, 12, 16
-_SEARCH = Shape(frozenset({1, 2, 3, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 20}), frozenset({4, _OUTPUT, _PARAMS, 18}))
+# SearchRequest. Not supported: ids, scoring functions, highlights, aggregations.
+_PARTITIONS, _QUERIES, _OUTPUT, _PARAMS, _NQ, _BY_KEYS = 4, 6, 8, 9, 12, 16
+_SEARCH = Shape(
+    frozenset({1, 2, 3, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 20}), frozenset({_PARTITIONS, _OUTPUT, _PARAMS, 18})
+)
 _PARAMETERS = frozenset(
     {"topk", "round_decimal", "ignore_growing", OFFSET, "metric_type", "anns_field", "hints", "params"}
 )
@@ -130,7 +132,6 @@ _HYBRID = Shape(frozenset({1, 2, 3, 7, 8, 9, 11, 12, 14}), frozenset({4, _PARTS,
 _RANK_PARAMETERS = frozenset({"strategy", "params", "limit", "round_decimal", OFFSET})
 
 
-# What is entered of a request, for the count of its fields.
 MESSAGES: Messages = {
     SEARCH: {_QUERIES: "group", _PARAMS: "pair"},
     HYBRID_SEARCH: {_PARTS: SEARCH, _RANKS: "pair"},
@@ -138,14 +139,14 @@ MESSAGES: Messages = {
     "placeholder": {},
     "pair": {},
 }
-# Of the JSON text that the index parameters are; those that are known take a hundred.
+# Bytes of the index parameters, a JSON text; the known ones take a hundred.
 _LONGEST_PARAMETERS = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``limit``: the parameter that says how many. ``inner``: the index parameters as they are to be said;
-    None where they stay. ``output``: the number of the fields of names. ``vector``: what is compared.
+    """A parsed request. ``limit``: the key of the limit. ``inner``: the changed index parameters; None: unchanged. ``output``: the number
+    of the fields with output names. ``vector``: the field to compare by.
     """
 
     body: bytes
@@ -161,7 +162,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One SearchRequest. ``page``: topk and offset. ``most``: how many candidates its index parameters allow."""
+    """One SearchRequest. ``page``: topk and offset. ``most``: the most candidates that its index parameters allow."""
 
     found: Found
     pairs: Pairs
@@ -172,14 +173,14 @@ class _Part:
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Read what the client wants. Raises UnsupportedError, nothing else."""
+    """Raises UnsupportedError, nothing else."""
     hybrid = operation.name == HYBRID_SEARCH
     searches, document = (_hybrid if hybrid else _search)(body, needs)
     return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
-    """The request that asks for the largest of ``fetch_k`` from rank 0 for each query, with the fields that were chosen."""
+    """The request for the largest of ``fetch_k`` for each query, with the fields that were chosen."""
     count = max(fetch_k)
     body = document.body
     if not count:
@@ -199,13 +200,17 @@ def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     ranked_by = part.pairs.values.get("anns_field") or None
     _check_searches(len(part.queries.packed), needs)
-    vector = _compared(ranked_by, needs)
+    vector = compared(ranked_by, needs)
     top_k, offset = part.page
     check_page(top_k, offset)
     queries = part.queries.vectors() if vector == (ranked_by or vector) else [None] * len(part.queries.packed)
     limit = most(part.most, dimension=_dimension(queries), queries=len(queries))
     pages = OFFSET in part.pairs.values
-    searches = tuple(Search(top_k=top_k, offset=offset, pages=pages, query=query, most=limit) for query in queries)
+    partition = b"\0".join(body[slice(*name.span)] for name in messages(part.found, _PARTITIONS))
+    searches = tuple(
+        Search(top_k=top_k, offset=offset, pages=pages, query=query, most=limit, partition=partition)
+        for query in queries
+    )
     document = Document(
         body=body, pairs=part.pairs, limit="topk", inner=part.inner, output=_OUTPUT, top_k=top_k,
         queries=len(searches), vector=vector, chosen=choose(_names(body, part.found, _OUTPUT), vector, needs),
@@ -226,7 +231,7 @@ def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     (count,) = counts
     _check_searches(count, needs)
-    vector = needs.vector_name or fields[0] or _compared(None, needs)
+    vector = needs.vector_name or fields[0] or compared(None, needs)
     top_k, offset = number(pairs.values["limit"]), number(pairs.values.get(OFFSET, "0"))
     check_page(top_k, offset)
     limit = most(sum(part.page[0] for part in parts), dimension=0, queries=count)
@@ -244,7 +249,7 @@ def _check_searches(count: int, needs: Needs) -> None:
 
 
 def _read_part(body: bytes, span: Span) -> _Part:
-    """One SearchRequest, alone or of a hybrid search. Raises UnsupportedError."""
+    """A search, or a part of a hybrid one. Raises UnsupportedError."""
     found = read(body, span, _SEARCH)
     pairs = read_pairs(body, messages(found, _PARAMS))
     check_chosen(pairs.values)
@@ -272,7 +277,7 @@ def _read_part(body: bytes, span: Span) -> _Part:
 
 
 def _without_offset(text: bytes, inner: Members, offset: int) -> str | None:
-    """The index parameters with an offset of 0, which some clients say in them as well; None where they stay."""
+    """The index parameters with an offset of 0; None where they have none. Some clients repeat the offset there."""
     said = number_at(text, inner, OFFSET)
     if said is None:
         return None
@@ -280,17 +285,6 @@ def _without_offset(text: bytes, inner: Members, offset: int) -> str | None:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     member = inner[OFFSET]
     return splice(text, [(member.value, member.end, b"0")]).decode()
-
-
-def _compared(ranked_by: str | None, needs: Needs) -> str:
-    """The field to compare by: the policy's, the one that is searched, or the only one there is. Raises UnsupportedError."""
-    if needs.vector_name is not None:
-        return needs.vector_name
-    schema = schema_of(needs)
-    name = ranked_by or (None if schema is None else schema.only_vector)
-    if not name:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    return name
 
 
 def _dimension(queries: Sequence[npt.NDArray[np.float32] | None]) -> int:

@@ -1,52 +1,202 @@
-"""Milvus over REST: the adapter, composed of the files beside it.
+"""Milvus over REST: parses and widens a search, parses its reply, cuts the client's answer; the adapter.
 
-Spoken: the search of version 1, and of version 2 from its description, by one dense vector. Everything else, hybrid searches
-among it, is passed through.
+Supported: the search of version 1, and of version 2 from its documentation, by one dense vector. Hybrid searches are passed through.
+Go reads names without regard to case and ignores unknown ones: an unknown member makes a search unsupported. An error has status 200
+and a code other than the version's own for success.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlencode
 
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.base import Keep, RestAdapter, check_page
 from vecsieve.adapters.contract import (
     FIELD_BYTES,
     Allowance,
-    Bounds,
     DeclinedError,
-    MalformedReplyError,
     Needs,
     Operation,
     Pool,
     Question,
-    Reply,
-    RequestHead,
+    Reason,
+    Search,
     SearchCall,
+    UnsupportedError,
 )
-from vecsieve.adapters.milvus import calls, rest_request, schema
+from vecsieve.adapters.milvus import calls, schema
 from vecsieve.adapters.milvus.calls import VERSION_1, VERSION_2
-from vecsieve.adapters.milvus.rest_request import Document
-from vecsieve.adapters.milvus.schema import Schema
-from vecsieve.adapters.wire import json as wire_json
-from vecsieve.adapters.wire.json import Members, Span, check_members, cuts, elements, members, whole, without_surrogates
+from vecsieve.adapters.milvus.schema import schema_of
+from vecsieve.adapters.milvus.search import LARGEST_WINDOW, Chosen, bound, choose, compared, most, read_inner
+from vecsieve.adapters.wire.json import (
+    Members,
+    Span,
+    check_members,
+    cuts,
+    elements,
+    members,
+    splice,
+    whole,
+    without_surrogates,
+)
+from vecsieve.adapters.wire.json_requests import (
+    integer,
+    items_of,
+    present,
+    read_object,
+    required,
+    text_of,
+    texts_of,
+    vector_of,
+)
 from vecsieve.adapters.wire.json_vectors import (
     Edit,
     Shortened,
-    decode_matrix,
-    edited,
+    cut_list,
+    field_values,
     guess_arrays,
-    kept_inside,
-    set_aside,
+    read_aside,
+    vectors_at,
 )
-from vecsieve.adapters.wire.vectors import without_vector
+from vecsieve.adapters.wire.vectors import usable, without_vector
 
-# A Milvus reply over REST: where its rows stand, the pool in them, and the client's answer cut from it.
-#
-# An error comes with status 200, as a code that is not the version's own for success. What is not understood with certainty
-# is malformed.
+
+class _Version(NamedTuple):
+    """The members of one version: ``known`` ones, and those of groups and functions, ``chosen``. ``query``: the name of the vector."""
+
+    known: tuple[str, ...]
+    chosen: tuple[str, ...]
+    query: str
+
+
+_BOTH = ("dbName", "collectionName", "filter", "limit", "offset", "outputFields")
+_VERSIONS: Mapping[str, _Version] = {
+    VERSION_1: _Version((*_BOTH, "vector", "params"), (), "vector"),
+    VERSION_2: _Version(
+        (*_BOTH, "data", "annsField", "partitionNames", "searchParams", "consistencyLevel", "exprParams",
+         "groupingField", "groupSize", "strictGroupSize", "functionScore"),
+        ("groupingField", "groupSize", "strictGroupSize", "functionScore"),
+        "data",
+    ),
+}  # fmt: skip
+# Parameters beside the index's own.
+_SEARCH_PARAMS = ("metricType", "params")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A parsed request. ``limit``, ``offset``, ``listed``: spans of those values; None where one is absent. ``end``: of the last member."""
+
+    body: bytes
+    version: str
+    limit: Span
+    offset: Span | None
+    listed: Span | None
+    top_k: int
+    skipped: int
+    end: int
+    vector: str
+    chosen: Chosen
+
+
+def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+    """Raises UnsupportedError, nothing else."""
+    version = _VERSIONS[operation.partition]
+    span = whole(body)
+    found = read_object(body, span, version.known, reason=Reason.NOT_JSON)
+    if any(present(body, found, name) for name in version.chosen):
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
+    limit, offset = required(body, found, "limit"), present(body, found, "offset")
+    top_k, skipped = integer(body, limit), 0 if offset is None else integer(body, offset)
+    check_page(top_k, skipped)
+    query = _query(body, found, version)
+    vector = compared(text_of(body, present(body, found, "annsField")), needs)
+    listed = present(body, found, "outputFields")
+    search = Search(
+        top_k=top_k,
+        offset=skipped,
+        pages=offset is not None,
+        query=query,
+        partition=_partition(body, found),
+        most=most(_bound(body, found), dimension=0 if query is None else len(query), queries=1),
+    )
+    document = Document(
+        body=body, version=operation.partition, limit=limit, offset=offset, listed=listed, top_k=top_k,
+        skipped=skipped, end=span[1] - 1, vector=vector,
+        chosen=choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True),
+    )  # fmt: skip
+    if listed is None and "outputFields" in found and document.chosen.added:  # null: the member cannot be repeated
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
+
+
+def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
+    """The request for ``fetch_k[0]`` candidates, with the fields that were chosen."""
+    (count,) = fetch_k
+    if not count:
+        return document.body
+    edits: list[Edit] = []
+    if count != document.top_k:
+        edits.append((*document.limit, b"%d" % count))
+    if document.offset is not None and document.skipped:
+        edits.append((*document.offset, b"0"))
+    added = b",".join(json.dumps(name, ensure_ascii=False).encode() for name in document.chosen.added)
+    if added and document.listed is not None:
+        at = document.listed[1] - 1
+        edits.append((at, at, (b"," if document.chosen.listed else b"") + added))
+    elif added:
+        edits.append((document.end, document.end, b',"outputFields":[' + added + b"]"))
+    return splice(document.body, edits)
+
+
+def describe(operation: Operation, body: bytes) -> Question | None:
+    """The request for the description of the collection; None where the search names none. Never raises."""
+    try:
+        found = members(body, whole(body))
+        names = {name: text_of(body, present(body, found, name)) for name in ("dbName", "collectionName")}
+    except (ValueError, IndexError, UnsupportedError):
+        return None
+    said = {name: value for name, value in names.items() if value}
+    if "collectionName" not in said:
+        return None
+    if operation.partition == VERSION_1:
+        return Question(method="GET", target=f"/v1/vector/collections/describe?{urlencode(said)}")
+    return Question(method="POST", target="/v2/vectordb/collections/describe", body=json.dumps(said).encode())
+
+
+def _query(body: bytes, found: Members, version: _Version) -> npt.NDArray[np.float32] | None:
+    """The query vector. Raises UnsupportedError for several, for none, and for text."""
+    span = required(body, found, version.query)
+    if version.query == "data":
+        items = items_of(body, span)
+        if len(items) != 1:  # nothing separates their rows in the reply
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        span = items[0]
+    if body[span[0] : span[0] + 1] != b"[":
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    return usable(vector_of(body, span))
+
+
+def _partition(body: bytes, found: Members) -> bytes:
+    """The names of partitions as they are spelled."""
+    span = present(body, found, "partitionNames")
+    return b"" if span is None else body[slice(*span)]
+
+
+def _bound(body: bytes, found: Members) -> int:
+    """The most candidates that the parameters allow."""
+    inner: Span | None = present(body, found, "params")
+    outer = present(body, found, "searchParams")
+    if outer is not None:
+        inner = present(body, read_object(body, outer, _SEARCH_PARAMS), "params")
+    return LARGEST_WINDOW if inner is None else bound(body, read_inner(body, inner))
+
 
 _SUCCESS: Mapping[str, bytes] = {VERSION_1: b"200", VERSION_2: b"0"}
 _SCORE = "distance"
@@ -58,7 +208,7 @@ _DIGITS = b"-0123456789"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDocument:
-    """A parsed reply. Spans are offsets into the harmless text of ``source``. ``counts``: where the number of rows is said."""
+    """A parsed reply. Spans are offsets into the text of ``source`` without surrogate escapes. ``counts``: of the number of rows."""
 
     source: Shortened
     length: int
@@ -69,20 +219,11 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Read a reply. Raises MalformedReplyError, nothing else."""
-    spans = guess_arrays(body, request.vector)
-    try:
-        return _read(request, needs, set_aside(body, spans))
-    except ValueError as error:
-        if not spans:
-            raise MalformedReplyError(str(error)) from None
-    try:  # something that was set aside may be no vector: a JSON field can look like one
-        return _read(request, needs, set_aside(body, []))
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
+    """Raises MalformedReplyError, nothing else."""
+    return read_aside(body, guess_arrays(body, request.vector), lambda source: _read(request, needs, source))
 
 
-def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
+def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     """The client's answer: the rows ``keep[0]`` in that order, without what the request added."""
     (kept,) = keep
     added = frozenset(request.chosen.added)
@@ -90,12 +231,8 @@ def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.
     def edits(index: int) -> list[Edit]:
         return [(start, end, b"") for start, end in cuts(reply.rows[index], added)]
 
-    inside = kept_inside(reply.source, reply.array, reply.spans, kept.tolist(), edits)
     said: list[Edit] = [] if reply.counts is None else [(*reply.counts, b"%d" % len(kept))]
-    start, end = reply.array[0] + 1, reply.array[1] - 1
-    before = edited(reply.source, (0, start), [edit for edit in said if edit[0] < start])
-    behind = edited(reply.source, (end, reply.length), [edit for edit in said if edit[0] >= end])
-    return b"".join([*before, *inside, *behind])
+    return cut_list(reply.source, reply.length, reply.array, reply.spans, kept.tolist(), edits, said)
 
 
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
@@ -111,21 +248,22 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     document = ReplyDocument(
         source=source, length=len(text), array=array, spans=spans, rows=rows, counts=_counts(text, root, len(rows))
     )
-    vectors = _vectors(request, document, text)
+    vectors = _vectors(request, needs, document, text)
     unusable = without_vector(vectors)
     allowance = Allowance(FIELD_BYTES)
     pool = Pool(
         scores=np.array([_score(text, row) for row in rows], dtype=np.float64),
         vectors=vectors,
-        fields=tuple(_fields(source, row, needs, allowance) for row in rows),
-        compared_by=request.vector if unusable < len(rows) else None,
+        fields=tuple(field_values(source, row, needs.payload_fields, needs.optional_fields, allowance) for row in rows),
+        ids=_ids(document, needs),
+        compared_by=request.vector if unusable < len(rows) or not needs.vectors else None,
         unusable=unusable,
     )
     return pool, document
 
 
 def _check_code(request: Document, text: bytes, root: Members) -> None:
-    """Raises DeclinedError where another code than success is said, ValueError where none is."""
+    """Raises DeclinedError for a code other than success, ValueError for none."""
     code = b"" if "code" not in root else text[root["code"].value : root["code"].end]
     if not code.isdigit():
         raise ValueError("no code")
@@ -135,10 +273,10 @@ def _check_code(request: Document, text: bytes, root: Members) -> None:
 
 
 def _counts(text: bytes, root: Members, rows: int) -> Span | None:
-    """Where the one number of rows stands; None where it is not said. Raises ValueError for other lists and objects."""
+    """The span of the number of rows; None where it is absent. Raises ValueError for other lists and objects."""
     for name, member in root.items():
         if text[member.value] in _OPENINGS and name not in {"data", _COUNTS, _RECALLS}:
-            raise ValueError(f"the member at byte {member.key} may have a part for each row")
+            raise ValueError(f"the member at byte {member.key} may have an element for each row")
     if _COUNTS not in root:
         return None
     inner = elements(text, (root[_COUNTS].value, root[_COUNTS].end))
@@ -154,69 +292,33 @@ def _score(text: bytes, row: Members) -> float:
     return float(text[member.value : member.end])
 
 
-def _vectors(request: Document, document: ReplyDocument, text: bytes) -> npt.NDArray[np.float32]:
-    """(n, d), where every row has one. Raises ValueError for a guess that was wrong."""
+def _ids(document: ReplyDocument, needs: Needs) -> tuple[bytes, ...]:
+    """The ids of the rows; () where their field is not known, or one has none."""
+    schema = schema_of(needs)
+    found = [row.get(schema.primary) for row in document.rows] if schema is not None else []
+    ids = tuple(document.source.cut(member.value, member.end) for member in found if member is not None)
+    return ids if len(ids) == len(document.rows) else ()
+
+
+def _vectors(request: Document, needs: Needs, document: ReplyDocument, text: bytes) -> npt.NDArray[np.float32]:
+    """(n, d). Raises ValueError where a row has no vector that was asked for, or a guess was wrong."""
     found = [row.get(request.vector) for row in document.rows]
+    if not needs.vectors and None in found:
+        return np.full((len(found), 0), np.nan, dtype=np.float32)
     spans = [None if member is None else (member.value, member.end) for member in found]
     if any(span is None or text[span[0]] not in b"[n" for span in spans):
         raise ValueError(f"{spans.count(None)} rows have no vector, or one that is no list")
-    guessed = [span is not None and document.source.aside(span) is not None for span in spans]
-    matrix, proven = decode_matrix([b"" if span is None else document.source.cut_value(span) for span in spans])
-    if sum(guessed) != len(document.source.spans) or not all(
-        is_array for aside, is_array in zip(guessed, proven, strict=True) if aside
-    ):
-        raise ValueError("something that was set aside is no vector of a row")
-    return matrix
+    return vectors_at(document.source, spans)
 
 
-def _fields(source: Shortened, row: Members, needs: Needs, allowance: Allowance) -> tuple[bytes | None, ...]:
-    """The raw JSON of each wanted field, None where absent; of the optional ones as far as the allowance goes."""
-    must = [row.get(name) for name in needs.payload_fields]
-    may = [row.get(name) for name in needs.optional_fields]
-    read = [*must, *(each if each is None or allowance.covers(each.end - each.value) else None for each in may)]
-    return tuple(None if each is None else source.cut(each.value, each.end) for each in read)
+class MilvusRest(RestAdapter[Document, ReplyDocument]):
+    """Functions of this package."""
 
-
-class MilvusRest:
-    """The six verbs, and the two of the first step. Holds nothing: one instance serves any number of callers."""
-
-    def classify(self, head: RequestHead) -> Operation | None:
-        """Name the ranked search, or None. Total."""
-        return calls.classify_rest(head)
-
-    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the parts of a body. Raises UnsupportedError where there are too many, nothing else."""
-        wire_json.check_size(body, bounds)
-
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises UnsupportedError, nothing else."""
-        return rest_request.parse_request(operation, body, needs)
-
-    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        """The client's bytes, asking for ``fetch_k[0]`` candidates with the fields that are compared."""
-        return rest_request.widen(_request(call), fetch_k)
-
-    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
-        pool, document = parse_reply(_request(call), call.needs, body)
-        return Reply(pools=(pool,), document=document)
-
-    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-        """The native answer: kept rows are upstream's own bytes, what was added is gone."""
-        if not isinstance(reply.document, ReplyDocument):
-            raise TypeError("the reply was parsed by another adapter")
-        return trim(_request(call), reply.document, keep)
-
-    def question(self, operation: Operation, body: bytes) -> Question | None:
-        """What describes the collection of a search. Total."""
-        return rest_request.question(operation.partition, body)
-
-    def told(self, body: bytes) -> Schema:
-        """Read a description. Raises MalformedReplyError, nothing else."""
-        return schema.read_rest_description(body)
-
-
-def _request(call: SearchCall) -> Document:
-    if not isinstance(call.document, Document):
-        raise TypeError("the call was parsed by another adapter")
-    return call.document
+    request_type, reply_type = Document, ReplyDocument
+    classify = staticmethod(calls.classify_rest)
+    parse_request = staticmethod(parse_request)
+    widen_request = staticmethod(widen)
+    read_reply = staticmethod(parse_reply)
+    cut_reply = staticmethod(trim)
+    describe = staticmethod(describe)
+    parse_description = staticmethod(schema.read_rest_description)

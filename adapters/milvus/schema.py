@@ -1,7 +1,4 @@
-"""What a Milvus collection is like, as far as its searches do not say: its fields, and what a server shows unasked.
-
-Rule of this file: what a description does not say plainly is absent here.
-"""
+"""The description of a collection: its fields, and whether a search returns them without being asked."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, only,
 # DataType. Binary and sparse vectors, and lists of vectors, are not compared.
 FLOAT, FLOAT16, BFLOAT16, INT8 = 101, 102, 103, 105
 COMPARABLE = frozenset({FLOAT, FLOAT16, BFLOAT16, INT8})
-_FIRST_VECTOR = 100  # every type from here on is a vector, or a structure of some
+_FIRST_VECTOR = 100  # types from here on are vectors, or structures of vectors
 
 # DescribeCollectionResponse, CollectionSchema, FieldSchema.
 _STATUS, _SCHEMA, _COLLECTION_ID = 1, 2, 3
@@ -27,23 +24,25 @@ _NAME, _TYPE = 2, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """``vectors``: the fields that can be compared. ``scalars``: the fields that are no vectors. ``is_dynamic``: rows may have
-    keys beside them. ``shows_all``: a search that names no output fields is answered with all of them, as Milvus Lite does.
+    """``vectors``: the comparable fields. ``scalars``: the fields that are no vectors. ``is_dynamic``: rows may have further keys.
+    ``shows_all``: a search without output fields returns all of them, as in Milvus Lite. ``primary``: the field of the ids, which gRPC
+    returns apart; "" for unknown.
     """
 
     vectors: frozenset[str]
     scalars: frozenset[str]
     is_dynamic: bool = False
     shows_all: bool = False
+    primary: str = ""
 
     @property
     def only_vector(self) -> str | None:
-        """The name of the one field that can be compared; None when there are several, or none."""
+        """The only comparable field; None when there are several, or none."""
         return next(iter(self.vectors)) if len(self.vectors) == 1 else None
 
 
 def schema_of(needs: Needs) -> Schema | None:
-    """What the first step found out; None when it was not taken, or brought nothing."""
+    """``Needs.known``. Raises TypeError for another adapter's."""
     if needs.known is None:
         return None
     if not isinstance(needs.known, Schema):
@@ -51,13 +50,14 @@ def schema_of(needs: Needs) -> Schema | None:
     return needs.known
 
 
-def of_types(types: Mapping[str, int], *, is_dynamic: bool, shows_all: bool) -> Schema:
-    """The schema of fields by name, each with its DataType."""
+def of_types(types: Mapping[str, int], *, is_dynamic: bool, shows_all: bool, primary: str = "") -> Schema:
+    """``types``: name -> DataType."""
     return Schema(
         vectors=frozenset(name for name, kind in types.items() if kind in COMPARABLE),
         scalars=frozenset(name for name, kind in types.items() if 0 < kind < _FIRST_VECTOR),
         is_dynamic=is_dynamic,
         shows_all=shows_all,
+        primary=primary,
     )
 
 
@@ -80,7 +80,7 @@ def _described(body: bytes) -> Schema:
     return of_types(
         dict(_typed(body, field) for field in inside if field.number == _FIELDS),
         is_dynamic=dynamic is not None and bool(unsigned(body, dynamic)),
-        # Lite numbers neither collections nor fields.
+        # Lite gives no ids to collections.
         shows_all=only(found, _COLLECTION_ID, VARINT) is None,
     )
 
@@ -95,9 +95,7 @@ def _typed(body: bytes, field: Field) -> tuple[str, int]:
     return text(body, name), unsigned(body, kind)
 
 
-# The description of a Milvus collection over REST: the same facts as over gRPC, in JSON.
-#
-# Vectors of half floats and of small integers are not compared over REST: how they are written there is not known.
+# Over REST. Vectors of half floats and of int8 are not compared: their JSON form is not documented.
 
 _SUCCESS = frozenset({0, 200})
 _SCALAR, _OTHER = 1, 0
@@ -107,11 +105,12 @@ _VECTOR = "FloatVector"
 class _Field(msgspec.Struct):
     name: str
     type: str
+    primaryKey: bool = False  # noqa: N815 - the name on the wire
 
 
 class _Collection(msgspec.Struct):
     fields: list[_Field]
-    enableDynamicField: bool = False  # noqa: N815 - it is called so on the wire
+    enableDynamicField: bool = False  # noqa: N815 - the name on the wire
 
 
 class _Description(msgspec.Struct):
@@ -131,11 +130,12 @@ def read_rest_description(body: bytes) -> Schema:
     if read.code not in _SUCCESS:
         raise MalformedReplyError(f"description: upstream answers with code {read.code}")
     types = {field.name: _kind(field.type) for field in read.data.fields}
-    return of_types(types, is_dynamic=read.data.enableDynamicField, shows_all=False)
+    primary = next((field.name for field in read.data.fields if field.primaryKey), "")
+    return of_types(types, is_dynamic=read.data.enableDynamicField, shows_all=False, primary=primary)
 
 
 def _kind(name: str) -> int:
-    """A DataType as far as it matters here. ``name``: in version 1 with the dimension behind it, as in FloatVector(4)."""
+    """A DataType, as far as it is needed. ``name``: in version 1 with the dimension, as in FloatVector(4)."""
     bare = name.partition("(")[0]
     if bare == _VECTOR:
         return FLOAT

@@ -1,7 +1,4 @@
-"""The parameters of a Milvus search: what they say of how it is ranked, and how many candidates it may be asked for.
-
-The same for gRPC and REST. What is not known exactly leaves the search alone.
-"""
+"""Search parameters, output fields and vectors, for both transports."""
 
 from __future__ import annotations
 
@@ -15,15 +12,16 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.milvus.schema import BFLOAT16, FLOAT, FLOAT16, INT8, Schema, schema_of
 from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, members, whole
+from vecsieve.adapters.wire.vectors import usable
 
 # The server's limit on topk, and on offset and topk together.
 LARGEST_WINDOW = 16_384
-# A reply of more vectors than this is neither needed nor wanted; it bounds many queries times many candidates.
+# Limits the vectors of a reply: many queries times many candidates.
 REPLY_BYTES = 64 * 1024 * 1024
 
-# Parameters of the index that must not be smaller than topk: HNSW, DiskANN, SCANN and its kin, CAGRA. Widening ends there.
+# Index parameters that must not be smaller than topk: HNSW, DiskANN, SCANN and its variants, CAGRA.
 _BOUNDS = ("ef", "search_list", "reorder_k", "itopk_size")
-# A range has its own end; groups, iterators and orders are the client's own choice of rows.
+# A range limits the results itself; groups, iterators and orders are a choice of the client.
 _RANGES = frozenset({"radius", "range_filter"})
 _CHOSEN = re.compile(r"group_by.*|group_size|strict_group_size|search_iter.*|iterator|order_by.*")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -32,20 +30,20 @@ OFFSET = "offset"
 
 
 def check_chosen(names: Iterable[str]) -> None:
-    """Raises UnsupportedError where a parameter makes an order or a selection of the client's own."""
+    """Raises UnsupportedError for a parameter of an order or a selection."""
     if any(_CHOSEN.fullmatch(name) for name in names):
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
 
 
 def number(text: str) -> int:
-    """A plain whole number. Raises UnsupportedError."""
+    """A non-negative integer below 10⁹. Raises UnsupportedError."""
     if not _NUMBER.fullmatch(text):
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return int(text)
 
 
 def read_inner(text: bytes, span: Span | None = None) -> Members:
-    """The members of the JSON object of index parameters; none of "". Raises UnsupportedError."""
+    """The members of the index parameters; none for "". Raises UnsupportedError."""
     if not text.strip():
         return {}
     try:
@@ -61,12 +59,12 @@ def read_inner(text: bytes, span: Span | None = None) -> Members:
 
 
 def bound(text: bytes, inner: Members) -> int:
-    """How many candidates the index parameters allow."""
+    """The most candidates that the index parameters allow."""
     return min((number_at(text, inner, name) or LARGEST_WINDOW for name in _BOUNDS), default=LARGEST_WINDOW)
 
 
 def number_at(text: bytes, inner: Members, name: str) -> int | None:
-    """The whole number of a member, which may be spelled as text; None where it is absent. Raises UnsupportedError."""
+    """The number of a member, which may be in quotes; None where it is absent. Raises UnsupportedError."""
     member = inner.get(name)
     if member is None:
         return None
@@ -74,22 +72,12 @@ def number_at(text: bytes, inner: Members, name: str) -> int | None:
 
 
 def most(inner_bound: int, *, dimension: int, queries: int) -> int:
-    """How many candidates of each query may be asked for, from rank 0."""
+    """The most candidates of each query, from rank 0."""
     return min(inner_bound, LARGEST_WINDOW, REPLY_BYTES // (4 * max(dimension, 1) * queries))
 
 
-def check_page(top_k: int, offset: int) -> None:
-    """Raises UnsupportedError for a page that has nothing to choose among, or that upstream refuses."""
-    if not top_k:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    if top_k + offset == 1:
-        raise UnsupportedError(Reason.SINGLE_RESULT)
-
-
-# Which fields a Milvus client asked for, and which are added to them: the vector to compare, and what selection reads.
-#
-# The real server refuses the name of a field that is not there, unless the collection is dynamic; then it is a key of ``$meta``.
-# That column comes whole or not at all, so that keys of it are added only where the client asks for none of its own.
+# Output fields. The server (not Lite) refuses the name of an absent field, unless the collection is dynamic: then it is a key of
+# ``$meta``. That column is returned whole, so that keys are added only where the client selects none.
 
 ALL = "*"
 _ALL_VECTORS = "%"  # of servers before 2.3
@@ -99,7 +87,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """``listed``: the client's own list. ``columns`` and ``keys``: the fields, and the keys of ``$meta``, added to it."""
+    """``listed``: the client's list. ``columns`` and ``keys``: the fields, and the keys of ``$meta``, added to it."""
 
     listed: tuple[str, ...]
     columns: tuple[str, ...] = ()
@@ -107,15 +95,14 @@ class Chosen:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """Everything that was added."""
+        """Both."""
         return (*self.columns, *self.keys)
 
 
 def choose(listed: tuple[str, ...], vector: str, needs: Needs, *, keys_apart: bool = False) -> Chosen:
-    """What must be added so that ``vector`` and the fields of the needs come along. ``keys_apart``: each key of ``$meta`` comes
-    by itself, so that those of the client and those added can be told from each other (REST).
+    """The additions for ``vector``, where it is needed, and the fields of the needs. ``keys_apart``: keys of ``$meta`` are returned one by one (REST).
 
-    Raises UnsupportedError where that is not to be had, or where nobody knows what the server shows unasked.
+    Raises UnsupportedError where a required field is not available, or where the default output of the server is unknown.
     """
     schema = schema_of(needs)
     if _ALL_VECTORS in listed:
@@ -130,8 +117,19 @@ def choose(listed: tuple[str, ...], vector: str, needs: Needs, *, keys_apart: bo
     keys = () if schema is None else _keys((*must, *may), () if keys_apart else listed, schema)
     if not {*columns, *keys}.issuperset(must):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    wanted = columns if vector in listed else (vector, *columns)
+    wanted = columns if vector in listed or not needs.vectors else (vector, *columns)
     return Chosen(listed=listed, columns=tuple(dict.fromkeys(wanted)), keys=keys)
+
+
+def compared(ranked_by: str | None, needs: Needs) -> str:
+    """The field to compare by: the policy's, the one that is searched, or the only vector of the schema. Raises UnsupportedError."""
+    if needs.vector_name is not None:
+        return needs.vector_name
+    schema = schema_of(needs)
+    name = ranked_by or (None if schema is None else schema.only_vector)
+    if not name:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    return name
 
 
 def _missing(names: Sequence[str], listed: Sequence[str]) -> tuple[str, ...]:
@@ -143,14 +141,12 @@ def _columns(names: Iterable[str], schema: Schema) -> tuple[str, ...]:
 
 
 def _keys(names: Iterable[str], listed: Sequence[str], schema: Schema) -> tuple[str, ...]:
-    # Lite shows an empty `$meta` to those who ask for none: it could not be told from ours.
+    # Lite returns an empty `$meta` that was not selected: it could not be told from an added one.
     if not schema.is_dynamic or schema.shows_all or not {*schema.scalars, *schema.vectors}.issuperset(listed):
         return ()
     fixed = schema.scalars | schema.vectors
     return tuple(name for name in names if name not in fixed and _PLAIN.fullmatch(name))
 
-
-# Milvus's vectors as rows of float32, whatever number they are stored as.
 
 Matrix = npt.NDArray[np.float32]
 
@@ -159,7 +155,7 @@ NUMBER_BYTES: Mapping[int, int] = {FLOAT: 4, FLOAT16: 2, BFLOAT16: 2, INT8: 1}
 
 
 def numbers(packed: bytes, kind: int) -> Matrix:
-    """The numbers of a vector, or of several behind each other. ``packed``: whole numbers of ``kind``."""
+    """The float32 of one or several vectors. ``packed``: whole numbers of ``kind``."""
     if kind == FLOAT:
         return np.frombuffer(packed, dtype="<f4").astype(np.float32, copy=False)
     if kind == FLOAT16:
@@ -170,19 +166,16 @@ def numbers(packed: bytes, kind: int) -> Matrix:
 
 
 def as_query(packed: bytes, kind: int) -> Matrix | None:
-    """(d,) a query vector; None where it is none to compare with. Raises ValueError for half a number."""
+    """(d,) a query vector; None where it is empty or not finite. Raises ValueError for an incomplete number."""
     if len(packed) % NUMBER_BYTES[kind]:
         raise ValueError(f"{len(packed)} bytes are no whole numbers of type {kind}")
-    found = numbers(packed, kind)
-    return found if len(found) and bool(np.isfinite(found).all()) else None
+    return usable(numbers(packed, kind))
 
 
 def as_matrix(packed: bytes, kind: int, width: int, rows: npt.NDArray[np.intp]) -> Matrix:
-    """(n, d) the vectors ``rows`` of those packed behind each other, ``width`` bytes each; NaN for a row of -1, and where a
-    value is not finite.
-    """
+    """(n, d) the vectors with the indices ``rows``, ``width`` bytes each; NaN for an index of -1, and for values that are not finite."""
     found = numbers(packed, kind).reshape(-1, width // NUMBER_BYTES[kind])
-    # A row that is missing takes the place of another, and is then blotted out.
+    # An index of -1 selects the last row, which is then overwritten.
     matrix = found[rows] if len(found) else np.zeros((len(rows), found.shape[1]), dtype=np.float32)
     matrix[(rows < 0) | ~np.isfinite(matrix).all(axis=1)] = np.nan
     return matrix

@@ -1,8 +1,8 @@
-"""Which Pinecone requests are ranked searches, and which are the control plane's: raw path in, verdict out.
+"""Which Pinecone requests are ranked searches, which write, and which belong to the control plane.
 
-Clients whose host ends in a slash send ``//query``, so leading slashes count as one. Only the outer parts of a path are
-looked at: a namespace may be empty (``/records/namespaces//search``), percent-encoded, or, from one client (Python
-9.1), written bare with its slashes. A routing prefix is taken off by the caller. Everything else goes through untouched.
+Clients whose host ends in a slash send ``//query``, so leading slashes count as one. Only both ends of a path are matched: a namespace
+may be empty (``/records/namespaces//search``), percent-encoded, or contain slashes (Python client 9.1). The caller removes a routing
+prefix.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ DOCUMENTS_SEARCH = "documents_search"
 OF_THE_CONTROL_PLANE = frozenset(
     {"indexes", "collections", "backups", "restore-jobs", "embed", "rerank", "models", "assistant", "admin"}
 )
-# What stands before and behind a namespace -> the operation's name, a metric label.
+OF_AN_INDEX = frozenset({"query", "vectors", "describe_index_stats", "records", "namespaces", "bulk"})
+# Path before and behind a namespace -> the operation's name, a metric label.
 ROUTES = {
     ("/records/namespaces/", "/search"): RECORDS_SEARCH,
     ("/namespaces/", "/documents/search"): DOCUMENTS_SEARCH,
 }
-# The preview of documents search refuses a request without `include_fields` (422); 2026-07, which replaced it, does not.
-# Widening would have to name fields and so turn a refusal into an answer.
+# The preview of documents search refuses a request without `include_fields` (422), unlike 2026-07. Widening would add the member and so
+# turn an error into an answer.
 PREVIEW = "2026-01.alpha"
 
 
 def classify(head: RequestHead) -> Operation | None:
-    """Name the ranked search a request head stands for; None for everything else. Total."""
+    """The ranked search of a request; None for any other. Never raises."""
     if head.method != "POST" or not head.path.startswith("/") or not may_be_json(head.content_type):
         return None
     path = "/" + head.path.lstrip("/")
@@ -39,14 +40,14 @@ def classify(head: RequestHead) -> Operation | None:
 
 
 def is_of_the_control_plane(path: str) -> bool:
-    """Whether a path, perhaps with its query string, begins as one of the control plane's; none of an index's does."""
+    """Whether a path, with or without its query string, begins like the control plane's; no path of an index does."""
     return path.partition("?")[0].lstrip("/").partition("/")[0] in OF_THE_CONTROL_PLANE
 
 
 def _named(path: str) -> str | None:
     if path == "/query":
         return QUERY
-    if {".", ".."} & set(path.split("/")):  # which path this becomes is the server's choice
+    if {".", ".."} & set(path.split("/")):  # servers resolve these differently
         return None
     for (before, behind), name in ROUTES.items():
         if path.startswith(before) and path.endswith(behind) and len(path) >= len(before) + len(behind):
@@ -55,19 +56,19 @@ def _named(path: str) -> str | None:
 
 
 def _namespace(path: str) -> str:
-    """What a path of ROUTES has between its two ends; "" for a path that names no namespace."""
+    """The namespace in a path of ROUTES; "" for any other path."""
     return next((path[len(before) : -len(behind)] for before, behind in ROUTES if path.startswith(before)), "")
 
 
 def index_named(head: RequestHead) -> str:
-    """The index that a request goes to; "" for one of the control plane."""
+    """The index of a request; "" for the control plane."""
     return index_of(head.host) if head.host else ""
 
 
 def index_of(host: str) -> str:
-    """What tells the indexes behind one service apart: the host's first label, or all of a host that has no labels.
+    """The name of an index: its host's first label, or the host where it has no labels or is an address.
 
-    Behind another VecSieve it is called as there; behind another gateway by host and path, because both are needed to tell.
+    Behind another VecSieve it has the same name as there; behind another gateway the name is host and path.
     """
     _, is_ours, inner = host.rpartition("/_i/")
     if is_ours and inner:
@@ -78,66 +79,16 @@ def index_of(host: str) -> str:
     return host if label == host or label.isdecimal() or host.startswith("[") else label
 
 
-# Which Pinecone requests may change records: told by method and path alone, so that no body has to be held.
-#
-# Only what is known to read is taken for reading; everything else is a write to the whole index it goes to.
+# Which requests may change an index, by method and path alone, so that no body is held.
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_OF_AN_INDEX = frozenset({"vectors", "records", "namespaces", "bulk", "query", "describe_index_stats"})
-_READS = frozenset({"/query", "/describe_index_stats", "/vectors/fetch_by_metadata"})
-_READS_BEHIND_A_NAMESPACE = ("/search", "/documents/fetch", "/documents/list")
-# The control plane's own: they compute and change no record.
+# Of the control plane.
 _SHAPING = frozenset({"indexes", "backups", "restore-jobs", "collections"})
-_COMPUTING = frozenset({"/embed", "/rerank"})
-
-
-def touched(head: RequestHead) -> Touched | None:
-    """What the request may change; None when it only reads. Total."""
-    if head.method in _SAFE_METHODS or classify(head) is not None:
-        return None
-    path = "/" + head.path.lstrip("/")
-    if head.method == "POST" and _is_read(path):
-        return None
-    # A change to the control plane, such as deleting an index and making it anew, names no host: it may be any. So may what is no
-    # path of an index: at a gateway's host it cannot be told behind which path it is.
-    is_told = path.split("/")[1] in _OF_AN_INDEX
-    return Touched(collection=index_of(head.host) if head.host and is_told else None)
 
 
 def reshaped(head: RequestHead) -> Touched | None:
-    """Which index the request may make, change or delete: the control plane calls it by a name that no search says. Total."""
+    """Any index for a request that creates, alters or deletes one, by a name that no search has; else None. Never raises."""
     if head.method in _SAFE_METHODS or head.host:
         return None
     first = head.path.lstrip("/").partition("/")[0]
     return Touched(collection=None) if first in _SHAPING else None
-
-
-def _is_read(path: str) -> bool:
-    if path in _READS or path in _COMPUTING:
-        return True
-    if {".", ".."} & set(path.split("/")):  # which path this becomes is the server's choice
-        return False
-    return path.startswith(("/namespaces/", "/records/namespaces/")) and path.endswith(_READS_BEHIND_A_NAMESPACE)
-
-
-# Which of Pinecone's gRPC methods may change records. Only what is known to read is taken for reading.
-
-_GRPC_READS = frozenset(
-    f"/VectorService/{name}"
-    for name in (
-        "Query",
-        "Fetch",
-        "FetchByMetadata",
-        "List",
-        "ListNamespaces",
-        "DescribeNamespace",
-        "DescribeIndexStats",
-    )
-)
-
-
-def touched_over_grpc(head: RequestHead) -> Touched | None:
-    """What the call may change: the whole index it goes to; None when it only reads. Total."""
-    if head.path in _GRPC_READS:
-        return None
-    return Touched(collection=index_of(head.host) if head.host else None)

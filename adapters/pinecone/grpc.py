@@ -1,6 +1,7 @@
-"""Pinecone over gRPC: the adapter, composed of the files beside it.
+"""Pinecone over gRPC: parses and widens a query, parses its reply, cuts the client's answer; the adapter.
 
-Spoken: ``/VectorService/Query``, the one method that ranks. Everything else is passed through.
+Supported: ``/VectorService/Query``. Changes are appended to the client's bytes: of a field with one number or switch the last value counts
+(https://protobuf.dev/programming-guides/encoding/#last-one-wins). Vectors are compared by direction, as over REST.
 """
 
 from __future__ import annotations
@@ -14,24 +15,21 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from vecsieve.adapters.base import GrpcAdapter, Keep, check_page
 from vecsieve.adapters.contract import (
-    Bounds,
     MalformedReplyError,
     Needs,
     Operation,
     Pool,
     Reason,
-    Reply,
     RequestHead,
     Search,
     SearchCall,
     UnsupportedError,
 )
-from vecsieve.adapters.pinecone import request
+from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone.calls import BACKEND, QUERY, index_of
 from vecsieve.adapters.pinecone.rest_request import only_one_ranking
-from vecsieve.adapters.wire import protobuf_requests
-from vecsieve.adapters.wire.json_requests import usable
 from vecsieve.adapters.wire.protobuf import (
     FIXED32,
     LENGTH,
@@ -43,11 +41,12 @@ from vecsieve.adapters.wire.protobuf import (
     messages_in,
     number_field,
     only,
+    replaced,
     text,
     unsigned,
     without,
 )
-from vecsieve.adapters.wire.protobuf_requests import Messages
+from vecsieve.adapters.wire.protobuf_requests import Messages, methods
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen
 from vecsieve.adapters.wire.vectors import (
     SparseRow,
@@ -56,18 +55,14 @@ from vecsieve.adapters.wire.vectors import (
     row,
     union_matrix,
     unsigned_numbers,
+    usable,
     without_vector,
 )
-
-# ``/VectorService/Query``: what its message asks for, and the same bytes asking for more.
-#
-# Rule of this file: what changes is said again behind the client's bytes. Of a field that holds one number or switch the last
-# counts (https://protobuf.dev/programming-guides/encoding/#last-one-wins), so no byte of the client's is touched.
 
 _NAMESPACE, _TOP_K, _FILTER, _INCLUDE_VALUES, _INCLUDE_METADATA = 1, 2, 3, 4, 5
 _VECTOR, _QUERY_ID, _SPARSE_VECTOR, _SCAN_FACTOR, _MAX_CANDIDATES = 7, 8, 9, 10, 11
 
-# What is there once at most. The legacy ``queries`` is not among it: such a request goes through.
+# Fields that are set once at most. Not supported: the legacy ``queries``.
 _QUERY_SINGLE: Mapping[int, int] = {
     _NAMESPACE: LENGTH,
     _TOP_K: VARINT,
@@ -80,13 +75,13 @@ _QUERY_SINGLE: Mapping[int, int] = {
     _MAX_CANDIDATES: VARINT,
 }
 _MOST = 2**32 - 1
-# What is entered of a request, for the count of its fields: nothing. The numbers of its vector need not be packed.
+# No inner message is parsed.
 MESSAGES: Messages = {QUERY: {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One query. ``emptied``: the values were asked for by us alone. ``self_id``: what it was made by; "" for none."""
+    """One query. ``emptied``: the client did not ask for the values. ``self_id``: the record that it is by; "" for none."""
 
     body: bytes
     top_k: int
@@ -95,10 +90,10 @@ class Document:
 
 
 def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
-    """Read a request. Raises UnsupportedError, nothing else."""
+    """Read a rest_request. Raises UnsupportedError, nothing else."""
     single, packed = _read_query(body)
     top_k = _number(body, single.get(_TOP_K)) or 0
-    request.is_worthwhile(top_k)
+    check_page(top_k, 0)
     if needs.payload_fields and not _number(body, single.get(_INCLUDE_METADATA)):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     vector, self_id, is_sparse = row(packed), _text(body, single.get(_QUERY_ID)), _SPARSE_VECTOR in single
@@ -110,14 +105,14 @@ def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
         pages=False,
         query=usable(vector),
         partition=_partition(_text(body, single.get(_NAMESPACE))),
-        most=request.within(candidates, numbers=len(vector), is_sparse=is_sparse),
+        most=rest_request.within(candidates, numbers=len(vector), is_sparse=is_sparse),
     )
     is_forced = not _number(body, single.get(_INCLUDE_VALUES)) and needs.vectors
     return search, Document(body=body, top_k=top_k, emptied=is_forced, self_id=self_id)
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
-    """The request that asks for ``fetch_k[0]`` candidates, with what selection compares. 0 leaves it as it came."""
+    """The request for ``fetch_k[0]`` candidates, with the values; 0 leaves it unchanged."""
     (count,) = fetch_k
     if not count:
         return document.body
@@ -126,7 +121,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def _read_query(body: bytes) -> tuple[dict[int, Field], bytes]:
-    """The fields that are there once, by number, and the floats of the vector."""
+    """The single fields by number, and the floats of the vector."""
     try:
         found = fields(body)
     except ValueError:
@@ -142,9 +137,9 @@ def _read_query(body: bytes) -> tuple[dict[int, Field], bytes]:
 
 
 def _number(body: bytes, field: Field | None) -> int | None:
-    """A number or a switch; None when absent, which reads as zero and as off."""
+    """A number or a switch; None when absent, which means zero or off."""
     value = None if field is None else unsigned(body, field)
-    if value is not None and value > _MOST:  # a reader of 32 bits would take it for another number
+    if value is not None and value > _MOST:  # a reader of 32 bits would truncate it
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return value
 
@@ -157,14 +152,9 @@ def _text(body: bytes, field: Field | None) -> str:
 
 
 def _partition(namespace: str) -> bytes:
-    """A namespace as a request over REST spells it, so that what is remembered of one transport serves the other."""
+    """A namespace as over REST, so that both transports share remembered vectors."""
     return orjson.dumps(namespace) if namespace else b""
 
-
-# A QueryResponse: where its matches stand, the pool in them, and the client's answer cut from it.
-#
-# What is not understood with certainty is malformed. Vectors are compared by direction, as over REST. A query without values
-# shows none, that is neither field; everything else stays as it came, fields nobody knows included.
 
 _MATCHES = 2
 _ID, _SCORE, _VALUES, _METADATA, _SPARSE_VALUES = 1, 2, 3, 4, 5
@@ -175,7 +165,7 @@ _FLOAT = struct.Struct("<f")
 
 
 class Match(NamedTuple):
-    """One candidate: its field in the reply, the fields in it, and what they hold that matters; None where absent."""
+    """One candidate: its field in the reply, the fields in it, and their values; None where absent."""
 
     field: Field
     inside: list[Field]
@@ -187,37 +177,30 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDocument:
-    """A parsed reply: its fields in the order of the wire, and the matches among them."""
+    """A parsed reply: its bytes, and its matches in the order of the wire."""
 
     body: bytes
-    fields: tuple[Field, ...]
     matches: tuple[Match, ...]
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Read a reply. Raises MalformedReplyError, nothing else."""
+    """Raises MalformedReplyError, nothing else."""
     try:
         return _read(request, needs, body)
     except ValueError as error:
         raise MalformedReplyError(str(error)) from None
 
 
-def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-    """The client's answer: the matches ``keep[0]`` in that order, without what the request added.
-
-    They take the places of the first matches, one each, so that keeping all of them in order changes no byte.
-    """
+def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+    """The client's answer: the matches ``keep[0]`` in that order, without added values."""
     (kept,) = keep
-    shown = iter([_shown(reply.body, reply.matches[index], emptied=request.emptied) for index in kept.tolist()])
-    pieces = [
-        next(shown, b"") if field.number == _MATCHES else reply.body[field.start : field.end] for field in reply.fields
-    ]
-    return b"".join(pieces)
+    body, matches = reply.body, reply.matches
+    shown = [_shown(body, matches[index], emptied=request.emptied) for index in kept.tolist()]
+    return replaced(body, (0, len(body)), [match.field for match in matches], shown)
 
 
 def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    found = fields(body)
-    matches = tuple(_match(body, field) for field in found if field.number == _MATCHES)
+    matches = tuple(_match(body, field) for field in fields(body) if field.number == _MATCHES)
     vectors = _vectors(body, matches)
     unusable = without_vector(vectors)
     wanted = Wanted(needs.payload_fields, needs.optional_fields)
@@ -225,14 +208,14 @@ def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocu
         scores=np.array([match.score for match in matches], dtype=np.float64),
         vectors=vectors,
         fields=_all_fields(body, matches, wanted),
-        # As the service's JSON spells them: what is remembered of one transport serves the other.
+        # As over REST: both transports share remembered vectors.
         ids=tuple(orjson.dumps(match.id) for match in matches),
         compared_by="" if unusable < len(vectors) else None,
         unusable=unusable,
-        # Who looks for what is like a record must not get it in place of what is like it.
+        # The record that the search is by must not replace those like it.
         alone=tuple(place for place, match in enumerate(matches) if match.id == request.self_id),
     )
-    return pool, ReplyDocument(body=body, fields=tuple(found), matches=matches)
+    return pool, ReplyDocument(body=body, matches=matches)
 
 
 def _match(body: bytes, field: Field) -> Match:
@@ -246,19 +229,19 @@ def _match(body: bytes, field: Field) -> Match:
             continue
         if number in found or each.wire != _SINGLE[number]:
             raise ValueError(
-                f"field {number} of the match at byte {field.start} stands twice or is of wire type {each.wire}"
+                f"field {number} of the match at byte {field.start} is repeated or is of wire type {each.wire}"
             )
         found[number] = each
     own, score = found.get(_ID), found.get(_SCORE)
     if own is None or own.value == own.end:
         raise ValueError(f"no id at byte {field.start}")
-    # A score of zero is not written.
+    # protobuf omits a zero.
     value = 0.0 if score is None else float(_FLOAT.unpack_from(body, score.value)[0])
     return Match(field, inside, text(body, own), value, found.get(_METADATA), found.get(_SPARSE_VALUES))
 
 
 def _vectors(body: bytes, matches: Sequence[Match]) -> npt.NDArray[np.float32]:
-    """(n, d): the dense vectors; where nobody has one, the sparse ones. Raises ValueError."""
+    """(n, d): the dense vectors, or the sparse ones where there are none. Raises ValueError."""
     dense = matrix([packed_floats(body, match.inside, _VALUES) for match in matches])
     if dense.shape[1]:
         return dense
@@ -288,7 +271,7 @@ def _all_fields(body: bytes, matches: Sequence[Match], wanted: Wanted) -> tuple[
 
 
 def _shown(body: bytes, match: Match, *, emptied: bool) -> bytes:
-    """A match as the client asked for it."""
+    """A match in the client's answer."""
     dropped = [field for field in match.inside if field.number in {_VALUES, _SPARSE_VALUES}] if emptied else []
     if not dropped:
         return body[match.field.start : match.field.end]
@@ -296,61 +279,32 @@ def _shown(body: bytes, match: Match, *, emptied: bool) -> bytes:
 
 
 PATH = "/VectorService/Query"
-# Its service has no streams; a method that is not here is passed on as one.
-UNARY = frozenset(
-    f"/VectorService/{name}"
-    for name in (
-        "Upsert",
-        "Delete",
-        "Fetch",
-        "List",
-        "Query",
-        "Update",
-        "DescribeIndexStats",
-        "ListNamespaces",
-        "DescribeNamespace",
-        "DeleteNamespace",
-        "CreateNamespace",
-        "FetchByMetadata",
-    )
+# Any other method is passed on as a stream, which costs more.
+UNARY = methods(
+    "VectorService",
+    "Upsert Delete Fetch List Query Update DescribeIndexStats ListNamespaces DescribeNamespace DeleteNamespace CreateNamespace "
+    "FetchByMetadata",
 )
 
 
-class PineconeGrpc:
-    """The six verbs. Holds nothing: one instance serves any number of callers."""
-
-    def classify(self, head: RequestHead) -> Operation | None:
-        """Name the ranked search, or None. Total. The index is told by the host, as over REST."""
-        if head.method != "POST" or head.path != PATH:
-            return None
-        return Operation(backend=BACKEND, name=QUERY, collection=index_of(head.host))
-
-    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the fields of a message. Raises UnsupportedError where there are too many, nothing else."""
-        protobuf_requests.check_size(body, operation.name, MESSAGES, bounds)
-
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises UnsupportedError, nothing else."""
-        search, document = parse(body, needs)
-        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
-
-    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        """The client's message, asking for ``fetch_k[0]`` candidates with what selection compares."""
-        return widen(_request(call), fetch_k)
-
-    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
-        pool, document = parse_reply(_request(call), call.needs, body)
-        return Reply(pools=(pool,), document=document)
-
-    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-        """The native answer: kept matches are upstream's own bytes, what was added is gone."""
-        if not isinstance(reply.document, ReplyDocument):
-            raise TypeError("the reply was parsed by another adapter")
-        return trim(_request(call), reply.document, keep)
+def classify(head: RequestHead) -> Operation | None:
+    """The ranked search of a call; None for any other. Never raises. The index is the host's, as over REST."""
+    if head.method != "POST" or head.path != PATH:
+        return None
+    return Operation(backend=BACKEND, name=QUERY, collection=index_of(head.host))
 
 
-def _request(call: SearchCall) -> Document:
-    if not isinstance(call.document, Document):
-        raise TypeError("the call was parsed by another adapter")
-    return call.document
+def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+    search, document = parse(body, needs)
+    return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
+
+
+class PineconeGrpc(GrpcAdapter[Document, ReplyDocument]):
+    """Functions of this package."""
+
+    request_type, reply_type, messages = Document, ReplyDocument, MESSAGES
+    classify = staticmethod(classify)
+    parse_request = staticmethod(_parse_request)
+    widen_request = staticmethod(widen)
+    read_reply = staticmethod(parse_reply)
+    cut_reply = staticmethod(trim)

@@ -1,27 +1,33 @@
-"""The hosts in Pinecone's descriptions of indexes, replaced where they stand; every other byte stays.
+"""Routing rules: paths of indexes and of the control plane, and hosts in descriptions of indexes, replaced in place.
 
-A description is the whole document or an element of its ``indexes``. Clients dial ``private_host`` before ``host``
-(TypeScript 8 and later) or ``host`` alone, so both are looked at. Assistants have a ``host`` as well; theirs are other
-documents.
+A description is the whole document or an element of its ``indexes``. Clients connect to ``private_host`` before ``host`` (TypeScript 8
+and later) or to ``host``, so both are replaced. All other bytes stay. Assistants have a ``host`` too, in other documents.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 
+from vecsieve.adapters.contract import IndexRules
+from vecsieve.adapters.pinecone.calls import OF_AN_INDEX, is_of_the_control_plane
 from vecsieve.adapters.wire.json import Span, elements, members, splice, string, whole, without_surrogates
 
 HOSTS = ("host", "private_host")
 INDEXES = "indexes"
 
+# list, create; describe, configure, create-for-model. A deletion has an empty answer.
+_DESCRIBING = re.compile(r"/+indexes(/[^/]+)?/?")
+_METHODS = frozenset({"GET", "POST", "PATCH", "PUT"})
+# The last segments of an index's paths.
+_ENDINGS = re.compile(r"/(?:query|describe_index_stats|vectors/[a-z_]+|records/namespaces/[^/]*/[a-z]+)/?\Z")
 _OBJECT, _ARRAY, _STRING = b"{", b"[", b'"'
 
 
 def renamed(body: bytes, rename: Callable[[str], str | None]) -> bytes:
-    """The body with its indexes' hosts renamed. ``rename``: None leaves a host as it is. Total.
-
-    Null and absent hosts stay so; a body that cannot be read with certainty is returned as it is.
+    """The body with the hosts of its indexes replaced; ``rename`` gives None for a host that stays. A body that cannot be parsed
+    unambiguously is returned unchanged. Never raises.
     """
     text = without_surrogates(body)
     try:
@@ -38,7 +44,7 @@ def _renamed(host: bytes, rename: Callable[[str], str | None]) -> bytes:
 
 
 def _hosts(text: bytes) -> Iterator[Span]:
-    """The spans of all hosts that are strings. Raises ValueError."""
+    """The spans of the hosts that are strings. Raises ValueError."""
     span = whole(text)
     if text[span[0] : span[0] + 1] != _OBJECT:
         return
@@ -57,3 +63,15 @@ def _of_one(text: bytes, span: Span) -> Iterator[Span]:
         member = found.get(name)
         if member is not None and text[member.value : member.value + 1] == _STRING:
             yield member.value, member.end
+
+
+def _is_misplaced(path: str) -> bool:
+    first = path.lstrip("/").partition("/")[0]
+    return first not in OF_AN_INDEX and not is_of_the_control_plane(path) and _ENDINGS.search(path) is not None
+
+
+def _describes(method: str, path: str) -> bool:
+    return method in _METHODS and _DESCRIBING.fullmatch(path) is not None
+
+
+RULES = IndexRules(segments=OF_AN_INDEX, is_misplaced=_is_misplaced, describes=_describes, rename=renamed)

@@ -1,7 +1,6 @@
-"""``GET /vectors/fetch``: the second step of a records search, whose reply has no vectors.
+"""``GET /vectors/fetch``: fetches the vectors of a records search, whose reply has none.
 
-Ids that are gone by then are absent from the reply and compared with nobody. What else it holds is not looked at: the
-metadata of the records cannot be left out of it.
+Records deleted in the meantime are absent from the reply and not compared. Its metadata, which cannot be excluded, are not parsed.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from vecsieve.adapters.wire.json_vectors import (
     Shortened,
     decode_arrays,
     guess_arrays,
-    set_aside,
+    read_aside,
     sparse_matrix,
     stack,
 )
 from vecsieve.adapters.wire.vectors import without_vector
 
 PATH = "/vectors/fetch?"
-TARGET_BYTES = 8000  # servers and gateways refuse request lines beyond 8 kB, method and version included
+TARGET_BYTES = 8000  # servers and gateways refuse request lines beyond 8 kB
 MOST_IDS = 1000  # the service's limit
-IDS_PER_UNIT = 10  # what a read unit fetches; every fetch costs at least one
-MOST_DIGITS = 9  # of read units that are believed: the service's are 32 bits wide
+IDS_PER_UNIT = 10  # fetched for a read unit; a fetch costs at least one
+MOST_DIGITS = 9  # of read units, which have 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,9 @@ class Vectors:
 
 
 def lookups(namespace: str, ids: Sequence[bytes], known: Collection[str]) -> tuple[Lookup, ...]:
-    """What fetches these ids but for the known ones, as few requests as go. ``namespace``: as the search's path has it.
+    """The fewest requests for these ids without the known ones. ``namespace``: as in the search's path.
 
-    Nothing for less than two candidates. An id that no request can name is left out.
+    None for less than two candidates. An id that does not fit into a request is left out.
     """
     if len(ids) < 2:
         return ()
@@ -52,21 +51,12 @@ def lookups(namespace: str, ids: Sequence[bytes], known: Collection[str]) -> tup
 
 
 def found(lookup: Lookup, body: bytes) -> Found:
-    """Read a reply. Raises MalformedReplyError, nothing else."""
-    spans = guess_arrays(body, "values")
-    try:
-        return _read(lookup, set_aside(body, spans))
-    except ValueError as error:
-        if not spans:
-            raise MalformedReplyError(str(error)) from None
-    try:  # something that was set aside may be no vector: metadata can look like one
-        return _read(lookup, set_aside(body, []))
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
+    """Raises MalformedReplyError, nothing else."""
+    return read_aside(body, guess_arrays(body, "values"), lambda source: _read(lookup, source))
 
 
 def joined(pool: Pool, results: Sequence[Found]) -> Pool:
-    """The pool with the vectors in ``results``: dense ones, or where nobody has one, sparse ones. Raises MalformedReplyError."""
+    """The pool with the dense vectors of ``results``, or with the sparse ones where there are none. Raises MalformedReplyError."""
     dense: dict[str, Row] = {}
     sparse: dict[str, bytes] = {}
     for each in results:
@@ -86,7 +76,7 @@ def joined(pool: Pool, results: Sequence[Found]) -> Pool:
 
 
 def charged(document: ReplyDocument, read_units: int) -> ReplyDocument:
-    """The document with so many more in ``usage.read_units``, when a plain number stands there."""
+    """The document with ``read_units`` added to ``usage.read_units``; unchanged where that is no plain number."""
     text = document.text
     try:
         usage = members(text, whole(text))["usage"]
@@ -100,7 +90,7 @@ def charged(document: ReplyDocument, read_units: int) -> ReplyDocument:
 
 
 def _text(raw: bytes) -> str:
-    """An id; "" for one that is no Unicode text."""
+    """An id; "" for invalid Unicode."""
     try:
         return string(raw)
     except ValueError:
@@ -108,7 +98,7 @@ def _text(raw: bytes) -> str:
 
 
 def _chunks(ids: Iterable[str], room: int) -> Iterator[list[str]]:
-    """The ids in runs of which each fits into ``room`` bytes of a target."""
+    """The ids in runs that fit into ``room`` bytes of a target."""
     chunk: list[str] = []
     used = 0
     for one in ids:
@@ -133,7 +123,7 @@ def _parameter(one: str) -> str:
 
 
 def _read(lookup: Lookup, source: Shortened) -> Found:
-    # Not without surrogates, as other replies are read: ids are compared, and half a character is none of the service's.
+    # Surrogate escapes are not replaced: ids are compared.
     root = members(source.text, whole(source.text))
     if "vectors" not in root:
         raise ValueError("no vectors")
@@ -151,9 +141,9 @@ def _read(lookup: Lookup, source: Shortened) -> Found:
 
 
 def _rows(source: Shortened, spans: Mapping[str, Span]) -> dict[str, Row]:
-    """The vectors that are not empty. Raises ValueError for what is no vector, and for a guess that was wrong."""
+    """The vectors that are not empty. Raises ValueError for an invalid vector, and for a wrong guess."""
     if sum(span in source.replaced for span in spans.values()) != len(source.spans):
-        raise ValueError("something that was set aside is no vector of a record")
+        raise ValueError("a span that was set aside is no vector of a record")
     found: dict[str, Row] = {}
     for one, row in zip(spans, decode_arrays([source.cut_value(span) for span in spans.values()]), strict=True):
         if row is None:
@@ -164,13 +154,13 @@ def _rows(source: Shortened, spans: Mapping[str, Span]) -> dict[str, Row]:
 
 
 def _values(source: Shortened, records: Mapping[str, Members], name: str) -> dict[str, Span]:
-    """Where the member of this name stands, of the records that have one."""
+    """The span of this member of each record that has it."""
     spans = {one: _span(record[name]) for one, record in records.items() if name in record}
     return {one: span for one, span in spans.items() if source.text[slice(*span)] != b"null"}
 
 
 def _read_units(source: Shortened, root: Members, ids: int) -> int:
-    """What the service says it charges; where it does not say, what its price list does."""
+    """The read units charged, from the reply, or else from the price list."""
     usage = root.get("usage")
     if usage is not None and source.text[usage.value : usage.value + 1] == b"{":
         units = members(source.text, _span(usage)).get("readUnits")

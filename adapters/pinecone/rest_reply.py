@@ -1,7 +1,7 @@
-"""Reading a Pinecone search reply: its list, and the pool in it.
+"""Parses a reply over REST: its matches, and their pool.
 
-What is not understood with certainty is malformed, never guessed. Vectors are compared by direction whatever the index
-measures: what a reply shows does not tell its metric, and two copies point the same way under each of them.
+Whatever is ambiguous is malformed. Vectors are compared by direction: the reply does not have the index's metric, and two copies have
+the same direction under each. Spans are offsets into the text without surrogate escapes; bytes are cut from the original.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import FIELD_BYTES, Allowance, MalformedReplyError, Needs, Pool
-from vecsieve.adapters.pinecone.request import Document, Layout
+from vecsieve.adapters.contract import FIELD_BYTES, Allowance, Needs, Pool
+from vecsieve.adapters.pinecone.rest_request import Document, Layout
 from vecsieve.adapters.wire.json import (
     Members,
     Span,
@@ -25,20 +25,24 @@ from vecsieve.adapters.wire.json import (
     whole,
     without_surrogates,
 )
-from vecsieve.adapters.wire.json_vectors import Edit, Shortened, decode_matrix, guess_arrays, set_aside, sparse_matrix
+from vecsieve.adapters.wire.json_vectors import (
+    Edit,
+    Shortened,
+    field_values,
+    guess_arrays,
+    read_aside,
+    sparse_matrix,
+    vectors_at,
+)
 from vecsieve.adapters.wire.vectors import without_vector
 
-# The matches of a Pinecone reply: where each stands, its members, and the score, id and fields in them.
-#
-# Spans are offsets into the text with harmless escapes; bytes a client gets are cut elsewhere, from the original.
-
-# A value whose grammar was checked is known by its first byte.
+# The first byte shows the type of a value whose grammar was checked.
 _SCORE_STARTS = b"-0123456789n"
 _NULL = b"null"
 
 
 class Match(NamedTuple):
-    """One candidate. A NamedTuple for the same reason as `Member`: there is one for every candidate."""
+    """One candidate. A NamedTuple for speed, as `Member`."""
 
     span: Span
     members: Members
@@ -46,7 +50,7 @@ class Match(NamedTuple):
 
 
 def array_of(text: bytes, path: Sequence[str]) -> Span:
-    """The list that the members ``path`` lead to, each inside the one before. Raises ValueError."""
+    """The list at the path of members. Raises ValueError."""
     span = whole(text)
     for name in path:
         member = members(text, span).get(name)
@@ -57,23 +61,23 @@ def array_of(text: bytes, path: Sequence[str]) -> Span:
 
 
 def read_matches(text: bytes, array: Span, layout: Layout) -> tuple[Match, ...]:
-    """The matches of the list that fills ``array``, in order. Raises ValueError for anything but matches."""
+    """The matches of the list that fills ``array``, in order. Raises ValueError."""
     return tuple(_read_members(text, span, layout) for span in elements(text, array))
 
 
 def score_of(text: bytes, match: Match, layout: Layout) -> float:
-    """A score; NaN for null, which is how the service writes that a document has none."""
+    """A score; NaN for null, which the service writes for a document without one."""
     member = match.members[layout.score]
     value = text[member.value : member.end]
     return float("nan") if value == _NULL else float(value)
 
 
 def has_id(text: bytes, match: Match, layout: Layout, wanted: str) -> bool:
-    """Whether a match is the one of this id."""
+    """Whether a match has this id."""
     member = match.members[layout.id]
     try:
         return string(text[member.value : member.end]) == wanted
-    except ValueError:  # an id that is no Unicode text cannot have been asked for
+    except ValueError:  # invalid Unicode cannot be a search's id
         return False
 
 
@@ -100,10 +104,7 @@ _ARRAY = ord("[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDocument:
-    """A parsed reply. Spans are offsets into the harmless text of ``source``; bytes are taken through ``source``.
-
-    ``edits``: what the answer says differently outside ``array``.
-    """
+    """A parsed reply. ``text``: that of ``source`` without surrogate escapes. ``edits``: changes outside ``array``."""
 
     source: Shortened
     text: bytes
@@ -113,17 +114,9 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Read a reply. Raises MalformedReplyError, nothing else."""
+    """Raises MalformedReplyError, nothing else."""
     spans = [] if request.vector is None else guess_arrays(body, request.vector)
-    try:
-        return _read(request, needs, set_aside(body, spans))
-    except ValueError as error:
-        if not spans:
-            raise MalformedReplyError(str(error)) from None
-    try:  # something that was set aside may be no vector: metadata can look like one
-        return _read(request, needs, set_aside(body, []))
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
+    return read_aside(body, spans, lambda source: _read(request, needs, source))
 
 
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
@@ -137,7 +130,10 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
     pool = Pool(
         scores=np.array([score_of(text, match, layout) for match in document.matches], dtype=np.float64),
         vectors=vectors,
-        fields=tuple(_fields(document, match, needs, allowance) for match in document.matches),
+        fields=tuple(
+            field_values(source, match.payload, needs.payload_fields, needs.optional_fields, allowance)
+            for match in document.matches
+        ),
         ids=tuple(
             source.cut(match.members[layout.id].value, match.members[layout.id].end) for match in document.matches
         ),
@@ -149,15 +145,10 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
 
 
 def _vectors(request: Document, document: ReplyDocument) -> Matrix:
-    """(n, d): the dense vectors; where nobody has one, the sparse ones. Raises ValueError for a guess that was wrong."""
+    """(n, d): the dense vectors, or the sparse ones where there are none. Raises ValueError, also for a wrong guess."""
     source = document.source
     spans = [_span(match, request.vector) for match in document.matches]
-    guessed = [span is not None and source.aside(span) is not None for span in spans]
-    matrix, proven = decode_matrix([b"" if span is None else source.cut_value(span) for span in spans])
-    if sum(guessed) != len(source.spans) or any(
-        aside and not is_array for aside, is_array in zip(guessed, proven, strict=True)
-    ):
-        raise ValueError("something that was set aside is no vector of a match")
+    matrix = vectors_at(source, spans)
     if request.emptied and any(span is not None and document.text[span[0]] != _ARRAY for span in spans):
         raise ValueError(f"{request.vector} of a match is no array")
     if matrix.shape[1]:
@@ -171,16 +162,8 @@ def _span(match: Match, name: str | None) -> Span | None:
     return None if member is None else (member.value, member.end)
 
 
-def _fields(document: ReplyDocument, match: Match, needs: Needs, allowance: Allowance) -> tuple[bytes | None, ...]:
-    """The raw JSON of each wanted field, None where absent; of the optional ones as far as the allowance goes."""
-    must = [match.payload.get(name) for name in needs.payload_fields]
-    may = [match.payload.get(name) for name in needs.optional_fields]
-    read = [*must, *(each if each is None or allowance.covers(each.end - each.value) else None for each in may)]
-    return tuple(None if each is None else document.source.cut(each.value, each.end) for each in read)
-
-
 def _alone(request: Document, document: ReplyDocument) -> tuple[int, ...]:
-    """The record a search was made by: who looks for what is like it must not get it in place of what is like it."""
+    """The record that the search is by: it must not replace the records like it."""
     if not request.self_id:
         return ()
     rows = enumerate(document.matches)

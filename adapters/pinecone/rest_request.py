@@ -1,21 +1,17 @@
-"""``POST /query``: what it asks for.
-
-The service's edge maps JSON to protobuf, so a hand-written request may use either spelling of a member, and the two are
-one field. A search by vector, by the id of a record, by a sparse vector, or by a dense and a sparse one.
-"""
+"""Parses and widens the three searches over REST: query, records search, documents search. The client's bytes are spliced."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.base import check_page
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
-from vecsieve.adapters.pinecone import request
-from vecsieve.adapters.pinecone import request as pinecone_request
-from vecsieve.adapters.pinecone.request import Document, Layout
-from vecsieve.adapters.wire.json import Members, Span
+from vecsieve.adapters.wire.json import Members, Span, splice
 from vecsieve.adapters.wire.json_requests import (
     integer,
     items_of,
@@ -26,14 +22,151 @@ from vecsieve.adapters.wire.json_requests import (
     switch,
     text_of,
     texts_of,
-    usable,
     vector_of,
 )
 from vecsieve.adapters.wire.json_vectors import Edit
+from vecsieve.adapters.wire.vectors import usable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The members of a kind of reply: the path to its list, and those of an element.
+
+    ``payload``: of metadata or fields; None where they are members of the element.
+    """
+
+    path: tuple[str, ...]
+    id: str
+    score: str
+    payload: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One search. ``limit``: the span of the number of results. ``edits``: the other changes of a widened request.
+
+    ``vector``, ``sparse``: the members with a candidate's dense and sparse vector; None for none. ``emptied``: the client did not ask
+    for ``vector``, and gets ``[]``. ``added``: the fields that the client did not select. ``self_id``: the record that the search is by.
+    """
+
+    body: bytes
+    layout: Layout
+    top_k: int
+    limit: Span
+    edits: tuple[Edit, ...]
+    vector: str | None = None
+    sparse: str | None = None
+    emptied: bool = False
+    added: frozenset[str] = frozenset()
+    self_id: str = ""
+
+
+def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
+    """The request for ``fetch_k[0]`` candidates, with the members to compare; 0 leaves it unchanged."""
+    (count,) = fetch_k
+    if not count:
+        return document.body
+    raised: list[Edit] = [] if count == document.top_k else [(*document.limit, str(count).encode())]
+    return splice(document.body, [*raised, *document.edits])
+
+
+# Selections of fields. An absent selection means every field of records, and none of documents.
+
+EVERY = "*"
+OWN = frozenset({"_id", "_score"})  # always present, and no fields
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The edit of a list of fields, the names added to it, and the wanted names in the reply."""
+
+    edit: Edit | None
+    added: frozenset[str]
+    readable: frozenset[str]
+
+
+def of_records(text: bytes, span: Span | None, required: Sequence[str], optional: Sequence[str]) -> Selected:
+    """``fields`` of a records search. Raises UnsupportedError."""
+    if span is None:
+        return _all(required, optional)
+    names = texts_of(text, span)
+    # The meaning of an empty list is not documented.
+    return _listed(text, span, names, required, optional, may_add=bool(names))
+
+
+def of_documents(
+    text: bytes, span: Span | None, brace: int, required: Sequence[str], optional: Sequence[str]
+) -> Selected:
+    """``include_fields`` of a documents search, inserted behind ``brace`` when absent. Raises UnsupportedError."""
+    if span is not None and text[span[0] : span[1]] != b"null":
+        return _listed(text, span, texts_of(text, span), required, optional, may_add=True)
+    added = _missing((*required, *optional), ())
+    array = _array(added)
+    edit = (brace + 1, brace + 1, b'"include_fields":%s,' % array) if span is None else (*span, array)
+    return _selected(edit, added, added, required)
+
+
+def _all(required: Sequence[str], optional: Sequence[str]) -> Selected:
+    return Selected(None, frozenset(), frozenset((*required, *optional)))
+
+
+def _listed(
+    text: bytes, span: Span, names: Sequence[str], required: Sequence[str], optional: Sequence[str], *, may_add: bool
+) -> Selected:
+    if EVERY in names:
+        return _all(required, optional)
+    wanted = (*required, *optional)
+    # A pattern, if the service has any, may select a field that would be removed again.
+    added = _missing(wanted, names) if may_add and not any(EVERY in name for name in names) else ()
+    inside = text[span[0] : span[1] - 1] + (b"," if names else b"")
+    readable = [name for name in wanted if name in names or name in added]
+    return _selected((*span, inside + _array(added)[1:]), added, readable, required)
+
+
+def _selected(edit: Edit, added: Sequence[str], readable: Sequence[str], required: Sequence[str]) -> Selected:
+    if not set(required) <= set(readable):
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    return Selected(edit if added else None, frozenset(added), frozenset(readable))
+
+
+def _missing(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """The wanted names that are absent, without those that may be patterns."""
+    return tuple(dict.fromkeys(n for n in wanted if n not in names and n not in OWN and EVERY not in n))
+
+
+def _array(names: Sequence[str]) -> bytes:
+    return json.dumps(list(names), ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
+# The largest fetch_k. A reply has at most 4 MB, and top_k is at most 10,000. Whether the 4 MB are of JSON or of the smaller binary form
+# is not documented, so JSON is assumed. If upstream refuses, the client's request is sent.
+
+LARGEST_TOP_K = 10_000
+REPLY_BYTES = 3_200_000  # 4 MB less a fifth: matches differ in size
+NUMBER_BYTES = 14  # a float32 with its comma: 13.7 on average over 768 to 3,072 dimensions
+MATCH_BYTES = 1024  # id, score and the metadata of a usual match
+FIELDS_BYTES = 4096  # the same with a passage of text
+UNKNOWN_NUMBERS = 3072  # of a vector that the request does not show: the largest of the common models
+SPARSE_BYTES = 24_000  # the service's limit, 1,000 indices with their values
+
+
+def most_matches(*, numbers: int = 0, is_sparse: bool = False, has_texts: bool = False) -> int:
+    """The number of matches that fit into a reply, with vectors of so many numbers."""
+    each = FIELDS_BYTES if has_texts else MATCH_BYTES
+    return min(REPLY_BYTES // (each + NUMBER_BYTES * numbers + SPARSE_BYTES * is_sparse), LARGEST_TOP_K)
+
+
+def within(candidates: int | None, *, numbers: int, is_sparse: bool) -> int:
+    """The largest fetch_k of a query: what fits into a reply, and ``candidates`` at most, the client's limit for the index.
+    ``numbers``: of the query's vector; 0 for none.
+    """
+    fitting = most_matches(numbers=numbers if numbers or is_sparse else UNKNOWN_NUMBERS, is_sparse=is_sparse)
+    return fitting if candidates is None else min(fitting, candidates)
+
 
 QUERY_LAYOUT = Layout(path=("matches",), id="id", score="score", payload="metadata")
 
-# Each with its other spelling. The legacy ``queries`` is not among them: such a request goes through.
+# Both spellings of each member: the service maps JSON to protobuf and accepts either. Not supported: the legacy ``queries``.
 _SPELLINGS: Mapping[str, str] = {
     "topK": "top_k",
     "vector": "vector",
@@ -50,13 +183,13 @@ _NAMES = {spelling: name for name, other in _SPELLINGS.items() for spelling in (
 
 
 def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Read a request. Raises UnsupportedError, nothing else."""
+    """Read a  Raises UnsupportedError, nothing else."""
     found = read_object(body, span, _NAMES, reason=Reason.NOT_JSON)
     used = spelled_once(found, _NAMES)
     value = {name: present(body, found, spelling) for name, spelling in used.items()}
     limit = required(body, found, used.get("topK"))
     top_k = integer(body, limit)
-    request.is_worthwhile(top_k)
+    check_page(top_k, 0)
     if needs.payload_fields and not switch(body, value.get("includeMetadata")):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     vector, self_id = vector_of(body, value.get("vector")), text_of(body, value.get("id"))
@@ -65,7 +198,7 @@ def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document
     is_forced = not switch(body, value.get("includeValues")) and needs.vectors
     search = Search(
         top_k=top_k, offset=0, pages=False, query=usable(vector), partition=_raw(body, value.get("namespace")),
-        most=request.within(_count(body, value.get("maxCandidates")), numbers=len(vector), is_sparse=is_sparse),
+        most=within(_count(body, value.get("maxCandidates")), numbers=len(vector), is_sparse=is_sparse),
     )  # fmt: skip
     document = Document(
         body=body, layout=QUERY_LAYOUT, top_k=top_k, limit=limit, vector="values", sparse="sparseValues",
@@ -75,7 +208,7 @@ def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document
 
 
 def only_one_ranking(*, is_dense: bool, is_by_id: bool, is_sparse: bool) -> None:
-    """Raises UnsupportedError for what the service refuses, or may rank in its own way."""
+    """Raises UnsupportedError for a query that the service refuses, or by nothing."""
     if is_dense and is_by_id:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if not (is_dense or is_by_id or is_sparse):
@@ -97,7 +230,7 @@ def _is_sparse(body: bytes, span: Span | None) -> bool:
 
 
 def _forced(found: Members, used: Mapping[str, str], span: Span) -> Edit:
-    """Ask for the values: in place of what the client says about them, or in the spelling that it uses."""
+    """Request the values: in place of the client's switch, or in its spelling."""
     spelling = used.get("includeValues")
     if spelling is not None:
         return found[spelling].value, found[spelling].end, b"true"
@@ -105,11 +238,9 @@ def _forced(found: Members, used: Mapping[str, str], span: Span) -> Edit:
     return span[0] + 1, span[0] + 1, b'"%s":true,' % spelling.encode()
 
 
-# ``POST /records/namespaces/{ns}/search``: what it asks for. It brings no vectors, so results are compared by their fields,
-# or by vectors that are looked up.
-#
-# A reranked search asks the service for more of what it ranked already: ``query.top_k`` stays, ``rerank.top_n`` is
-# raised up to it. So the candidates, their scores and the price are those of the client's own search.
+# Records search: ``POST /records/namespaces/{ns}/search``. It returns no vectors: results are compared by their fields, or by vectors
+# fetched by id. Of a reranked search only ``rerank.top_n`` is raised, up to ``query.top_k``, so that candidates, scores and price are
+# those of the client's search.
 
 RECORDS_LAYOUT = Layout(path=("result", "hits"), id="_id", score="_score", payload="fields")
 
@@ -119,21 +250,21 @@ _RERANK = ("model", "rank_fields", "top_n", "parameters", "query")
 
 
 def parse_records(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Read a request. Raises UnsupportedError, nothing else."""
+    """Read a  Raises UnsupportedError, nothing else."""
     root = read_object(body, span, _RECORDS_ROOT, reason=Reason.NOT_JSON)
     inside = present(body, root, "query")
     if inside is None:
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
     query = read_object(body, inside, _QUERY)
-    limit, most = required(body, query, "top_k"), pinecone_request.most(has_texts=True)
+    limit, most = required(body, query, "top_k"), most_matches(has_texts=True)
     top_k = integer(body, limit)
     rerank = present(body, root, "rerank")
     if rerank is not None:
         limit, most = _reranked(body, rerank, top_k), min(top_k, most)
         top_k = integer(body, limit)
-    pinecone_request.is_worthwhile(top_k)
+    check_page(top_k, 0)
     listed = present(body, root, "fields")
-    selected = request.of_records(body, listed, needs.payload_fields, needs.optional_fields)
+    selected = of_records(body, listed, needs.payload_fields, needs.optional_fields)
     if not needs.lookups and not selected.readable.intersection(needs.optional_fields):
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     search = Search(top_k=top_k, offset=0, pages=False, query=None, most=most)
@@ -145,17 +276,15 @@ def parse_records(body: bytes, span: Span, needs: Needs) -> tuple[Search, Docume
 
 
 def _reranked(body: bytes, span: Span, top_k: int) -> Span:
-    """Where ``top_n`` stands. Raises UnsupportedError when it leaves out nothing, so that there is nothing to choose from."""
+    """The span of ``top_n``. Raises UnsupportedError where it is not below ``top_k``."""
     limit = present(body, read_object(body, span, _RERANK), "top_n")
     if limit is None or integer(body, limit) >= top_k:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     return limit
 
 
-# ``POST /namespaces/{ns}/documents/search`` of the 2026-07 API: what it asks for.
-#
-# A search by a dense vector names the field that holds it, so that field can be asked for without knowing the schema.
-# Every other ranking (words, sparse vectors, text embedded by the service) is compared by its texts.
+# Documents search: ``POST /namespaces/{ns}/documents/search`` of the 2026-07 API. A search by a dense vector names its field, which can
+# therefore be requested without the schema. Other rankings (words, sparse vectors, text embedded by the service) are compared by texts.
 
 DOCUMENTS_LAYOUT = Layout(path=("matches",), id="_id", score="_score", payload=None)
 
@@ -172,20 +301,20 @@ _CLAUSES = {
 
 
 def parse_documents(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Read a request. Raises UnsupportedError, nothing else."""
+    """Read a  Raises UnsupportedError, nothing else."""
     root = read_object(body, span, _DOCUMENTS_ROOT, reason=Reason.NOT_JSON)
     limit = required(body, root, "top_k")
     top_k = integer(body, limit)
-    pinecone_request.is_worthwhile(top_k)
+    check_page(top_k, 0)
     field, vector = _ranking(body, present(body, root, "score_by"))
-    # Where vectors can be compared, texts are not fetched for it: a field the schema lacks may be refused.
+    # With vectors to compare, texts are not requested: a field that the schema lacks may be refused.
     must = needs.payload_fields if field is None else (field, *needs.payload_fields)
     may = needs.optional_fields if field is None else ()
     listed = root.get("include_fields")
-    selected = request.of_documents(body, None if listed is None else (listed.value, listed.end), span[0], must, may)
+    selected = of_documents(body, None if listed is None else (listed.value, listed.end), span[0], must, may)
     if field is None and not selected.readable.intersection(may):
         raise UnsupportedError(Reason.NOTHING_TO_DO)
-    most = pinecone_request.most(numbers=len(vector), has_texts=True)
+    most = most_matches(numbers=len(vector), has_texts=True)
     search = Search(top_k=top_k, offset=0, pages=False, query=usable(vector), most=most)
     document = Document(
         body=body, layout=DOCUMENTS_LAYOUT, top_k=top_k, limit=limit, edits=(selected.edit,) if selected.edit else (),
@@ -195,21 +324,21 @@ def parse_documents(body: bytes, span: Span, needs: Needs) -> tuple[Search, Docu
 
 
 def _ranking(body: bytes, span: Span | None) -> tuple[str | None, npt.NDArray[np.float32]]:
-    """The field of the dense vector that decides, and the query's own; None and (0,) where none does. Raises UnsupportedError."""
+    """The field of the dense vector, and the query's vector; None and (0,) for another ranking. Raises UnsupportedError."""
     clauses = [] if span is None else items_of(body, span)
     if not clauses:
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
     dense = [clause for clause in clauses if _type(body, clause) == _DENSE]
     if not dense:
         return None, vector_of(body, None)
-    if len(clauses) > 1:  # the service takes a vector alone only
+    if len(clauses) > 1:  # the service accepts a vector alone only
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     found = read_object(body, dense[0], _CLAUSES[_DENSE])
     vector = vector_of(body, present(body, found, "values"))
     many = present(body, found, "fields")
     names = [name for name in (text_of(body, present(body, found, "field")),) if name]
     names += texts_of(body, many) if many is not None else ()
-    if len(names) != 1 or names[0] in request.OWN or request.EVERY in names[0]:
+    if len(names) != 1 or names[0] in OWN or EVERY in names[0]:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return names[0], vector
 

@@ -1,13 +1,13 @@
 """Qdrant over REST and gRPC.
 
-calls         which requests are ranked searches, which change a collection, which collection they name
-dialect       errors, and what refusals say
-ranking       what a search ranks by, decided alike for both transports; payload keys that may be added
-rest          the REST adapter; the client's answer cut from the reply
-rest_request  a search, and its bytes asking for more
-rest_query    the kind of its query, and the vector it names
+calls         which requests are ranked searches, which alter a collection, which collection they name
+dialect       errors
+ranking       the kind of a query and the vector to compare by; payload keys that may be added; for both transports
+rest          the REST adapter; a reply without vectors, in one pass; the client's answer
+rest_request  parses and widens a search
+rest_query    the kind of its query
 rest_reply    lists, points and vectors of a reply
-grpc          the gRPC adapter; the client's answer cut from the reply
-grpc_request  a search, its query and selectors
+grpc          the gRPC adapter; the client's answer
+grpc_request  parses and widens a search
 grpc_reply    lists, points and vectors of a reply
 """

@@ -1,15 +1,13 @@
-"""How Qdrant words its errors, and how its strict mode refuses a limit."""
+"""Qdrant's errors, and the refusal of a limit by its strict mode."""
 
 from __future__ import annotations
 
-import json
 import re
 
 import msgspec
 
-from vecsieve.adapters.contract import NativeAnswer, is_exhausted, is_too_many
-
-# What the words of Qdrant's refusals say. They are the same over both of its interfaces.
+from vecsieve.adapters.base import GrpcDialect, RestDialect, json_text
+from vecsieve.adapters.contract import NativeAnswer
 
 # `Bad request: Limit exceeded 50 > 10 for "limit". Help: ..`: max_query_limit, for the root or for a prefetch.
 _REFUSED = re.compile(r'Limit exceeded \d+ > (\d{1,18}) for "limit"')
@@ -18,13 +16,13 @@ _UNKNOWN_VECTOR = "Not existing vector name"
 
 
 def refused_limit(words: str) -> int | None:
-    """The largest ``limit`` strict mode takes, when these words are its refusal of a larger one; else None."""
+    """The largest ``limit`` that strict mode takes, from the text of its refusal; None for other texts."""
     match = _REFUSED.search(words)
     return int(match[1]) if match else None
 
 
 def names_unknown_vector(words: str) -> bool:
-    """Whether the server says that a named vector does not exist: dropped, or never there."""
+    """Whether an error's text says that a named vector does not exist."""
     return _UNKNOWN_VECTOR in words
 
 
@@ -39,33 +37,25 @@ class _Error(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(_Error)
 
 
-class QdrantDialect:
-    """Qdrant's own words."""
+class QdrantDialect(RestDialect):
+    """Over REST."""
 
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
-        """The body the server writes for errors it finds before it starts the clock: ``"time":0.0``."""
-        body = b'{"status":{"error":%s},"time":0.0}' % json.dumps(message, ensure_ascii=False).encode(errors="replace")
+        """The body of errors that the server finds before it starts the clock: ``"time":0.0``."""
+        body = b'{"status":{"error":%s},"time":0.0}' % json_text(message)
         return NativeAnswer(status=status, content_type="application/json", body=body)
 
     def refused_limit(self, status: int, body: bytes) -> int | None:
-        """The largest ``limit`` strict mode takes, when this error is its refusal of a larger one; else None."""
+        """From strict mode's refusal."""
         return refused_limit(_words(status, body))
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
-        """Whether the server says that a named vector does not exist: dropped, or never there."""
+        """From the error's text."""
         return names_unknown_vector(_words(status, body))
-
-    def is_quota(self, status: int, body: bytes) -> bool:
-        """Whether this says that too much was asked for in a while."""
-        return is_too_many(status)
-
-    def is_quota_in_success(self, body: bytes) -> bool:
-        """False: a success is one."""
-        return False
 
 
 def _words(status: int, body: bytes) -> str:
-    """What a refusal of the request says; nothing for every other answer."""
+    """The text of a refusal of the request; "" for every other answer."""
     if status != 400:
         return ""
     try:
@@ -74,35 +64,20 @@ def _words(status: int, body: bytes) -> str:
         return ""
 
 
-# How Qdrant words its errors over gRPC: a status code, and the same words as over REST.
-
 INVALID_ARGUMENT = 3
 
 
-class QdrantGrpcDialect:
-    """Qdrant's own words. A status is the number of a gRPC code, a body the details."""
-
-    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
-        """An error of this code; all methods word theirs alike."""
-        return NativeAnswer(status=status, content_type="", body=message.encode(errors="replace"))
+class QdrantGrpcDialect(GrpcDialect):
+    """Over gRPC: a status code, and the same texts as over REST."""
 
     def refused_limit(self, status: int, body: bytes) -> int | None:
-        """The largest ``limit`` strict mode takes, when this error is its refusal of a larger one; else None."""
+        """From strict mode's refusal."""
         return refused_limit(_grpc_words(status, body))
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
-        """Whether the server says that a named vector does not exist: dropped, or never there."""
+        """From the error's text."""
         return names_unknown_vector(_grpc_words(status, body))
-
-    def is_quota(self, status: int, body: bytes) -> bool:
-        """Whether this says that too much was asked for in a while."""
-        return is_exhausted(status, body)
-
-    def is_quota_in_success(self, body: bytes) -> bool:
-        """False: a success is one."""
-        return False
 
 
 def _grpc_words(status: int, body: bytes) -> str:
-    """What a refusal of the request says; nothing for every other answer."""
     return body.decode(errors="replace") if status == INVALID_ARGUMENT else ""

@@ -1,17 +1,16 @@
-"""Qdrant over gRPC: the adapter, composed of the files beside it.
+"""Qdrant over gRPC: the adapter, and the client's answer cut from a wider reply.
 
-Spoken: Query, Search, Recommend, Discover and their batches, servers of all versions that the REST adapter knows. Messages
-are walked and cut, never decoded and encoded again. Groups, matrix, scroll, facet and everything else are passed through.
+Supported: Query, Search, Recommend, Discover and their batches, server versions as over REST. The answer is upstream's bytes without
+the other points and without what was added. Around the points nothing changes. The vectors have the form that the server chooses for
+each point: bare when only the unnamed vector is left, named otherwise, named without any when an enabled selector leaves nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters.base import GrpcAdapter, Keep, own
+from vecsieve.adapters.contract import SearchCall
 from vecsieve.adapters.qdrant import calls, grpc_reply, grpc_request
 from vecsieve.adapters.qdrant.grpc_reply import (
     ENTRIES,
@@ -34,20 +33,15 @@ from vecsieve.adapters.wire.protobuf import (
     length_field,
     messages,
     only,
+    replaced,
     without,
 )
-
-# The client's answer from a wider gRPC reply: upstream's bytes, without the other points and without what was added.
-#
-# Everything around the points stays as it came: time, usage, fields nobody knows. The shape of a point's vectors is decided
-# per point, as the server decides it: bare when only the unnamed vector is left, named otherwise, and named ones without any
-# where an enabled selector leaves nothing.
 
 _NO_VECTORS = length_field(VECTORS, length_field(NAMED, b""))
 
 
-def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-    """The client's answer: for list i the points ``keep[i]`` in that order, without what the request added."""
+def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+    """The client's answer: of list i the points ``keep[i]`` in that order."""
     data = reply.data
     pieces: list[bytes] = []
     at = 0
@@ -61,20 +55,13 @@ def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.
 
 
 def _kept(data: bytes, plan: Plan, ranked: Ranked, kept: list[int]) -> bytes:
-    """A list's message with the k-th kept point where its k-th point stood, so that all that stands between stays."""
-    at, end = ranked.span
-    pieces: list[bytes] = []
-    for place, point in enumerate(ranked.points):
-        pieces.append(data[at : point.field.start])
-        if place < len(kept):
-            pieces.append(_restored(data, plan, ranked.points[kept[place]]))
-        at = point.field.end
-    pieces.append(data[at:end])
-    return b"".join(pieces)
+    """A list's message: its k-th kept point replaces its k-th point."""
+    shown = [_restored(data, plan, ranked.points[index]) for index in kept]
+    return replaced(data, ranked.span, [point.field for point in ranked.points], shown)
 
 
 def _restored(data: bytes, plan: Plan, point: Point) -> bytes:
-    """A point without what was added to it."""
+    """A point without what was added."""
     payload = plan.payload
     if plan.wanted is True and not payload.asked:
         return data[point.field.start : point.field.end]
@@ -105,7 +92,7 @@ def _without_vectors(data: bytes, point: Point) -> bytes:
 
 
 def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes:
-    """What a client that selected ``wanted`` is shown of a point's vectors."""
+    """A point's vectors, reduced to ``wanted``."""
     whole = data[field.start : field.end]
     if isinstance(wanted, bool):
         return whole if wanted else b""
@@ -130,44 +117,22 @@ def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes
 
 
 def _framed(data: bytes, field: Field, inside: bytes) -> bytes:
-    """A result with this inside: upstream's own bytes where it has not changed."""
+    """A result with this content; upstream's bytes where it is unchanged."""
     if inside == data[field.value : field.end]:
         return data[field.start : field.end]
     return length_field(RESULT, inside)
 
 
-class QdrantGrpc:
-    """The six verbs, over single messages. Holds nothing: one instance serves any number of callers."""
+class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
+    """Functions of this package."""
 
-    def classify(self, head: RequestHead) -> Operation | None:
-        """Name the ranked search, or None. Total."""
-        return calls.classify_grpc(head)
+    request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
+    classify = staticmethod(calls.classify_grpc)
+    parse_request = staticmethod(grpc_request.parse_request)
+    widen_request = staticmethod(grpc_request.widen)
+    read_reply = staticmethod(grpc_reply.parse_reply)
+    cut_reply = staticmethod(trim)
 
-    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the fields of a message. Raises UnsupportedError where there are too many, nothing else."""
-        grpc_request.check_size(operation, body, bounds)
-
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises UnsupportedError, nothing else."""
-        return grpc_request.parse_request(operation, body, needs)
-
-    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        """The client's bytes, asking for ``fetch_k[i]`` candidates from rank 0 with the vectors to compare."""
-        return grpc_request.widen(_request(call), fetch_k)
-
-    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
-        pools, document = grpc_reply.parse_reply(_request(call), call.needs, body)
-        return Reply(pools=pools, document=document)
-
-    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-        """The native answer: kept points are upstream's own bytes, what was added is gone."""
-        if not isinstance(reply.document, ReplyDocument):
-            raise TypeError("the reply was parsed by another adapter")
-        return trim(_request(call), reply.document, keep)
-
-
-def _request(call: SearchCall) -> Document:
-    if not isinstance(call.document, Document):
-        raise TypeError("the call was parsed by another adapter")
-    return call.document
+    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
+        """As in the contract."""
+        return grpc_request.again(own(call.document, Document), ids)

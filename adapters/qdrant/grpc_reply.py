@@ -1,6 +1,6 @@
-"""Reading a Qdrant gRPC search reply: where its lists and points stand, and the pools in them.
+"""Parses a reply over gRPC: its lists and points, and their pools.
 
-What is not understood with certainty is malformed, never guessed. A list is the reply itself, or a result of a batch.
+A list is the reply itself, or a result of a batch. Whatever is ambiguous is malformed.
 """
 
 from __future__ import annotations
@@ -45,14 +45,12 @@ from vecsieve.adapters.wire.vectors import (
     without_vector,
 )
 
-# The points of a Qdrant gRPC reply: where each stands, and its score, identifier, payload and vectors in it.
-
-# ScoredPoint. 4 was never used; version, shard_key and order_value are of no interest here.
-ID, PAYLOAD, SCORE, VECTORS = 1, 2, 3, 6
-_ID, _PAYLOAD, _VECTORS = ID << 3 | LENGTH, PAYLOAD << 3 | LENGTH, VECTORS << 3 | LENGTH
-_MESSAGES = frozenset({_ID, _PAYLOAD, _VECTORS})
-_SCORE = SCORE << 3 | FIXED32
-_KNOWN = frozenset({ID, PAYLOAD, SCORE, VECTORS})
+# ScoredPoint. Not read: order_value.
+ID, PAYLOAD, SCORE, VERSION, VECTORS, SHARD_KEY = 1, 2, 3, 5, 6, 7
+_ID, _PAYLOAD, _VECTORS, _SHARD_KEY = (number << 3 | LENGTH for number in (ID, PAYLOAD, VECTORS, SHARD_KEY))
+_MESSAGES = frozenset({_ID, _PAYLOAD, _VECTORS, _SHARD_KEY})
+_SCORE, _VERSION = SCORE << 3 | FIXED32, VERSION << 3 | VARINT
+_KNOWN = frozenset({ID, PAYLOAD, SCORE, VERSION, VECTORS, SHARD_KEY})
 # A list of points, in every reply and in each result of a batch.
 RESULT = 1
 
@@ -62,21 +60,23 @@ _FLOAT = struct.Struct("<f")
 
 
 Place = tuple[int, int, int]
-"""A field: where its tag stands, where what it holds begins, and where it ends."""
+"""Offsets of a field: its tag, its value, its end."""
 
 
 class Point(NamedTuple):
-    """One candidate: its field in the list, and those in it that matter; None where absent."""
+    """One candidate: its field in the list, and the fields in it that are read; None where absent."""
 
     field: Field
     id: Place
     score: Place | None
     vectors: Place | None
     entries: list[Span]  # of its payload
+    version: Place | None
+    shard_key: Place | None
 
 
 def read_points(data: bytes, span: Span) -> tuple[Point, ...]:
-    """The points of the message that fills ``span``, in order. Raises ValueError for anything but points."""
+    """The points of the message that fills ``span``, in order. Raises ValueError."""
     points: list[Point] = []
     left = REPLY_FIELDS
     for field in results(data, span):
@@ -88,7 +88,7 @@ def read_points(data: bytes, span: Span) -> tuple[Point, ...]:
 
 
 def results(data: bytes, span: Span) -> list[Field]:
-    """The results of a message: points, or the lists of a batch. Raises ValueError."""
+    """The fields of points, or of the lists of a batch. Raises ValueError."""
     found = [field for field in fields(data, span) if field.number == RESULT]
     if any(field.wire != LENGTH for field in found):
         raise ValueError(f"results at byte {span[0]} are no messages")
@@ -96,12 +96,12 @@ def results(data: bytes, span: Span) -> list[Field]:
 
 
 def score_of(data: bytes, point: Point) -> float:
-    """A score; zero where it is left out, which is how protobuf writes a zero."""
+    """A score; zero where it is absent, as protobuf writes a zero."""
     return 0.0 if point.score is None else float(_FLOAT.unpack_from(data, point.score[1])[0])
 
 
 def id_of(data: bytes, point: Point) -> bytes:
-    """The identifier as REST writes it: a number, or a quoted UUID. Raises ValueError."""
+    """The id as over REST: a number, or a quoted UUID. Raises ValueError."""
     start, value, end = point.id
     tag, at = held(data, (value, end))
     if tag == _NUMBER:
@@ -111,16 +111,21 @@ def id_of(data: bytes, point: Point) -> bytes:
     raise ValueError(f"id at byte {start} is neither a number nor a UUID")
 
 
-def fields_of(data: bytes, points: Sequence[Point], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per point the JSON of each wanted top-level payload key, None where absent. Raises ValueError.
+def version_of(data: bytes, point: Point) -> bytes:
+    """The version as over REST, zero where it is absent, as protobuf writes a zero; with the shard key's message."""
+    version = b"0" if point.version is None else b"%d" % varint(data, point.version[1], point.version[2])[0]
+    return version if point.shard_key is None else b"%s %s" % (version, data[point.shard_key[1] : point.shard_key[2]])
 
-    Optional keys of a payload that holds what cannot be spelled are absent; what decides about tenants is not guessed.
+
+def fields_of(data: bytes, points: Sequence[Point], needs: Needs) -> tuple[tuple[tuple[bytes | None, ...], ...], bool]:
+    """Per point the JSON of each wanted payload key, None where absent, and whether some were left out for their size. Raises ValueError
+    for a required key without a JSON form; optional keys of such a payload are absent.
     """
     must, may = needs.payload_fields, needs.optional_fields
     if not (must or may):
-        return ((),) * len(points)
+        return ((),) * len(points), False
     whole, least = Wanted(must, may), Wanted(must)
-    return tuple([_fields(data, point.entries, whole, least) for point in points])
+    return tuple([_fields(data, point.entries, whole, least) for point in points]), whole.is_cut
 
 
 def _fields(data: bytes, entries: list[Span], whole: Wanted, least: Wanted) -> tuple[bytes | None, ...]:
@@ -131,7 +136,7 @@ def _fields(data: bytes, entries: list[Span], whole: Wanted, least: Wanted) -> t
 
 
 def _read_point(data: bytes, field: Field) -> Point:
-    """Walks by itself what ``fields`` would: a reply has ten fields for each candidate, and most of what it costs."""
+    """Walks the message without `fields`: the ten fields of each candidate take most of the time of a reply."""
     at, end = field.span
     found: dict[int, Place] = {}
     entries: list[Span] = []
@@ -144,6 +149,9 @@ def _read_point(data: bytes, field: Field) -> Point:
             at = value + size
         elif tag == _SCORE:
             value, at = at + 1, at + 5
+        elif tag == _VERSION:
+            value = at + 1
+            at = varint(data, value, end)[1]
         else:
             number, at = skipped(data, at, end)
             if number in _KNOWN:
@@ -154,20 +162,19 @@ def _read_point(data: bytes, field: Field) -> Point:
         if tag == _PAYLOAD:
             entries.append((value, at))
         elif tag in found:
-            raise ValueError(f"field {tag >> 3} of the point at byte {field.start} stands twice")
+            raise ValueError(f"field {tag >> 3} of the point at byte {field.start} is repeated")
         else:
             found[tag] = start, value, at
     if at != end or _ID not in found:
         raise ValueError(f"the point at byte {field.start} has no id or was read to {at}, its message ends at {end}")
-    return Point(field, found[_ID], found.get(_SCORE), found.get(_VECTORS), entries)
+    read = found.get
+    return Point(field, found[_ID], read(_SCORE), read(_VECTORS), entries, read(_VERSION), read(_SHARD_KEY))
 
 
-# The vectors of a Qdrant gRPC reply: where each point's stands, which one is compared, and all of them as one matrix.
-#
-# A vector is written in one of two ways: by servers up to 1.16 as numbers beside an index list (sparse) or a count of rows
-# (multivector), since 1.17 as a message of its own kind. What is shown of names differs from point to point in one reply.
+# Servers up to 1.16 write a vector as numbers beside a list of indices (sparse) or a count of rows (multivector), since 1.17 as a message
+# of its kind. Whether names are shown differs between the points of a reply.
 
-# VectorsOutput: the unnamed vector alone, or a message of named ones; the entries in that.
+# VectorsOutput: the unnamed vector alone, or a message of named ones; the entries in the latter.
 UNNAMED, NAMED, ENTRIES = 1, 2, 1
 
 # VectorOutput: its old fields, and since 1.17 one of three messages.
@@ -178,7 +185,7 @@ _VALUES, _SPARSE_INDICES = 1, 2
 
 
 class _Stored(NamedTuple):
-    """One vector: its kind, the fields that hold its numbers, and whether they are the old ones."""
+    """One vector: its kind, the fields with its numbers, and whether they are those of servers up to 1.16."""
 
     kind: Kind
     fields: list[Field]
@@ -186,7 +193,7 @@ class _Stored(NamedTuple):
 
 
 def named(data: bytes, span: Span | None) -> dict[str, Span]:
-    """The vectors in a point's message of them by name, "" being the unnamed one. Raises ValueError."""
+    """The spans of a point's vectors by name, "" being the unnamed one. Raises ValueError."""
     if span is None:
         return {}
     found = fields(data, span)
@@ -205,7 +212,7 @@ def named(data: bytes, span: Span | None) -> dict[str, Span]:
 
 
 def find_best(data: bytes, points: Sequence[Mapping[str, Span]], prefers: str) -> str | None:
-    """The name to compare by when all vectors were asked for. Raises ValueError."""
+    """The name to compare by, when all vectors were fetched. Raises ValueError."""
     first: dict[str, Shape] = {}
     for point in points:
         for name, span in point.items():
@@ -217,9 +224,8 @@ def find_best(data: bytes, points: Sequence[Mapping[str, Span]], prefers: str) -
 
 
 def compare(data: bytes, spans: Sequence[Span | None]) -> npt.NDArray[np.float32]:
-    """(n, d) float32 of each candidate's vector, None where it has none; NaN rows for what is unusable. Raises ValueError.
-
-    The first vector's kind decides for the pool. Multivectors are not compared.
+    """(n, d) float32, NaN rows for None and for unusable vectors. The first vector's kind decides for the pool; multivectors are not
+    compared. Raises ValueError.
     """
     found = [None if span is None else _stored(data, span) for span in spans]
     kind = next((stored.kind for stored in found if stored is not None), Kind.DENSE)
@@ -232,10 +238,10 @@ def compare(data: bytes, spans: Sequence[Span | None]) -> npt.NDArray[np.float32
 
 
 def written_alike(data: bytes, name: str, vectors: Sequence[Span | None]) -> npt.NDArray[np.float32] | None:
-    """(n, d) of dense vectors that are all written as the first one is; None where one is not, or is not dense.
+    """(n, d) of dense vectors whose messages all have the length and the leading bytes of the first; else None.
 
-    Such a vector ends with its numbers, and what stands before them is all that says where they are: where the bytes before
-    them are the first one's, and as many follow, walking the message would find the same (a tenth of the time).
+    The bytes before the numbers, which end the message, determine their offset: equal bytes and lengths give the result of walking
+    each message, in a tenth of the time.
     """
     first = vectors[0] if vectors else None
     before = None if first is None else _before_numbers(data, name, first)
@@ -251,7 +257,7 @@ def written_alike(data: bytes, name: str, vectors: Sequence[Span | None]) -> npt
 
 
 def _before_numbers(data: bytes, name: str, span: Span) -> int | None:
-    """Where a dense vector's numbers begin, if they are one packed list at the very end of the message, else None."""
+    """The offset of a dense vector's numbers, where they are one packed field at the end of the message; else None."""
     found = named(data, span)
     stored = _stored(data, found[name]) if found.keys() == {name} else None
     if stored is None or stored.kind is not Kind.DENSE:
@@ -275,12 +281,12 @@ def _stored(data: bytes, span: Span) -> _Stored:
 
 
 def _floats(data: bytes, stored: _Stored) -> bytes:
-    """The numbers of a dense vector, or the values of a sparse one: field 1 of either way."""
+    """The numbers of a dense vector, or the values of a sparse one."""
     return packed_floats(data, stored.fields, _DATA if stored.is_old else _VALUES)
 
 
 def _sparse(data: bytes, stored: _Stored) -> SparseRow | None:
-    """Indices and values; None where there are none, or not equally many."""
+    """Indices and values; None where there are none, or their numbers differ."""
     if stored.is_old:
         wrapped = only(stored.fields, _INDICES, LENGTH)
         indices = unsigned_numbers(data, [] if wrapped is None else fields(data, wrapped.span), _DATA)
@@ -292,7 +298,7 @@ def _sparse(data: bytes, stored: _Stored) -> SparseRow | None:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The list of one search: what it fills, its points in order, and its field in a batch."""
+    """The list of one search: its span, its points in order, and its field in a batch."""
 
     span: Span
     points: tuple[Point, ...]
@@ -308,7 +314,7 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Read a reply. Raises MalformedReplyError, nothing else."""
+    """Raises MalformedReplyError, nothing else."""
     try:
         lists = _lists(request, body)
         pools = tuple(_pool(body, plan, ranked, needs) for plan, ranked in zip(request.plans, lists, strict=True))
@@ -324,20 +330,23 @@ def _lists(request: Document, body: bytes) -> tuple[Ranked, ...]:
     items = results(body, whole)
     if len(items) != len(request.items):
         raise ValueError(f"{len(items)} results, wanted {len(request.items)}")
-    ours = [items[plan.index] for plan in request.plans]
-    return tuple(Ranked(item.span, read_points(body, item.span), item) for item in ours)
+    supported = [items[plan.index] for plan in request.plans]
+    return tuple(Ranked(item.span, read_points(body, item.span), item) for item in supported)
 
 
 def _pool(data: bytes, plan: Plan, ranked: Ranked, needs: Needs) -> Pool:
-    """The pool of one list. Raises ValueError."""
+    """Raises ValueError."""
     points = ranked.points
     name, vectors = _compared(data, plan, points)
     unusable = without_vector(vectors)
+    values, is_cut = fields_of(data, points, needs)
     return Pool(
         scores=np.array([score_of(data, point) for point in points], dtype=np.float64),
         vectors=vectors,
-        fields=fields_of(data, points, needs),
+        fields=values,
+        is_cut=is_cut or plan.payload.is_cut,
         ids=tuple([id_of(data, point) for point in points]),
+        versions=tuple([version_of(data, point) for point in points]),
         vector_name=name if plan.name is None else None,
         compared_by=name,
         unusable=unusable,
@@ -345,7 +354,7 @@ def _pool(data: bytes, plan: Plan, ranked: Ranked, needs: Needs) -> Pool:
 
 
 def _compared(data: bytes, plan: Plan, points: tuple[Point, ...]) -> tuple[str | None, npt.NDArray[np.float32]]:
-    """The name of the vector to compare, and each point's. Raises ValueError."""
+    """The name of the vector to compare by, and (n, d) the vectors. Raises ValueError."""
     name, spans = plan.name, [None if point.vectors is None else point.vectors[1:] for point in points]
     if name is not None:
         alike = written_alike(data, name, spans)

@@ -1,31 +1,40 @@
-"""A Qdrant gRPC search request: what it asks for, and the same bytes asking for more.
+"""Parses and widens a search over gRPC.
 
-Rule of this file: what is asked for in addition stands behind the client's bytes, where the last number counts and
-selections are merged; nothing is written anew. Of a batch only the items that change are framed anew.
+Additions are appended to the client's bytes, where the last number counts and selections are merged. Of a batch only the items that
+change get a new frame.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Bounds, Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.qdrant.ranking import Kind, Ranking, askable, check_shown, compared, decided, forced, missing
+from vecsieve.adapters.base import check_page
+from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
+from vecsieve.adapters.qdrant.ranking import (
+    Kind,
+    Ranking,
+    askable,
+    check_shown,
+    compared,
+    decided,
+    forced,
+    is_touched,
+    missing,
+    without_known,
+)
 from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT
-from vecsieve.adapters.wire import protobuf_requests
 from vecsieve.adapters.wire.protobuf import Field, Span, fields, length_field, number_field
 from vecsieve.adapters.wire.protobuf_requests import Found, Messages, Shape, message, messages, number_of, read, text_of
-from vecsieve.adapters.wire.vectors import packed_floats, row
+from vecsieve.adapters.wire.vectors import packed_floats, row, usable
 
-# What a Qdrant gRPC request ranks by: the kind of its query, and the vector it names.
-#
-# Where a ranking is dense, its span is that of the message that holds the numbers.
+# The span of a dense ranking is that of the message with the numbers.
 
-# Query.variant. 9 is the nearest with MMR; 12, a text query, names a payload field where others name a vector.
+# Query.variant. 9 is nearest with MMR. Not supported: 12, a text query, which names a payload field where others name a vector.
 _NEAREST = 1
 _VARIANTS = {
     2: Kind.REFERENCE,  # recommend
@@ -40,7 +49,7 @@ _VARIANTS = {
     11: Kind.REFERENCE,  # relevance_feedback
 }
 QUERY = Shape(frozenset({_NEAREST, *_VARIANTS}), is_choice=True)
-# An order that only feeds the ranking above it, unlike MMR, which is a wish for diversity.
+# These only feed the ranking above them; MMR asks for diversity.
 _PLAIN_ORDERS = {5, 7}
 
 # VectorInput.variant.
@@ -66,7 +75,7 @@ _DISCOVER_USING = 9
 
 
 def of_query(data: bytes, _span: Span, found: Found, nesting: int) -> Ranking:
-    """The ranking of QueryPoints. ``nesting``: how deep its prefetches may be. Raises UnsupportedError."""
+    """Of QueryPoints. ``nesting``: the greatest depth of its prefetches. Raises UnsupportedError."""
     leaves = list(_prefetched(data, messages(found, _ROOT_PREFETCH), nesting))
     root = message(found, _ROOT_QUERY)
     if root is None:
@@ -76,7 +85,7 @@ def of_query(data: bytes, _span: Span, found: Found, nesting: int) -> Ranking:
 
 
 def of_search(data: bytes, span: Span, found: Found, _nesting: int) -> Ranking:
-    """The ranking of SearchPoints: its vector is dense, or the values of a sparse one. Raises UnsupportedError."""
+    """Of SearchPoints: its vector is dense, or the values of a sparse one. Raises UnsupportedError."""
     if _SEARCH_VECTOR not in found:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     name = text_of(data, message(found, _SEARCH_NAME))
@@ -86,17 +95,17 @@ def of_search(data: bytes, span: Span, found: Found, _nesting: int) -> Ranking:
 
 
 def of_recommend(data: bytes, _span: Span, found: Found, _nesting: int) -> Ranking:
-    """The ranking of RecommendPoints. Raises UnsupportedError."""
+    """Of RecommendPoints. Raises UnsupportedError."""
     return Ranking(Kind.REFERENCE, text_of(data, message(found, _RECOMMEND_USING)))
 
 
 def of_discover(data: bytes, _span: Span, found: Found, _nesting: int) -> Ranking:
-    """The ranking of DiscoverPoints. Raises UnsupportedError."""
+    """Of DiscoverPoints. Raises UnsupportedError."""
     return Ranking(Kind.REFERENCE, text_of(data, message(found, _DISCOVER_USING)))
 
 
 def _query(data: bytes, found: Found) -> tuple[Kind, Span | None]:
-    """The kind of a Query, and where a dense vector stands in it. Raises UnsupportedError."""
+    """The kind of a Query, and the span of its dense vector. Raises UnsupportedError."""
     if not found:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     nearest = message(found, _NEAREST)
@@ -112,7 +121,7 @@ def _query(data: bytes, found: Found) -> tuple[Kind, Span | None]:
 
 
 def _prefetched(data: bytes, prefetches: list[Field], nesting: int) -> Iterator[Ranking]:
-    """The rankings of all prefetches, depth first, each before what it prefetches itself. Raises UnsupportedError."""
+    """The rankings of all prefetches, depth first, each before its own. Raises UnsupportedError."""
     if prefetches and not nesting:
         raise UnsupportedError(Reason.TOO_DEEP)
     return chain.from_iterable(_with_its_own(data, prefetch, nesting) for prefetch in prefetches)
@@ -129,10 +138,8 @@ def _with_its_own(data: bytes, prefetch: Field, nesting: int) -> Iterator[Rankin
     yield from _prefetched(data, messages(found, _PREFETCH), nesting - 1)
 
 
-# Which vectors and payload a Qdrant gRPC client asked for, and the fields that widen each selection.
-#
-# What is added stands behind the client's own bytes and is merged with them by the server: a second ``include`` unites the
-# names, and replaces an ``enable: false``. Nothing is ever added to an ``enable: true``.
+# Selectors. The server merges an appended selector with the client's: a second ``include`` adds names, and replaces ``enable: false``.
+# Nothing is added to ``enable: true``.
 
 _ENABLE, _INCLUDE, _EXCLUDE = 1, 2, 3
 VECTORS = Shape(frozenset({_ENABLE, _INCLUDE}), is_choice=True)
@@ -145,10 +152,13 @@ NAMES = Shape(frozenset(), frozenset({_NAMES}))
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """How the payload selection changes: ``asked`` is added to it. ``is_forced``: the whole payload is then ours."""
+    """``asked``: the keys added to the payload selection. ``is_forced``: the client wants no payload. ``is_cut``: whether some optional
+    keys do not come whole.
+    """
 
     asked: tuple[str, ...] = ()
     is_forced: bool = False
+    is_cut: bool = False
 
 
 def read_vectors(data: bytes, field: Field | None) -> bool | tuple[str, ...]:
@@ -161,7 +171,7 @@ def read_vectors(data: bytes, field: Field | None) -> bool | tuple[str, ...]:
 
 
 def widen_vectors(number: int, wanted: bool | tuple[str, ...], name: str | None) -> bytes:
-    """The selector that also asks for ``name`` (None: for every vector), as field ``number``; b"" where nothing is missing."""
+    """The selector of ``name`` (None: of every vector) as field ``number``; b"" where the client's has it already."""
     if wanted is True:
         return b""
     if name is None:
@@ -170,42 +180,45 @@ def widen_vectors(number: int, wanted: bool | tuple[str, ...], name: str | None)
 
 
 def plan_payload(data: bytes, field: Field | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    """How the payload selection must change so that the top-level keys ``fields`` come along.
-
-    Raises UnsupportedError where one of ``fields`` could not be had and taken out again exactly. ``optional`` keys come along
-    where they can; a selection that names a part of one or hides one costs those keys and nothing else.
+    """The additions for the top-level keys ``fields``. Raises UnsupportedError where one could not be removed again exactly. ``optional``
+    keys are added where possible.
     """
     plain = askable(optional, fields)
+    is_cut = not {*plain, *fields}.issuperset(optional)
     found = {} if field is None else read(data, field.span, PAYLOAD)
-    if field is not None and not found:  # no selection at all: the server's to refuse
+    if field is not None and not found:  # an empty selector, which the server refuses
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     if number_of(data, found, _ENABLE):
         return Payload()
     if not found or _ENABLE in found:
         asked = forced(fields, plain)
-        return Payload(asked, is_forced=bool(asked))
+        return Payload(asked, is_forced=bool(asked), is_cut=is_cut)
     if not (fields or plain):
-        return Payload()
+        return Payload(is_cut=is_cut)
     try:
-        return _plan_chosen(data, found, fields, plain)
+        planned = _plan_chosen(data, found, fields, plain)
     except UnsupportedError:
         if fields:
             raise
-        return Payload()
+        return Payload(is_cut=True)
+    return replace(planned, is_cut=planned.is_cut or is_cut)
 
 
 def widen_payload(number: int, payload: Payload) -> bytes:
-    """What the selection must say beside what it says, as field ``number``; b"" where that is nothing."""
+    """The addition as field ``number``; b"" for none."""
     return _include(number, payload.asked) if payload.asked else b""
 
 
 def _plan_chosen(data: bytes, found: Found, fields: Sequence[str], optional: Sequence[str]) -> Payload:
     included = message(found, _INCLUDE)
     if included is not None:
-        return Payload(missing(_names(data, included), fields, optional))
-    hidden = message(found, _EXCLUDE)
-    check_shown(() if hidden is None else _names(data, hidden), fields)
-    return Payload()  # whatever of the optional keys it spares comes by itself
+        names = _names(data, included)
+        return Payload(missing(names, fields, optional), is_cut=is_touched(names, optional, may_be_whole=True))
+    excluded = message(found, _EXCLUDE)
+    hidden = () if excluded is None else _names(data, excluded)
+    check_shown(hidden, fields)
+    # Optional keys that are not excluded come anyway.
+    return Payload(is_cut=is_touched(hidden, optional, may_be_whole=False))
 
 
 def _names(data: bytes, field: Field) -> tuple[str, ...]:
@@ -219,17 +232,18 @@ def _include(number: int, names: Sequence[str]) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One search message: its fields, the numbers of those that change, and how its ranking is read.
-
-    ``dense``: the number of the floats in the message that a dense ranking points at.
+    """One search message: its fields, the numbers of those that change, and the parser of its ranking. ``dense``: the number of the
+    floats in the message of a dense ranking.
     """
 
     shape: Shape
     limit: int
     offset: int
+    filter: int
     vectors: int
     payload: int
     ranking: Callable[[bytes, Span, Found, int], Ranking]
+    shard_key: int
     default_limit: int | None = None
     dense: int = 1
 
@@ -241,28 +255,27 @@ def _numbers(last: int, *, repeated: frozenset[int], unused: frozenset[int] = fr
 LAYOUTS: Mapping[str, Layout] = {
     "query": Layout(
         shape=_numbers(15, repeated=frozenset({2})),
-        limit=8, offset=9, vectors=10, payload=11, ranking=of_query, default_limit=QUERY_LIMIT,
+        limit=8, offset=9, filter=5, vectors=10, payload=11, shard_key=13, ranking=of_query, default_limit=QUERY_LIMIT,
     ),
     "search": Layout(
         shape=_numbers(15, repeated=frozenset({2}), unused=frozenset({5})),
-        limit=4, offset=9, vectors=11, payload=6, ranking=of_search, dense=2,
+        limit=4, offset=9, filter=3, vectors=11, payload=6, shard_key=14, ranking=of_search, dense=2,
     ),
     "recommend": Layout(
         shape=_numbers(20, repeated=frozenset({2, 3, 17, 18}), unused=frozenset({6, 15})),
-        limit=5, offset=10, vectors=12, payload=7, ranking=of_recommend,
+        limit=5, offset=10, filter=4, vectors=12, payload=7, shard_key=20, ranking=of_recommend,
     ),
     "discover": Layout(
         shape=_numbers(14, repeated=frozenset({3})),
-        limit=5, offset=8, vectors=10, payload=6, ranking=of_discover,
+        limit=5, offset=8, filter=4, vectors=10, payload=6, shard_key=14, ranking=of_discover,
     ),
 }  # fmt: skip
 
-# What is entered of a request, for the count of its fields.
 MESSAGES: Messages = {
-    "batch of query": {2: "query"},
-    "batch of search": {2: "search"},
-    "batch of recommend": {2: "recommend"},
-    "batch of discover": {2: "discover"},
+    "query_batch": {2: "query"},
+    "search_batch": {2: "search"},
+    "recommend_batch": {2: "recommend"},
+    "discover_batch": {2: "discover"},
     "query": {2: "prefetch", 3: "variant", 10: "selector", 11: "selector"},
     "search": {6: "selector", 11: "selector"},
     "recommend": {7: "selector", 12: "selector"},
@@ -276,15 +289,16 @@ MESSAGES: Messages = {
 
 # The batch of each: collection, searches, consistency, timeout.
 _SEARCHES = 2
+# Filter, its condition of ids, and PointId.
+_MUST, _HAS_ID, _HAVING_ID, _NUMBER, _UUID = 2, 3, 1, 1, 2
 BATCH = Shape(frozenset({1, 3, 4}), frozenset({_SEARCHES}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One search that is ours: what it says, and what will be added.
+    """One supported search, and what is added. ``index``: in the batch, else 0. ``wanted``: the client's selection of vectors.
 
-    ``index``: which item of the batch it is (0 without a batch). ``wanted``: the vectors the client selected.
-    ``name``: the vector to compare; None asks for all, then ``prefers`` is the one the query searches.
+    ``name``: the vector to compare by; None fetches all, and ``prefers`` is the query's. ``fetches``: whether vectors are added.
     """
 
     index: int
@@ -295,6 +309,7 @@ class Plan:
     payload: Payload
     name: str | None
     prefers: str
+    fetches: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,40 +321,28 @@ class Document:
     items: tuple[Field, ...] | None
 
 
-def check_size(operation: Operation, body: bytes, bounds: Bounds) -> None:
-    """Raises UnsupportedError for a message with more fields than the bounds allow."""
-    name, _, is_batch = operation.name.partition("_")
-    protobuf_requests.check_size(body, f"batch of {name}" if is_batch else name, MESSAGES, bounds)
-
-
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Read what the client wants. Raises UnsupportedError, nothing else."""
+    """Raises UnsupportedError, nothing else."""
     name, _, is_batch = operation.name.partition("_")
     layout = LAYOUTS[name]
     whole = 0, len(body)
-    if not is_batch:
-        search, plan = _read(body, whole, layout, needs, 0)
-        document = Document(body=body, plans=(plan,), items=None)
-        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
-    items = tuple(messages(read(body, whole, BATCH), _SEARCHES))
-    if len(items) > needs.bounds.searches:
+    items = tuple(messages(read(body, whole, BATCH), _SEARCHES)) if is_batch else None
+    if items is None:
+        supported = [_read(body, whole, layout, needs, 0)]
+    elif len(items) > needs.bounds.searches:
         raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
-    ours = [found for index, item in enumerate(items) if (found := _read_item(body, item, layout, needs, index))]
-    if not ours:
+    else:
+        parsed = [_read_item(body, item, layout, needs, index) for index, item in enumerate(items)]
+        supported = [each for each in parsed if each is not None]
+    if not supported:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
-    return SearchCall(
-        operation=operation,
-        searches=tuple(search for search, _ in ours),
-        needs=needs,
-        document=Document(body=body, plans=tuple(plan for _, plan in ours), items=items),
-    )
+    searches, plans = zip(*supported, strict=True)
+    document = Document(body=body, plans=plans, items=items)
+    return SearchCall(operation=operation, searches=searches, needs=without_known(needs), document=document)
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
-    """The request that asks for ``fetch_k[i]`` candidates from rank 0 for plan i, with vectors and payload keys added.
-
-    A count of 0 leaves that search as the client sent it.
-    """
+    """The request for ``fetch_k[i]`` candidates of plan i, with vectors and payload keys added; 0 leaves that search unchanged."""
     body = document.body
     added = {plan.index: _added(plan, count) for plan, count in zip(document.plans, fetch_k, strict=True) if count}
     if document.items is None:
@@ -354,18 +357,35 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     return b"".join(pieces) + body[at:]
 
 
+def again(document: Document, ids: Sequence[bytes]) -> bytes:
+    """The widened request of the only search for the points of these ids (JSON) alone.
+
+    A message that occurs twice is merged, so the condition is one more that must hold.
+    """
+    (plan,) = document.plans
+    having = b"".join(length_field(_HAVING_ID, _point_id(each)) for each in ids)
+    narrowed = length_field(plan.layout.filter, length_field(_MUST, length_field(_HAS_ID, having)))
+    return document.body + _added(plan, len(ids)) + narrowed
+
+
+def _point_id(identifier: bytes) -> bytes:
+    if identifier.startswith(b'"'):
+        return length_field(_UUID, identifier[1:-1])
+    return number_field(_NUMBER, int(identifier))
+
+
 def _added(plan: Plan, count: int) -> bytes:
     layout = plan.layout
     return (
         (number_field(layout.limit, count) if count != plan.top_k else b"")
         + (number_field(layout.offset, 0) if plan.offset else b"")
-        + widen_vectors(layout.vectors, plan.wanted, plan.name)
+        + (widen_vectors(layout.vectors, plan.wanted, plan.name) if plan.fetches else b"")
         + widen_payload(layout.payload, plan.payload)
     )
 
 
 def _read_item(body: bytes, item: Field, layout: Layout, needs: Needs, index: int) -> tuple[Search, Plan] | None:
-    """One item of a batch; None when it is not ours and stays as it is."""
+    """One item of a batch; None for an unsupported one, which stays unchanged."""
     try:
         return _read(body, item.span, layout, needs, index)
     except UnsupportedError:
@@ -376,29 +396,32 @@ def _read(body: bytes, span: Span, layout: Layout, needs: Needs, index: int) -> 
     found = read(body, span, layout.shape)
     ranking = layout.ranking(body, span, found, needs.bounds.nesting)
     limit, offset = number_of(body, found, layout.limit), number_of(body, found, layout.offset)
-    top_k, skipped = layout.default_limit if limit is None else limit, offset or 0
+    top_k, skipped = (layout.default_limit if limit is None else limit) or 0, offset or 0
     wanted = read_vectors(body, message(found, layout.vectors))
     payload = plan_payload(body, message(found, layout.payload), needs.payload_fields, needs.optional_fields)
-    if not top_k:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    if top_k + skipped == 1:
-        raise UnsupportedError(Reason.SINGLE_RESULT)
+    if not needs.values:
+        payload = Payload(is_cut=payload.is_cut)
+    check_page(top_k, skipped)
     name = compared(ranking, needs, wanted)
     plan = Plan(
         index=index, layout=layout, top_k=top_k, offset=skipped,
-        wanted=wanted, payload=payload, name=name, prefers=ranking.name,
+        wanted=wanted, payload=payload, name=name, prefers=ranking.name, fetches=needs.vectors,
     )  # fmt: skip
     query = _dense(body, ranking, layout)
     if name != ranking.name:
         query = None  # another vector lives in another space
-    return Search(top_k=top_k, offset=skipped, pages=offset is not None, query=query), plan
+    selector = message(found, layout.shard_key)
+    partition = b"" if selector is None else body[selector.value : selector.end]
+    search = Search(
+        top_k=top_k, offset=skipped, pages=offset is not None, query=query, partition=partition, is_cut=payload.is_cut
+    )
+    return search, plan
 
 
 def _dense(body: bytes, ranking: Ranking, layout: Layout) -> npt.NDArray[np.float32] | None:
     if ranking.dense is None:
         return None
     try:
-        query = row(packed_floats(body, fields(body, ranking.dense), layout.dense))
+        return usable(row(packed_floats(body, fields(body, ranking.dense), layout.dense)))
     except ValueError:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-    return query if len(query) and bool(np.isfinite(query).all()) else None

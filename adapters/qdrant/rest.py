@@ -1,33 +1,158 @@
-"""Qdrant over REST: the adapter, composed of the files beside it.
+"""Qdrant over REST: the adapter, and the client's answer cut from a wider reply.
 
-Paths, request, reply and restoration are a file each. Spoken: query, search, recommend, discover and their batches, servers
-1.7 to 1.20. Groups, matrix, scroll, facet and everything else are passed through.
+Supported: query, search, recommend, discover and their batches, servers 1.7 to 1.20. The answer is upstream's bytes without the
+other points and without what was added. Around the points nothing changes. ``vector`` has the form that the server chooses for
+each point: a bare list when only the unnamed vector is left, an object otherwise, ``{}`` when an enabled selector leaves nothing.
+Servers up to 1.9 write null for an absent member.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import overload
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from vecsieve.adapters.contract import Bounds, Needs, Operation, Reply, RequestHead, SearchCall
+from vecsieve.adapters.base import Keep, RestAdapter, own
+from vecsieve.adapters.contract import Needs, Pool, SearchCall
 from vecsieve.adapters.qdrant import calls, rest_reply, rest_request
-from vecsieve.adapters.qdrant.rest_reply import Point, Ranked, ReplyDocument, member_cut, members_of
+from vecsieve.adapters.qdrant.rest_reply import Point, Ranked, ReplyDocument, member_cut
 from vecsieve.adapters.qdrant.rest_request import Document, Plan
-from vecsieve.adapters.wire import json as wire_json
 from vecsieve.adapters.wire.json import Span, cuts, members
-from vecsieve.adapters.wire.json_vectors import Edit, kept_inside
+from vecsieve.adapters.wire.json_vectors import Edit, kept_inside, set_aside
 
-# The client's answer from a wider reply: upstream's bytes, without the other points and without what was added.
-#
-# Everything around the points stays as it came: time, usage, members nobody knows, white space. The shape of ``vector`` is
-# decided per point, as the server decides it: a bare list when only the unnamed vector is left, an object otherwise, ``{}``
-# when an enabled selector leaves nothing. Servers up to 1.9 wrote null for an absent member.
+# A lean reply is one to a request that asked for no vectors and no payload keys of ours. It is a fifth of one with vectors or less, and
+# reading it member by member would take most of a search's time. msgspec checks the grammar (it refuses a lone surrogate) and that a point has no other members; a
+# pattern then finds each point at the byte where the one before it ended, and its payload there. Whatever does not fit byte for byte is
+# left to rest_reply, which reads any order and any white space.
+
+_HEAD = re.compile(
+    rb'\{"id":([0-9]++|"[^"\\]*+"),"version":([0-9]++),"score":(-?[0-9][0-9.eE+-]*+)(?:,"payload":(?=\{))?'
+)
+_OPENINGS = {True: b'{"result":{"points":[', False: b'{"result":['}
+_BESIDE = b'"result"'
+_ABSENT = msgspec.Raw()
+_NEXT, _LAST = ord(","), ord("]")
 
 
-def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-    """The client's answer: for list i the points ``keep[i]`` in that order, without what the request added."""
+class _Point(msgspec.Struct, forbid_unknown_fields=True):
+    id: int | str
+    version: int
+    score: float
+    payload: msgspec.Raw = _ABSENT
+
+
+class _Points(msgspec.Struct):
+    points: list[_Point]
+
+
+class _Queried(msgspec.Struct):
+    result: _Points
+
+
+class _Listed(msgspec.Struct):
+    result: list[_Point]
+
+
+_QUERIED, _LISTED = msgspec.json.Decoder(_Queried), msgspec.json.Decoder(_Listed)
+
+
+class LeanPoints(Sequence[Point]):
+    """Points by their spans; each is made when it is asked for, since an answer keeps a few of them."""
+
+    __slots__ = ("_text", "spans")
+
+    def __init__(self, text: bytes, spans: Sequence[Span]) -> None:
+        self._text = text
+        self.spans = spans
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    @overload
+    def __getitem__(self, index: int) -> Point: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Point]: ...
+
+    def __getitem__(self, index: int | slice) -> Point | Sequence[Point]:
+        if isinstance(index, slice):
+            return LeanPoints(self._text, self.spans[index])
+        start, end = self.spans[index]
+        head = _HEAD.match(self._text, start)
+        assert head is not None  # noqa: S101 - the span was found by this pattern
+        payload = (head.end(), end - 1) if head.end() < end - 1 else None
+        return Point((start, end), head.span(1), head.span(3), payload, None, head.span(2))
+
+
+def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument] | None:
+    """The pool of the only search and the document; None for a reply of any other kind."""
+    if request.batch is not None or needs.vectors or needs.payload_fields or needs.optional_fields:
+        return None
+    (plan,) = request.plans
+    opening = _OPENINGS[request.in_object]
+    if plan.name is None or not body.startswith(opening):
+        return None
+    try:
+        points = _QUERIED.decode(body).result.points if request.in_object else _LISTED.decode(body).result
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    found = _walked(body, points, len(opening))
+    if found is None:
+        return None
+    spans, heads = found
+    end = spans[-1][1] + 1
+    array = len(opening) - 1, end
+    if _BESIDE in body[end:]:
+        return None  # the member may be there twice
+    ranked = Ranked(array, LeanPoints(body, spans))
+    pool = Pool(
+        scores=np.array([point.score for point in points], dtype=np.float64),
+        vectors=np.empty((len(points), 0), np.float32),
+        fields=((),) * len(points),
+        ids=tuple([head[1] for head in heads]),
+        versions=tuple([head[2] for head in heads]),
+        compared_by=plan.name,
+        unusable=len(points),
+    )
+    source = set_aside(body, ())
+    document = ReplyDocument(source=source, text=body, lists=(ranked,), is_escaped=False, is_null_style=False)
+    return (pool,), document
+
+
+def _walked(body: bytes, points: Sequence[_Point], start: int) -> tuple[list[Span], list[re.Match[bytes]]] | None:
+    """The points' spans and heads, from ``start`` to the end of their array; None where one is not where it should be.
+
+    By induction each point begins at its offset: a value of JSON ends where its bytes do, and only a comma stands between two.
+    """
+    spans: list[Span] = []
+    heads: list[re.Match[bytes]] = []
+    behind = _NEXT if points else _LAST
+    for point in points:
+        head = _HEAD.match(body, start)
+        if head is None or behind != _NEXT:
+            return None
+        end, payload = head.end(), point.payload
+        if payload is not _ABSENT:
+            if not body.startswith(payload, end):
+                return None
+            end += len(payload)
+        if not body.startswith(b"}", end):
+            return None
+        spans.append((start, end + 1))
+        heads.append(head)
+        start = end + 2
+        behind = body[start - 1] if start <= len(body) else 0
+    return (spans, heads) if spans and behind == _LAST else None
+
+
+def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+    """The client's answer: of list i the points ``keep[i]`` in that order."""
+    lean = reply.lists[0].points if reply.lists else None
+    if isinstance(lean, LeanPoints) and not (request.plans[0].payload.is_forced or request.plans[0].payload.added):
+        return _lean_answer(reply.text, lean.spans, keep[0].tolist())
     pieces: list[bytes] = []
     position = 0
     for plan, ranked, kept in zip(request.plans, reply.lists, keep, strict=True):
@@ -39,15 +164,23 @@ def trim(request: Document, reply: ReplyDocument, keep: Sequence[npt.NDArray[np.
     return b"".join(pieces)
 
 
+def _lean_answer(text: bytes, spans: Sequence[Span], kept: list[int]) -> bytes:
+    """Where nothing was added to points: slices of the reply, with the commas that servers write."""
+    inside = b",".join([text[start:end] for start, end in map(spans.__getitem__, kept)])
+    return b"".join((text[: spans[0][0]], inside, text[spans[-1][1] :]))
+
+
 def _kept(reply: ReplyDocument, plan: Plan, ranked: Ranked, kept: list[int]) -> list[bytes]:
     def edits(index: int) -> list[Edit]:
         return _edits(reply, plan, ranked.points[index])
 
-    return kept_inside(reply.source, ranked.array, [point.span for point in ranked.points], kept, edits)
+    points = ranked.points
+    spans = points.spans if isinstance(points, LeanPoints) else [point.span for point in points]
+    return kept_inside(reply.source, ranked.array, spans, kept, edits)
 
 
 def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[Edit]:
-    """What must change in a point: disjoint edits, no order."""
+    """The edits of a point, disjoint, in any order."""
     edits: list[Edit] = []
     dropped: set[str] = set()
     wanted = plan.vectors.wanted
@@ -63,19 +196,19 @@ def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[Edit]:
 
 
 def _member_edits(reply: ReplyDocument, point: Point, dropped: set[str]) -> list[Edit]:
-    """Take members out of a point, or make them null where the server would have written null."""
+    """Remove members of a point, or make them null where the server writes null."""
     values = {"payload": point.payload, "vector": point.vector}
     present = [(name, span) for name, span in values.items() if name in dropped and span is not None]
     if reply.is_null_style:
         return [(*span, b"null") for _, span in present]
     found = [member_cut(reply.text, name, span) for name, span in present]
     if None in found:
-        found = [*cuts(members_of(reply.text, point), dropped)]
+        found = [*cuts(members(reply.text, point.span), dropped)]
     return [(*span, b"") for span in found if span is not None]
 
 
 def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[Edit]:
-    """Leave of a ``vector`` value what a client that selected ``names`` is shown."""
+    """Reduce a ``vector`` value to ``names``."""
     start, end = span
     first = text[start : start + 1]
     if first == b"[":
@@ -92,45 +225,27 @@ def _vector_edits(text: bytes, span: Span, names: tuple[str, ...]) -> list[Edit]
 
 
 def _payload_edits(text: bytes, span: Span, added: tuple[str, ...]) -> list[Edit]:
-    """Take the keys that were asked for by us alone out of a payload."""
+    """Remove the added keys of a payload."""
     if text[span[0] : span[0] + 1] != b"{":
         return []
     return [(start, end, b"") for start, end in cuts(members(text, span), added)]
 
 
-class QdrantRest:
-    """The six verbs. Holds nothing: one instance serves any number of callers."""
-
-    def classify(self, head: RequestHead) -> Operation | None:
-        """Name the ranked search, or None. Total."""
-        return calls.classify_rest(head)
-
-    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Count the parts of a body. Raises UnsupportedError where there are too many, nothing else."""
-        wire_json.check_size(body, bounds)
-
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Read what the client wants. Raises UnsupportedError, nothing else."""
-        return rest_request.parse_request(operation, body, needs)
-
-    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        """The client's bytes, asking for ``fetch_k[i]`` candidates from rank 0 with the vectors to compare."""
-        return rest_request.widen(_request(call), fetch_k)
-
-    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
-        in_object = call.operation.name.startswith("query")
-        pools, document = rest_reply.parse_reply(_request(call), call.needs, body, in_object=in_object)
-        return Reply(pools=pools, document=document)
-
-    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-        """The native answer: kept points are upstream's own bytes, what was added is gone."""
-        if not isinstance(reply.document, ReplyDocument):
-            raise TypeError("the reply was parsed by another adapter")
-        return trim(_request(call), reply.document, keep)
+def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
+    """Raises MalformedReplyError, nothing else."""
+    return parse_lean(request, needs, body) or rest_reply.parse_reply(request, needs, body)
 
 
-def _request(call: SearchCall) -> Document:
-    if not isinstance(call.document, Document):
-        raise TypeError("the call was parsed by another adapter")
-    return call.document
+class QdrantRest(RestAdapter[Document, ReplyDocument]):
+    """Functions of this package."""
+
+    request_type, reply_type = Document, ReplyDocument
+    classify = staticmethod(calls.classify_rest)
+    parse_request = staticmethod(rest_request.parse_request)
+    widen_request = staticmethod(rest_request.widen)
+    read_reply = staticmethod(read_reply)
+    cut_reply = staticmethod(trim)
+
+    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
+        """As in the contract."""
+        return rest_request.again(own(call.document, Document), ids)

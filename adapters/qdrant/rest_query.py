@@ -1,7 +1,7 @@
-"""What a Qdrant request ranks by: the kind of its query, and the vector it names.
+"""The ranking of a request: the kind of its query, and the vector that it names.
 
-The query's own JSON type tells dense, sparse and multivector apart, so no schema is asked for. Requests whose order
-the client chose by other means (MMR, a sample, order_by, no query) are none of ours.
+Dense, sparse and multivector queries differ in their JSON type, so no schema is needed. Requests with an order of the client's choice
+(MMR, a sample, order_by, no query) are unsupported.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking, decided
 from vecsieve.adapters.wire.json import Members, Span, elements, members, string
+from vecsieve.adapters.wire.json_requests import present
 
-# The tags of a query object, and the members that may stand beside each.
+# The tags of a query object, and the other members allowed beside each.
 _TAGS = {
     "nearest": {"mmr"},
     "recommend": set[str](),
@@ -31,7 +32,7 @@ _INFERRED = {"text", "image", "object"}
 
 
 def of_query(text: bytes, found: Members, nesting: int) -> Ranking:
-    """The ranking of a ``query`` body. ``nesting``: how deep its prefetches may be. Raises UnsupportedError."""
+    """Of a ``query`` body. ``nesting``: the greatest depth of its prefetches. Raises UnsupportedError."""
     leaves = list(_prefetched(text, found, nesting))
     root = present(text, found, "query")
     if root is None:
@@ -41,7 +42,7 @@ def of_query(text: bytes, found: Members, nesting: int) -> Ranking:
 
 
 def of_search(text: bytes, found: Members, _nesting: int) -> Ranking:
-    """The ranking of a legacy ``search`` body: a bare list, or a named dense or sparse vector. Raises UnsupportedError."""
+    """Of a legacy ``search`` body: a bare list, or a named dense or sparse vector. Raises UnsupportedError."""
     span = present(text, found, "vector")
     if span is None:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -55,20 +56,12 @@ def of_search(text: bytes, found: Members, _nesting: int) -> Ranking:
 
 
 def of_reference(text: bytes, found: Members, _nesting: int) -> Ranking:
-    """The ranking of a legacy ``recommend`` or ``discover`` body. Raises UnsupportedError."""
+    """Of a legacy ``recommend`` or ``discover`` body. Raises UnsupportedError."""
     return Ranking(Kind.REFERENCE, name_of(text, found, "using"))
 
 
-def present(text: bytes, found: Members, name: str) -> Span | None:
-    """The span of a member's value; None where it is absent or null, which the server takes for the same."""
-    member = found.get(name)
-    if member is None or text[member.value : member.end] == b"null":
-        return None
-    return member.value, member.end
-
-
 def name_of(text: bytes, found: Members, name: str) -> str:
-    """The vector name a member gives, "" where it gives none. Raises UnsupportedError."""
+    """The name in a member; "" where it is absent. Raises UnsupportedError."""
     span = present(text, found, name)
     if span is None:
         return ""
@@ -126,11 +119,11 @@ def _input(text: bytes, span: Span) -> Kind:
 
 
 def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
-    """The rankings of all prefetches, depth first, each before what it prefetches itself. Raises UnsupportedError."""
+    """The rankings of all prefetches, depth first, each before its own. Raises UnsupportedError."""
     waiting = [(span, 1) for span in reversed(_listed(text, root))]
     while waiting:
         span, depth = waiting.pop()
-        if depth > nesting:  # each level is one more pass over the text in it
+        if depth > nesting:  # each level takes one more pass over its text
             raise UnsupportedError(Reason.TOO_DEEP)
         if text[span[0] : span[0] + 1] != b"{":
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -144,12 +137,12 @@ def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
 
 
 def _is_plain_order(text: bytes, query: Span) -> bool:
-    """A sample or order_by that only feeds the ranking above it, unlike MMR, which is a wish for diversity."""
+    """A sample or order_by only feeds the ranking above it; MMR asks for diversity."""
     return bool(members(text, query).keys() & _CHOSEN)
 
 
 def _listed(text: bytes, found: Members) -> list[Span]:
-    """``prefetch`` takes one object or an array of them."""
+    """``prefetch`` is one object or an array of them."""
     span = present(text, found, "prefetch")
     if span is None:
         return []

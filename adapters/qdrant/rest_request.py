@@ -1,8 +1,8 @@
-"""A Qdrant search request: what it asks for, and the same bytes asking for more.
+"""Parses and widens a search over REST.
 
-Rule of this file: the client's bytes are spliced, never written anew. The server ignores members it does not know, but a
-newer server may know what this adapter does not (MMR came that way); a member outside the tables below therefore
-leaves its search alone. Members the server is known to ignore are in the tables.
+The client's bytes are spliced, never encoded again. Servers ignore unknown members, but a newer server may know a member that this
+adapter does not, as MMR once was: a member outside the tables below makes its search unsupported. Members that all servers ignore
+are in the tables.
 """
 
 from __future__ import annotations
@@ -10,15 +10,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.adapters.base import check_page
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.qdrant import rest_query
-from vecsieve.adapters.qdrant.ranking import Ranking, askable, check_shown, compared, forced, missing
-from vecsieve.adapters.qdrant.rest_query import present
+from vecsieve.adapters.qdrant.ranking import (
+    Ranking,
+    askable,
+    check_shown,
+    compared,
+    forced,
+    is_touched,
+    missing,
+    without_known,
+)
 from vecsieve.adapters.wire.json import (
     Members,
     RepeatedKeyError,
@@ -30,37 +39,34 @@ from vecsieve.adapters.wire.json import (
     string,
     whole,
 )
+from vecsieve.adapters.wire.json_requests import present
 from vecsieve.adapters.wire.json_vectors import decode_matrix
-
-# Which vectors and payload a Qdrant client asked for, and how each selection is widened by what selection needs.
-#
-# Only what is missing is added, and what was added is remembered, so that the reply can be restored point by point.
+from vecsieve.adapters.wire.vectors import usable
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The client's vector selector: nothing, everything, or these names."""
+    """The client's vector selector: nothing, everything, or these names. ``span``: None where the member is absent."""
 
     wanted: bool | tuple[str, ...]
-    span: Span | None  # where the value stands; None where the member is absent
+    span: Span | None
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """How the payload selection changes.
-
-    ``value``: what the selector must say, None to leave it. ``is_forced``: the whole payload is ours.
-    ``added``: these keys of it are ours.
+    """The widened payload selector ``value``; None: unchanged. ``is_forced``: the client wants no payload. ``added``: keys that the client
+    did not select. ``is_cut``: whether some optional keys do not come whole.
     """
 
     span: Span | None
     value: bytes | None = None
     is_forced: bool = False
     added: tuple[str, ...] = ()
+    is_cut: bool = False
 
 
 def read_vectors(text: bytes, span: Span | None) -> Vectors:
-    """Read ``with_vector``. Raises UnsupportedError."""
+    """Parse ``with_vector``. Raises UnsupportedError."""
     value = b"null" if span is None else text[span[0] : span[1]]
     if value in {b"null", b"false"}:
         return Vectors(wanted=False, span=span)
@@ -73,7 +79,7 @@ def read_vectors(text: bytes, span: Span | None) -> Vectors:
 
 
 def widen_vectors(text: bytes, vectors: Vectors, name: str | None) -> bytes | None:
-    """The selector that also asks for ``name`` (None: for every vector); None where the client's already does."""
+    """The selector with ``name`` (None: with every vector); None where the client's has it already."""
     if vectors.wanted is True:
         return None
     if name is None:
@@ -86,31 +92,32 @@ def widen_vectors(text: bytes, vectors: Vectors, name: str | None) -> bytes | No
 def plan_payload(
     text: bytes, span: Span | None, fields: Sequence[str], optional: Sequence[str] = (), *, may_force: bool = True
 ) -> Payload:
-    """How ``with_payload`` must change so that the top-level keys ``fields`` come along.
+    """``with_payload`` with the top-level keys ``fields``. Raises UnsupportedError where one could not be removed again exactly.
 
-    Raises UnsupportedError where one of ``fields`` could not be had and taken out again exactly. ``optional`` keys come along
-    where they can; a selection that names a part of one, hides one or is not understood costs those keys and nothing else.
-    ``may_force``: whether they are worth asking for where the client wants no payload at all.
+    ``optional`` keys are added where possible; without them the search goes on. ``may_force``: also where the client wants no
+    payload.
     """
     value = b"null" if span is None else text[span[0] : span[1]]
     if value == b"true":
         return Payload(span)
     plain = askable(optional, fields)
+    is_cut = not {*plain, *fields}.issuperset(optional)
     if value in {b"null", b"false"}:
-        wanted = forced(fields, plain if may_force else ())
-        return Payload(span, value=_array(wanted), is_forced=True) if wanted else Payload(span)
+        wanted, is_cut = forced(fields, plain if may_force else ()), is_cut or not (may_force or not plain)
+        return Payload(span, _array(wanted), is_forced=True, is_cut=is_cut) if wanted else Payload(span, is_cut=is_cut)
     if not (fields or plain):
-        return Payload(span)
+        return Payload(span, is_cut=is_cut)
     try:
-        return _plan_chosen(text, span, fields, plain)
-    except (UnsupportedError, ValueError):  # ValueError: an object that names a member twice, a key that is no text
+        planned = _plan_chosen(text, span, fields, plain)
+    except (UnsupportedError, ValueError):  # ValueError: a repeated key, or one that is no text
         if fields:
             raise
-        return Payload(span)
+        return Payload(span, is_cut=True)
+    return replace(planned, is_cut=planned.is_cut or is_cut)
 
 
 def _plan_chosen(text: bytes, span: Span | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    """For a selector that is a list or an object. Raises UnsupportedError, or ValueError."""
+    """Of a list or an object. Raises UnsupportedError, or ValueError."""
     if span is None or text[span[0]] not in b"[{":
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     if text[span[0]] == ord("["):
@@ -119,14 +126,18 @@ def _plan_chosen(text: bytes, span: Span | None, fields: Sequence[str], optional
     if found.keys() == {"include"}:
         return _plan_include(text, (found["include"].value, found["include"].end), fields, optional)
     if found.keys() == {"exclude"}:
-        check_shown(_paths(text, (found["exclude"].value, found["exclude"].end)), fields)
-        return Payload(span)  # whatever of the optional keys it spares comes by itself
+        hidden = _paths(text, (found["exclude"].value, found["exclude"].end))
+        check_shown(hidden, fields)
+        # Optional keys that are not excluded come anyway.
+        return Payload(span, is_cut=is_touched(hidden, optional, may_be_whole=False))
     raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
 
 
 def _plan_include(text: bytes, span: Span, fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    added = missing(_paths(text, span), fields, optional)
-    return Payload(span, value=_appended(text, span, added), added=added) if added else Payload(span)
+    paths = _paths(text, span)
+    added, is_cut = missing(paths, fields, optional), is_touched(paths, optional, may_be_whole=True)
+    value = _appended(text, span, added) if added else None
+    return Payload(span, value=value, added=added, is_cut=is_cut)
 
 
 def _paths(text: bytes, span: Span) -> tuple[str, ...]:
@@ -150,7 +161,7 @@ def _array(names: Sequence[str]) -> bytes:
 
 
 def _appended(text: bytes, span: Span, names: Sequence[str]) -> bytes:
-    """The client's list, its bytes kept, with ``names`` behind."""
+    """The client's list with ``names`` appended."""
     body = text[span[0] : span[1] - 1]
     return body + (b"," if elements(text, span) else b"") + _array(names)[1:]
 
@@ -166,10 +177,9 @@ _INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One search endpoint: its members, the spellings of two of them, and how its ranking is read.
+    """One search endpoint: its members, the spellings of two of them, and the parser of its ranking.
 
-    ``is_old``: servers answer it that write an absent payload as null (up to 1.9). Once all payload is ours, their reply
-    no longer shows it.
+    ``is_old``: its servers may write an absent payload as null (up to 1.9), which a reply with a forced payload does not show.
     """
 
     members: frozenset[str]
@@ -180,8 +190,7 @@ class Endpoint:
     is_old: bool = True
 
 
-# Ignored by the server and therefore left alone: `top` on query; `with_vectors` and `score_threshold` on discover,
-# where the alias does not exist.
+# Ignored by the server: `top` on query; `with_vectors` and `score_threshold` on discover.
 ENDPOINTS: Mapping[str, Endpoint] = {
     "query": Endpoint(
         _COMMON | {"query", "prefetch", "using", "limit", "top", "with_vectors", "lookup_from"},
@@ -189,7 +198,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         ("with_vector", "with_vectors"),
         QUERY_LIMIT,
         rest_query.of_query,
-        is_old=False,  # of 1.10, the first that leaves absent members out
+        is_old=False,  # since 1.10, which leaves absent members out
     ),
     "search": Endpoint(
         _COMMON | {"vector", "limit", "top", "with_vectors"},
@@ -217,11 +226,10 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One search that is ours: where its fields stand, and what will be added.
+    """One supported search: the spans of its fields, and what is added.
 
-    ``index``: which item of the batch it is (0 without a batch). ``start``: its opening brace. ``offset``: None also
-    where the client wrote null.
-    ``name``: the vector to compare; None asks for all, then ``prefers`` is the one the query searches.
+    ``index``: in the batch, else 0. ``start``: of its opening brace. ``offset``: None for null as well.
+    ``name``: the vector to compare by; None fetches all, and ``prefers`` is the query's. ``fetches``: whether vectors are added.
     """
 
     index: int
@@ -229,23 +237,28 @@ class Plan:
     top_k: int
     limit: Span | None
     offset: Span | None
+    filter: Span | None
     vectors: Vectors
     payload: Payload
     name: str | None
     prefers: str
+    fetches: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``batch``: how many items it has, None when it is no batch."""
+    """A parsed request. ``batch``: how many items it has, None when it is no batch. ``in_object``: each list of points of the reply
+    is wrapped in ``{"points": ..}``.
+    """
 
     body: bytes
     plans: tuple[Plan, ...]
     batch: int | None
+    in_object: bool
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Read what the client wants. Raises UnsupportedError, nothing else."""
+    """Raises UnsupportedError, nothing else."""
     try:
         span = whole(body)
         found = members(body, span)
@@ -254,30 +267,34 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
     except ValueError:
         raise UnsupportedError(Reason.NOT_JSON) from None
     name, _, is_batch = operation.name.partition("_")
-    endpoint = ENDPOINTS[name]
-    if not is_batch:
-        search, plan = _read(body, found, endpoint, needs, (0, span[0]))
-        return _call(operation, needs, [(search, plan)], Document(body=body, plans=(plan,), batch=None))
+    endpoint, in_object = ENDPOINTS[name], name == "query"
+    batch = _batch_items(body, found, needs.bounds.searches) if is_batch else None
+    if batch is None:
+        supported = [_read(body, found, endpoint, needs, (0, span[0]))]
+    else:
+        read = [_read_item(body, item, endpoint, needs, index) for index, item in enumerate(batch)]
+        supported = [each for each in read if each is not None]
+    if not supported:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    searches, plans = zip(*supported, strict=True)
+    document = Document(body=body, plans=plans, batch=None if batch is None else len(batch), in_object=in_object)
+    return SearchCall(operation=operation, searches=searches, needs=without_known(needs), document=document)
+
+
+def _batch_items(body: bytes, found: Members, most: int) -> list[Span]:
     items = present(body, found, "searches")
     if items is None or body[items[0] : items[0] + 1] != b"[":
         raise UnsupportedError(Reason.NOT_JSON)
     if found.keys() != {"searches"}:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     spans = elements(body, items)
-    if len(spans) > needs.bounds.searches:
+    if len(spans) > most:
         raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
-    ours = [read for index, item in enumerate(spans) if (read := _read_item(body, item, endpoint, needs, index))]
-    if not ours:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    plans = tuple(plan for _, plan in ours)
-    return _call(operation, needs, ours, Document(body=body, plans=plans, batch=len(spans)))
+    return spans
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
-    """The request that asks for ``fetch_k[i]`` candidates from rank 0 for plan i, with vectors and payload keys added.
-
-    A count of 0 leaves that search as the client sent it.
-    """
+    """The request for ``fetch_k[i]`` candidates of plan i, with vectors and payload keys added; 0 leaves that search unchanged."""
     edits: list[_Edit] = []
     for plan, count in zip(document.plans, fetch_k, strict=True):
         if count:
@@ -285,29 +302,34 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     return splice(document.body, edits)
 
 
-def _edits(body: bytes, plan: Plan, count: int) -> list[_Edit]:
+def again(document: Document, ids: Sequence[bytes]) -> bytes:
+    """The widened request of the only search for the points of these ids (JSON) alone."""
+    (plan,), body = document.plans, document.body
+    having = b'{"has_id":[%s]}' % b",".join(ids)
+    own = b"" if plan.filter is None else body[plan.filter[0] : plan.filter[1]] + b","
+    return splice(body, _edits(body, plan, len(ids), narrowed=b'{"must":[%s%s]}' % (own, having)))
+
+
+def _edits(body: bytes, plan: Plan, count: int, *, narrowed: bytes | None = None) -> list[_Edit]:
     wanted = [
+        ("filter", plan.filter, narrowed),
         ("limit", plan.limit, None if count == plan.top_k else str(count).encode()),
         ("offset", plan.offset, None if plan.offset is None else b"0"),
-        ("with_vector", plan.vectors.span, widen_vectors(body, plan.vectors, plan.name)),
+        ("with_vector", plan.vectors.span, widen_vectors(body, plan.vectors, plan.name) if plan.fetches else None),
         ("with_payload", plan.payload.span, plan.payload.value),
     ]
     changed = [(name, span, value) for name, span, value in wanted if value is not None]
-    # Right after the brace, each with a comma: an object that is ours has a member, its query.
+    # Behind the brace, each with a comma: the object has at least one member, its query.
     added = b"".join(b'"%s":%s,' % (name.encode(), value) for name, span, value in changed if span is None)
     edits = [(*span, value) for _, span, value in changed if span is not None]
     return [*edits, (plan.start + 1, plan.start + 1, added)] if added else edits
 
 
-def _call(operation: Operation, needs: Needs, ours: Sequence[tuple[Search, Plan]], document: Document) -> SearchCall:
-    return SearchCall(operation=operation, searches=tuple(search for search, _ in ours), needs=needs, document=document)
-
-
 def _read_item(body: bytes, item: Span, endpoint: Endpoint, needs: Needs, index: int) -> tuple[Search, Plan] | None:
-    """One item of a batch; None when it is not ours and stays as it is."""
+    """One item of a batch; None for an unsupported one, which stays unchanged."""
     try:
         return _read(body, members(body, item), endpoint, needs, (index, item[0]))
-    except (UnsupportedError, ValueError):  # ValueError: no object, or a repeated key: the server's to answer
+    except (UnsupportedError, ValueError):  # ValueError: no object, or a repeated key; the server answers
         return None
 
 
@@ -332,17 +354,21 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:  # a key that is no Unicode text
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-    if top_k == 0:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    if top_k + skipped == 1:
-        raise UnsupportedError(Reason.SINGLE_RESULT)
+    if not needs.values:
+        payload = Payload(payload.span, is_cut=payload.is_cut)
+    check_page(top_k, skipped)
     name = compared(ranking, needs, vectors.wanted)
     plan = Plan(
         index=place[0], start=place[1], top_k=top_k, limit=limit, offset=offset,
-        vectors=vectors, payload=payload, name=name, prefers=ranking.name,
+        filter=present(body, found, "filter"), vectors=vectors, payload=payload, name=name, prefers=ranking.name, fetches=needs.vectors,
     )  # fmt: skip
-    query = _dense(body, ranking) if name == ranking.name else None  # another vector lives in another space
-    return Search(top_k=top_k, offset=skipped, pages=offset is not None, query=query), plan
+    query = _dense(body, ranking) if name == ranking.name else None  # vectors of another name are not comparable
+    shard_key = present(body, found, "shard_key")
+    partition = b"" if shard_key is None else body[shard_key[0] : shard_key[1]]
+    search = Search(
+        top_k=top_k, offset=skipped, pages=offset is not None, query=query, partition=partition, is_cut=payload.is_cut
+    )
+    return search, plan
 
 
 def _dense(body: bytes, ranking: Ranking) -> npt.NDArray[np.float32] | None:
@@ -350,11 +376,11 @@ def _dense(body: bytes, ranking: Ranking) -> npt.NDArray[np.float32] | None:
         return None
     check_dimensions(body, *ranking.dense)
     row = decode_matrix([body[ranking.dense[0] : ranking.dense[1]]])[0][0]
-    return row if len(row) and bool(np.isfinite(row).all()) else None
+    return usable(row)
 
 
 def _one_of(found: Members, names: Sequence[str]) -> Span | None:
-    """The span of the one spelling that is used; the server refuses a field that is named twice."""
+    """The span of the value of the one spelling used; the server refuses two."""
     used = [found[name] for name in names if name in found]
     if len(used) > 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -362,7 +388,7 @@ def _one_of(found: Members, names: Sequence[str]) -> Span | None:
 
 
 def _integer(body: bytes, span: Span | None, *, default: int | None) -> int:
-    """A plain non-negative integer; null counts as absent where there is a default. Raises UnsupportedError."""
+    """A non-negative integer; null is absent where there is a default. Raises UnsupportedError."""
     value = b"null" if span is None else body[span[0] : span[1]]
     if value == b"null" and default is not None:
         return default

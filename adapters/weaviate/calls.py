@@ -1,6 +1,6 @@
-"""Which of Weaviate's gRPC methods are ranked searches, and what a message of one says of where it searches.
+"""Which gRPC methods are ranked searches, the collection that a message names, and the default limit of a search.
 
-One method makes every search there is: lists of objects, keyword searches and vector searches differ by what is in it.
+One method serves lists of objects, keyword searches and vector searches.
 """
 
 from __future__ import annotations
@@ -18,43 +18,37 @@ from vecsieve.adapters.wire.protobuf import (
     text,
     unsigned,
 )
+from vecsieve.adapters.wire.protobuf_requests import methods
 
 BACKEND = "weaviate"
 SEARCH = "search"
-_SERVICE = "/weaviate.v1.Weaviate/"
-PATH = _SERVICE + "Search"
+PATH = "/weaviate.v1.Weaviate/Search"
 
-# Of one message each way. BatchStream is a stream in both directions, and is passed on as one.
-UNARY = frozenset(
-    {
-        *(
-            _SERVICE + name
-            for name in ("Search", "BatchObjects", "BatchReferences", "BatchDelete", "TenantsGet", "Aggregate")
-        ),
-        "/grpc.health.v1.Health/Check",
-    }
-)
+# Unary methods. BatchStream is a stream in both directions, and is passed on as one.
+UNARY = methods(
+    "weaviate.v1.Weaviate", "Search BatchObjects BatchReferences BatchDelete TenantsGet Aggregate"
+) | methods("grpc.health.v1.Health", "Check")
 
 # SearchRequest.
 COLLECTION, TENANT = 1, 10
 
 
 def classify(head: RequestHead) -> Operation | None:
-    """Name the ranked search a head stands for; None for everything else. Total."""
+    """The ranked search of a call; None for any other. Never raises."""
     if head.method != "POST" or head.path != PATH:
         return None
     return Operation(backend=BACKEND, name=SEARCH, collection=_place(head.message))
 
 
 def named(message: bytes) -> tuple[Field | None, Field | None]:
-    """Where a search names its collection, and its tenant. Raises ValueError."""
+    """The fields of the collection and of the tenant. Raises ValueError."""
     found = head_fields(message)
     return only(found, COLLECTION, LENGTH), only(found, TENANT, LENGTH)
 
 
 def _place(message: bytes) -> str:
-    """What rules know the collection by, from the outside in: its name, or ``collection/tenant``; "" where it cannot be told,
-    and is then not searched by us either.
+    """The collection in rules: its name, or ``collection/tenant``; "" where the message cannot be parsed, and then the search is unsupported
+    as well.
     """
     try:
         said = [text(message, field) for field in named(message) if field is not None]
@@ -63,10 +57,8 @@ def _place(message: bytes) -> str:
     return "/".join(name for name in said if name)
 
 
-# How many results Weaviate gives where a search names no limit: 10, unless its operator chose another number.
-#
-# No interface tells. The collection's plain list, asked without a limit, comes as long as that number; where it comes shorter
-# than the server's own 10, it may be all that the collection has, and says nothing.
+# The default limit of a search: 10, unless the operator chose another. No request returns it, but a list of a collection without a limit
+# has that length. A list shorter than 10 may be the whole collection, and does not show the limit.
 
 SERVERS_OWN = 10
 
@@ -74,12 +66,12 @@ SERVERS_OWN = 10
 _LIMIT, _PROPERTIES, _METADATA, _USES_127 = 30, 20, 21, 102
 _UUID = 1
 _RESULTS = 2
-# No properties but identifiers: the least there is to read.
+# The smallest reply: identifiers and no properties.
 _LEAST = length_field(_PROPERTIES, b"") + length_field(_METADATA, number_field(_UUID, 1)) + number_field(_USES_127, 1)
 
 
-def question(message: bytes) -> Question | None:
-    """The list that tells; None where the search names a limit, or no collection. Total."""
+def describe(_: Operation, message: bytes) -> Question | None:
+    """The request for that list; None where the search has a limit, or no collection. Never raises."""
     try:
         limit = only(head_fields(message), _LIMIT, VARINT)
         collection, tenant = named(message)
@@ -91,8 +83,8 @@ def question(message: bytes) -> Question | None:
     return Question(method="POST", target=PATH, body=b"".join(places) + _LEAST)
 
 
-def told(body: bytes) -> int:
-    """How long the list is. Raises MalformedReplyError, nothing else."""
+def parse_description(body: bytes) -> int:
+    """The length of the list. Raises MalformedReplyError, nothing else."""
     try:
         return sum(field.number == _RESULTS and field.wire == LENGTH for field in fields(body))
     except ValueError as error:
@@ -100,7 +92,7 @@ def told(body: bytes) -> int:
 
 
 def default_limit(needs: Needs) -> int | None:
-    """What a search without a limit is given; None where that is not known."""
+    """The default limit; None for unknown. Raises TypeError for another adapter's description."""
     if needs.known is None:
         return None
     if not isinstance(needs.known, int):

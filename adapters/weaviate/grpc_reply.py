@@ -1,7 +1,4 @@
-"""Reading a Weaviate search reply: where its results stand, and the pool in them.
-
-What is not understood with certainty is malformed, never guessed.
-"""
+"""Parses a reply over gRPC: its results, and their pool. Whatever is ambiguous is malformed."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ import numpy.typing as npt
 import orjson
 
 from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance, MalformedReplyError, Needs, Pool
-from vecsieve.adapters.weaviate.grpc_query import LEGACY_BYTES, LEGACY_FLOATS, NAMED, Ranking, spelled
-from vecsieve.adapters.weaviate.grpc_request import Document
+from vecsieve.adapters.weaviate.grpc_request import LEGACY_BYTES, LEGACY_FLOATS, NAMED, Document, Ranking, spelled
 from vecsieve.adapters.wire.protobuf import (
     FIXED32,
     FIXED64,
@@ -37,10 +33,7 @@ from vecsieve.adapters.wire.protobuf import (
 from vecsieve.adapters.wire.protobuf_values import spelled_text
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, without_vector
 
-# The vectors of a Weaviate reply: which one is compared, and all of them as one matrix.
-#
-# A collection's unnamed vector stands in two fields at once, its named ones in a list, little-endian floats in each. What has
-# several rows (a multivector) is not compared.
+# A collection's unnamed vector is in two fields, its named ones in a list, all as little-endian floats. Multivectors are not compared.
 
 # Vectors.
 _NAME, _BYTES, _TYPE = 1, 3, 4
@@ -51,17 +44,17 @@ UNNAMED = ""
 def compare(
     data: bytes, results: Sequence[Sequence[Field]], wanted: str | None
 ) -> tuple[str | None, npt.NDArray[np.float32]]:
-    """The name of the vector to compare ("" is the unnamed one; None where nobody has one), and (n, d) each result's; NaN rows
-    for what is unusable. ``results``: the fields of each one's metadata. ``wanted``: the name, None to choose. Raises ValueError.
+    """The name of the vector to compare by ("" is the unnamed one, None for none), and (n, d) the vectors, NaN rows for unusable ones.
+    ``results``: the fields of each metadata. ``wanted``: the name; None chooses one. Raises ValueError.
     """
     if wanted == UNNAMED:
         return UNNAMED, matrix([_unnamed(data, inside) for inside in results])
     if wanted is None:
         unnamed = [_unnamed(data, inside) for inside in results]
-        if any(unnamed):  # where there is one, it is what a search without a name looks at
+        if any(unnamed):  # a search without a name uses the unnamed one, if there is one
             return UNNAMED, matrix(unnamed)
     found = [_named(data, inside) for inside in results]
-    # A search without a name can only be of the one there is; of several (keyword searches), the first by name.
+    # A search without a name uses the only vector; with several (keyword searches) the first by name is compared.
     name = wanted if wanted is not None else min((name for each in found for name in each), default=None)
     return name, matrix([None if name is None else each.get(name) for each in found])
 
@@ -102,10 +95,8 @@ def _whole(packed: bytes) -> bytes:
     return packed
 
 
-# Weaviate's property values as canonical JSON: keys in order, no white space, numbers as REST writes them.
-#
-# Rule of this file: what cannot be spelled with certainty (places, telephone numbers, kinds nobody here knows) is a ValueError,
-# never a guess.
+# Property values as canonical JSON: keys in order, no white space, numbers as over REST. A value without an exact JSON form (places,
+# telephone numbers, unknown kinds) raises ValueError.
 
 # Value.
 _NUMBER, _OLD_TEXT, _BOOL, _OBJECT, _LIST = 1, 2, 3, 4, 5
@@ -119,19 +110,19 @@ _TEXT_TAGS = frozenset(number << 3 | LENGTH for number in (_OLD_TEXT, _DATE, _UU
 _NUMBERS, _BOOLS, _OBJECTS, _DATES, _UUIDS, _INTS, _TEXTS = (number << 3 | LENGTH for number in (2, 3, 4, 5, 6, 7, 8))
 _ELEMENTS = _MEMBERS = 1
 _DOUBLE, _LONG = Struct("<d"), Struct("<q")
-# Every integer up to here is a double of its own.
+# Integers up to here are exact as doubles.
 _EXACT = 2.0**53
 # Protobuf's own readers refuse messages nested deeper than 100.
 _MAX_DEPTH = 100
 
 
 def is_nested(data: bytes, span: Span) -> bool:
-    """Whether a Value is made of parts, which are spelled one after another."""
+    """Whether a Value is an object or a list."""
     return span[0] < span[1] and data[span[0]] in {_OBJECT_TAG, _LIST_TAG}
 
 
 def as_json(data: bytes, span: Span) -> bytes | None:
-    """The JSON of the Value that fills ``span``; None for null, which is how the server shows what is absent. Raises ValueError."""
+    """The JSON of the Value that fills ``span``; None for null, which the server writes for an absent one. Raises ValueError."""
     value = _value(data, span, _MAX_DEPTH)
     if isinstance(value, str):
         return spelled_text(value)
@@ -153,7 +144,7 @@ def _value(data: bytes, span: Span, depth: int) -> object:
         return _INTEGERS[tag](varint(data, at, span[1])[0])
     if tag in _NESTED:
         return _NESTED[tag](data, (at, span[1]), depth - 1)
-    raise ValueError(f"value at byte {span[0]} begins with tag {tag}, which is of no kind that can be spelled")
+    raise ValueError(f"value at byte {span[0]} begins with tag {tag}, a kind without a JSON form")
 
 
 def _object(data: bytes, span: Span, depth: int) -> dict[str, object]:
@@ -170,7 +161,7 @@ def _list(data: bytes, span: Span, depth: int) -> list[object]:
         return [_object(data, each, depth) for each in messages(fields(data, inside), _ELEMENTS)]
     if tag in _READERS:
         return _READERS[tag](data, inside)
-    raise ValueError(f"list at byte {span[0]} begins with tag {tag}, which is of no kind that can be spelled")
+    raise ValueError(f"list at byte {span[0]} begins with tag {tag}, a kind without a JSON form")
 
 
 def _texts(data: bytes, span: Span) -> list[object]:
@@ -227,10 +218,10 @@ RESULTS, _GROUPS = 2, 4
 PROPERTIES, METADATA, _GENERATIVE = 1, 2, 3
 OWN_PROPERTIES = 11
 ENTRIES = 1
-# Where servers kept properties before they had OWN_PROPERTIES.
+# The properties of servers without OWN_PROPERTIES.
 _OLD_PROPERTIES = frozenset({1, 5, 6, 7, 8, 9, 10})
 
-# MetadataResult: what is read or taken out, and how it is written.
+# MetadataResult: the fields that are read or removed, and their wire types.
 _ID, _DISTANCE, _IS_DISTANCE, _SCORE, _IS_SCORE = 1, 7, 8, 11, 12
 _WIRES: Mapping[int, frozenset[int]] = {
     _ID: frozenset({LENGTH}), 2: frozenset({LENGTH, FIXED32}), _DISTANCE: frozenset({FIXED32}),
@@ -242,8 +233,8 @@ _FLOAT = struct.Struct("<f")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One candidate: its field in the reply, those of its metadata and of its properties, and the fields in them. ``is_old``:
-    it has properties where servers of old kept them.
+    """One candidate: its field in the reply, those of its metadata and properties, and the fields in them. ``is_old``: its properties have
+    the form of servers before 1.23.
     """
 
     field: Field
@@ -264,7 +255,7 @@ class ReplyDocument:
 
 
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Read a reply. Raises MalformedReplyError, nothing else."""
+    """Raises MalformedReplyError, nothing else."""
     try:
         results = _results(body)
         return _pool(request, needs, body, results), ReplyDocument(body, results)
@@ -290,6 +281,8 @@ def _results(data: bytes) -> tuple[Result, ...]:
 def _pool(request: Document, needs: Needs, data: bytes, results: tuple[Result, ...]) -> Pool:
     name, vectors = compare(data, [result.inside for result in results], request.shown.compared)
     unusable = without_vector(vectors)
+    known = needs.vector_hint if request.shown.compared is None else request.shown.compared
+    missing = None if needs.vectors else known
     ids = [_id_of(data, result) for result in results]
     self_id = request.ranking.self_id
     return Pool(
@@ -298,9 +291,9 @@ def _pool(request: Document, needs: Needs, data: bytes, results: tuple[Result, .
         fields=_fields(data, results, needs),
         ids=tuple([orjson.dumps(each) for each in ids]),
         vector_name=name if request.shown.compared is None else None,
-        compared_by=name if unusable < len(results) else None,
+        compared_by=name if unusable < len(results) else missing,
         unusable=unusable,
-        # Who looks for what is like an object must not get it in place of what is like it.
+        # The object that the search is by must not replace those like it.
         alone=tuple([place for place, each in enumerate(ids) if each == self_id]) if self_id else (),
     )
 
@@ -334,7 +327,7 @@ def _id_of(data: bytes, result: Result) -> str:
 
 
 def _score_of(data: bytes, inside: Sequence[Field], ranking: Ranking) -> float:
-    """The number a result is ranked by; NaN where the server says that it has none. A zero is not written."""
+    """The number that ranks a result; NaN where the server has none. protobuf omits a zero."""
     value, is_there = (_DISTANCE, _IS_DISTANCE) if ranking.is_measured else (_SCORE, _IS_SCORE)
     number, present = only(inside, value, FIXED32), only(inside, is_there, VARINT)
     if present is None or not unsigned(data, present):
@@ -343,9 +336,8 @@ def _score_of(data: bytes, inside: Sequence[Field], ranking: Ranking) -> float:
 
 
 def _fields(data: bytes, results: Sequence[Result], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per result the JSON of each wanted property, None where absent. Raises ValueError.
-
-    Optional ones that cannot be spelled are absent; what decides about tenants is not guessed.
+    """Per result the JSON of each wanted property, None where absent. Raises ValueError for a required one without a JSON form; optional ones
+    are then absent.
     """
     must, may = (_keys(names) for names in (needs.payload_fields, needs.optional_fields))
     if not (must or may):
@@ -366,7 +358,7 @@ def _keys(names: Iterable[str]) -> list[bytes]:
 
 
 def _readable(data: bytes, span: Span | None, plain: Allowance, nested: Allowance) -> bytes | None:
-    """A value as JSON; None where it cannot be spelled, and beyond the allowance."""
+    """A value as JSON; None without a JSON form, and beyond the allowance."""
     if span is None or not (nested if is_nested(data, span) else plain).covers(span[1] - span[0]):
         return None
     try:

@@ -1,65 +1,62 @@
-"""Weaviate over HTTP: nothing there is ours. Its clients since version 4 search over gRPC; schema, objects and GraphQL, by
-which older ones search, are passed through.
-"""
+"""Weaviate over HTTP, where everything is passed through. Clients search over gRPC since version 4; older ones use GraphQL."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import NoReturn
 
-import numpy as np
-import numpy.typing as npt
-
+from vecsieve.adapters.base import RestAdapter, RestDialect, json_text
 from vecsieve.adapters.contract import (
-    Bounds,
+    NativeAnswer,
     Needs,
     Operation,
     Reason,
-    Reply,
     RequestHead,
     SearchCall,
     Touched,
     UnsupportedError,
 )
 
-_NOT_OURS = "Weaviate has no search over HTTP that is read here"
+
+class WeaviateDialect(RestDialect):
+    """Over REST, where no search is widened."""
+
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
+        """A list of one message."""
+        body = b'{"error":[{"message":%s}]}' % json_text(message)
+        return NativeAnswer(status=status, content_type="application/json", body=body)
 
 
-# A class is changed by its name in a path or in a body, and a search may write its first letter small: it may be any of them.
+# The class stands in the path or in the body, and a search may write its first letter in lower case: it may be any collection.
 _SHAPING = re.compile(r"/v1/(?:schema|aliases)(?:/.*)?|/v1/backups/.+/restore")
 _KEEPING = re.compile(r"/v1/schema/[^/]+/(?:tenants|shards)(?:/.*)?")
 
 
 def reshaped(head: RequestHead) -> Touched | None:
-    """What the request may give other vectors or properties; None for one that gives none. Total."""
+    """The collections whose vectors or properties the request may change; None for none. Total."""
     if head.method in {"GET", "HEAD", "OPTIONS"} or _KEEPING.fullmatch(head.path) is not None:
         return None
     return None if _SHAPING.fullmatch(head.path) is None else Touched(collection=None)
 
 
-class WeaviateRest:
-    """The six verbs, of which only the first is ever called."""
+def _not_read(*_: object) -> NoReturn:
+    raise TypeError("Weaviate has no search over HTTP that is read")
 
-    def classify(self, head: RequestHead) -> Operation | None:
-        """None, whatever it is."""
-        return None
 
-    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Raises UnsupportedError: no request is a search of ours."""
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
+def _classify(_: RequestHead) -> None:
+    return None
 
-    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Raises UnsupportedError: no request is a search of ours."""
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
 
-    def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        """Raises TypeError: the call is another adapter's."""
-        raise TypeError(_NOT_OURS)
+def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+    raise UnsupportedError(Reason.NOTHING_TO_DO)
 
-    def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """Raises TypeError: the call is another adapter's."""
-        raise TypeError(_NOT_OURS)
 
-    def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-        """Raises TypeError: the call is another adapter's."""
-        raise TypeError(_NOT_OURS)
+class WeaviateRest(RestAdapter[object, object]):
+    """Classifies nothing, so that no other verb is called."""
+
+    request_type = reply_type = object
+    classify = staticmethod(_classify)
+    parse_request = staticmethod(_parse_request)
+    widen_request = staticmethod(_not_read)
+    read_reply = staticmethod(_not_read)
+    cut_reply = staticmethod(_not_read)

@@ -1,10 +1,10 @@
-"""The formats that databases speak, read without decoding more than is needed.
+"""JSON and protobuf, decoded no further than needed.
 
-json               exact spans of members and elements; how much there is to read
-json_requests      the members of a request, each read with certainty or not at all
-json_vectors       arrays of numbers to numpy; a reply's vectors set aside before its structure is read
-protobuf           where fields stand in a message
-protobuf_requests  the fields of a request by number; how many there are
+json               exact spans of members and elements; limits on the size of requests and replies
+json_requests      typed members of a request
+json_vectors       arrays of numbers to numpy; vectors set aside before the structure of a reply is parsed; arrays cut
+protobuf           spans of the fields of a message
+protobuf_requests  the fields of a request by number; limits on their count
 protobuf_values    JSON-like values in protobuf as canonical JSON
-vectors            repeated numbers to numpy, sparse rows as one matrix, which vectors are usable
+vectors            packed numbers to numpy, sparse rows as one matrix, which vectors are usable
 """

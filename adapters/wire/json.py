@@ -1,8 +1,7 @@
 """Exact byte spans of the members of a JSON object and of the elements of a JSON array.
 
-The idea: msgspec checks the grammar in C and hands out each value as raw bytes; a walk over the text then finds where
-each of them stands. No value is decoded, so nothing is rounded, reordered or re-escaped. Spans are half-open byte
-offsets into the text that was given. Everything that is not certain raises ValueError, whatever the bytes are.
+msgspec checks the grammar in C and returns each value as raw bytes; a walk over the text then locates each of them. No value is
+decoded, so nothing is rounded, reordered or re-escaped. Spans are half-open byte offsets. Whatever is ambiguous raises ValueError.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ Span = tuple[int, int]
 
 
 class Member(NamedTuple):
-    """Where one member stands: its key's opening quote, its value's first byte, the byte past its value.
+    """Offsets of a member: its key's opening quote, its value's first byte, the byte past its value.
 
-    A NamedTuple because a reply has hundreds and a frozen dataclass costs three times as much to make.
+    A NamedTuple: a frozen dataclass takes three times as long to make, and a reply has hundreds.
     """
 
     key: int
@@ -37,26 +36,25 @@ Members = dict[str, Member]
 
 
 class RepeatedKeyError(ValueError):
-    """An object names one key twice; which value counts is each reader's own choice, so there is none."""
+    """An object has a key twice. Which value counts differs between readers."""
 
 
 _KEY = re.compile(rb'[ \t\n\r]*+"((?:[^"\\]++|\\.)*+)"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 _ESCAPE_BYTES = 6
 _BACKSLASH = ord("\\")
-_BLOCK = 1 << 20  # bytes that are looked through at a time, of which each takes up to 9 bytes more
+_BLOCK = 1 << 20  # bytes masked at a time; each takes up to 9 bytes more
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-# Members that are looked for one by one, of one object and of all objects of a text: each takes 2 microseconds, and a
-# payload may hold any number of them.
+# Members that are located, of one object and of all objects of a text: each takes 2 microseconds.
 MOST_MEMBERS = 1 << 14
 MOST_MEMBERS_IN_ALL = 1 << 15
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ABSENT = msgspec.Raw()
 _UNNAMEABLE = frozenset('"\\') | {chr(code) for code in range(0x20)}
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
-# Far above any name a database takes; what is longer would be copied into each widened search.
+# Far above any name that a database accepts; a longer one would be copied into each widened search.
 LONGEST_NAME = 64 * 1024
-_COPIED = 1 << 16  # bytes that are copied sooner than a view of them is made
+_COPIED = 1 << 16  # up to this size a copy is faster than a view
 _DELIMITERS = b",}]"
 _CLOSE_OBJECT = ord("}")
 
@@ -68,10 +66,10 @@ _HEXADECIMAL = b"0123456789abcdefABCDEF"
 def without_surrogates(text: bytes) -> bytes:
     r"""The same structure at the same offsets, with every ``\uD800``-``\uDFFF`` escape replaced by another escape.
 
-    msgspec refuses a lone surrogate even inside a value it only skips, so the walk reads this text and the output is cut
-    from the original. Four hex digits inside a string change; a ``\\ud800`` that is no escape changes as harmlessly.
+    msgspec refuses a lone surrogate even in a value that it skips, so this text is walked and the output is cut from the
+    original. A ``\\ud800`` that is no escape changes as well, without effect.
     """
-    # A text without escapes is told by one byte; the pattern needs a third of the time that `in` needs for two bytes.
+    # One byte shows a text without escapes; the pattern takes a third of the time of `in` with two bytes.
     first = _SURROGATE.search(text) if b"\\" in text else None
     if first is None:
         return text
@@ -82,7 +80,7 @@ def without_surrogates(text: bytes) -> bytes:
 
 
 def _mask_surrogates(codes: npt.NDArray[np.uint8]) -> None:
-    """All at once: a pattern takes 170 ns for each, and a reply of escaped emoji has a million."""
+    """In place, vectorized: a pattern takes 170 ns for each escape, and a reply of escaped emoji has a million."""
     starts = np.flatnonzero(codes[: 1 - _ESCAPE_BYTES] == _BACKSLASH)
     for place, wanted in enumerate(_SURROGATE_BYTES, 1):
         starts = starts[wanted[codes[starts + place]]]
@@ -91,7 +89,7 @@ def _mask_surrogates(codes: npt.NDArray[np.uint8]) -> None:
 
 
 def _among(listed: bytes) -> npt.NDArray[np.bool_]:
-    """(256,) which bytes are listed."""
+    """(256,) True for the listed bytes."""
     found = np.zeros(256, np.bool_)
     found[list(listed)] = True
     return found
@@ -100,9 +98,9 @@ def _among(listed: bytes) -> npt.NDArray[np.bool_]:
 def members(text: bytes, span: Span) -> Members:
     """The members of the object that fills ``span``, in document order. Raises RepeatedKeyError, and ValueError for too many.
 
-    Why the walk is exact although a dict forgets earlier values of a repeated key: JSON values are prefix-free (a number
-    ends at the delimiter that is checked), so a value whose bytes stand at the expected place is the value that stands
-    there; by induction each key is read where it stands, and a repetition is met as such.
+    The walk is exact although a dict drops earlier values of a repeated key: JSON values are prefix-free (a number ends at the
+    delimiter that is checked), so bytes that match at the expected offset are the value there. By induction every key is read
+    at its offset, and a repeated one is found.
     """
     start, end = span
     raws = _parse(_OBJECT, part(text, span))
@@ -134,10 +132,7 @@ def members(text: bytes, span: Span) -> Members:
 
 
 def check_members(text: bytes) -> None:
-    """Raises ValueError where all the objects of a text have more members than are looked for one by one.
-
-    A colon behind a quote in a string counts as well, which errs on the side of not reading.
-    """
+    """Raises ValueError where the objects of a text have too many members in all. A colon behind a quote in a string counts too."""
     count = text.count(b'":')
     if count > MOST_MEMBERS_IN_ALL:
         raise ValueError(f"{count} members in all")
@@ -146,10 +141,9 @@ def check_members(text: bytes) -> None:
 def last_values(
     text: bytes | memoryview, keys: tuple[str, ...], allowance: Allowance | None = None
 ) -> tuple[bytes | None, ...]:
-    """The value of each key in an object, None where absent or beyond the ``allowance``; all None for what cannot be read.
-    Of a repeated key the last counts.
+    """The value of each key in an object, None where absent or beyond the ``allowance``; all None where the text is no object.
 
-    Other members are skipped without being made: an object may have 100,000 of them.
+    The last value of a repeated key counts. Other members, perhaps 100,000, are skipped.
     """
     decoder = _reading(keys)
     try:
@@ -169,7 +163,7 @@ def last_values(
 
 @lru_cache(maxsize=256)
 def _reading(keys: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """Reads the members of these names into a struct; into a dict where msgspec takes one for no field's name."""
+    """Decodes these members into a struct; into a dict where msgspec does not accept a key as a field's name."""
     if any(not _UNNAMEABLE.isdisjoint(key) for key in keys) or len(set(keys)) < len(keys):
         return _OBJECT
     names = [f"m{place}" for place in range(len(keys))]
@@ -178,10 +172,7 @@ def _reading(keys: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
 
 
 def elements(text: bytes, span: Span) -> list[Span]:
-    """The spans of the elements of the array that fills ``span``, in order.
-
-    The lengths alone decide: elements follow each other with nothing but a comma and white space between.
-    """
+    """The spans of the elements of the array that fills ``span``, in order: from their lengths, with commas and white space between."""
     found: list[Span] = []
     position = span[0] + 1
     for raw in _parse(_ARRAY, part(text, span)):
@@ -193,10 +184,9 @@ def elements(text: bytes, span: Span) -> list[Span]:
 
 
 def cuts(found: Members, dropped: Collection[str]) -> list[Span]:
-    """What to remove from an object so that the members named in ``dropped`` are gone and it is still an object.
+    """The spans to remove from an object, disjoint and ascending, so that it is one without the members ``dropped``.
 
-    A member goes with the comma before it; where nothing before it stays, with the comma after it. The spans are
-    disjoint and ascending.
+    A member is removed with the comma before it, or with the one after it where no member before it stays.
     """
     removed: list[Span] = []
     entries = list(found.items())
@@ -213,9 +203,8 @@ def cuts(found: Members, dropped: Collection[str]) -> list[Span]:
 
 
 def splice(text: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """``text`` with each span ``(start, end)`` replaced by its bytes. Edits are disjoint; their order is free.
-
-    Insertions at one place (start == end) keep the order in which they were given.
+    """``text`` with each span ``(start, end)`` replaced by its bytes. Edits are disjoint, in any order; insertions at one offset
+    (start == end) keep theirs.
     """
     pieces: list[bytes] = []
     position = 0
@@ -233,16 +222,14 @@ def whole(text: bytes) -> Span:
 
 
 def part(text: bytes, span: Span) -> bytes | memoryview:
-    """What fills ``span``, for a decoder: a large part is not copied."""
+    """The bytes of ``span``; a view of a large one."""
     start, end = span
     return text[start:end] if end - start <= _COPIED else memoryview(text)[start:end]
 
 
 def string(text: bytes) -> str:
-    """The value of one JSON string that names something. Raises ValueError for any other value, for one of more than 64 KiB,
-    and for a lone surrogate.
-    """
-    if text[:1] != b'"' or len(text) > LONGEST_NAME:  # before the text is parsed: it may be a list of megabytes
+    """The value of a JSON string of at most 64 KiB. Raises ValueError, also for a lone surrogate."""
+    if text[:1] != b'"' or len(text) > LONGEST_NAME:  # checked before parsing: the text may be a list of megabytes
         raise ValueError(f"{len(text)} bytes are no name")
     value: str = json.loads(text)
     value.encode()
@@ -253,8 +240,7 @@ def _parse(decoder: msgspec.json.Decoder[_Decoded], text: bytes | memoryview) ->
     try:
         return decoder.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        # RecursionError: msgspec counts its own depth against the interpreter's limit and stops there, in
-        # microseconds, whatever the input's depth. Qdrant's own reader stops at 128 levels.
+        # RecursionError: msgspec stops at the interpreter's recursion limit, within microseconds. Qdrant stops at 128 levels.
         raise ValueError(f"no JSON of the wanted kind: {error}") from None
 
 
@@ -277,37 +263,35 @@ def _delimiter(text: bytes, position: int) -> int:
 
 _SURROGATE_BYTES = tuple(map(_among, (b"u", b"dD", b"89abcdefABCDEF", _HEXADECIMAL, _HEXADECIMAL)))
 
-# How much of a JSON text there is to read, counted in linear time before it is parsed: of a request, and of a reply.
+# Limits on requests and replies, counted in linear time before parsing. Characters inside strings count too, so a count may be
+# too high, never too low; a search beyond a limit is passed through.
 #
-# Bytes are counted, no structure is read: characters inside strings count as well, so a count may be too high and is never
-# too low. What follows from too high a count is only that a search is answered plainly.
-#
-# Measured for 4 MiB: 1 to 2 ms for the counts, 10 to 25 ms where vectors have to be left out of them.
+# Measured for 4 MiB: 1 to 2 ms for the counts, 10 to 25 ms where vectors are removed first.
 
-# Numbers of all vectors of a request. Decoding that many takes 25 to 45 ms without the optional pysimdjson; 4 MiB of
-# ordinary numbers, eight characters and more each, are fewer.
+# Numbers of all vectors of a request: decoding them takes 25 to 45 ms without the optional pysimdjson. 4 MiB of numbers with eight
+# characters each are fewer.
 NUMBERS = 512 * 1024
-# Numbers of one vector: no database here takes more dimensions (Qdrant 65,536, Weaviate 65,535, Milvus 32,768).
+# Dimensions of a vector: the largest that a database accepts (Qdrant 65,536, Weaviate 65,535, Milvus 32,768).
 DIMENSIONS = 65_536
-# Of one number of a long vector on average, blanks included: a float64 in full has 25. Numbers of a megabyte take readers
-# several passes, 140 ms in all on a busy machine.
+# Average length of the numbers of a long vector, with blanks: a float64 in full has 25. Numbers of a megabyte take 140 ms on a busy
+# machine.
 NUMBER_BYTES = 64
 
-# Of a reply without its vectors: 4 MiB of plain text take 30 ms. A thousand candidates have 4 kB each.
+# A reply without its vectors: 4 MiB of plain text take 30 ms. A thousand candidates have 4 kB each.
 REPLY_BYTES = 4 * 1024 * 1024
-# Of the same: strings, lists and objects, a microsecond each where they are walked. A thousand candidates have 65 each.
+# Its strings, lists and objects: a microsecond each. A thousand candidates have 65 each.
 REPLY_PARTS = 64 * 1024
-# Surrogate escapes, each of which is replaced before the text is read.
+# Its surrogate escapes, which are replaced before parsing.
 REPLY_SURROGATES = 64 * 1024
 
-# A list of numbers. Possessive, so that each byte is passed over twice at most: by the list and in search of the next one.
+# A list of numbers. Possessive, so that each byte is scanned at most twice.
 _VECTOR = re.compile(rb"\[[-+.0-9eE, \t\r\n]*+\]")
 _QUOTE, _COMMA, _LIST, _OBJECT_START, _ESCAPE = b'",[{\\'
 
 
 def check_size(body: bytes, bounds: Bounds) -> None:
     """Raises UnsupportedError for a body with more parts than the bounds allow: strings, list items, lists and objects."""
-    if len(body) <= bounds.parts:  # each part has a byte of its own
+    if len(body) <= bounds.parts:  # each part has at least one byte
         return
     counts = _counts(body, (_QUOTE, _LIST, _OBJECT_START, _COMMA))
     parts, commas = counts[0] // 2 + counts[1] + counts[2], counts[3]
@@ -321,7 +305,7 @@ def check_size(body: bytes, bounds: Bounds) -> None:
 
 
 def check_reply(text: bytes) -> None:
-    """Raises ValueError for a reply that, without its vectors, is too much to be read."""
+    """Raises ValueError for a reply that is too large. ``text``: without its vectors."""
     if len(text) > REPLY_BYTES:
         raise ValueError(f"{len(text)} bytes beside vectors, wanted {REPLY_BYTES} at most")
     if len(text) <= REPLY_PARTS:
@@ -335,7 +319,7 @@ def check_reply(text: bytes) -> None:
 
 
 def check_dimensions(body: bytes, start: int, end: int) -> None:
-    """Raises UnsupportedError for a vector of more numbers than any database takes, or of numbers that fill lines."""
+    """Raises UnsupportedError for a vector with too many numbers, or with very long ones."""
     if end - start <= 2 * DIMENSIONS:
         return
     numbers = body.count(b",", start, end) + 1

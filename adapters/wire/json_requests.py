@@ -1,7 +1,7 @@
-"""The members of a request, read with certainty or not at all. Everything here raises UnsupportedError, nothing else.
+"""Typed members of a request. All functions raise UnsupportedError, nothing else.
 
-Rule of this file: null is absent, as the JSON mapping of protobuf has it (Pinecone, Milvus); numbers and switches in
-quotes, which that mapping takes as well, are left to the service.
+Null counts as absent, as in the JSON mapping of protobuf (Pinecone, Milvus). Numbers and booleans in quotes, which that mapping
+also accepts, are not supported.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, check_dimensions, elements, members, string
 from vecsieve.adapters.wire.json_vectors import decode_matrix
 
-_INTEGER = re.compile(rb"0|[1-9][0-9]{0,8}")  # the service's are 32 bits wide
+_INTEGER = re.compile(rb"0|[1-9][0-9]{0,8}")  # servers read 32 bits
 _SWITCHES = {b"true": True, b"false": False, b"null": False}
 
 
 def read_object(text: bytes, span: Span, known: Iterable[str], *, reason: Reason = Reason.UNSUPPORTED_FIELD) -> Members:
-    """The members of an object that has none but ``known`` ones. ``reason``: for what is no object."""
+    """The members of an object with ``known`` keys only. ``reason``: of the error for any other value."""
     try:
         found = members(text, span)
     except RepeatedKeyError:
@@ -34,7 +34,7 @@ def read_object(text: bytes, span: Span, known: Iterable[str], *, reason: Reason
 
 
 def spelled_once(found: Members, spellings: Mapping[str, str]) -> dict[str, str]:
-    """The name of each member that is present -> the spelling used. ``spellings``: spelling -> name."""
+    """Name -> spelling used, of the members present. ``spellings``: spelling -> name."""
     used: dict[str, str] = {}
     for spelling in found:
         name = spellings[spelling]
@@ -45,13 +45,13 @@ def spelled_once(found: Members, spellings: Mapping[str, str]) -> dict[str, str]
 
 
 def present(text: bytes, found: Members, name: str | None) -> Span | None:
-    """Where a member's value stands; None when it is absent or null."""
+    """The span of a member's value; None when it is absent or null."""
     member = None if name is None else found.get(name)
     return None if member is None or text[member.value : member.end] == b"null" else (member.value, member.end)
 
 
 def required(text: bytes, found: Members, name: str | None) -> Span:
-    """As `present`, of a member that must be there."""
+    """As `present`; an absent member is an error."""
     span = present(text, found, name)
     if span is None:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -59,7 +59,7 @@ def required(text: bytes, found: Members, name: str | None) -> Span:
 
 
 def integer(text: bytes, span: Span) -> int:
-    """A plain whole number."""
+    """A non-negative integer below 10⁹."""
     value = text[span[0] : span[1]]
     if not _INTEGER.fullmatch(value):
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -67,7 +67,7 @@ def integer(text: bytes, span: Span) -> int:
 
 
 def switch(text: bytes, span: Span | None) -> bool:
-    """True or false; False when absent."""
+    """A boolean; False when absent."""
     value = b"null" if span is None else text[span[0] : span[1]]
     if value not in _SWITCHES:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -85,7 +85,7 @@ def text_of(text: bytes, span: Span | None) -> str:
 
 
 def items_of(text: bytes, span: Span) -> list[Span]:
-    """Where the elements of a list stand."""
+    """The spans of the elements of a list."""
     if text[span[0] : span[0] + 1] != b"[":
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     try:
@@ -109,8 +109,3 @@ def vector_of(text: bytes, span: Span | None) -> npt.NDArray[np.float32]:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     row: npt.NDArray[np.float32] = rows[0]
     return row
-
-
-def usable(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
-    """A query vector to compare with, or None."""
-    return vector if len(vector) and bool(np.isfinite(vector).all()) else None

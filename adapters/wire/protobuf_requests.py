@@ -1,7 +1,7 @@
-"""The fields of a request message, by number, where each of them is known and none stands twice that must not.
+"""The fields of a request message by number.
 
-A field that is set twice is merged by rules that readers need not share, and a newer server may know a field that this
-adapter does not (MMR came that way): both leave the search alone.
+A field set twice is merged by rules that differ between readers, and a newer server may know an additional field, as MMR once was:
+both make a search unsupported.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, Span, TooMany
 Found = Mapping[int, list[Field]]
 
 
+def methods(service: str, names: str) -> frozenset[str]:
+    """The paths of a gRPC service's methods. ``names``: separated by spaces."""
+    return frozenset(f"/{service}/{name}" for name in names.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The numbers of a message's fields. ``is_choice``: at most one of the single ones is set, a oneof."""
+    """The numbers of a message's fields. ``is_choice``: the single ones are a oneof."""
 
     single: frozenset[int]
     repeated: frozenset[int] = frozenset()
@@ -42,7 +47,7 @@ def read(data: bytes, span: Span, shape: Shape) -> Found:
 
 
 def messages(found: Found, number: int) -> list[Field]:
-    """All fields of that number, each of them a message, text or bytes. Raises UnsupportedError."""
+    """The fields of that number: messages, text or bytes. Raises UnsupportedError."""
     those = found.get(number, [])
     if any(field.wire != LENGTH for field in those):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -50,7 +55,7 @@ def messages(found: Found, number: int) -> list[Field]:
 
 
 def message(found: Found, number: int) -> Field | None:
-    """The field of that number, a message, text or bytes; None where it is absent. Raises UnsupportedError."""
+    """The field of that number: a message, text or bytes; None where it is absent. Raises UnsupportedError."""
     those = messages(found, number)
     return those[0] if those else None
 
@@ -73,16 +78,12 @@ def text_of(data: bytes, field: Field | None) -> str:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
-# How many fields of a protobuf request there are to read, counted in linear time before it is parsed.
-#
-# Only messages are entered that a reader of requests enters as well. Each adapter says which those are, by name and number.
-
 Messages = Mapping[str, Mapping[int, str]]
-"""Name of a message -> number of a field -> name of the message in it. A message without fields to enter has none."""
+"""The messages that an adapter parses: name -> number of a field -> name of the message in it."""
 
 
 def check_size(body: bytes, root: str, known: Messages, bounds: Bounds) -> None:
-    """Raises UnsupportedError for a message with more fields than the bounds allow. What is no message is left to the reader."""
+    """Count the fields of a message, and of those in it, in linear time. Raises UnsupportedError for more than the bounds allow."""
     if len(body) <= 2 * bounds.parts:  # a field has a tag and at least one more byte
         return
     left = bounds.parts

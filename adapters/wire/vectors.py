@@ -1,6 +1,6 @@
-"""Repeated protobuf numbers to numpy: floats of 32 bits, and unsigned integers of as many.
+"""Vectors to numpy: repeated protobuf numbers of 32 bits, and sparse rows.
 
-Writers pack them into one field; a reader must also take them one by one, or in several parts
+Repeated numbers may be packed, in one field or several, or stand one by one
 (https://protobuf.dev/programming-guides/encoding/#packed). Floats stay bytes until all rows are one matrix.
 """
 
@@ -22,7 +22,7 @@ _MOST = 2**32 - 1
 
 
 def packed_floats(data: bytes, found: Iterable[Field], number: int) -> bytes:
-    """The floats of field ``number``, four bytes each; b"" where there are none. Raises ValueError."""
+    """The floats of field ``number``, four bytes each. Raises ValueError."""
     pieces: list[bytes] = []
     for field in found:
         if field.number != number:
@@ -34,20 +34,20 @@ def packed_floats(data: bytes, found: Iterable[Field], number: int) -> bytes:
 
 
 def row(packed: bytes) -> npt.NDArray[np.float32]:
-    """(d,) of packed floats; d may be 0, and values may be no numbers."""
+    """(d,) of packed floats; d may be 0, values may be NaN."""
     return np.frombuffer(packed, dtype=_LITTLE).astype(np.float32, copy=False)
 
 
 def matrix(rows: Sequence[bytes | None]) -> Matrix:
-    """(n, d) of packed floats, d being the length of the first row that is not empty; NaN rows for all that cannot be used:
-    None, of another length, or with a value that is not finite.
+    """(n, d) of packed floats, d being the length of the first row that is not empty; NaN rows for None, for another length and for
+    values that are not finite.
     """
     size = next((len(packed) for packed in rows if packed), 0)
     filler = b"\xff" * size  # a NaN in every place
     joined = b"".join([packed if packed is not None and len(packed) == size else filler for packed in rows])
     found = row(joined).reshape(len(rows), size // _SIZE)
     if size and not np.isfinite(found).all():
-        found = found.copy()  # it was a view of the bytes
+        found = found.copy()  # a view of bytes is read-only
         found[~np.isfinite(found).all(axis=1)] = np.nan
     return found
 
@@ -69,33 +69,31 @@ def unsigned_numbers(data: bytes, found: Iterable[Field], number: int) -> npt.ND
     return np.array(values, dtype=np.int64)
 
 
-# Which vectors of a reply can be used.
+def usable(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
+    """A query vector (d,) with numbers that are all finite; None for any other."""
+    return vector if len(vector) and bool(np.isfinite(vector).all()) else None
 
 
 def without_vector(vectors: npt.NDArray[np.float32]) -> int:
-    """How many rows (n, d) are no usable vector: those of NaN, and all where nobody has a vector (d = 0)."""
+    """The number of rows (n, d) that are NaN; n where d = 0."""
     if not vectors.shape[1]:
         return len(vectors)
     with np.errstate(over="ignore"):
-        # A row with a NaN has a NaN for its square: half the time of looking at every number.
+        # The square of a row with a NaN is NaN: half the time of testing every number.
         squares = np.einsum("ij,ij->i", vectors, vectors)
     return int(np.isnan(squares).sum())
 
 
-# Sparse vectors as rows of one matrix over the union of their indices.
-#
-# The rows have the inner products of the vectors they stand for, so that selection need not know of sparse ones.
-
-# A dense matrix over the union of sparse indices: no wider, and no larger than 64 MiB.
+# Sparse vectors become rows of one dense matrix over the union of their indices, with the same inner products. Its limits:
 MAX_SPARSE_WIDTH = 65_536
 MAX_SPARSE_CELLS = 2**24
 
-# Indices and values, equally long and not empty.
+# Indices and values, of equal length, not empty.
 SparseRow = tuple[npt.NDArray[np.int64], npt.NDArray[np.floating[Any]]]
 
 
 def union_matrix(rows: Sequence[SparseRow | None]) -> npt.NDArray[np.float32]:
-    """(n, d) float32; a row of NaN for None and for values beyond float32, d = 0 when there is none or the union is too wide."""
+    """(n, d) float32; NaN rows for None and for values beyond float32; d = 0 where there is none or the union is too wide."""
     present = [row[0] for row in rows if row is not None]
     union = np.unique(np.concatenate(present)) if present else np.zeros(0, dtype=np.int64)
     if len(union) > MAX_SPARSE_WIDTH or len(union) * len(rows) > MAX_SPARSE_CELLS:

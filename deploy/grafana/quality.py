@@ -20,6 +20,7 @@ def quality() -> Json:
             Row("Effect", _effect()),
             Row("Reasons", _reasons()),
             Row("Price in relevance", _relevance()),
+            Row("By rule", _rules()),
             Row("Shadow", _shadow()),
             Row("What rules", _rulings()),
         ),
@@ -64,6 +65,12 @@ def _glance() -> tuple[Panel, ...]:
             "percentunit",
             per_search("pool_exhausted_total"),
             warn=0.25,
+        ),
+        stat(
+            "Repeats in a page",
+            "Results of the database's own page that repeat a better one of it.",
+            "short",
+            per_search("results_repeated_total"),
         ),
         stat("Score moved", "Mean relative change of a page's mean score.", "percentunit", mean("score_loss_ratio")),
     )
@@ -158,6 +165,34 @@ def _relevance() -> tuple[Panel, ...]:
     )
 
 
+def _rules() -> tuple[Panel, ...]:
+    searches = rate("rule_searches_total", by="rule")
+    return (
+        lines(
+            "Searches, by rule",
+            "By the rule that gave the policy. default: none matched. unnamed: rules without a name in the settings.",
+            "reqps",
+            {"{{rule}}": searches},
+        ),
+        lines(
+            "Left out, by rule",
+            "Share of the candidates that were left out as copies.",
+            "percentunit",
+            {
+                "{{rule}}": ratio(
+                    rate("rule_candidates_collapsed_total", by="rule"), rate("rule_candidates_total", by="rule")
+                )
+            },
+        ),
+        lines(
+            "Duplicates returned, by rule",
+            "Per search, for want of distinct results.",
+            "short",
+            {"{{rule}}": ratio(rate("rule_results_filled_total", by="rule"), searches)},
+        ),
+    )
+
+
 def _shadow() -> tuple[Panel, ...]:
     measured = rate("searches_total", 'outcome="shadow"')
     return (
@@ -202,7 +237,7 @@ def _rulings() -> tuple[Panel, ...]:
             "Pools fetched without vectors by what memory had; read units of second requests (Pinecone).",
             "cps",
             {
-                "recall: {{result}}": rate("vector_recalls_total", by="result"),
+                "recall: {{result}}": rate("memory_recalls_total", by="result"),
                 "read units": rate("extra_read_units_total"),
             },
         ),

@@ -12,6 +12,7 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 MADE = HERE / "monitoring/prometheus-rule.yaml"
+LABELS = {"app.kubernetes.io/name": "vecsieve", "release": "kube-prometheus-stack"}  # as the PodMonitor has them
 RULES = HERE.parent / "prometheus"
 
 
@@ -22,7 +23,7 @@ def made() -> str:
     rule = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
-        "metadata": {"name": "vecsieve"},
+        "metadata": {"name": "vecsieve", "labels": LABELS},
         "spec": {"groups": groups},
     }
     # No line is folded: an expression that is one line for Prometheus stays one for the reader.

@@ -1,39 +1,41 @@
-"""Our own listener: six small pages, one request a connection, every connection with a deadline.
+"""The admin listener: small pages and the inspector, one request per connection, every connection with a deadline.
 
-It never asks the database: readiness says whether this process takes requests, and a database that is down is no reason
-to take the proxy out of service, since its error belongs to the client. It runs on the loop it reports on, on purpose:
-a blocked loop then fails its liveness probe.
+It never contacts the database: readiness says whether this process takes requests. A database that is down is no reason to
+take the proxy out of service, since its error belongs to the client. The listener runs on the loop it reports on, so that a
+blocked loop fails its liveness probe.
+
+aiohttp limits neither the lifetime nor the number of connections, and it repeats bytes of a malformed request in its answer
+and its log. So every connection has a deadline, their number is limited, and errors have fixed words. One request per
+connection is enough: probes and scrapes come every few seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import cast
 
+import orjson
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from vecsieve.proxy.admin import page
+from vecsieve.proxy.admin.inspector import BODY_BYTES, Asked, Inspector, RefusedError
 from vecsieve.proxy.admin.status import Status
-from vecsieve.proxy.http.message import RawResponse
+from vecsieve.proxy.http.answers import RawResponse
 from vecsieve.proxy.telemetry.exposition import Scrape
 
-# One admin connection: a whole-life deadline, a bound on how many there are, and errors in fixed words.
-#
-# aiohttp has neither deadline nor bound, and repeats the bytes of a malformed request in its answer and its log. One
-# request a connection is enough here: probes and scrapes come every few seconds.
-
 LIFE_SECONDS = 10.0  # a probe gives up after 3, Prometheus after 10
-CONNECTIONS = 64  # a prober, two scrapers and a person, with room; the data port's clients can never use them up
+CONNECTIONS = 64  # enough for a prober, two scrapers and a person; clients of the data port cannot take them
 HEAD_BYTES = 8192
 
 
 def answer(status: int, body: bytes, *fields: tuple[str, str]) -> RawResponse:
-    """A page that ends its connection, as plain text unless ``fields`` say otherwise."""
+    """A page that closes its connection; plain text unless ``fields`` say otherwise."""
     headers = [("Content-Length", str(len(body))), ("Cache-Control", "no-store"), *fields]
     if not any(name == "Content-Type" for name, _ in fields):
         headers.append(("Content-Type", "text/plain; charset=utf-8"))
@@ -43,7 +45,7 @@ def answer(status: int, body: bytes, *fields: tuple[str, str]) -> RawResponse:
 
 
 class Crowd:
-    """How many admin connections are open, and how long each may live."""
+    """The number of open admin connections, and the time each may stay open."""
 
     __slots__ = ("life_seconds", "size")
 
@@ -53,7 +55,7 @@ class Crowd:
 
 
 class AdminConnection(RequestHandler):
-    """Ended when its life is over, whatever happens; refused when there are too many."""
+    """Closed at its deadline in any case; refused when there are too many."""
 
     __slots__ = ("_crowd", "_end", "_is_admitted")
 
@@ -74,9 +76,8 @@ class AdminConnection(RequestHandler):
         self._is_admitted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a place, or go."""
         if self._crowd.size >= CONNECTIONS:
-            cast(asyncio.Transport, transport).abort()  # uvloop's transports are no instances of it
+            cast(asyncio.Transport, transport).abort()  # uvloop's transports do not inherit from it
             return
         self._crowd.size += 1
         self._is_admitted = True
@@ -84,12 +85,11 @@ class AdminConnection(RequestHandler):
         self._end = self._loop.call_later(self._crowd.life_seconds, self._abort)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless there was no place."""
+        """Ignore the data of a refused connection."""
         if self._is_admitted:
             super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Give the place back."""
         if not self._is_admitted:
             return
         self._crowd.size -= 1
@@ -108,7 +108,7 @@ class AdminConnection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer with the status alone: aiohttp's own words quote the request."""
+        """Answer with fixed words: aiohttp's own quote the request."""
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has begun: only closing is left")
         return answer(status, b"bad request\n" if status < 500 else b"internal error\n")
@@ -122,29 +122,26 @@ class AdminConnection(RequestHandler):
 
 BACKLOG = 64
 CLOSE_SECONDS = 1.0
-NO_EXPLAIN = b"not found: with several workers no process knows all searches; /explain needs workers: 1\n"
-NO_EGRESS = b"not found: with several workers no process knows all searches; /egress needs workers: 1\n"
-NO_SUCH_PAGE = b"not found: /livez /readyz /metrics /status /explain /egress\n"
+NO_SUCH_PAGE = b"not found: / /livez /readyz /metrics /status /explain /egress /api/\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Where the pages' content comes from. Each is called per request, on the loop, and must be quick.
+    """The content of the pages. Each function is called per request, on the loop, and must be quick.
 
-    ``is_ready``: whether new requests should come here. ``metrics``: the exposition for an Accept field. ``status``: a reading.
-    ``explain``: the last searches; ``egress``: what they cost in bytes, per collection; None in a process that answers no
-    search, because others do.
+    ``is_ready``: whether new requests should come here. ``metrics``: the exposition for an Accept field. ``inspector``: the
+    last searches. ``egress``: their cost in bytes per collection.
     """
 
     is_ready: Callable[[], bool]
     metrics: Callable[[str], Scrape]
     status: Callable[[], Status]
-    explain: Callable[[], bytes] | None = None
-    egress: Callable[[], bytes] | None = None
+    inspector: Inspector
+    egress: Callable[[], Awaitable[bytes]]
 
 
 class AdminServer:
-    """Answers on a port of its own between ``start`` and ``close``. ``life_seconds``: of one connection."""
+    """The admin listener. ``life_seconds``: the deadline of one connection."""
 
     __slots__ = ("_life_seconds", "_pages", "_server", "_sockets")
 
@@ -155,7 +152,7 @@ class AdminServer:
         self._sockets: asyncio.Server | None = None
 
     async def start(self, where: tuple[str, int] | socket.socket) -> None:
-        """Listen on (host, port), port 0 picking one, or on a bound socket. Raises OSError when it cannot be bound."""
+        """Listen on (host, port), where port 0 is any free port, or on a bound socket. Raises OSError when it cannot be bound."""
         server, crowd = web.Server(self._answer), Crowd(self._life_seconds)
 
         def connection() -> AdminConnection:
@@ -170,14 +167,14 @@ class AdminServer:
 
     @property
     def port(self) -> int:
-        """The port that was bound. Raises RuntimeError unless started."""
+        """The bound port. Raises RuntimeError unless started."""
         if self._sockets is None:
             raise RuntimeError("the admin listener was not started")
         port: int = self._sockets.sockets[0].getsockname()[1]
         return port
 
     async def close(self) -> None:
-        """Stop listening and end every connection. Does nothing unless started."""
+        """Stop listening and close every connection. Does nothing unless started."""
         if self._sockets is not None:
             self._sockets.close()
             self._sockets = None
@@ -186,13 +183,47 @@ class AdminServer:
             self._server = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        # The raw target: an absolute-form request for another host must not find our pages.
-        page = _PAGES.get(request.raw_path.split("?", 1)[0])
-        if page is None:
+        # The raw target: an absolute-form request for another host must not match.
+        path, _, query = request.raw_path.partition("?")
+        if path == "/explain" or path.startswith("/api/"):
+            return await _inspected(self._pages.inspector, request, path, query)
+        shown, file, is_egress = _PAGES.get(path), page.file(path), path == "/egress"
+        if shown is None and file is None and not is_egress:
             return answer(404, NO_SUCH_PAGE)
         if request.method not in {"GET", "HEAD"}:
             return answer(405, b"method not allowed\n", ("Allow", "GET, HEAD"))
-        return page(self._pages, request)
+        if file is not None:
+            return answer(200, file[0], ("Content-Type", file[1]), *page.GUARDS)
+        if is_egress:
+            return answer(200, await self._pages.egress(), ("Content-Type", "application/json"))
+        assert shown is not None  # noqa: S101 - one of the three is there
+        return shown(self._pages, request)
+
+
+async def _inspected(inspector: Inspector, request: web.BaseRequest, path: str, query: str) -> RawResponse:
+    json = ("Content-Type", "application/json")
+    try:
+        asked = Asked(method=request.method, path=path, query=query, field=request.headers.get)
+        inspector.allow(asked)
+        if request.method == "POST":
+            asked = replace(asked, body=await _body(request))
+        if path == "/explain" and request.method not in {"GET", "HEAD"}:
+            raise RefusedError(405, "method not allowed")  # noqa: TRY301 - answered as the inspector's own refusals
+        body = await inspector.explain() if path == "/explain" else await inspector.answer(asked)
+    except RefusedError as refused:
+        allowed = (("Allow", "POST" if path == "/api/judgements" else "GET, HEAD"),) if refused.status == 405 else ()
+        challenge = (("WWW-Authenticate", "Bearer"),) if refused.status == 401 else ()
+        words = orjson.dumps({"error": refused.words}) + b"\n"
+        return answer(refused.status, words, json, *allowed, *challenge, *page.GUARDS)
+    return answer(200, body, json, *page.GUARDS)
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """The body of a small request. Raises RefusedError."""
+    size = request.content_length
+    if size is None or size > BODY_BYTES:
+        raise RefusedError(413, f"a body has a length, of at most {BODY_BYTES} bytes")
+    return await request.read()
 
 
 def _livez(_pages: Pages, _request: web.BaseRequest) -> RawResponse:
@@ -212,25 +243,11 @@ def _status(pages: Pages, _request: web.BaseRequest) -> RawResponse:
     return answer(200, pages.status().as_json(), ("Content-Type", "application/json"))
 
 
-def _explain(pages: Pages, _request: web.BaseRequest) -> RawResponse:
-    if pages.explain is None:
-        return answer(404, NO_EXPLAIN)
-    return answer(200, pages.explain(), ("Content-Type", "application/json"))
-
-
-def _egress(pages: Pages, _request: web.BaseRequest) -> RawResponse:
-    if pages.egress is None:
-        return answer(404, NO_EGRESS)
-    return answer(200, pages.egress(), ("Content-Type", "application/json"))
-
-
 _PAGES: Mapping[str, Callable[[Pages, web.BaseRequest], RawResponse]] = MappingProxyType(
     {
         "/livez": _livez,
         "/readyz": _readyz,
         "/metrics": _metrics,
         "/status": _status,
-        "/explain": _explain,
-        "/egress": _egress,
     }
 )

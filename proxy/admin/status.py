@@ -1,4 +1,7 @@
-"""How a status is read: the numbers from the metrics, so that one process and several are read the same way."""
+"""The status page: what an operator may see of a running process. It shows no credential, collection, path or header.
+
+The numbers are read from the metrics, so one process and several workers are read the same way.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,10 @@ from vecsieve.proxy.runtime import Board, Phase, State
 from vecsieve.proxy.telemetry.instruments import PREFIX
 from vecsieve.proxy.telemetry.labels import BreakerState
 
-# The status page's content: what an operator may see of a running process, and nothing a client has sent.
-#
-# No credential, collection, path or header: the upstream is host and port only.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """One worker process. ``restarts``: how often its place was filled anew."""
+    """One worker process. ``restarts``: how often its place was filled again."""
 
     index: int
     state: str
@@ -31,7 +30,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One reading. ``mode``: the mode that overrides every policy's, None when policies decide."""
+    """One reading. ``mode``: the mode that overrides every policy's; None when policies decide."""
 
     version: str
     state: str
@@ -48,12 +47,11 @@ class Status:
     workers: tuple[WorkerStatus, ...] = ()
 
     def as_json(self) -> bytes:
-        """The reading as one JSON object."""
         return json.dumps(asdict(self), separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def upstream_address(url: str) -> str:
-    """Host and port of a URL: no user, no password, no path, no query. "invalid" when it cannot be read."""
+    """Host and port of a URL without user, password, path and query; "invalid" if it cannot be parsed."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -66,9 +64,9 @@ def upstream_address(url: str) -> str:
 
 
 def settings_hash(settings: Settings) -> str:
-    """Twelve hexadecimal digits that change with any setting, so that replicas can be compared.
+    """Twelve hexadecimal digits that change with any setting, to compare replicas.
 
-    Of the upstream URL only host and port enter: a hash of a password could be used to try passwords.
+    Of the upstream URL only host and port count: a hash of a password could be used to guess it.
     """
     plain = settings.model_dump(mode="json", by_alias=True)
     plain["upstream"]["url"] = upstream_address(settings.upstream.url)
@@ -81,10 +79,7 @@ WORST_FIRST = (BreakerState.OPEN, BreakerState.PROBING, BreakerState.CLOSED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What does not change while the process runs, but for a reload. ``upstream``: host and port only.
-
-    ``index_ports``: the ports with one Pinecone index behind each; which one is for the settings to say.
-    """
+    """What changes only on a reload. ``upstream``: host and port only. ``index_ports``: the ports of single Pinecone indexes."""
 
     version: str
     backend: str
@@ -102,7 +97,7 @@ def read_status(
     uptime_seconds: float,
     workers: tuple[WorkerStatus, ...] = (),
 ) -> Status:
-    """One reading. With several workers, numbers are sums and the breaker is the one in the worst state."""
+    """One reading. With several workers, numbers are sums, and the breaker is the one in the worst state."""
     gauges, breakers = _gauges(registry)
     return Status(
         version=facts.version,
@@ -122,7 +117,7 @@ def read_status(
 
 
 def state_of(board: Board) -> State:
-    """The state of the proxy as a whole: ready while one worker is."""
+    """The state of the whole proxy: ready while one worker is."""
     if board.is_draining:
         return State.DRAINING
     is_ready = any(board.phase(number) is Phase.READY for number in _workers(board))
@@ -130,7 +125,6 @@ def state_of(board: Board) -> State:
 
 
 def worker_statuses(board: Board) -> tuple[WorkerStatus, ...]:
-    """Every worker's, in order."""
     return tuple(
         WorkerStatus(
             index=number,
@@ -147,7 +141,7 @@ def _workers(board: Board) -> range:
 
 
 def _gauges(registry: CollectorRegistry) -> tuple[dict[str, float], set[str]]:
-    """Gauges without labels by their short name, and the states that some breaker is in."""
+    """Gauges without labels by their short name, and the states of all breakers."""
     gauges: dict[str, float] = {}
     breakers: set[str] = set()
     for metric in registry.collect():

@@ -1,6 +1,6 @@
-"""The committed demo data, loaded and checked: chunks of real text, real questions, and the vectors of both.
+"""The committed demo data: chunks of real text, questions, and the vectors of both; and which question is asked.
 
-Rule of this file: what is in ``data/`` is the truth; nothing here computes an embedding.
+No embedding is computed here: the vectors are part of the data.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _Row = TypeVar("_Row", bound=msgspec.Struct)
 
 
 class CorpusDamagedError(Exception):
-    """A file of the demo data is missing, unreadable or disagrees with another. The message names it."""
+    """A file of the demo data is missing, unreadable or inconsistent with another. The message names it."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """About 100 words. ``document``: page or qualified name; ``title``: what they describe; ``position``: number in the document."""
+    """About 100 words. ``document``: page or qualified name. ``title``: what it describes. ``position``: its number in the document."""
 
     text: str
     source: Literal["docs", "docstring"]
@@ -43,12 +43,11 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     position: int
 
     def payload(self) -> dict[str, object]:
-        """What a point carries in the collection."""
         return msgspec.structs.asdict(self)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a developer asks; its number is its line, from 1."""
+    """A question of a developer. Questions are numbered by line, from 1."""
 
     text: str
 
@@ -64,7 +63,7 @@ class Corpus:
 
 
 def load(directory: Path = DATA_DIRECTORY) -> Corpus:
-    """Read and check the data. Raises CorpusDamagedError, nothing else."""
+    """Raises CorpusDamagedError, nothing else."""
     try:
         chunks = _rows(gzip.decompress((directory / CHUNKS_FILE).read_bytes()), Chunk)
         questions = _rows((directory / QUESTIONS_FILE).read_bytes(), Question)
@@ -97,28 +96,26 @@ def _checked(stored: npt.NDArray[np.generic], name: str, *, rows: int) -> Vector
     return vectors
 
 
-# Which of the listed questions is asked: by number, or by the words of a free text. No model is shipped.
-
 _NUMBER = re.compile(r"[+-]?\d{1,100}")  # int() refuses texts of thousands of digits
 _WORD = re.compile(r"[a-z0-9]+")
 
 
 class UnknownQuestionError(Exception):
-    """What was asked for is not among the questions. The message lists them."""
+    """No such question. The message lists the questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """``index``: row of the question. ``remark``: what the reader must know about how it was chosen, or None."""
+    """``index``: row of the question. ``remark``: for the user, on how it was chosen; None for nothing."""
 
     index: int
     remark: str | None = None
 
 
 def choose(questions: Sequence[str], query: str) -> Choice:
-    """The question with that number (from 1), or the one that shares the most telling words with a free text.
+    """The question with that number (from 1), or the one with the most words in common with a text, weighted by idf.
 
-    Raises UnknownQuestionError for a number out of range and for a text that shares no word with any question.
+    Raises UnknownQuestionError for a number out of range and for a text without a common word.
     """
     if _NUMBER.fullmatch(query.strip()):
         return _by_number(questions, int(query))
@@ -135,7 +132,7 @@ def _by_words(questions: Sequence[str], text: str) -> Choice:
     wanted = _words(text)
     bags = [_words(question) for question in questions]
     weights = _idf(bags)
-    # sorted(): a sum of floats depends on its order, and a set has none.
+    # sorted(): a sum of floats depends on the order, and a set has none.
     overlaps = [sum(weights[word] for word in sorted(wanted & bag)) for bag in bags]
     best = max(range(len(questions)), key=overlaps.__getitem__, default=None)
     if best is None or overlaps[best] == 0.0:
@@ -154,7 +151,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _idf(bags: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Rare words weigh more; a word of more than half of the questions ("how", "do", "a") weighs nothing."""
+    """Inverse document frequency; 0 for a word of more than half of the questions ("how", "do", "a")."""
     counts = Counter(word for bag in bags for word in bag)
     half = len(bags) / 2
     return {word: 0.0 if count > half else math.log(1 + len(bags) / count) for word, count in counts.items()}

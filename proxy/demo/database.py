@@ -1,8 +1,10 @@
-"""What the demo must know of a backend: how to start it, how to ask it, and what to say of it. One file per backend."""
+"""What the demo must know of a backend: how to start it, how to search it, and what to print about it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -12,59 +14,68 @@ from urllib.parse import urlsplit
 import orjson
 
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
-
-# What the story asks: a server that holds the corpus, and an answer of it. Every backend of the demo is one.
+from vecsieve.proxy.search.report import REPORT_HEADER
 
 NAME = "python-docs"  # of the collection or index
+_TIMEOUT_SECONDS = 20
+_POOL = re.compile(r"pool=([0-9]+)")
+
+
+class DatabaseMissingError(Exception):
+    """A database is not installed on this machine. The message says what to install."""
+
+
+class DatabaseRefusedError(Exception):
+    """A request was answered without success. The message has the request, the status and the answer's start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """``rows``: the corpus rows of the results in their order. ``milliseconds``: as the caller waited, client included.
+    """``rows``: corpus rows of the results, in their order. ``milliseconds``: as the caller waited, client included.
 
-    ``chosen_from``: how many candidates VecSieve says it chose from; None where it did not choose, or nobody looked.
+    ``pool_size``: how many candidates VecSieve reports that it chose from; None without a report.
     """
 
     rows: tuple[int, ...]
     scores: tuple[float, ...]
     milliseconds: float
-    chosen_from: int | None = None
+    pool_size: int | None = None
 
 
 class Store(Protocol):
-    """A server that holds the corpus, asked directly or through the proxy."""
+    """A client of a server that holds the corpus: the database, or the proxy in front of it."""
 
     def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
-        """Write the corpus, telling ``progress`` how many chunks each step has written."""
-        ...
+        """Write the corpus; ``progress`` gets the number of chunks of each step."""
 
     def ask(self, vector: Vectors, *, limit: int) -> Answer:
-        """The nearest chunks to ``vector`` (d,), with what they say, as an application would ask for them."""
-        ...
+        """The nearest chunks to ``vector`` (d,), payloads included."""
+
+    def close(self) -> None: ...
 
 
-# JSON over HTTP with one host, over one kept connection: as little as the demo needs where no client library is at hand.
-
-_TIMEOUT_SECONDS = 20
-
-
-class DatabaseRefusedError(Exception):
-    """A request of the demo was not answered with success. The message says which, the status, and the answer's start."""
+def batches(corpus: Corpus, size: int, progress: Callable[[int], None]) -> Iterator[range]:
+    """The rows of the corpus, ``size`` at a time. ``progress`` is called after each batch."""
+    for start in range(0, len(corpus.chunks), size):
+        rows = range(start, min(start + size, len(corpus.chunks)))
+        yield rows
+        progress(len(rows))
 
 
 class Host:
-    """``url``: plain http; a path in it stands before every request's own. ``fields``: headers that every request has."""
+    """JSON over one kept connection. ``url``: plain http; its path precedes every request's. ``fields``: headers of every request."""
 
     def __init__(self, url: str, fields: Mapping[str, str] | None = None) -> None:
         parts = urlsplit(url)
         self._prefix = parts.path
         self._fields = {"Content-Type": "application/json", **(fields or {})}
-        # No web proxy of the environment has a say between two ports of this machine: http.client knows of none.
+        # http.client ignores the environment's proxy variables, which must not apply on this machine.
         self._connection = HTTPConnection(parts.netloc, timeout=_TIMEOUT_SECONDS)
 
     def sent(self, method: str, path: str, body: Mapping[str, object] | None = None) -> tuple[Any, Mapping[str, str]]:
-        """The JSON of the answer, and its header fields by their names in lower case. Arrays of numbers may stand in
-        ``body``. Raises DatabaseRefusedError, and what http.client raises where nobody answers.
+        """The answer's JSON, and its header fields by lower-case name. ``body`` may hold arrays.
+
+        Raises DatabaseRefusedError, and what http.client raises when there is no answer.
         """
         payload = None if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         self._connection.request(method, f"{self._prefix}{path}", body=payload, headers=self._fields)
@@ -75,58 +86,46 @@ class Host:
             raise DatabaseRefusedError(f"{method} {self._prefix}{path} was answered with {reply.status}: {said}")
         return orjson.loads(answer), {name.lower(): value for name, value in reply.getheaders()}
 
+    def searched(self, path: str, body: Mapping[str, object]) -> tuple[Any, float, int | None]:
+        """The answer's JSON, the milliseconds it took, and the pool size that VecSieve reports."""
+        started = time.perf_counter()
+        answer, fields = self.sent("POST", path, body)
+        milliseconds = (time.perf_counter() - started) * 1000.0
+        pool = _POOL.match(fields.get(REPORT_HEADER, ""))
+        return answer, milliseconds, None if pool is None else int(pool[1])
+
     def close(self) -> None:
-        """Let go of the connection."""
         self._connection.close()
-
-
-class DatabaseMissingError(Exception):
-    """A database that the demo would start is not on this machine. The message says what to install."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where the demo's processes listen, as URLs. ``proxy``: the data port; ``admin``: health and metrics."""
+    """URLs of the demo's processes. ``proxy``: the data port; ``admin``: health and metrics."""
 
     engine: str
     proxy: str
     admin: str
 
 
+class Instructions(Protocol):
+    def __call__(self, at: Addresses, /, *, row: int, question: int, limit: int) -> str:
+        """Lines to paste for searching what ``--keep`` leaves running. ``row``: a chunk; ``question``: from 0."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """What is said of a backend. ``opening``: before anything is started, None for nothing. ``caution``: what the measured
-    time is worth. ``command``: how this demo is called.
+class Database:
+    """One backend of the demo. ``backend``: its name in the settings. ``command``: how this demo is called.
+
+    ``running``: starts the database and the proxy, for a block; raises ChildFailedError, DatabaseMissingError.
+    ``opened``: a client of the database or the proxy. ``caution``: how far the measured time can be trusted.
+    ``opening``: printed before anything starts. ``closing``: makes what is printed at the end.
     """
 
-    opening: str | None
-    caution: str
+    backend: str
     command: str
-
-
-class Database(Protocol):
-    """A database to ask, directly and through the proxy. ``backend``: its name in the settings."""
-
-    @property
-    def backend(self) -> str: ...  # noqa: D102 - said above
-
-    @property
-    def words(self) -> Words: ...  # noqa: D102 - said above
-
-    def running(self) -> AbstractContextManager[Addresses]:
-        """The database and the proxy in front of it, for the time of the block. Raises ChildFailedError or DatabaseMissingError."""
-        ...
-
-    def opened(self, url: str) -> AbstractContextManager[Store]:
-        """A client of whichever listens at ``url``: to the client, the database and the proxy are the same."""
-        ...
-
-    def closing(self, at: Addresses) -> str | None:
-        """What is said after the story, while everything still runs; None for nothing."""
-        ...
-
-    def instructions(self, at: Addresses, *, row: int, question: int, limit: int) -> str:
-        """How to query what was left running, by lines that work as pasted. ``row``: a chunk whose neighbours are asked
-        for; ``question``: from 0.
-        """
-        ...
+    running: Callable[[], AbstractContextManager[Addresses]]
+    opened: Callable[[str], Store]
+    instructions: Instructions
+    caution: str
+    opening: str | None = None
+    closing: Callable[[Addresses], str] | None = None

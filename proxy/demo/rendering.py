@@ -1,4 +1,4 @@
-"""What the demo prints, as rich renderables. No measuring, no asking: values in, something to print out."""
+"""The demo's tables and texts, as rich renderables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from vecsieve.proxy.demo.comparison import (
     NEAR,
-    RETOLD_SHARE,
+    WORDING_SHARE,
     Alike,
     CameIn,
     Comparison,
@@ -32,7 +32,7 @@ _SNIPPET_CHARACTERS = 160  # more than any cell shows: the table cuts it to its 
 _SMALL_PRINT = (
     "Both columns are counted by one rule, which is not the one VecSieve chooses by. By vector: within "
     f"{NEAR.factor:.2f} x the typical distance of the question's candidates from a result above. By wording: "
-    f"{RETOLD_SHARE:.0%} or more of its three-word runs stand in one single result above. Results of equal text count as "
+    f"{WORDING_SHARE:.0%} or more of its three-word runs stand in one single result above. Results of equal text count as "
     "the same result: the engine may list either first."
 )
 _KEPT_APART = {
@@ -44,18 +44,25 @@ _KEPT_APART = {
     Veto.NUMBER: "numbers differ",
     Veto.NEGATION: "opposite words",
     Veto.UNREAD: "too much to read",
+    Veto.SUBJECT: "names differ",
 }
 _WHY_LEFT_OUT = (
     ("same text", {Link.IDENTICAL}),
-    ("one text in the other", {Link.CONTAINMENT}),
+    ("contained", {Link.CONTAINMENT}),
     ("overlapping parts of a document", {Link.SPAN}),
     ("much the same words", {Link.JACCARD, Link.INDEL, Link.MINHASH, Link.SIMHASH, Link.NEAR_TEXT}),
-    ("near by vector", {Link.DISTANCE}),
+    ("near", {Link.DISTANCE}),
 )
 
 
+# What the calibrated rule finds: its probability is a matter of the cut.
+_BY_CERTAINTY = {Link.CONTAINMENT, Link.DISTANCE}
+
+# Doubtful results that the summary lists.
+LISTED = 12
+
+
 def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
-    """Both lists side by side, one result a row."""
     table = Table(box=box.ROUNDED, expand=True)
     table.add_column("#", justify="right")
     direct, proxied = comparison.direct, comparison.proxied
@@ -68,45 +75,43 @@ def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
 
 
 def legend(comparison: Comparison) -> Text:
-    """How the notes and the headings of the table come about; of signs that do not occur, nothing."""
+    """Explains the signs that occur in the table, and how repeats are counted."""
     notes = [note for side in (comparison.direct, comparison.proxied) for each in side.notes for note in each]
     lines = []
     if any(isinstance(note, CopyOf) for note in notes):
         lines.append("= a copy: the result it names stands for it.")
     if any(isinstance(note, KeptApart) for note in notes):
-        lines.append("! a look-alike that a guard keeps: a figure or an opposite word makes it another thing.")
+        lines.append("! a look-alike that a guard keeps: a name, a figure or an opposite word makes it another thing.")
     if any(isinstance(note, Alike) for note in notes):
-        lines.append("~ a look-alike that stays: not near enough at its place, and not enough words in common.")
-    if any(isinstance(note, Alike) or (isinstance(note, CopyOf) and note.link is Link.DISTANCE) for note in notes):
+        lines.append("~ a look-alike that stays: not certain enough at its place.")
+    if any(isinstance(note, CopyOf) and note.link in _BY_CERTAINTY for note in notes):
         lines.append(_cut_line(comparison))
     lines.append(
         f"Repeats are counted by one fixed rule for both lists: vectors within {comparison.yardstick:.3f} of a result "
-        f"above, or {RETOLD_SHARE:.0%} of its wording in one."
+        f"above, or {WORDING_SHARE:.0%} of its wording in one."
     )
     return Text("\n".join(lines), style="dim")
 
 
 def _cut_line(comparison: Comparison) -> str:
-    low, high = comparison.cuts
+    first, last = comparison.cuts
     above = max(1, len(comparison.direct.rows) - 1)
-    wider = f", {comparison.short_factor:g} times that for two short texts" if comparison.short_factor != 1.0 else ""
     return (
-        "The cut, how far apart two vectors still count as near, grows down the page: here from "
-        f"{low:.3f} below 1 result to {high:.3f} below {above}{wider}."
+        "A result that is near or contained is left out when the probability that it repeats a result above reaches the cut "
+        f"at its place: here {first:.2f} below 1 result, {last:.2f} below {above}."
     )
 
 
 def timing_lines(timing: Timing, caution: str) -> Text:
-    """What it cost, and what the number is worth."""
+    added = timing.proxied_milliseconds - timing.direct_milliseconds
     measured = (
-        f"{timing.added_milliseconds:+.1f} ms a search (medians of {timing.rounds}: {timing.direct_milliseconds:.1f} ms "
+        f"{added:+.1f} ms a search (medians of {timing.rounds}: {timing.direct_milliseconds:.1f} ms "
         f"directly, {timing.proxied_milliseconds:.1f} ms through VecSieve, both as the client waits).\n"
     )
     return Text.assemble(("Added time: ", "bold"), measured, (caution, "dim"))
 
 
-def summary_table(summary: Summary) -> RenderableType:
-    """All questions in a few lines."""
+def summary_table(corpus: Corpus, summary: Summary) -> RenderableType:
     table = Table(
         box=box.ROUNDED, title=f"All {summary.questions} questions, {summary.results} results", title_justify="left"
     )
@@ -117,31 +122,43 @@ def summary_table(summary: Summary) -> RenderableType:
     table.add_row("  by vector", *_pair(summary.by_vector, summary.results))
     table.add_row("  by wording", *_pair(summary.by_wording, summary.results))
     table.add_row("questions with a repeat", *(str(count) for count in summary.with_repeats))
-    return Group(table, _facts(summary))
+    return Group(table, _facts(corpus, summary))
 
 
-def _facts(summary: Summary) -> Text:
+def _facts(corpus: Corpus, summary: Summary) -> Text:
     guarded = f", {summary.kept_apart} of them because a guard says they differ" if summary.kept_apart else ""
     return Text.assemble(
-        f"{summary.changed} answers changed, {summary.unchanged} had nothing to collapse and came back unchanged; "
+        f"{summary.changed} answers changed, {summary.questions - summary.changed} had nothing to collapse and came back unchanged; "
         f"the first result stayed first in {summary.first_kept} of {summary.questions}.\n",
-        f"{_reasons(summary)}Repeats that stay: {summary.by_either[1]}{guarded}.\n",
+        f"{_reasons(summary)}{_doubtful(corpus, summary)}Repeats that stay: {summary.by_either[1]}{guarded}.\n",
         (_SMALL_PRINT, "dim"),
     )
 
 
 def _reasons(summary: Summary) -> str:
-    """Why direct results are not in the other answers; reasons that did not occur are left unsaid."""
+    """Why direct results are not in the other answers: the reasons that occurred, with counts."""
     counted = ((words, sum(summary.left_out.get(link, 0) for link in sorted(links))) for words, links in _WHY_LEFT_OUT)
     said = ", ".join(f"{words} {count}" for words, count in counted if count)
     if not said:
         return ""
     total = sum(summary.left_out.values())
-    return f"Left out for a result above: {total} ({said}), {summary.beyond} of them no repeats by this count.\n"
+    return f"Left out for a result above: {total} ({said}).\n"
+
+
+def _doubtful(corpus: Corpus, summary: Summary) -> str:
+    """The pairs that a person should judge."""
+    if not summary.doubtful:
+        return ""
+    listed = "".join(
+        f"  {_name(corpus.chunks[pair.row])} for {_name(corpus.chunks[pair.above])} ({pair.similarity:.2f}, cut {pair.cut:.2f})\n"
+        for pair in summary.doubtful[:LISTED]
+    )
+    more = len(summary.doubtful) - LISTED
+    return f"Only near, so check these pairs:\n{listed}" + (f"  and {more} more\n" if more > 0 else "")
 
 
 def _heading(title: str, side: Side, other: Side, moved: str) -> Text:
-    """``moved``: what became of those that only this list has."""
+    """``moved``: what happened to results that only this list has."""
     repeats = side.counts.by_either
     said = "no repeats" if repeats == 0 else f"{repeats} of {side.counts.results} repeat a result above"
     own = (Counter(side.texts) - Counter(other.texts)).total()
@@ -166,7 +183,6 @@ def _cell(chunk: Chunk, notes: tuple[Note, ...]) -> Text:
 
 
 def _name(chunk: Chunk) -> str:
-    """A docstring is named by its object; an excerpt of a page by the page's file and what most of it describes."""
     if chunk.source == "docstring":
         return f"{chunk.document} (docstring)"
     return f"{PurePosixPath(chunk.document).name}: {chunk.title}"
@@ -197,23 +213,20 @@ def _copied(note: CopyOf) -> str:
         case Link.SPAN:
             return f"overlaps {place}: {share} of the shorter"
         case Link.CONTAINMENT:
-            return (
-                f"holds {share} of the words of {place}" if note.is_longer else f"{share} of its words are in {place}"
-            )
+            return f"contains {place}" if note.is_longer else f"contained in {place}"
         case Link.JACCARD | Link.INDEL | Link.MINHASH | Link.NEAR_TEXT:
             return f"words {share} like {place}"
         case Link.SIMHASH:
             return f"words much like {place}"
         case _:
-            return f"near {place}: {1.0 - note.similarity:.3f} apart, cut {note.cut:.3f}"
+            return f"near {place} ({note.similarity:.2f}, cut {note.cut:.2f})"
 
 
 def _alike(note: Alike) -> str:
     place = note.place + 1
     if note.share is not None:
         return f"{note.share:.0%} of its words are in {place}"
-    cut = "" if note.cut is None else f", cut {note.cut:.3f}"
-    return f"like {place}: {note.distance:.3f} apart{cut}"
+    return f"like {place}: {note.distance:.3f} apart"
 
 
 def _pair(counts: tuple[int, int], results: int) -> tuple[str, str]:

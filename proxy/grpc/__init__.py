@@ -1,4 +1,4 @@
-"""The gRPC data plane: any call relayed as it is, searches through the same selection as over HTTP.
+"""The gRPC data plane: any call is relayed unchanged, searches use the same service as over HTTP.
 
 side         one server for each place that calls go to
 plane        every call: admitted, classified, relayed or intercepted
@@ -6,10 +6,10 @@ exchange     a search over gRPC
 relay        one call to the database and back, of any shape or of one message each way
 upstream     channels to the database
 status       how a call ended: codes, failures, counts
-metadata     what passes, and what stays on one hop
+metadata     which keys are forwarded
 listener     a gRPC server on a socket of our own
 shared_port  a port that speaks HTTP/1 and gRPC, plain or over TLS
 splice       two connections tied into one
-guests       connections of shared ports
-frames       what HTTP/2 connections may send: frames, inflation, calls waiting
+connections  connections of shared ports
+frames       what HTTP/2 connections may send: frames, inflated bytes, waiting calls
 """

@@ -1,20 +1,21 @@
-"""A search over gRPC: its widened messages go out with the client's own metadata, its answers with upstream's."""
+"""A search over gRPC: widened messages go out with the client's metadata, answers come back with upstream's."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from vecsieve.adapters.contract import Operation, Question, is_oversized
+from vecsieve.adapters.base import is_oversized
+from vecsieve.adapters.contract import Operation, Question
 from vecsieve.proxy.grpc.status import Answer, Code, Failure
 from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Fits, Gate
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.search.report import REPORT_HEADER, Report, header_value
+from vecsieve.proxy.search.report import Report, report_headers
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 
 # Codes of a refusal that may be about the size of what was asked for. UNKNOWN is what Weaviate, and every server whose
-# handlers just return an error, says of nearly all mistakes of clients: it is an answer, no failure of the database.
+# handlers just return an error, returns for nearly all client errors: it is an answer, no failure of the database.
 TOO_LARGE = frozenset({Code.UNKNOWN, Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.OUT_OF_RANGE})
 SERVER_ERRORS = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNAVAILABLE, Code.DATA_LOSS})
 # Of the words for a message that is too long our own end's words: its bound is `limits.reply_body_bytes`, and the message was never held.
@@ -28,9 +29,9 @@ Send = Callable[[bytes, float], Awaitable[Outcome]]
 
 @dataclass(slots=True, kw_only=True)
 class GrpcExchange:
-    """One classified call. ``plain``: its message. ``widened``, ``relayed``: how one of ours, and the client's own, go out.
+    """One classified call. ``plain``: its message.
 
-    ``asked``: how a question of another method goes out.
+    ``widened``, ``relayed``, ``asked``: send a message of ours, the client's own, and a read of another method.
     """
 
     operation: Operation
@@ -45,7 +46,7 @@ class GrpcExchange:
     _refusal: Failure | None = field(default=None, init=False)
 
     async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
-        """Send a widened message; the message of upstream's success. Raises LostReplyError or RefusedReplyError."""
+        """Send a widened message; return the message of a successful reply. Raises LostReplyError or RefusedReplyError."""
         outcome = await self.widened(body, seconds)
         if isinstance(outcome, Failure):
             raise self._refused(outcome)
@@ -53,7 +54,7 @@ class GrpcExchange:
         return outcome.message
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
-        """Send a question; the message of upstream's success. Raises LostReplyError."""
+        """Return the message of a successful reply. Raises LostReplyError."""
         outcome = await self.asked(question, seconds)
         if isinstance(outcome, Failure):
             raise LostReplyError(FailOpen.OVERFETCH_STATUS if outcome.kind is None else FailOpen.OVERFETCH_RESET)
@@ -74,20 +75,16 @@ class GrpcExchange:
         )
 
     def answer(self, body: bytes, report: Report) -> Outcome:
-        """Upstream's own metadata around our message. Raises RejectedReplyError when there is none."""
+        """Put ``body`` between upstream's own metadata. Raises RejectedReplyError when there is none."""
         if self._success is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
-        initial = self._success.initial
-        if self.report_header and report.figures:
-            initial = (*initial, (REPORT_HEADER, header_value(report)))
+        initial = (*self._success.initial, *report_headers(report, is_wanted=self.report_header))
         return replace(self._success, message=body, initial=initial)
 
     def refusal(self) -> Outcome:
-        """Upstream's last refusal, as it came."""
         if self._refusal is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
         return self._refusal
 
     async def original(self, kind: AttemptKind, gate: Gate | None = None) -> Outcome:
-        """Upstream's own answer to the client's own message."""
         return await self.relayed(kind, gate)

@@ -1,4 +1,4 @@
-"""Follows the frames of one direction of an HTTP/2 connection, in whatever pieces they come (RFC 9113 4.1)."""
+"""What an HTTP/2 client sends: frames (RFC 9113 4.1), an allowance for empty ones, inflation, and waiting calls."""
 
 from __future__ import annotations
 
@@ -29,12 +29,17 @@ Content = Callable[[int, Buffer, int, int], int]
 
 
 class Frames:
-    """One direction. ``skip``: bytes before the first frame. ``content``: who is shown what DATA frames carry."""
+    """Follows the frames of one direction, in whatever pieces they arrive.
 
-    __slots__ = ("_content", "_head", "_is_in_fields", "_left", "_shown", "_told", "begun_at", "has_begun", "place")
+    ``skip``: bytes before the first frame. ``content``: receives the payload of DATA frames. ``place``: the first place
+    in the last data where a frame may be inserted, None without one. ``begun_at``: where the last frame begins in it,
+    None if before.
+    """
 
-    def __init__(self, told: Description, *, skip: int = 0, content: Content | None = None) -> None:
-        self._told = told
+    __slots__ = ("_content", "_head", "_is_in_fields", "_left", "_on_frame", "_shown", "begun_at", "has_begun", "place")
+
+    def __init__(self, on_frame: Description, *, skip: int = 0, content: Content | None = None) -> None:
+        self._on_frame = on_frame
         self._content = content
         self._shown: int | None = None  # the stream of the frame that has begun, where its content is shown
         self.begun_at: int | None = None
@@ -46,27 +51,23 @@ class Frames:
 
     @property
     def is_between(self) -> bool:
-        """Whether a frame may stand here. Not at the beginning, where SETTINGS must."""
+        """Whether a frame may be inserted here. Not at the start, where SETTINGS must be."""
         return self.has_begun and not (self._head or self._left or self._is_in_fields)
 
     def follow(self, data: Buffer, *, most: int = sys.maxsize) -> int:
-        """Follow ``data`` until ``most`` frames have begun in it; how far that was: all of it, or to the end of a frame.
-
-        ``place`` is then the first place behind a byte of it where a frame may stand, None where there is none; ``begun_at`` where the last
-        frame in it begins, None where that was before.
-        """
+        """Follow ``data`` until frames of cost ``most`` have begun; returns how far, the end or a frame's end."""
         self.place = self.begun_at = None
         at, cost = self._finish(data)
         most -= cost
         if at and self.is_between:
             self.place = at
         end = len(data)
-        last_head, unpack, told = end - _HEAD_BYTES, _HEAD.unpack_from, self._told
+        last_head, unpack, on_frame = end - _HEAD_BYTES, _HEAD.unpack_from, self._on_frame
         # A peer can send 29,000 empty frames in one read: one walk over the buffer, and no call a frame but the one that tells.
         while at <= last_head and most > 0 and not self._left:
             high, low, kind, flags, stream = unpack(data, at)
             left = high << 8 | low
-            most -= 1 + told(kind, flags, stream & _STREAM, left)
+            most -= 1 + on_frame(kind, flags, stream & _STREAM, left)
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
             self.begun_at, at = at, at + _HEAD_BYTES
@@ -84,7 +85,7 @@ class Frames:
         return at
 
     def _finish(self, data: Buffer) -> tuple[int, int]:
-        """Take what is missing of the frame that has begun, its head first; how many bytes of ``data`` these are, and what it cost in frames."""
+        """Complete the frame that has begun, its head first; returns the bytes taken and their cost in frames."""
         at = cost = 0
         if self._head:
             at = _HEAD_BYTES - len(self._head)
@@ -95,7 +96,7 @@ class Frames:
             self._head, self._left, self.has_begun = b"", high << 8 | low, True
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
-            cost = 1 + self._told(kind, flags, stream & _STREAM, self._left)
+            cost = 1 + self._on_frame(kind, flags, stream & _STREAM, self._left)
             self._shown = stream & _STREAM if kind == DATA else None
         step = min(self._left, len(data) - at)
         if step and self._shown is not None and self._content is not None:
@@ -104,24 +105,17 @@ class Frames:
         return at + step, cost
 
 
-def inserted(data: memoryview, told: list[tuple[int, bytes]]) -> Buffer:
-    """The data with these in their places."""
-    if not told:
+def inserted(data: memoryview, insertions: list[tuple[int, bytes]]) -> Buffer:
+    """The data with each of ``insertions`` at its place."""
+    if not insertions:
         return data
     pieces: list[Buffer] = []
     at = 0
-    for place, said in told:
-        pieces += (data[at:place], said)
+    for place, frames in insertions:
+        pieces += (data[at:place], frames)
         at = place
     return b"".join((*pieces, data[at:]))
 
-
-# What one HTTP/2 client may send that brings nothing: frames without content, and calls that are broken off at once.
-#
-# Each frame costs something here and in the gRPC core, and most kinds ask for no credit of flow control: empty DATA, SETTINGS, PING,
-# PRIORITY, WINDOW_UPDATE, CONTINUATION, calls opened and reset (CVE-2023-44487). What clients need of them goes with their calls: a
-# WINDOW_UPDATE for what they are answered, a PING to measure a connection that carries something, an ACK for what the server asked.
-# So answers and content earn more than such frames cost, and besides a client may send some at any time.
 
 # Frames beyond what is earned: at once, and again each second. Following so many takes a few milliseconds. Idle clients send a
 # PING in ten seconds; nghttp2, Envoy and Go's server let 1,000 to 10,000 such frames pass before they end a connection.
@@ -139,12 +133,19 @@ ANSWER_FRAMES = 4  # what each frame of an answer earns; its last one gives back
 # once, and again each second. As many as nghttp2 lets pass. Whoever waits longer, and then gives up, is not in a hurry.
 RESETS = 1_000
 RESETS_A_SECOND = 33
-HASTY_RESETS = 250  # from so many on each is waited behind: the core gives many such calls to a handler before it hears of their end
+HASTY_RESETS = 250  # above this the client waits after each: the core starts many handlers before it sees the resets
 SHORT_SECONDS = 0.1
 
 
 class Allowance:
-    """Of one connection. ``now``: monotonic seconds."""
+    """Limits what one client may send that brings nothing: empty frames, and calls broken off at once. ``now``:
+    monotonic seconds.
+
+    Each frame costs something here and in the gRPC core, and most kinds need no flow control credit: empty DATA,
+    SETTINGS, PING, PRIORITY, WINDOW_UPDATE, CONTINUATION, calls opened and reset (CVE-2023-44487). The frames that
+    clients need go with their calls: a WINDOW_UPDATE for an answer, a PING to measure a busy connection, an ACK for the
+    server's. So answers and content earn more than such frames cost, and some may be sent at any time.
+    """
 
     __slots__ = ("_at", "_frames", "_resets")
 
@@ -155,97 +156,84 @@ class Allowance:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the client has sent more than it may."""
         return self._frames < 0 or self._resets < 0
 
     @property
-    def is_hasty(self) -> bool:
-        """Whether calls are broken off as they are opened, again and again."""
+    def is_resetting(self) -> bool:
+        """Whether calls are reset as they are opened, again and again."""
         return self._resets < RESETS - HASTY_RESETS
 
     def refill(self, now: float) -> None:
-        """Time has passed; what was earned beyond the allowance is forgotten."""
+        """Add what the passed time allows, up to the maximum."""
         passed, self._at = now - self._at, now
         self._frames = min(FRAMES, self._frames + passed * FRAMES_A_SECOND)
         self._resets = min(RESETS, self._resets + passed * RESETS_A_SECOND)
 
     def frame(self) -> None:
-        """One without content came."""
+        """A frame without content arrived."""
         self._frames -= 1
 
     def empty(self) -> None:
-        """One came that should have had content."""
+        """A frame arrived that should have had content."""
         self._frames -= EMPTY_FRAMES
 
     def content(self, size: int) -> None:
-        """DATA came with so many bytes."""
+        """DATA with ``size`` bytes arrived."""
         if size < LEAST_CONTENT_BYTES:
             self._frames -= 1
         else:
             self._frames += size // CONTENT_BYTES_A_FRAME
 
     def call(self) -> None:
-        """A call was opened."""
         self._frames -= CALL_FRAMES
 
     def reset(self, age_seconds: float) -> None:
-        """A call that was not answered was broken off."""
+        """An unanswered call was reset."""
         self._frames -= 1
         if age_seconds < SHORT_SECONDS:
             self._resets -= 1
 
     def answer(self) -> None:
-        """A frame of an answer went to the client."""
+        """A frame of an answer was sent."""
         self._frames += ANSWER_FRAMES
 
     def answered(self) -> None:
-        """The last of an answer did."""
+        """The last frame of an answer was sent."""
         self._frames += CALL_FRAMES
         self._resets += 1
 
-    def question(self) -> None:
+    def must_acknowledge(self) -> None:
         """The server sent a frame that the client has to acknowledge."""
         self._frames += 1
 
 
-# Says GOAWAY to a client in the gRPC server's place: before the server does, and to one that floods us.
-#
-# When grpcio's server is told to stop, its core first cancels every call that reaches it and then says GOAWAY (1.85, and so a bare
-# `grpc.aio` server): what a client sends until it hears of that is CANCELLED, which nobody tries again. RFC 9113 6.8 has the
-# remedy: a first GOAWAY that refuses nothing, a while for what is on its way, then the end. The frame may stand between any two of the
-# server's, but not within a block of fields.
-
-# The largest stream there can be: nothing that was or will be sent is refused. NO_ERROR.
+# A first GOAWAY that refuses nothing (RFC 9113 6.8): the largest stream there can be, NO_ERROR. When grpcio's server is told to stop,
+# its core cancels every call that reaches it before it sends its own GOAWAY (1.85), and nobody retries a cancelled call. The
+# frame may be inserted between any two of the server's, but not within a block of fields.
 GOAWAY = b"\x00\x00\x08\x07\x00" + bytes(4) + b"\x7f\xff\xff\xff" + bytes(4)
 # For the frame to reach the client and for what it had sent by then to reach us: a long way round the world and a busy loop.
-FAREWELL_SECONDS = 0.5
+GOAWAY_SECONDS = 0.5
 _ENHANCE_YOUR_CALM = 0xB
 _NO_SETTINGS = b"\x00\x00\x00\x04\x00" + bytes(4)
 
 
 def reset_stream(stream: int) -> bytes:
-    """What ends one call that brings too much: gRPC's libraries make RESOURCE_EXHAUSTED of it."""
+    """Ends one call whose message is too large; gRPC's libraries report RESOURCE_EXHAUSTED."""
     return b"\x00\x00\x04\x03\x00" + stream.to_bytes(4) + _ENHANCE_YOUR_CALM.to_bytes(4)
 
 
-def calm_down(last: int, *, is_first: bool) -> bytes:
-    """What a client is told that floods us (RFC 9113 10.5). ``last``: the highest stream that was let through.
+def goaway_flood(last: int, *, is_first: bool) -> bytes:
+    """The frames that end a flooding connection (RFC 9113 10.5). ``last``: the highest stream that was let through.
 
-    ``is_first``: before anything else the server has said, for SETTINGS must be the first frame (RFC 9113 3.4).
+    ``is_first``: nothing was sent yet, and SETTINGS must be the first frame (RFC 9113 3.4).
     """
-    said = b"too many frames without content"
-    length = (8 + len(said)).to_bytes(3)
-    goaway = length + b"\x07\x00" + bytes(4) + last.to_bytes(4) + _ENHANCE_YOUR_CALM.to_bytes(4) + said
+    reason = b"too many frames without content"
+    length = (8 + len(reason)).to_bytes(3)
+    goaway = length + b"\x07\x00" + bytes(4) + last.to_bytes(4) + _ENHANCE_YOUR_CALM.to_bytes(4) + reason
     return _NO_SETTINGS + goaway if is_first else goaway
 
 
-# How much compressed messages come to, found as they pass: grpc core inflates a message when it is whole, and holds it whole.
-#
-# A message of 200 kB may inflate to 200 MiB, and a thousand calls may each bring one. So each compressed message is inflated here as
-# its bytes pass, a little at a time, and only counted: a call whose message comes to too much is reset before the core has all of it.
-# gRPC's other end makes RESOURCE_EXHAUSTED of ENHANCE_YOUR_CALM. Messages that are not compressed are passed over by their length.
-
-# Vectors shrink by a tenth, texts to a fifth; a thousand to one is zeros. Up to what every gRPC server takes unless it is told otherwise
+# Vectors shrink by a tenth, texts to a fifth; a thousand to one is zeros. Up to the default limit of every gRPC server
 # the ratio is not looked at: an upload of empty vectors is one.
 MOST_RATIO = 100
 ANY_RATIO_BYTES = 4 * 1024 * 1024
@@ -258,20 +246,22 @@ _AUTOMATIC = zlib.MAX_WBITS | 32  # gzip or zlib, by their heads: `gzip` and `de
 
 @dataclass(slots=True)
 class Inflated:
-    """What the compressed messages of a process come to. ``message_bytes``: one of them at most; ``most``: all that are held at once."""
+    """The inflated bytes of a process's compressed messages. ``message_bytes``: the largest message. ``most``: all at
+    once.
+    """
 
     message_bytes: int
     most: int
     held: int = 0
 
     def has_room(self, more: int, *, own: int) -> bool:
-        """Whether a message that came to ``own`` may come to so much more. One alone always may, up to its own bound."""
+        """Whether a message of ``own`` bytes may grow by ``more``. A single message always may, up to its own bound."""
         return own + more <= self.message_bytes and (self.held == own or self.held + more <= self.most)
 
 
 @dataclass(slots=True)
 class _Stream:
-    """The messages of one call. ``left``: of the one that passes; ``inflated``: what the last compressed one came to."""
+    """The messages of one call. ``left``: bytes of the current one; ``inflated``: size of the last compressed one."""
 
     prefix: bytes = b""
     left: int = 0
@@ -281,7 +271,13 @@ class _Stream:
 
 
 class Messages:
-    """Follows the messages of one connection's calls. ``refused``: streams whose messages come to too much, until they are taken."""
+    """Counts the inflated size of one connection's messages as they pass. ``refused``: streams whose messages are too
+    large.
+
+    The gRPC core inflates a whole message at once and holds it: 200 kB may become 200 MiB, on a thousand calls. So each
+    compressed message is inflated here piece by piece and only counted, and a call whose message becomes too large is
+    reset before the core has all of it. Uncompressed messages are skipped by their length.
+    """
 
     __slots__ = ("_inflated", "_streams", "refused")
 
@@ -291,7 +287,7 @@ class Messages:
         self.refused: list[int] = []
 
     def follow(self, stream: int, data: Buffer, start: int, stop: int) -> int:
-        """So much of the DATA of a stream came; as many frames as it cost to follow."""
+        """Follow DATA of a stream; returns the cost in frames."""
         known = self._streams.get(stream)
         if known is None:
             if stop - start >= _PREFIX_BYTES and not data[start] & 1:
@@ -312,7 +308,7 @@ class Messages:
         return cost
 
     def end(self, stream: int) -> int:
-        """A call has ended; what its last compressed message came to."""
+        """Forget a call; returns the size of its last compressed message."""
         known = self._streams.pop(stream, None)
         if known is None:
             return 0
@@ -320,12 +316,11 @@ class Messages:
         return known.inflated
 
     def close(self) -> None:
-        """The connection is gone."""
         for stream in list(self._streams):
             self.end(stream)
 
     def _begin(self, known: _Stream, data: Buffer, start: int, stop: int) -> int:
-        """Take the prefix of a message, or what there is of it; where it ends."""
+        """Read the prefix of a message, or what there is of it; returns where it ends."""
         end = min(stop, start + _PREFIX_BYTES - len(known.prefix))
         known.prefix += bytes(data[start:end])
         if len(known.prefix) == _PREFIX_BYTES:
@@ -337,7 +332,7 @@ class Messages:
         return end
 
     def _inflate(self, stream: int, known: _Stream, data: Buffer) -> int:
-        """Count what this piece of a message comes to; as many frames as that cost. What cannot be inflated is the core's to refuse."""
+        """Count a piece of a message; returns the cost in frames. Damaged data is the core's to refuse."""
         engine, before = known.engine, known.inflated
         assert engine is not None  # noqa: S101 - asked for compressed messages alone
         known.taken += len(data)
@@ -364,22 +359,19 @@ class Messages:
         return self._inflated.has_room(size, own=known.inflated)
 
 
-# How many calls have come in and have not been looked at yet: the first sign of overload over gRPC.
-#
-# grpcio takes one call at a time off its core's queue and gives each turns of the loop before it takes the next (1.85). However many
-# wait, the loop does not lag and few calls are in a handler: the queue is the core's, which tells nobody its length. So the streams are
-# counted as their frames pass.
-
 # Calls that wait to be looked at, in the core's one queue for all connections: what a loop does in some 30 ms. Who has calls open
-# already waits outside it for more, so that one who asks for a thousand at once does not stand before everybody else.
+# already waits outside it for more, so that a client with a thousand calls does not delay all others.
 MOST_WAITING = 64
 _WITH_CONTENT = frozenset({DATA, HEADERS, CONTINUATION})
 
 
 class Calls:
-    """Those of all ports of a process. ``open``: asked and unanswered; ``taken``: of which a handler knows, or which it has answered
-    and the library has not sent. ``inflated``: what their compressed messages come to; ``freed``: told of calls that have ended
-    and of how large their messages were.
+    """The calls of all ports of a process.
+
+    grpcio takes one call at a time off its core's queue, and gives each some turns of the loop (1.85). However many
+    wait, the loop does not lag, and the core does not tell its queue's length, so streams are counted as their frames
+    pass. ``open``: unanswered. ``taken``: known to a handler, or answered and not yet sent. ``freed``: called with the
+    message size of an ended call.
     """
 
     __slots__ = ("freed", "inflated", "open", "taken")
@@ -392,20 +384,19 @@ class Calls:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so many wait that more of them would only make others wait longer."""
         return self.waiting >= MOST_WAITING
 
     @property
     def waiting(self) -> int:
-        """How many nobody has looked at."""
+        """Calls that no handler has yet."""
         return max(0, self.open - self.taken)
 
 
 class OpenStreams:
-    """The calls of one connection, by the frames of both sides. What is no HTTP/2 counts as it may: gRPC's server will end it.
+    """The calls of one connection, by the frames of both sides. Data that is no HTTP/2 is left to the gRPC server.
 
-    ``allowance``: what the client may still send that brings nothing. ``last``: the highest stream it has opened. ``messages``: what its
-    calls bring. ``is_resting``: it resets calls as it opens them, and what it sends behind the last one waits a moment.
+    ``last``: the highest stream opened. ``is_resting``: the client resets calls as it opens them, and its next frames
+    wait a moment.
     """
 
     __slots__ = ("_calls", "_clock", "_now", "_open", "allowance", "is_resting", "last", "messages")
@@ -420,18 +411,18 @@ class OpenStreams:
         self.is_resting = False
         self.last = 0
 
-    def client_speaks(self) -> None:
-        """Frames of the client's are about to be followed: what they have in common is looked at once."""
+    def client_read(self) -> None:
+        """Read the clock once for the client's frames that follow."""
         self._now = self._clock()
         self.allowance.refill(self._now)
 
     @property
     def is_held(self) -> bool:
-        """Whether what the client has sent behind its last call is to wait for others' calls."""
+        """Whether the client's next frames wait for other clients' calls."""
         return len(self._open) > 1 and self._calls.is_crowded
 
-    def client_said(self, kind: int, flags: int, stream: int, length: int) -> int:
-        """Fields of a stream that is new, for a client's streams rise, are a call (RFC 9113 5.1.1). Where calls wait it is the last at a turn."""
+    def client_frame(self, kind: int, flags: int, stream: int, length: int) -> int:
+        """HEADERS of a new stream are a call (RFC 9113 5.1.1). While calls wait, it is the last of this turn."""
         if kind == DATA and length:
             self.allowance.content(length)
         elif kind == HEADERS and stream > self.last:
@@ -442,7 +433,7 @@ class OpenStreams:
             return sys.maxsize if self.is_held else 0
         elif kind == RST_STREAM and (since := self._end(stream)) is not None:
             self.allowance.reset(self._now - since)
-            self.is_resting = self.allowance.is_hasty
+            self.is_resting = self.allowance.is_resetting
             return sys.maxsize if self.is_resting else 0
         elif not length and kind in _WITH_CONTENT and not flags & END_STREAM:
             self.allowance.empty()
@@ -450,22 +441,22 @@ class OpenStreams:
             self.allowance.frame()
         return 0
 
-    def client_brought(self, stream: int, data: Buffer, start: int, stop: int) -> int:
-        """Some content of a call's; what following it cost, in frames."""
+    def client_content(self, stream: int, data: Buffer, start: int, stop: int) -> int:
+        """DATA of a call; returns its cost in frames."""
         if stream not in self._open:
             return 0
         cost = self.messages.follow(stream, data, start, stop)
         return sys.maxsize if self.messages.refused else cost
 
     def refused(self) -> list[int]:
-        """The calls whose messages come to too much: they have ended, and the client has used up some of what it may."""
+        """The calls whose messages are too large; they have ended, and count against the allowance."""
         found, self.messages.refused = self.messages.refused, []
         for stream in found:
             self._end(stream)
             self.allowance.empty()
         return found
 
-    def server_said(self, kind: int, flags: int, stream: int, _length: int) -> int:
+    def server_frame(self, kind: int, flags: int, stream: int, _length: int) -> int:
         """The server's last frame of a stream ends the call."""
         if kind in {DATA, HEADERS}:
             self.allowance.answer()
@@ -474,16 +465,15 @@ class OpenStreams:
         elif kind == RST_STREAM:
             self._end(stream)
         elif kind in {PING, SETTINGS} and not flags & ACK:
-            self.allowance.question()
+            self.allowance.must_acknowledge()
         return 0
 
     def end(self) -> None:
-        """The connection is gone, and its calls with it."""
         for stream in list(self._open):
             self._end(stream)
 
     def _end(self, stream: int) -> float | None:
-        """Since when the call was open; None where it was not."""
+        """When the call was opened; None where it was not open."""
         since = self._open.pop(stream, None)
         if since is not None:
             self._calls.open -= 1

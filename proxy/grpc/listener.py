@@ -1,4 +1,4 @@
-"""A port that speaks gRPC: one server whose only handler is given, and which takes what any client may send."""
+"""The gRPC server of one port, and the Unix socket on which it gets connections of shared ports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PENDING_CALLS = 16 * CALLS_OF_ONE_CONNECTION
 
 @dataclass(frozen=True, slots=True)
 class GrpcListener:
-    """An open port. ``port``: the one that was bound, the free one where 0 was asked for; 1 for a Unix socket."""
+    """``port``: the bound one; the assigned one where 0 was given; 1 for a Unix socket."""
 
     server: grpc.aio.Server
     port: int
@@ -45,12 +45,12 @@ async def listen(
     certificate: tuple[Path, Path] | None = None,
     age_seconds: float | None = None,
 ) -> GrpcListener:
-    """Open a port. ``where``: host:port, or a Unix socket as `unix:<path>`. ``certificate``: files of it and of its key.
+    """Open a port. ``where``: host:port, or a Unix socket as `unix:<path>`. ``certificate``: files of it and of its
+    key.
 
-    ``message_bytes``: the largest message taken; a larger one is RESOURCE_EXHAUSTED before it is held.
-    ``handshake_seconds``: for TLS and the first words of HTTP/2, after which a silent connection is closed.
-    ``age_seconds``: after which a connection is told to go away, ± 10 %, and its calls may finish; None is never.
-    Raises OSError when the address cannot be bound.
+    ``message_bytes``: the largest message; a larger one is RESOURCE_EXHAUSTED before it is held. ``handshake_seconds``:
+    for TLS and HTTP/2's first frames. ``age_seconds``: after which a connection is told to go away, ± 10 %; None is
+    never. Raises OSError when the address cannot be bound.
     """
     server = grpc.aio.server(handlers=(handler,), options=_options(handshake_seconds, message_bytes, age_seconds))
     try:
@@ -86,20 +86,18 @@ def _options(handshake_seconds: float, message_bytes: int, age_seconds: float | 
     ]
 
 
-# Where the gRPC server listens for connections that came in by a shared port: a Unix socket nobody else can open.
-#
-# A private directory where one can be made; else, on a read-only file system, a Linux abstract name. Such a name has no
-# permissions: it cannot be guessed, but a process in the same network namespace can read it in /proc and connect to it.
-
 LONGEST_PATH_BYTES = 107  # sun_path is 108 bytes with its end, on Linux
-# A Unix socket whose backlog is full says so at once instead of letting the caller wait, as TCP would.
+# Connecting to a Unix socket with a full backlog fails at once, where TCP would wait.
 FULL_BACKLOG_SECONDS = 0.005
 
 
 class InnerSocket:
-    """One address in the two spellings it needs. ``close`` removes what was made for it.
+    """A Unix socket that nobody else can open. ``close`` removes what was made for it.
 
-    ``grpc``: for ``grpc.aio.Server.add_insecure_port``. ``path``: for ``socket.connect``. ``calls``: who counts what comes in by it.
+    In a private directory where one can be made, else, on a read-only file system, a Linux abstract name. Such a name
+    has no permissions: it cannot be guessed, but a process in the same network namespace can read it in /proc.
+    ``grpc``: its name for ``add_insecure_port``; ``path``: for ``socket.connect``. ``calls``: counts what comes in by
+    it.
     """
 
     __slots__ = ("_directory", "calls", "grpc", "path")
@@ -123,7 +121,7 @@ class InnerSocket:
         """A connected socket. Raises OSError; waits while the backlog is full, so the caller sets a deadline."""
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            while not self._is_let_in(connected):  # noqa: ASYNC110 - the kernel tells nobody when there is room
+            while not self._is_let_in(connected):  # noqa: ASYNC110 - the kernel has no event for it
                 await asyncio.sleep(FULL_BACKLOG_SECONDS)
         except (OSError, asyncio.CancelledError):
             connected.close()

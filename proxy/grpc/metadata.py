@@ -1,8 +1,8 @@
-"""Metadata of calls: what passes, what stays on one hop, in the number its values came in and each key's in their order.
+"""Metadata of calls: which keys are forwarded. Keys keep their number of values and their order.
 
-gRPC's core reads `grpc-trace-bin` and `grpc-tags-bin` itself and shows them to nobody, so these two cannot pass. It also
-brings values that it refuses to send (anything but printable ASCII under a key without `-bin`): a request with one is
-refused, because what it means cannot be guessed; a reply loses the value and not the answer, which may be that of a write.
+gRPC's core consumes `grpc-trace-bin` and `grpc-tags-bin`, so these cannot be forwarded. It also delivers values that it
+refuses to send (anything but printable ASCII under a key without `-bin`): a request with one is refused, because its
+meaning cannot be guessed; a reply loses the value and not the answer, which may be that of a write.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vecsieve.proxy.telemetry.tracing import sampled_trace_id
 
 Pairs = tuple[tuple[str, str | bytes], ...]
 
-# What HTTP/2 and gRPC say about one connection, one encoding or one deadline: each hop says it for itself. `user-agent` is
+# HTTP/2's and gRPC's keys of one connection, encoding or deadline: each hop sets its own. `user-agent` is
 # the channel's, and `host` what an HTTP/1.1 client would have sent for the authority, which is the upstream's own.
 HOP_BY_HOP = frozenset(
     {
@@ -46,22 +46,21 @@ _UNSENDABLE = re.compile(r"[^\x20-\x7e]")
 
 
 def for_upstream(metadata: Iterable[tuple[str, str | bytes]]) -> Pairs:
-    """A client's metadata as the database gets it; see `is_sendable`."""
+    """A client's metadata as sent upstream; see `is_sendable`."""
     return tuple([pair for pair in metadata if pair[0] not in HOP_BY_HOP and not is_override(pair[0])])
 
 
 def for_client(metadata: Iterable[tuple[str, str | bytes]]) -> Pairs:
-    """The database's metadata, initial or trailing, as the client gets it."""
+    """Upstream's metadata, initial or trailing, as sent to the client."""
     return tuple([(key, value) for key, value in metadata if key not in HOP_BY_HOP and _is_sendable(value)])
 
 
 def trace_parents(metadata: Iterable[tuple[str, str | bytes]]) -> list[str]:
-    """Every traceparent of a call."""
     return [str(value) for key, value in metadata if key == TRACE_PARENT]
 
 
 def traced(metadata: Pairs, traceparent: str | None) -> Pairs:
-    """The metadata with this traceparent in the place of the client's, or last; untouched without one to set."""
+    """The metadata with this traceparent in place of the client's; unchanged for None."""
     if traceparent is None:
         return metadata
     if not any(key == TRACE_PARENT for key, _ in metadata):
@@ -70,12 +69,12 @@ def traced(metadata: Pairs, traceparent: str | None) -> Pairs:
 
 
 def trace_id(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
-    """The recorded trace that a call belongs to, None where it belongs to none."""
+    """The sampled trace of a call, None without one."""
     return sampled_trace_id(trace_parents(metadata))
 
 
 def is_sendable(metadata: Pairs) -> bool:
-    """Whether every value can be passed on byte for byte."""
+    """Whether every value can be forwarded byte for byte."""
     return all(_is_sendable(value) for _, value in metadata)
 
 

@@ -1,4 +1,4 @@
-"""Every call on a gRPC port: admitted, classified, then relayed or intercepted; counted when it ends."""
+"""Handles every call on a gRPC port: admits, classifies, relays or intercepts, and counts it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,24 @@ from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.metadata import Pairs, trace_id, trace_parents, traced
 from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, received, relay, send
-from vecsieve.proxy.grpc.status import Code, Failure, code, given, invented, met, speaker, status
+from vecsieve.proxy.grpc.status import (
+    Answer,
+    Code,
+    Failure,
+    answered_locally,
+    code,
+    local_failure,
+    speaker,
+    status,
+    upstream_failed,
+)
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES, Pressure
 from vecsieve.proxy.search.collections import WriteInvalidation
-from vecsieve.proxy.search.errors import WORDING, Trouble, first_success
+from vecsieve.proxy.search.errors import WORDING, Trouble, cause_of, first_success
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules, is_override
+from vecsieve.proxy.search.report import bypass_headers
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed
@@ -32,18 +43,15 @@ from vecsieve.proxy.telemetry.requests import Ended, RequestRecord
 from vecsieve.proxy.telemetry.tracing import Trace
 
 LOGGER = logging.getLogger("vecsieve.grpc")
-# For a message that is relayed to be whole: 256 MiB at 1 MB/s. gRPC tells nothing of how much of it has come.
+# For receiving a relayed message: 256 MiB at 1 MB/s. gRPC does not report progress.
 MESSAGE_SECONDS = 300.0
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
-    """What the planes of all ports share.
-
-    ``database_key``: the metadata in which clients name a database.
-    """
+class PlaneServices:
+    """What the planes of all ports share. ``database_key``: the metadata key in which clients name a database."""
 
     services: ProcessServices
     calls: Calls
@@ -57,7 +65,7 @@ class Shared:
 
 @dataclass(slots=True, kw_only=True)
 class _Call:
-    """One call with one message, None where the client sent none. ``relayed``: upstream's own answer, once there is one."""
+    """One call with one message, None where the client sent none. ``relayed``: upstream's own answer."""
 
     head: RequestHead
     context: Context
@@ -68,41 +76,40 @@ class _Call:
 
     @property
     def metadata(self) -> Pairs:
-        """As the client sent it."""
         return tuple(self.context.invocation_metadata() or ())
 
-    def said(self, name: str | None) -> str:
-        """What its metadata say under a name first; "" without."""
+    def value(self, name: str | None) -> str:
+        """The first value of a key; "" without one."""
         return next((str(value) for key, value in self.metadata if key == name), "")
 
     @property
     def overrides(self) -> list[tuple[str, str]]:
-        """What of it is ours."""
         return [(key, str(value)) for key, value in self.metadata if is_override(key)]
 
 
 class Plane(grpc.GenericRpcHandler):
-    """The handlers of one port. ``origin``: where its calls go; ``host``: what a head says of that, "" for one upstream."""
+    """The handlers of one port. ``origin``: where its calls go. ``host``: the same for classification, "" for one
+    upstream.
+    """
 
-    def __init__(self, shared: Shared, origin: Origin, *, host: str = "") -> None:
+    def __init__(self, shared: PlaneServices, origin: Origin, *, host: str = "") -> None:
         self._shared = shared
         self._services = shared.services
         self._origin = origin
         self._host = host
-        self.owed = 0  # calls that are answered, but whose answers the library has not sent
+        self.unsent = 0  # calls that are answered, but whose answers the library has not sent
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
-        """The handler of any method there is."""
         head = RequestHead(method="POST", path=handler_call_details.method, host=self._host)
         if head.path in self._shared.transport.unary:
             return grpc.stream_unary_rpc_method_handler(partial(self._single, head))
         return grpc.stream_stream_rpc_method_handler(partial(self._stream, head))
 
     async def _stream(self, head: RequestHead, _messages: object, context: Context) -> None:
-        """A call of a shape nobody knows: its end is told by the context."""
+        """A call of unknown shape; the context carries its status."""
 
         async def relayed() -> Relayed:
-            leg = visit.trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
+            leg = record.trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
             with self._shared.write_invalidation.passing(head), leg:
                 parent = leg.traceparent
                 passed = await relay(
@@ -110,46 +117,48 @@ class Plane(grpc.GenericRpcHandler):
                 )
                 leg.ended(code(passed.failure))
             if passed.failure is not None:
-                self._heard_of("", passed.failure)
-                met(self._services.recorder.metrics, passed.failure)
-                given(self._services.recorder.metrics, passed.failure)
+                self._observe_reply("", passed.failure)
+                upstream_failed(self._services.recorder.metrics, passed.failure)
+                answered_locally(self._services.recorder.metrics, passed.failure)
             return passed
 
-        visit = self._begun(context)
+        record = self._begun(context)
         done: Relayed | None = None
         try:
-            outcome = await self._fenced(visit, relayed)
+            outcome = await self._fenced(record, relayed)
             done = end_with(context, outcome, Relayed()) if isinstance(outcome, Failure) else outcome
         finally:
-            self._ended(visit, _ended_stream(done))
-        self._handed_over(context)
+            self._ended(record, _ended_stream(done, self._origin))
+        self._count_unsent(context)
 
     async def _single(self, head: RequestHead, _messages: object, context: Context) -> bytes:
         """A call of one message each way."""
-        visit = self._begun(context)
-        call = _Call(head=head, context=context, trace=visit.trace)
+        record = self._begun(context)
+        call = _Call(head=head, context=context, trace=record.trace)
         outcome: Outcome | None = None
         try:
-            outcome = await self._fenced(visit, partial(self._heard, call, visit), first=partial(self._read, call))
+            outcome = await self._fenced(
+                record, partial(self._read_and_answer, call, record), first=partial(self._read, call)
+            )
         finally:
-            self._ended(visit, _ended_single(call, outcome))
-        self._handed_over(context)
+            self._ended(record, _ended_single(call, outcome, self._origin))
+        self._count_unsent(context)
         return await answer(context, outcome)
 
-    def _handed_over(self, context: Context) -> None:
-        """The answer is the library's, which sends it as fast as the client takes it."""
+    def _count_unsent(self, context: Context) -> None:
+        """Count the answer until the library has sent it."""
 
         def sent(_: object) -> None:
-            self.owed -= 1
+            self.unsent -= 1
             self._shared.calls.taken -= 1
 
-        self.owed += 1
+        self.unsent += 1
         self._shared.calls.taken += 1
         context.add_done_callback(sent)  # type: ignore[arg-type]  # - the stubs want a class where any callable does
 
-    def _ended(self, visit: RequestRecord, ended: Ended) -> None:
+    def _ended(self, record: RequestRecord, ended: Ended) -> None:
         self._shared.calls.taken -= 1
-        self._services.recorder.end(visit, ended)
+        self._services.recorder.end(record, ended)
 
     def _begun(self, context: Context) -> RequestRecord:
         self._shared.calls.taken += 1
@@ -159,14 +168,15 @@ class Plane(grpc.GenericRpcHandler):
 
     async def _fenced(
         self,
-        visit: RequestRecord,
+        record: RequestRecord,
         work: Callable[[], Awaitable[T]],
         *,
         first: Callable[[], Awaitable[Failure | None]] | None = None,
     ) -> T | Failure:
-        """Run what answers a call; a fault of ours is an answer too, and so is having no room.
+        """Run what answers a call; an exception of ours and a full process are answers too.
 
-        ``first``: reads the message, before the call takes one of the last places: these are for calls that are here.
+        ``first``: reads the message before the call takes one of the last places, which are for calls that have
+        arrived.
         """
 
         async def admitted() -> T | Failure:
@@ -174,34 +184,33 @@ class Plane(grpc.GenericRpcHandler):
                 late = await first()
                 if late is not None:
                     return late
-            return await self._admitted(visit, work)
+            return await self._admitted(record, work)
 
         def fell(error: Exception) -> None:
-            fields = {"error": type(error).__name__, "request_id": visit.request_id}
+            fields = {"error": type(error).__name__, "request_id": record.request_id}
             LOGGER.error("a call failed", extra={"fields": fields})
             self._services.recorder.metrics.local_error(LocalError.INTERNAL)
 
         done = await first_success([admitted], fell)
-        return invented(Code.INTERNAL, WORDING[Trouble.INTERNAL][1]) if done is None else done
+        return local_failure(Code.INTERNAL, WORDING[Trouble.INTERNAL][1]) if done is None else done
 
-    async def _admitted(self, visit: RequestRecord, work: Callable[[], Awaitable[T]]) -> T | Failure:
+    async def _admitted(self, record: RequestRecord, work: Callable[[], Awaitable[T]]) -> T | Failure:
         admission = self._services.admission
         if not await admission.enter():
-            return _shed(visit, Shed.IN_FLIGHT)
+            return _shed(record, Shed.IN_FLIGHT)
         try:
             if self._services.memory.pressure() is Pressure.CRITICAL:
-                return _shed(visit, Shed.MEMORY)
+                return _shed(record, Shed.MEMORY)
             return await work()
         finally:
             admission.leave()
 
-    async def _heard(self, call: _Call, visit: RequestRecord) -> Outcome:
-        """The outcome of a call whose message may be still to come."""
+    async def _read_and_answer(self, call: _Call, record: RequestRecord) -> Outcome:
         late = await self._read(call)
-        return await self._answered(call, visit) if late is None else late
+        return await self._answered(call, record) if late is None else late
 
     async def _read(self, call: _Call) -> Failure | None:
-        """Read its message, unless that was done; what it is answered when it does not come in time."""
+        """Read the message, unless that was done; returns the failure when it is late."""
         if call.is_read:
             return None
         is_search = self._shared.adapter.classify(call.head) is not None
@@ -209,34 +218,38 @@ class Plane(grpc.GenericRpcHandler):
             async with asyncio.timeout(self._services.limits.body_timeout_seconds if is_search else MESSAGE_SECONDS):
                 call.message = await received(call.context)
         except TimeoutError:
-            return invented(Code.DEADLINE_EXCEEDED, WORDING[Trouble.BODY_TIMEOUT][1])
+            return local_failure(Code.DEADLINE_EXCEEDED, WORDING[Trouble.BODY_TIMEOUT][1])
         call.is_read = True
         return None
 
-    async def _answered(self, call: _Call, visit: RequestRecord) -> Outcome:
+    async def _answered(self, call: _Call, record: RequestRecord) -> Outcome:
         """Upstream's answer to a call, or ours to a search."""
         head, message = call.head, call.message
-        told = replace(head, message=message or b"", database=call.said(self._shared.database_key))
+        told = replace(head, message=message or b"", database=call.value(self._shared.database_key))
         operation = None if message is None else self._shared.adapter.classify(told)
         if message is None or operation is None:
             with self._shared.write_invalidation.passing(told):
                 answered = await self._original(call)
-            self._heard_of(self._shared.transport.collection_of(told), answered)
+            self._observe_reply(self._shared.transport.collection_of(told), answered)
             return answered
         try:
-            rules, policy = self._shared.searches.policy(operation, operation.collection, call.overrides, visit)
+            rules, policy = self._shared.searches.policy(operation, operation.collection, call.overrides, record)
         except OverrideError as refusal:
-            return invented(Code.INVALID_ARGUMENT, str(refusal))
-        relayed = partial(self._counted, call, visit, operation)
+            return local_failure(Code.INVALID_ARGUMENT, str(refusal))
+        relayed = partial(self._counted, call, record, operation)
 
         async def read() -> GrpcExchange | Bypass:
             if len(message) > self._services.limits.request_body_bytes:
                 return Bypass.TOO_LARGE
             return self._exchange(call, message, operation, policy, rules, relayed)
 
-        return await self._shared.searches.answer(
-            policy, visit, sample=rules.shadow_sample, read=read, original=partial(relayed, AttemptKind.ORIGINAL)
+        outcome = await self._shared.searches.answer(
+            policy, record, sample=rules.shadow_sample, read=read, original=partial(relayed, AttemptKind.ORIGINAL)
         )
+        added = bypass_headers(record.bypass, is_on=rules.report_header and policy.mode == "on")
+        if added and isinstance(outcome, Answer) and outcome is call.relayed:
+            outcome = call.relayed = replace(outcome, initial=(*outcome.initial, *added))
+        return outcome
 
     def _exchange(
         self,
@@ -259,26 +272,26 @@ class Plane(grpc.GenericRpcHandler):
         )
 
     async def _counted(
-        self, call: _Call, visit: RequestRecord, operation: Operation, kind: AttemptKind, gate: Gate | None = None
+        self, call: _Call, record: RequestRecord, operation: Operation, kind: AttemptKind, gate: Gate | None = None
     ) -> Outcome:
         async def passing(answered: Outcome) -> None:
             seconds = self._services.clock() - started
-            self._shared.searches.patience.answered_plainly(operation, seconds)
-            self._heard_of(operation.collection, answered)
+            self._services.hedges.attempt_timeout.answered_plainly(operation, seconds)
+            self._observe_reply(operation.collection, answered)
             if gate is not None:
                 await gate(answered.is_success)
 
         started = self._services.clock()
-        with visit.original(kind):
+        with record.original(kind):
             return await self._original(call, kind, passing)
 
-    def _heard_of(self, collection: str, answered: Outcome) -> None:
-        """Tell what a client's own call was answered with."""
+    def _observe_reply(self, collection: str, answered: Outcome) -> None:
+        """Learn from the answer to a client's own call."""
         searches = self._shared.searches
         if not isinstance(answered, Failure):
-            searches.heard_success(collection, answered.message)
+            searches.success_received(collection, answered.message)
         elif answered.kind is None:
-            searches.heard(collection, answered.code, answered.details.encode(errors="replace"))
+            searches.status_received(collection, answered.code, answered.details.encode(errors="replace"))
 
     async def _original(
         self,
@@ -286,14 +299,14 @@ class Plane(grpc.GenericRpcHandler):
         kind: AttemptKind = AttemptKind.ORIGINAL,
         passing: Callable[[Outcome], Awaitable[None]] | None = None,
     ) -> Outcome:
-        """The client's own message, and upstream's own answer to it. ``passing``: waited for before it is the client's."""
+        """Send the client's own message. ``passing``: awaited before the answer is the client's."""
         seconds = call.context.time_remaining()
         answered = await self._send(call, call.message, kind, seconds=seconds, is_search=False)
         if passing is not None:
             await passing(answered)
         call.relayed = answered
         if isinstance(call.relayed, Failure):
-            given(self._services.recorder.metrics, call.relayed)
+            answered_locally(self._services.recorder.metrics, call.relayed)
         return call.relayed
 
     async def _widened(self, call: _Call, message: bytes, seconds: float) -> Outcome:
@@ -318,41 +331,54 @@ class Plane(grpc.GenericRpcHandler):
             )
             leg.ended(code(outcome if isinstance(outcome, Failure) else None))
         if isinstance(outcome, Failure):
-            met(self._services.recorder.metrics, outcome)
+            upstream_failed(self._services.recorder.metrics, outcome)
         elif len(outcome.message) >= LARGE_MESSAGE_BYTES:
             self._shared.calls.freed(len(outcome.message))  # the core's own copy
         return outcome
 
 
-def _shed(visit: RequestRecord, reason: Shed) -> Failure:
-    visit.shed(reason)
-    return invented(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
+def _shed(record: RequestRecord, reason: Shed) -> Failure:
+    record.shed(reason)
+    return local_failure(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
 
 
-# Of whom a call is and on which connection, gRPC knows nothing: every one comes in by the socket between our port and its server.
-def _ended_stream(relayed: Relayed | None) -> Ended:
-    failure = None if relayed is None else relayed.failure
-    return Ended(
-        method="POST",
-        status=None if relayed is None else status(failure),
-        origin=speaker(failure),
-        request_bytes=0 if relayed is None else relayed.request_bytes,
-        response_bytes=0 if relayed is None else relayed.response_bytes,
-        is_relayed=True,
-        is_loopback=None,
-        code=None if relayed is None else code(failure),
+def _ended_stream(relayed: Relayed | None, origin: Origin) -> Ended:
+    if relayed is None:
+        return _ended(None, origin, has_status=False, request_bytes=0, response_bytes=0, is_relayed=True)
+    sent, received = relayed.request_bytes, relayed.response_bytes
+    return _ended(
+        relayed.failure, origin, has_status=True, request_bytes=sent, response_bytes=received, is_relayed=True
     )
 
 
-def _ended_single(call: _Call, outcome: Outcome | None) -> Ended:
-    failure = outcome if isinstance(outcome, Failure) else None
-    return Ended(
-        method="POST",
-        status=None if outcome is None else status(failure),
-        origin=speaker(failure),
+def _ended_single(call: _Call, outcome: Outcome | None, origin: Origin) -> Ended:
+    return _ended(
+        outcome if isinstance(outcome, Failure) else None,
+        origin,
+        has_status=outcome is not None,
         request_bytes=len(call.message or b""),
         response_bytes=0 if outcome is None else outcome.body_bytes,
         is_relayed=outcome is call.relayed,
-        is_loopback=None,
-        code=None if outcome is None else code(failure),
+    )
+
+
+def _ended(
+    failure: Failure | None,
+    origin: Origin,
+    *,
+    has_status: bool,
+    request_bytes: int,
+    response_bytes: int,
+    is_relayed: bool,
+) -> Ended:
+    return Ended(
+        method="POST",
+        status=status(failure) if has_status else None,
+        origin=speaker(failure),
+        request_bytes=request_bytes,
+        response_bytes=response_bytes,
+        is_relayed=is_relayed,
+        is_loopback=None,  # every call arrives by the socket between our port and the gRPC server
+        code=code(failure) if has_status else None,
+        cause="" if failure is None or failure.kind is None else cause_of(failure.kind, origin.authority),
     )

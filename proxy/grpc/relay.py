@@ -1,10 +1,10 @@
-"""Passthrough: one call of any shape to the database and back, message by message, nothing held, nothing re-sent.
+"""Relays one call, of any shape or of one message each way, unchanged; holds nothing, re-sends nothing.
 
-Back-pressure goes through: the next message of either side is read when the last one was taken. There is no deadline but
-the client's own, because a stream may rightly be silent for hours; its end, either side's or the connection's, ends both.
+Back-pressure is passed on: the next message is read when the last one was taken. The only deadline is the client's,
+because a stream may be silent for hours; the end of either side or connection ends both.
 
-Where grpcio cannot be exact (README, limits): `user-agent` is this proxy's; `grpc-trace-bin` and `grpc-tags-bin` end
-here; messages arrive compressed as either hop agrees on it, not as the other side sent them.
+Where grpcio cannot be exact (docs/limits.md): `user-agent` is this proxy's; `grpc-trace-bin` and `grpc-tags-bin` end
+here; messages are compressed as each hop negotiates.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from vecsieve.proxy.grpc.status import Answer, Failure, failure_of, no_message, 
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.search.errors import UpstreamExchangeError
 
-# What grpcio's server does not tell of a client's end: whether it has said everything or is gone, and whether it has got everything.
-
 # A client that breaks off looks like one that has said everything (grpcio 1.85: read() returns EOF for both) until the
 # cancellation follows: 0.1 ms later as a rule, 9 ms with three busy processes on two cores. A stream cut short must not be
 # taken for a whole one, so its end is held back as long as that.
@@ -33,14 +31,14 @@ HELD_TURNS = 3  # of the loop, for a cancellation that is already on its way to 
 
 
 async def hold_end() -> None:
-    """Return once an end that was read is meant as one; cancelled where it was not."""
+    """Return once an end that was read is certain; cancelled where the client broke off."""
     await asyncio.sleep(HELD_SECONDS)
     for _ in range(HELD_TURNS):
         await asyncio.sleep(0)
 
 
 def unacknowledged_bytes(descriptor: int) -> int:
-    """What the kernel keeps of a TCP connection until its peer has it."""
+    """Bytes of a TCP connection in the kernel that the peer has not acknowledged."""
     (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
     return int(count)
 
@@ -54,7 +52,7 @@ HEAD_HELD_SECONDS = 0.02
 
 @dataclass(slots=True)
 class Relayed:
-    """How a relayed call ended, and how many bytes of messages went each way."""
+    """How a relayed call ended, and the bytes of messages each way."""
 
     failure: Failure | None = None
     request_bytes: int = 0
@@ -64,7 +62,7 @@ class Relayed:
 async def relay(
     channels: Channels, context: Context, *, method: str, origin: Origin, traceparent: str | None = None
 ) -> Relayed:
-    """Relay a call to its end; for a stream-stream handler, which then returns: the context knows the status by then."""
+    """Relay a call to its end, for a stream-stream handler, which then returns: the context has the status."""
     passing, relayed = traced(for_upstream(context.invocation_metadata() or ()), traceparent), Relayed()
     if not is_sendable(passing):
         return end_with(context, unsendable(), relayed)
@@ -84,7 +82,7 @@ async def relay(
 
 
 async def _upload(context: Context, call: UpstreamCall, relayed: Relayed) -> None:
-    """Pass the client's messages on, and their end. A call that is over is no business of ours: its status says why."""
+    """Forward the client's messages and their end. A call that is over reports its own status."""
     try:
         await call.wait_for_connection()
         while isinstance(message := await context.read(), bytes):
@@ -100,7 +98,7 @@ async def _upload(context: Context, call: UpstreamCall, relayed: Relayed) -> Non
 async def _download(
     call: UpstreamCall, context: Context, channel: grpc.aio.Channel, relayed: Relayed
 ) -> Failure | None:
-    """Pass everything on that comes back but the status."""
+    """Forward everything that comes back except the status."""
     try:
         message = await _first(call, context)
         while isinstance(message, bytes):
@@ -115,10 +113,10 @@ async def _download(
 
 
 async def _first(call: UpstreamCall, context: Context) -> object:
-    """Pass the head on and return the first message, or the end.
+    """Forward the head and return the first message, or the end.
 
-    A head without metadata waits a moment for what follows it: where that is the status, the answer was one of trailers
-    alone and must stay one, or a client with a retry policy would take it for a call that had begun.
+    A head without metadata waits a moment: where a status follows at once, the answer was trailers-only and must stay
+    so, or a client with a retry policy would take it for a call that had begun.
     """
     initial = for_client(await call.initial_metadata())
     if initial:
@@ -140,7 +138,7 @@ async def _read(call: UpstreamCall) -> object:
 
 
 def end_with(context: Context, failure: Failure, relayed: Relayed) -> Relayed:
-    """Have the call end so when its handler returns."""
+    """Set the status with which the handler ends."""
     context.set_code(failure.status_code)
     context.set_details(failure.details)
     context.set_trailing_metadata(failure.trailing)
@@ -148,17 +146,13 @@ def end_with(context: Context, failure: Failure, relayed: Relayed) -> Relayed:
     return relayed
 
 
-# One message in, one out: the way of calls that are known to be of that shape, at two thirds of the relay's cost.
-#
-# The handler is to be registered as stream-unary: the library's own unary handler never answers a call that brings no
-# message, where a database would refuse it. Every answer goes out as trailing metadata and status behind one message, as it
-# came; nothing is retried.
-
+# Calls of one message each way: two thirds of the relay's cost. Their handler is registered as stream-unary, because the
+# library's own unary handler never answers a call without a message, where a database would refuse it.
 UnaryCall = grpc.aio.UnaryUnaryCall[bytes, bytes] | grpc.aio.StreamUnaryCall[bytes, bytes]
 
 
 async def received(context: Context) -> bytes | None:
-    """The call's one message; None where the client sent none. Cancelled where it is gone before it sent one."""
+    """The call's one message; None where the client sent none. Cancelled where it is gone before."""
     message = await context.read()
     if isinstance(message, bytes):
         return message
@@ -176,9 +170,10 @@ async def send(
     deadline_seconds: float | None,
     is_search: bool,
 ) -> Answer | Failure:
-    """Send one call once. ``metadata``: the client's own; what belongs to its hop is removed here.
+    """Send one call once. ``metadata``: the client's own; hop-by-hop keys are removed here.
 
-    ``deadline_seconds``: as the client set it, or less; None where it set none. Cancelling it cancels the call upstream.
+    ``deadline_seconds``: as the client set it, or less; None where it set none. Cancelling it cancels the call
+    upstream.
     """
     passing = for_upstream(metadata)
     if not is_sendable(passing):
@@ -192,7 +187,7 @@ async def send(
 
 
 async def answer(context: Context, outcome: Answer | Failure) -> bytes:
-    """Give the client what was received; a handler returns the result. A failure ends the call here."""
+    """Give the client the outcome; a handler returns the result. A failure ends the call here."""
     if outcome.initial:
         await context.send_initial_metadata(outcome.initial)
     if isinstance(outcome, Failure):

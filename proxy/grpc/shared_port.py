@@ -1,4 +1,4 @@
-"""A data port that speaks HTTP/1 and gRPC, plain or over TLS: what the composition root puts together.
+"""A data port that speaks HTTP/1 and gRPC, plain or over TLS.
 
 aiohttp speaks no HTTP/2 and grpc no HTTP/1, yet clients send both to one port: Pinecone's GrpcIndex (Python 9 and 10)
 makes its record calls over HTTP/1.1 at the address of its gRPC calls.
@@ -16,77 +16,71 @@ from enum import Enum
 from functools import partial
 from typing import cast
 
-from vecsieve.proxy.grpc.guests import Guests
+from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.listener import InnerSocket
-from vecsieve.proxy.grpc.splice import LAST_WORDS_SECONDS, Splice
+from vecsieve.proxy.grpc.splice import CLOSING_SECONDS, Splice
 from vecsieve.proxy.http.protocol import ConnectionRules
 from vecsieve.proxy.search.errors import Trouble
-
-# A new connection on a TLS port, until its handshake is done.
-#
-# ``create_server(ssl=…)`` would tell us of a connection only then: any number could stand half-way, at 256 KiB each, past
-# every limit. So a connection is accepted plain, takes its place, and its socket is handed to a TLS transport.
 
 LOGGER = logging.getLogger("vecsieve.tls")
 
 
-class Handshake(asyncio.Protocol):
-    """One such connection. ``secured``: makes the protocol that goes on with it, as on a plain port."""
+class _Pending(asyncio.Protocol):
+    """A connection whose protocol is not known yet: nothing is under way, and its first request may be on its way."""
 
-    __slots__ = ("_context", "_guests", "_own", "_rules", "_secured", "_task")
+    __slots__ = ()
+    is_idle = may_finish = is_unsent = False
+
+    def leave(self) -> None:
+        self.cut()
+
+    def send_goaway(self) -> None:
+        """Do nothing: the frame depends on the protocol."""
+
+    def cut(self) -> None:
+        raise NotImplementedError
+
+
+class Handshake(_Pending):
+    """A new connection on a TLS port, until its handshake is done. ``secured``: makes the next protocol, as on a plain
+    port.
+
+    ``create_server(ssl=…)`` would report a connection only after its handshake: any number could wait in one, at 256
+    KiB each, outside every limit. So a connection is accepted plain, takes its place, and its socket is handed to a TLS
+    transport.
+    """
+
+    __slots__ = ("_connections", "_context", "_own", "_rules", "_secured", "_task")
 
     def __init__(
         self,
         rules: ConnectionRules,
-        guests: Guests,
+        connections: SharedConnections,
         context: ssl.SSLContext,
         secured: Callable[[], asyncio.Protocol],
     ) -> None:
         self._rules = rules
-        self._guests = guests
+        self._connections = connections
         self._context = context
         self._secured = secured
         self._own: socket.socket | None = None  # until a TLS transport has it
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def is_idle(self) -> bool:
-        """Never: its first request may be on its way."""
-        return False
-
-    @property
-    def may_finish(self) -> bool:
-        """Nothing is under way."""
-        return False
-
-    @property
-    def is_owed(self) -> bool:
-        """Nothing was said."""
-        return False
-
-    def leave(self) -> None:
-        """Its handshake takes too long, and its place is needed."""
-        self.cut()
-
-    def say_goodbye(self) -> None:
-        """It is not known yet what to say it in."""
-
     def cut(self) -> None:
-        """End now."""
         if self._task is not None:
             self._task.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a place and the socket, or go. The plain transport closes its own descriptor of it, unread."""
+        """Take a place and the socket. The plain transport closes its own descriptor of it, unread."""
         plain = cast(asyncio.Transport, transport)
-        if self._guests.enter(self):
+        if self._connections.enter(self):
             self._own = socket.socket(fileno=os.dup(plain.get_extra_info("socket").fileno()))
-            self._task = self._guests.start(self._secure(self._own), name="vecsieve-tls-handshake")
+            self._task = self._connections.start(self._secure(self._own), name="vecsieve-tls-handshake")
             self._task.add_done_callback(self._is_over)
         plain.abort()
 
     async def _secure(self, own: socket.socket) -> None:
-        """Let the TLS transport have the socket; it closes it, whatever comes of it."""
+        """Hand the socket to a TLS transport, which closes it in every case."""
         self._own = None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -94,7 +88,7 @@ class Handshake(asyncio.Protocol):
                 own,
                 ssl=self._context,
                 ssl_handshake_timeout=self._rules.head_timeout_seconds,
-                ssl_shutdown_timeout=LAST_WORDS_SECONDS,
+                ssl_shutdown_timeout=CLOSING_SECONDS,
             )
         except ConnectionAbortedError:  # what both loops make of a handshake that is late
             self._rules.events.connection_rejected("silent")
@@ -104,18 +98,16 @@ class Handshake(asyncio.Protocol):
     def _is_over(self, _: asyncio.Task[None]) -> None:
         if self._own is not None:  # cut before its first step
             self._own.close()
-        self._guests.leave(self)
+        self._connections.leave(self)
 
     def _goes_on(self, transport: asyncio.Transport) -> None:
-        self._guests.leave(self)
+        self._connections.leave(self)
         protocol = self._secured()
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
 
 
 class _Secured(asyncio.Protocol):
-    """What a TLS transport tells that it stands."""
-
     __slots__ = ("_goes_on",)
 
     def __init__(self, goes_on: Callable[[asyncio.Transport], None]) -> None:
@@ -125,109 +117,80 @@ class _Secured(asyncio.Protocol):
         self._goes_on(cast(asyncio.Transport, transport))
 
 
-# Which HTTP a client speaks, told from its first bytes.
-#
-# Every HTTP/2 connection begins with 24 bytes that no HTTP/1.x request can be (RFC 9113 3.4). Pure: bytes in, answer out.
-
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
-class Speech(Enum):
-    """What is spoken on a connection."""
-
+class HttpVersion(Enum):
     HTTP_1 = 1
     HTTP_2 = 2
 
 
-def spoken(first: bytes) -> Speech | None:
-    """What a connection that began with ``first`` speaks; None while POST, PUT, PATCH and the preface are all possible."""
+def version_of(first: bytes) -> HttpVersion | None:
+    """The version that begins with ``first``; None while POST, PUT, PATCH and the preface are all possible.
+
+    Every HTTP/2 connection begins with 24 bytes that no HTTP/1.x request can be (RFC 9113 3.4).
+    """
     if not PREFACE.startswith(first[: len(PREFACE)]):
-        return Speech.HTTP_1
-    return Speech.HTTP_2 if len(first) >= len(PREFACE) else None
+        return HttpVersion.HTTP_1
+    return HttpVersion.HTTP_2 if len(first) >= len(PREFACE) else None
 
 
-# A new connection on a shared port, until its first bytes say what it speaks.
-#
-# It counts and has a deadline from the start; the silent are closed without a word, as on a port of HTTP/1 alone.
+class Detecting(_Pending):
+    """A new connection on a shared port, until its first bytes tell its protocol. ``inner``: where HTTP/2 goes.
+    ``http``: makes the protocol that serves HTTP/1.
 
-
-class Arrival(asyncio.Protocol):
-    """One such connection. ``inner``: where HTTP/2 goes. ``http``: makes the protocol that serves HTTP/1.
-
-    What it speaks must be known ``head_timeout_seconds`` after it came; a head then has the same time again, as it has
-    on a connection that was silent at first.
+    The protocol must be known ``head_timeout_seconds`` after the connection was made; a head then has the same time
+    again. Silent connections are closed without an answer, as on a port of HTTP/1 alone.
     """
 
-    __slots__ = ("_deadline", "_guests", "_http", "_inner", "_read", "_rules", "_transport")
+    __slots__ = ("_connections", "_deadline", "_http", "_inner", "_read", "_rules", "_transport")
 
     def __init__(
-        self, rules: ConnectionRules, guests: Guests, inner: InnerSocket, http: Callable[[], asyncio.Protocol]
+        self,
+        rules: ConnectionRules,
+        connections: SharedConnections,
+        inner: InnerSocket,
+        http: Callable[[], asyncio.Protocol],
     ) -> None:
         self._rules = rules
-        self._guests = guests
+        self._connections = connections
         self._inner = inner
         self._http = http
         self._read = b""
         self._transport: asyncio.Transport | None = None  # None again when it is no longer ours
         self._deadline: asyncio.TimerHandle | None = None
 
-    @property
-    def is_idle(self) -> bool:
-        """Never, as a connection of HTTP/1 whose first request has not come: it may be on its way."""
-        return False
-
-    @property
-    def may_finish(self) -> bool:
-        """Nothing is under way."""
-        return False
-
-    @property
-    def is_owed(self) -> bool:
-        """Nothing was said."""
-        return False
-
-    def leave(self) -> None:
-        """It has said too little for too long, and its place is needed."""
-        self.cut()
-
-    def say_goodbye(self) -> None:
-        """It is not known yet what to say it in."""
-
     def cut(self) -> None:
-        """End now."""
         if self._transport is not None:
             self._transport.abort()
         self._let_go()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a place, or go."""
         made = cast(asyncio.Transport, transport)
-        if not self._guests.enter(self):
+        if not self._connections.enter(self):
             made.abort()
             return
         self._transport = made
         self._deadline = asyncio.get_running_loop().call_later(self._rules.head_timeout_seconds, self._is_late)
 
     def data_received(self, data: bytes) -> None:
-        """Look at what has come so far."""
         if self._transport is None:
             return
         self._read += data
-        match spoken(self._read):
-            case Speech.HTTP_1:
+        match version_of(self._read):
+            case HttpVersion.HTTP_1:
                 self._to_http(self._transport)
-            case Speech.HTTP_2:
+            case HttpVersion.HTTP_2:
                 self._to_grpc(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Gone before it was known."""
         self._let_go()
 
     def _to_http(self, transport: asyncio.Transport) -> None:
-        """Hand over to a connection that takes a place and a deadline of its own.
+        """Hand over to a connection with a place and a deadline of its own.
 
-        The bytes follow one turn later, as they would have come by themselves: aiohttp's task must have begun, for until
-        then a connection that waits for a head looks like one in a body. Meanwhile nothing may overtake them.
+        The bytes follow one turn later, as they would have come by themselves: until aiohttp's task has begun, a
+        connection that waits for a head looks like one in a body. Reading is paused so that nothing overtakes them.
         """
         self._let_go()
         served = self._http()
@@ -238,9 +201,9 @@ class Arrival(asyncio.Protocol):
 
     def _to_grpc(self, transport: asyncio.Transport) -> None:
         self._let_go()
-        splice = Splice(transport, self._guests, self._inner)
-        if self._guests.enter(splice):
-            self._guests.asked(splice)
+        splice = Splice(transport, self._connections, self._inner)
+        if self._connections.enter(splice):
+            self._connections.ledger.asked(splice)
             splice.begin(self._read)
         else:
             transport.abort()
@@ -262,7 +225,7 @@ class Arrival(asyncio.Protocol):
             self._deadline.cancel()
             self._deadline = None
         self._transport = None
-        self._guests.leave(self)
+        self._connections.leave(self)
 
 
 def _deliver(read: bytes, served: asyncio.Protocol, transport: asyncio.Transport) -> None:
@@ -275,39 +238,39 @@ Factory = Callable[[], asyncio.Protocol]
 
 
 class SharedPort:
-    """The connections of a listener's ports, before aiohttp has them.
+    """The connections of a listener's ports before aiohttp has them.
 
-    ``inner``: the Unix socket on which the gRPC server listens; None where no gRPC is served. ``tls``: None is plaintext.
+    ``inner``: the socket on which the gRPC server listens; None where no gRPC is served. ``tls``: None is plaintext.
     """
 
     def __init__(
         self, rules: ConnectionRules, *, inner: InnerSocket | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         self._rules = rules
-        self._guests = Guests(rules.connections)
+        self._connections = SharedConnections(rules.connections)
         self._inner = inner
         self._tls = tls
 
     def __len__(self) -> int:
-        return len(self._guests)
+        return len(self._connections)
 
     @property
-    def owed(self) -> int:
-        """How many gRPC clients have not got all of their answers yet."""
-        return self._guests.owed
+    def unsent(self) -> int:
+        """How many gRPC clients have not received all of their answers."""
+        return self._connections.unsent
 
     def before(self, http: Factory) -> Factory:
         """The factory for ``loop.create_server``, without its ``ssl``: TLS is done here. ``http``: serves HTTP/1."""
-        plain = http if self._inner is None else partial(Arrival, self._rules, self._guests, self._inner, http)
-        return plain if self._tls is None else partial(Handshake, self._rules, self._guests, self._tls, plain)
+        plain = http if self._inner is None else partial(Detecting, self._rules, self._connections, self._inner, http)
+        return plain if self._tls is None else partial(Handshake, self._rules, self._connections, self._tls, plain)
 
-    def say_goodbye(self) -> None:
+    def send_goaway(self) -> None:
         """Ask gRPC clients to go elsewhere. Close the listening sockets first."""
-        self._guests.say_goodbye()
+        self._connections.send_goaway()
 
     async def close(self, *, grace_seconds: float) -> None:
-        """Wait for gRPC connections, which end when the gRPC server has ended them, then cut what remains.
+        """Wait for gRPC connections, which end with the gRPC server, then cut what remains.
 
-        Close the listening sockets first, and stop the gRPC server at the same time: it says GOAWAY through us.
+        Close the listening sockets first, and stop the gRPC server at the same time: its GOAWAY passes through here.
         """
-        await self._guests.close(grace_seconds=grace_seconds)
+        await self._connections.close(grace_seconds=grace_seconds)

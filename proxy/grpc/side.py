@@ -1,4 +1,4 @@
-"""The gRPC side of a process: one server for each place that calls go to, behind the ports that lead there.
+"""The gRPC servers of a process: one for each place that calls go to, behind the ports that lead there.
 
 Each listens on a socket of its own that only our ports know, because gRPC does not tell its handlers by which port a
 call came in.
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from vecsieve.adapters.backends import Backend, Transport
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import DataPort, Origin
-from vecsieve.proxy.grpc.frames import FAREWELL_SECONDS, Calls, Inflated
+from vecsieve.proxy.grpc.frames import GOAWAY_SECONDS, Calls, Inflated
 from vecsieve.proxy.grpc.listener import GrpcListener, InnerSocket, listen
-from vecsieve.proxy.grpc.plane import Plane, Shared
+from vecsieve.proxy.grpc.plane import Plane, PlaneServices
 from vecsieve.proxy.grpc.upstream import UNLIMITED, Channels
 from vecsieve.proxy.resources import Trimming, glibc_trim
 from vecsieve.proxy.search.limits import BINARY_NUMBER_BYTES
@@ -27,7 +27,7 @@ Leading = Callable[[Origin, str], Plane]
 
 
 def side_of(settings: Settings, backend: Backend, spoken: Transport, services: ProcessServices) -> GrpcSide:
-    """The gRPC side that these settings describe. ``spoken``: the backend's own gRPC."""
+    """``spoken``: the backend's own gRPC."""
     adapter, dialect = spoken.adapter(), spoken.dialect()
     channels = Channels(
         settings.upstream,
@@ -37,7 +37,7 @@ def side_of(settings: Settings, backend: Backend, spoken: Transport, services: P
     )
     inflated = Inflated(settings.grpc.message_bytes, settings.grpc.inflated_bytes_in_flight)
     calls = Calls(inflated, freed=Trimming(asyncio.get_running_loop(), glibc_trim()).freed)
-    shared = Shared(
+    shared = PlaneServices(
         services=services,
         calls=calls,
         adapter=adapter,
@@ -64,7 +64,9 @@ def side_of(settings: Settings, backend: Backend, spoken: Transport, services: P
 
 
 class GrpcSide:
-    """Make it and end it inside the event loop. ``handshake_seconds``: how long a connection may take to say what it is."""
+    """Create and end it inside the event loop. ``handshake_seconds``: how long a connection may take to show its
+    protocol.
+    """
 
     def __init__(
         self,
@@ -88,12 +90,12 @@ class GrpcSide:
         self._stopping: list[asyncio.Task[None]] = []
         self._is_ending = asyncio.Event()
 
-    async def behind(self, door: DataPort) -> InnerSocket | None:
-        """Where calls that come in by this port are served; None where it leads to no gRPC. Raises OSError."""
-        if door.grpc is None:
+    async def behind(self, data_port: DataPort) -> InnerSocket | None:
+        """The socket for calls of this port; None where it leads to no gRPC. Raises OSError."""
+        if data_port.grpc is None:
             return None
-        index = "" if door.index is None else door.index.authority
-        key = (door.grpc, index)
+        index = "" if data_port.index is None else data_port.index.authority
+        key = (data_port.grpc, index)
         if key not in self._sockets:
             inner = self._sockets[key] = InnerSocket(self._calls)
             self._planes.append(plane := self._plane_of(*key))
@@ -108,29 +110,29 @@ class GrpcSide:
         return self._sockets[key]
 
     @property
-    def owed(self) -> int:
-        """How many answers are not sent yet."""
-        return sum(plane.owed for plane in self._planes)
+    def unsent(self) -> int:
+        """Answers that are not sent yet."""
+        return sum(plane.unsent for plane in self._planes)
 
     @property
     def connected(self) -> int:
-        """How many connections to the database are open."""
+        """Open connections to the database."""
         return self._channels.connected
 
     def stop(self, *, grace_seconds: float) -> None:
-        """Take no more calls, once those who were asked to leave have heard it; what is under way may finish for the grace period."""
+        """Stop the servers once clients have had time to read GOAWAY; calls may finish for the grace period."""
         for server in self._servers:
             stopping = asyncio.create_task(self._stopped(server, grace_seconds), name="stop gRPC server")
             self._stopping.append(stopping)
 
     async def _stopped(self, server: GrpcListener, grace_seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL_SECONDS):
+            async with asyncio.timeout(GOAWAY_SECONDS):
                 await self._is_ending.wait()
         await server.close(grace_seconds=grace_seconds)
 
     async def close(self, *, grace_seconds: float) -> None:
-        """Stop, and see it through: the shortest grace period that was given holds."""
+        """Stop and wait; the shortest grace period that was given holds."""
         self._is_ending.set()
         self.stop(grace_seconds=grace_seconds)
         await asyncio.gather(*self._stopping)

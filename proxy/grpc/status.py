@@ -1,7 +1,7 @@
-"""How a call ended: the answer's parts, or the failure's, and whose words a failure has.
+"""How a call ended: an answer, or a failure and whose words it has.
 
-Rule of this file: values and one table, no call is made here. What the database said passes as it said it; the core's own
-words pass too, because a client would have read the same from its own core, unless they name addresses behind us.
+Values and one table; no call is made here. The database's words pass unchanged. The core's own words pass too, because
+a client would have read them from its own core, unless they name addresses behind us.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNSENDABLE_WORDS = "A metadata value is not printable ASCII text, which cannot b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One message and status 0. ``initial``, ``trailing``: as the client is to get them."""
+    """One message and status 0. ``initial``, ``trailing``: metadata for the client."""
 
     message: bytes
     initial: Pairs = ()
@@ -32,19 +32,19 @@ class Answer:
 
     @property
     def body_bytes(self) -> int:
-        """The size of its message."""
         return len(self.message)
 
     @property
     def is_success(self) -> bool:
-        """It is one."""
         return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A status other than 0. ``code``: its number. ``kind``: how the way to the database failed, as far as the words tell;
-    None where the status is the database's own. ``is_local``: the words are ours.
+    """A status other than 0.
+
+    ``kind``: how the exchange failed, as far as the words tell; None where the status is the database's own.
+    ``is_local``: the words are ours.
     """
 
     code: int
@@ -56,17 +56,14 @@ class Failure:
 
     @property
     def body_bytes(self) -> int:
-        """It has no message."""
         return 0
 
     @property
     def is_success(self) -> bool:
-        """It is none."""
         return False
 
     @property
     def status_code(self) -> grpc.StatusCode:
-        """The code as the library wants it."""
         return STATUS_CODES[self.code]
 
 
@@ -90,7 +87,7 @@ _HANDSHAKE = ("handshake", "certificate", "verification")
 
 
 def failure_of(error: grpc.aio.AioRpcError, *, is_connected: bool) -> Failure:
-    """The failure that a call was ended with. ``is_connected``: whether its connection stands, and the words are a peer's."""
+    """``is_connected``: whether the connection stands, so that the words are a peer's."""
     details = error.details() or ""
     kind = _kind_of(error.code(), details)
     if kind in {FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS}:
@@ -108,18 +105,17 @@ def unreachable(kind: FailureKind) -> Failure:
 
 
 def no_message() -> Failure:
-    """Status 0 without a message, which no client takes for an answer."""
+    """Status 0 without a message, which no client accepts as an answer."""
     kind = FailureKind.PROTOCOL
     return _local(grpc.StatusCode.INTERNAL, WORDING[trouble_of(kind)][1], kind)
 
 
 def unsendable() -> Failure:
-    """The request's metadata cannot be passed on as it came."""
+    """The request's metadata cannot be forwarded unchanged."""
     return _local(grpc.StatusCode.INVALID_ARGUMENT, UNSENDABLE_WORDS, None)
 
 
-def invented(code: int, words: str) -> Failure:
-    """An answer of our own."""
+def local_failure(code: int, words: str) -> Failure:
     return _local(STATUS_CODES[code], words, None)
 
 
@@ -135,11 +131,8 @@ def _kind_of(code: grpc.StatusCode, details: str) -> FailureKind | None:
     return kind
 
 
-# The status codes of gRPC, and the HTTP status that says the same, for counting (google/rpc/code.proto).
-
-
 class Code(IntEnum):
-    """How a call ended. A server may send other numbers; they count as UNKNOWN."""
+    """Status codes (google/rpc/code.proto). Other numbers count as UNKNOWN."""
 
     OK = 0
     CANCELLED = 1
@@ -184,23 +177,17 @@ _HTTP: Mapping[int, int] = MappingProxyType(
 
 
 def http_status(code: int) -> int:
-    """The HTTP status of a code."""
     return _HTTP.get(code, 500)
 
 
-# Failed calls as metrics, so that they count as the same failures over HTTP do.
-#
-# Rule of this file: a failure is counted as the database's when it is met, and as ours when the client gets it.
-
-
-def met(metrics: Metrics, failure: Failure) -> None:
-    """A call to the database failed on its way; what the database itself says is no such failure."""
+def upstream_failed(metrics: Metrics, failure: Failure) -> None:
+    """Count a failed exchange with the database; a status of its own is none."""
     if failure.kind is not None:
         metrics.upstream_failed(UpstreamError(failure.kind.value))
 
 
-def given(metrics: Metrics, failure: Failure) -> None:
-    """The client gets it, of a call that was passed on or could not be."""
+def answered_locally(metrics: Metrics, failure: Failure) -> None:
+    """Count a failure that the client gets and that is not the database's own status."""
     if failure.kind is not None:
         metrics.local_error(LocalError.NO_UPSTREAM)
     elif failure.is_local:
@@ -208,16 +195,15 @@ def given(metrics: Metrics, failure: Failure) -> None:
 
 
 def speaker(failure: Failure | None) -> Origin:
-    """Whose status a call ended with: a broken connection's is nobody's but ours, whatever words the core has for it."""
+    """Whose status ended the call: that of a broken connection is ours, whatever words the core has for it."""
     is_ours = failure is not None and (failure.is_local or failure.kind is not None)
     return Origin.PROXY if is_ours else Origin.UPSTREAM
 
 
 def code(failure: Failure | None) -> int:
-    """The code that a call ended with."""
     return Code.OK if failure is None else failure.code
 
 
 def status(failure: Failure | None) -> int:
-    """The HTTP status of how a call ended."""
+    """The HTTP status that says the same, for counting."""
     return http_status(code(failure))

@@ -1,7 +1,7 @@
-"""The ways to the database: a few connections to each origin, in turn; no call that arrived is retried, nothing found elsewhere.
+"""Channels to the database: a few connections to each origin, used in turn.
 
-Two kinds of them. Calls that are only relayed may be answered compressed, as they would be without us; the pools of
-searches may not: packed floats hardly shrink, and a database would spend more on them than on the search.
+A call that arrived is not retried. Relayed calls may be answered compressed, as without us; the pools of searches may
+not: packed floats hardly shrink, and a database would spend more on them than on the search.
 """
 
 from __future__ import annotations
@@ -24,18 +24,15 @@ from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 from vecsieve.proxy.search.limits import Ages
 
-# Whose certificates are believed: what OpenSSL believes on this machine, as the HTTP side does.
-#
-# gRPC's own default is a list inside its wheel, which knows no private authority and no SSL_CERT_FILE.
-
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")  # what `openssl rehash` makes; OpenSSL looks at no other name in a folder
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
 def system_roots() -> bytes | None:
-    """PEM of every certificate in OpenSSL's file and folders, each once; None where there is none, which is gRPC's list.
+    """PEM of every certificate that OpenSSL trusts here, each once; None where there is none: gRPC's own list.
 
-    SSL_CERT_FILE and SSL_CERT_DIR stand in for the file and the folders, as everywhere else.
+    gRPC's list is inside its wheel and knows no private authority. SSL_CERT_FILE and SSL_CERT_DIR replace the file and
+    the folders, as everywhere.
     """
     places = ssl.get_default_verify_paths()
     files = [Path(os.environ.get(places.openssl_cafile_env, places.openssl_cafile))]
@@ -48,7 +45,7 @@ def system_roots() -> bytes | None:
 
 
 def _certificates(path: Path) -> list[str]:
-    """The PEM blocks of a file, without the notes between them; none of a file that cannot be read, as OpenSSL has it."""
+    """The PEM blocks of a file; none of an unreadable one, as in OpenSSL."""
     try:
         text = path.read_text(encoding="latin-1")
     except OSError:
@@ -72,11 +69,10 @@ _ONLY_IDENTITY = 1  # a set of bits: identity 1, deflate 2, gzip 4
 class Channels:
     """Leases channels. Create it inside the event loop and close it there.
 
-    ``message_bytes``: the largest answer that is relayed, ``pool_bytes``: that a search reads. A larger one is refused by the
-    core with RESOURCE_EXHAUSTED, before it is held.
-    ``resolver``: looks origins up, within a deadline of its own, and refuses those that may not be reached; the address it
-    returned is the one dialled. None leaves names to gRPC, for origins from the settings. ``roots``: PEM to trust; None is
-    the system's.
+    ``message_bytes``: the largest answer that is relayed; ``pool_bytes``: that a search reads. The core refuses a
+    larger one with RESOURCE_EXHAUSTED before it is held. ``resolver``: looks origins up within its own deadline and
+    refuses those that may not be reached; the address it returned is the one dialled. None leaves names to gRPC, for
+    origins from the settings. ``roots``: PEM to trust; None is the system's.
     """
 
     def __init__(
@@ -103,7 +99,7 @@ class Channels:
 
     @asynccontextmanager
     async def lease(self, origin: Origin, *, is_search: bool) -> AsyncIterator[grpc.aio.Channel]:
-        """A channel for one call; it lives at least as long as the block. Raises UpstreamExchangeError for a name that leads nowhere."""
+        """A channel for one call, open for the block. Raises UpstreamExchangeError for an unknown name."""
         pool = await self._pool(origin, is_search)
         pool.calls += 1
         try:
@@ -142,12 +138,12 @@ class Channels:
         return pool
 
     async def _checked(self, resolver: AbstractResolver, key: tuple[Origin, bool], pool: _Pool | None) -> _Pool:
-        """The pool of an origin whose addresses were looked up not long ago."""
+        """The pool of an origin whose addresses were resolved within the DNS lifetime."""
         now = asyncio.get_running_loop().time()
         if pool is not None and now < pool.checked_at + self._settings.dns_ttl_seconds:
             return pool
         if pool is not None:
-            pool.checked_at = now  # calls that come meanwhile use it as it is
+            pool.checked_at = now  # concurrent calls use it as it is
         origin = key[0]
         try:
             found = await resolver.resolve(origin.host, _port(origin), socket.AF_UNSPEC)
@@ -165,7 +161,7 @@ class Channels:
         return kept
 
     def _renew(self, key: tuple[Origin, bool], old: _Pool) -> None:
-        """Connect anew beside an old pool, which serves until the new one stands."""
+        """Connect anew beside an old pool, which serves until the new one is ready."""
         old.is_renewing = True
         task = asyncio.create_task(self._replace(key, old), name="renew gRPC channels")
         self._renewing.add(task)
@@ -182,7 +178,7 @@ class Channels:
                 self._pools[key] = fresh
                 self._retire(old)
                 is_taken = True
-        except TimeoutError:  # what stands is better than what does not: until it is as old again
+        except TimeoutError:  # keep the old pool for another lifetime
             old.end, old.is_renewing = self._ages.end(), False
         finally:
             if not is_taken:
@@ -231,7 +227,7 @@ class Channels:
             ("grpc.initial_reconnect_backoff_ms", FIRST_BACKOFF_MS),
             ("grpc.max_reconnect_backoff_ms", LONGEST_BACKOFF_MS),
             ("grpc.dns_min_time_between_resolutions_ms", int(self._settings.dns_ttl_seconds * 1000)),
-            ("grpc.enable_http_proxy", 0),  # where a call goes is in the settings, not in http_proxy
+            ("grpc.enable_http_proxy", 0),  # the settings decide where calls go, not http_proxy
             ("grpc.service_config_disable_resolution", 1),  # nor in a TXT record
         ]
 
@@ -247,7 +243,7 @@ class Channels:
 
 
 class _Pool:
-    """The channels to one origin. ``addresses``: those it was checked for; none where gRPC looks names up. ``end``: its age's."""
+    """The channels to one origin. ``addresses``: checked ones; none where gRPC resolves names. ``end``: of its age."""
 
     __slots__ = (
         "_channels",
@@ -274,7 +270,7 @@ class _Pool:
 
     @property
     def connected(self) -> int:
-        """How many of the channels have their connection."""
+        """How many of the channels are connected."""
         return sum(channel.get_state() is grpc.ChannelConnectivity.READY for channel in self._channels)
 
     def next_channel(self) -> grpc.aio.Channel:
@@ -282,7 +278,7 @@ class _Pool:
         return self._channels[self._turn]
 
     async def ready(self) -> None:
-        """Connect all of them; whoever waits bounds it."""
+        """Connect all channels; the caller sets a deadline."""
         await asyncio.gather(*(channel.channel_ready() for channel in self._channels))
 
     async def close(self) -> None:
@@ -302,7 +298,7 @@ def _target(origin: Origin) -> str:
 
 
 def _literal_target(addresses: frozenset[str], port: int) -> str:
-    """Several addresses as gRPC spells them, which must be of one family: IPv4 where there are both."""
+    """Several addresses in gRPC's syntax, which must be of one family: IPv4 where there are both."""
     ipv4 = sorted(address for address in addresses if ":" not in address)
     if ipv4:
         return "ipv4:" + ",".join(f"{address}:{port}" for address in ipv4)

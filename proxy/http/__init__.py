@@ -1,19 +1,19 @@
 """The HTTP/1.1 data plane.
 
 dataplane    every request: admitted, classified, passed through or intercepted
-relay        one request to the database and its answer back, streamed; writes seen through
+relay        one request to the database and its answer back, streamed; writes that outlive their clients
 exchange     a search over HTTP: widened requests, lookups, answers
-message      heads exactly as given, of requests and responses
-headers      which fields pass, targets, and framing that two parsers could read apart
+headers      which fields are forwarded, targets, and ambiguous framing
 body         a request's body: whole up to a limit, or streamed; its content coding
-answers      answers that are ours, and answers edited on their way
+answers      answers exactly as given, those that are ours, and those edited on their way
 routes       where requests go: one upstream, or Pinecone's many hosts
 listener     the data ports, and how connections are taken
-connections  the open client connections
+connections  the open client connections; what the data plane reports to the metrics
 protocol     one client connection: deadlines, limits, trailers, chunks
 outflow      answers on their way to slow clients
-upstream     the way to the database, and its replies
-pools        its connections, and what they lean on of aiohttp
+upstream     sends requests to the database, reads its replies
+pools        which connection a request gets
+names        where the names of databases lead
+upstream_connection  one connection to the database
 tls          certificates of our own ports
-events       what the data plane tells whoever counts
 """

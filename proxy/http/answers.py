@@ -1,6 +1,6 @@
-"""The answers we invent over HTTP, worded natively by the backend's dialect.
+"""Answers exactly as given, those that are ours, in the backend's own error format, and those edited on their way.
 
-Each carries `x-vecsieve-origin: proxy`, so that an operator can tell whose error it is.
+aiohttp's own response adds Server, Date and Content-Type, and drops a 304's length. Each of ours carries `x-vecsieve-origin: proxy`, so that an operator can tell whose error it is.
 """
 
 from __future__ import annotations
@@ -8,13 +8,124 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TYPE_CHECKING, cast
+
+from aiohttp import HttpVersion10, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.helpers import must_be_empty_body
 
 from vecsieve.adapters.contract import Dialect, NativeAnswer
 from vecsieve.proxy.http.body import WINDOWS, decoded
 from vecsieve.proxy.http.headers import Headers, RawHeaders, around_other_bytes, framed, replaced, values
-from vecsieve.proxy.http.message import RawResponse
 from vecsieve.proxy.http.upstream import UpstreamReply
 from vecsieve.proxy.search.errors import ORIGIN, WORDING, Trouble
+
+if TYPE_CHECKING:
+    from aiohttp.http import StreamWriter
+
+
+class RawResponse(web.StreamResponse):
+    """A response with the given head plus `Connection`, framed as the head says.
+
+    ``body`` is sent at the end; leave it empty to `put` the body piece by piece. ``cause``: for the log, of one of ours.
+    """
+
+    def __init__(self, status: int, reason: str, headers: Headers, *, body: bytes = b"", is_ready: bool = True) -> None:
+        super().__init__(status=status, reason=reason, headers=headers)
+        self.cause = ""
+        self._tail = body
+        # True lets the head travel in one segment with the first bytes of the body; False sends it at once.
+        self._send_headers_immediately = not is_ready
+
+    @property
+    def body_bytes(self) -> int:
+        """The size of a whole body that is not sent yet."""
+        return len(self._tail)
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_close_delimited(self) -> bool:
+        """Whether only the end of the connection ends the body, so that a broken one must be reset."""
+        return "Content-Length" not in self.headers and "Transfer-Encoding" not in self.headers
+
+    async def _prepare_headers(self) -> None:
+        request, writer = self._bound()
+        length, is_chunked = self._settle(request)
+        if is_chunked:
+            writer.enable_chunking()
+        elif length is not None:
+            writer.length = length
+
+    def _settle(self, request: web.BaseRequest) -> tuple[int | None, bool]:
+        """Decide whether the connection stays. The length of the body, and whether it goes in chunks."""
+        headers, is_old = self.headers, request.version == HttpVersion10
+        if is_old or self.status == 204:  # RFC 9112 6.1: neither may carry a transfer coding
+            headers.popall("Transfer-Encoding", None)
+        keep_alive = request.keep_alive if self._keep_alive is None else self._keep_alive
+        if getattr(request.protocol, "must_close", False):
+            keep_alive = False
+        length, is_chunked = None, False
+        if not must_be_empty_body(request.method, self.status):
+            if (given := headers.get("Content-Length")) is not None:
+                length = int(given)
+            elif "Transfer-Encoding" in headers:
+                is_chunked = True
+            else:
+                keep_alive = False
+        self._keep_alive = keep_alive
+        if not keep_alive and not is_old:
+            headers["Connection"] = "close"
+        elif keep_alive and is_old:
+            headers["Connection"] = "keep-alive"
+        return length, is_chunked
+
+    def _status_line(self, request: web.BaseRequest) -> str:
+        # A refused `HTTP/2.0` or `HTTP/0.9` is answered in a version that the client may know.
+        return f"HTTP/{'1.0' if request.version == HttpVersion10 else '1.1'} {self.status} {self.reason}"
+
+    async def _write_headers(self) -> None:
+        request, writer = self._bound()
+        await writer.write_headers(self._status_line(request), self.headers)
+        if self._send_headers_immediately:
+            writer.send_headers()
+
+    def send_whole(self, request: web.BaseRequest, body: bytes) -> None:
+        """Send all of a relayed answer in one write, past aiohttp's writer. Raises ConnectionError."""
+        self._req, self._payload_writer = request, request.writer
+        _, is_chunked = self._settle(request)
+        lines = [self._status_line(request), *[f"{name}: {value}" for name, value in self.headers.items()], "", ""]
+        data = "\r\n".join(lines).encode()
+        if is_chunked:
+            data += b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
+        elif not must_be_empty_body(request.method, self.status):
+            data += body
+        if request.transport is None or request.transport.is_closing():
+            raise ConnectionResetError
+        request.transport.write(data)
+        self._eof_sent = True
+        self._body_length = request.writer.output_size = len(data)
+
+    async def put(self, data: bytes) -> None:
+        """Write a piece of the body, however full the buffer is. Raises ConnectionError."""
+        await cast("StreamWriter", self._bound()[1]).write(data, drain=False)
+
+    async def emptied(self) -> None:
+        """Wait until the connection's buffer takes more. Raises ConnectionError."""
+        await self._bound()[1].drain()
+
+    def _bound(self) -> tuple[web.BaseRequest, AbstractStreamWriter]:
+        if self._req is None or self._payload_writer is None:
+            raise RuntimeError("prepare comes first: aiohttp changed its order")
+        return self._req, self._payload_writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """End the body; an answer to HEAD, 204 and 304 sends no byte of it."""
+        tail, self._tail = self._tail or data, b""
+        await super().write_eof(b"" if self._must_be_empty_body else tail)
+
 
 # After these the rest of the connection cannot be trusted to be a request.
 CLOSING = frozenset(Trouble) - {
@@ -30,25 +141,23 @@ RETRY_AFTER = ("Retry-After", "1")  # seconds: the queue is full for moments, an
 
 
 class LocalAnswers:
-    """Builds our own answers in one backend's words."""
-
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
 
     def response(self, trouble: Trouble, path: str) -> RawResponse:
-        """The answer, to be returned by a handler. ``path``: what the client asked for; it decides the shape at most."""
+        """``path``: the request's; it decides at most the shape of the body."""
         status, words = WORDING[trouble]
         return self.native(self._dialect.error(status, words, path=path), close=trouble in CLOSING)
 
     def native(self, native: NativeAnswer, *, close: bool = False) -> RawResponse:
-        """An answer already worded, such as a refused override."""
+        """Send an answer already worded, such as a refused override."""
         response = RawResponse(native.status, _phrase(native.status), _head(native), body=native.body)
         if close:
             response.force_close()
         return response
 
     def wire(self, trouble: Trouble) -> bytes:
-        """The same answer as bytes, for a connection on which no request was parsed. It says that it closes."""
+        """The answer as bytes for a connection on which no request was parsed, with `Connection: close`."""
         status, words = WORDING[trouble]
         native = self._dialect.error(status, words)
         lines = [f"HTTP/1.1 {native.status} {_phrase(native.status)}"]
@@ -69,22 +178,21 @@ def _head(native: NativeAnswer) -> Headers:
     return head
 
 
-# Answers that are changed on their way: held whole, read, sent with other bytes and the length these really have.
-#
-# Only for small documents that must not go out as they came. Whatever cannot be held or read goes out as it came.
-
 _UNDONE = frozenset({b"identity", *WINDOWS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Editing:
-    """``change``: total, the body itself where there is nothing to change. ``limit_bytes``: of the body, held or decoded."""
+    """Changes a small document on its way; what cannot be held or read is sent unchanged.
+
+    ``change``: total; returns the body itself where nothing changes. ``limit_bytes``: of the body, held or decoded.
+    """
 
     change: Callable[[bytes], bytes]
     limit_bytes: int
 
     def answer(self, reply: UpstreamReply, held: bytes) -> RawResponse | None:
-        """The changed answer; None when it goes out as it came. ``held``: the whole raw body."""
+        """The changed answer; None when it is sent unchanged. ``held``: the whole raw body."""
         if not 200 <= reply.status < 300:
             return None
         coding = b",".join(values(reply.raw_headers, b"content-encoding"))
@@ -93,12 +201,12 @@ class Editing:
         if changed is None or changed == plain:
             return None
         plainly = around_other_bytes(replaced(reply.raw_headers, b"content-encoding", None))
-        headers = framed(plainly, length=len(changed), chunked=False)
+        headers = framed(plainly, length=len(changed))
         return RawResponse(reply.status, reply.reason, headers, body=changed)
 
 
 def readable(raw: RawHeaders) -> RawHeaders:
-    """A client's fields, asking for an answer that can be read: theirs as they are, unless they offer an unknown coding."""
+    """The client's fields, offering only codings that can be decoded here."""
     offered = b",".join(values(raw, b"accept-encoding")).lower().split(b",")
     names = {coding.partition(b";")[0].strip() for coding in offered} - {b""}
     return raw if names <= _UNDONE else replaced(raw, b"accept-encoding", b"identity")

@@ -1,7 +1,7 @@
-"""A client's request body: read whole up to a limit, or streamed, or first the one and then the other.
+"""A client's request body: read whole up to a limit, streamed, or both in turn.
 
-However it is read, `chunks` gives the complete body from its first byte: what was looked at and found too large, too
-slow or not ours still passes through untouched.
+However it is read, `chunks` gives the complete body from its first byte: a body that was read and found too large, too
+slow or irrelevant still passes through unchanged.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from aiohttp.web_protocol import RequestPayloadError
 from vecsieve.proxy.search.errors import ClientBodyError, ClientFault
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-# As much as aiohttp keeps of a body that nobody reads; a search of 1,536 floats has half of it.
+# What aiohttp buffers of an unread body; a search of 1,536 floats has half of it.
 GATHERED_BYTES = 65_536
 
 
 class RequestBody:
-    """The body of one request. ``idle_seconds``: the longest wait between two reads of it."""
+    """``idle_seconds``: the longest wait between two reads."""
 
     def __init__(self, request: web.BaseRequest, *, idle_seconds: float) -> None:
         self._request = request
         self._idle_seconds = idle_seconds
         self._held: list[bytes] = []
         self._is_over = False
-        length = request.headers.get("Content-Length")  # one, and of digits: message.py refused every other
+        length = request.headers.get("Content-Length")  # one, and of digits: headers.py refused every other
         self.content_length = None if length is None else int(length)
         self.is_chunked = "Transfer-Encoding" in request.headers
         expected = request.headers.get("Expect", "")
@@ -36,14 +36,14 @@ class RequestBody:
 
     @property
     def exists(self) -> bool:
-        """Whether the request has a body: at least one byte, or chunks."""
+        """Whether there is at least one byte, or chunks."""
         return self.is_chunked or bool(self.content_length)
 
     async def whole(self, *, limit_bytes: int, deadline_seconds: float) -> bytes | None:
         """The whole body, or None when it is larger or slower than that; `chunks` then still gives all of it.
 
-        A body that is slow is not refused: streaming has its own deadline, and the database might have waited.
-        Raises ClientBodyError.
+        A slow body is not refused: streaming has its own deadline, and the database might have waited. Raises
+        ClientBodyError.
         """
         if (self.content_length or 0) > limit_bytes:
             return None
@@ -60,13 +60,13 @@ class RequestBody:
         return self._held[0]
 
     async def gathered(self) -> None:
-        """Wait until the body is here, or as much of it as is kept for whoever has no place yet. Raises ClientBodyError."""
+        """Wait until the body has arrived, or GATHERED_BYTES of it. Raises ClientBodyError."""
         size = sum(map(len, self._held))
         while not self._is_over and size < GATHERED_BYTES and self.arrived() is None:
             size += await self._hold()
 
     def arrived(self) -> bytes | None:
-        """The whole body when all of it is here already; None when there is anything to wait for, or went wrong."""
+        """The whole body when all of it has arrived; None while it has not, or when it failed."""
         content = self._request.content
         if not content.is_eof() or content.exception() is not None:
             return None
@@ -115,7 +115,7 @@ class RequestBody:
         return piece
 
     async def _continue(self) -> None:
-        """Tell a client that waits for it to send its body: now that somebody wants it (RFC 9110 10.1.1)."""
+        """Answer `Expect: 100-continue` when the body is first read (RFC 9110 10.1.1)."""
         if not self._owes_continue:
             return
         self._owes_continue = False
@@ -124,10 +124,6 @@ class RequestBody:
             await writer.write(CONTINUE)
             writer.output_size = 0  # an interim answer is none: aiohttp's own handler resets it too
 
-
-# Undoing a request body's Content-Encoding, bounded: a body of 199 KiB can hold 200 MiB.
-#
-# Pure: bytes in, bytes or None out. None means that the body is to pass through as it is; nothing here is an error.
 
 # zlib's window bits: 16 + 15 reads gzip; 15 reads the zlib wrapper that RFC 9110 8.4.1.2 calls deflate.
 WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
@@ -138,9 +134,10 @@ ALWAYS_ALLOWED_BYTES = 64 * 1024
 
 
 def coding_of(lines: Sequence[bytes], undone: frozenset[bytes]) -> bytes | None:
-    """The one coding of a request's body, b"" without any; None where the database might see another body in it than we.
+    """The single coding of a request's body, b"" without one; None where the database might decode another body than
+    we.
 
-    ``lines``: the values of the field. ``undone``: the codings that the database undoes.
+    ``lines``: the field's values. ``undone``: the codings that the database decodes.
     """
     if not lines:
         return b""
@@ -149,10 +146,11 @@ def coding_of(lines: Sequence[bytes], undone: frozenset[bytes]) -> bytes | None:
 
 
 def decoded(body: bytes, coding: bytes, *, limit_bytes: int) -> bytes | None:
-    """The body without its content coding, at most ``limit_bytes`` long.
+    """The body without its content coding, at most ``limit_bytes`` long: a body of 199 KiB can hold 200 MiB.
 
-    ``coding``: the field's value; empty and `identity` give the body back. None for every other coding than gzip and
-    deflate, a list of codings, damage, bytes after the end, more than the limit, or a ratio above 100.
+    ``coding``: the field's value; empty and `identity` return the body. None for any coding but gzip and deflate, for a
+    list of codings, damage, trailing bytes, more than the limit, or a ratio above 100; the body then passes through
+    unchanged.
     """
     name = coding.strip().lower()
     if name in {b"", b"identity"}:

@@ -1,21 +1,23 @@
-"""The open client connections of one process: how many, which may leave, and when they have to go.
+"""The open client connections of one process: how many there are, and which must close.
 
-A connection is new until its first request head is whole. Of the others up to 80 % of the limit nothing happens; above it
-each first request costs the oldest idle connection its place, and every answer says `Connection: close`. New ones cost nobody
-anything until the limit is reached: then the oldest gives its place to a newcomer, once it had time to ask something. So a
-crowd that only connects takes no place from clients that are served. Who finds no place is accepted and closed at once: a
-refused client knows immediately, one left in the backlog would wait for its own timeout.
+A connection is new until its first request head is complete. Up to 80 % of the limit nothing happens. Above it each
+first request closes the oldest idle connection, and every answer says `Connection: close`. At the limit the oldest new
+connection is replaced, once it had NEW_SECONDS to send a request. So connections without requests take no place from
+clients that are served. A connection without a place is accepted and closed at once: the client knows immediately,
+where one left in the backlog would wait for its own timeout.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
-from vecsieve.proxy.http.events import Events
 from vecsieve.proxy.search.errors import Trouble
+from vecsieve.proxy.telemetry.labels import ConnectionRejected, LocalError, Side, UpstreamError
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 CROWDED_SHARE = 0.8  # Envoy's overload actions begin at 95 %; a process of 4096 needs the warning earlier
 NEW_SECONDS = 1.0  # a client that connects to ask something has asked by then
@@ -24,27 +26,25 @@ LOOKED_AT = 64
 
 
 class Connection(Protocol):
-    """What the ledger asks of a connection."""
-
     @property
     def is_idle(self) -> bool:
         """Whether no request is being received, handled or answered, and at least one has been."""
         ...
 
     def leave(self) -> None:
-        """Close now: the connection is idle, or has asked nothing for too long."""
+        """Close now: the connection is idle, or has sent no request for too long."""
         ...
 
 
 class Connections:
-    """The ledger. ``clock``: monotonic seconds."""
+    """``clock``: monotonic seconds."""
 
     def __init__(self, *, limit: int, events: Events, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit
         self._crowd = max(1, int(limit * CROWDED_SHARE))
         self._events = events
         self._clock = clock
-        # A dict for its order: oldest first, so that it is the same one that goes each time.
+        # A dict for its order, oldest first.
         self._open: dict[Connection, None] = {}
         self._new: dict[Connection, float] = {}  # since when
         self._is_draining = False
@@ -54,11 +54,11 @@ class Connections:
 
     @property
     def must_close(self) -> bool:
-        """Whether answers are to end their connections: too many are in use, or the process is leaving."""
+        """Whether answers must end their connections: too many are in use, or the process is draining."""
         return self._is_draining or self._in_use > self._crowd
 
     def admit(self, connection: Connection) -> bool:
-        """Enter a new connection; False when it is to be closed at once."""
+        """Register a new connection; False when it must be closed at once."""
         if len(self._open) >= self._limit:
             self._make_room()
         if len(self._open) >= self._limit:
@@ -70,34 +70,33 @@ class Connections:
         return True
 
     def asked(self, connection: Connection) -> None:
-        """A whole request head has come on it. Only the first counts."""
+        """The connection's first request head is complete; later calls do nothing."""
         if self._new.pop(connection, None) is not None and self._in_use > self._crowd:
             self._dismiss_idle()
 
     def forget(self, connection: Connection) -> None:
-        """Strike a closed connection off. One that was turned away was never entered."""
+        """Remove a closed connection; one that was never registered is ignored."""
         if connection in self._open:
             del self._open[connection]
             self._new.pop(connection, None)
             self._events.connections_changed(len(self._open))
 
     def cut_flood(self) -> None:
-        """A connection is cut because it sends more than it may."""
         self._events.connection_rejected("flood")
 
     def refused_message(self) -> None:
-        """A gRPC message inflates to more than is taken."""
+        """A gRPC message inflates to more than the limit."""
         self._events.answered_locally(Trouble.INFLATES.value)
 
     def drain(self) -> None:
-        """From now on every answer ends its connection.
+        """End every connection with its next answer.
 
-        Idle ones stay: a request may be on its way on any of them, and whoever closes first resets it.
+        Idle ones stay: a request may be on its way, and closing first would reset it.
         """
         self._is_draining = True
 
     def dismiss(self) -> None:
-        """The idle ones leave at once."""
+        """Close the idle connections."""
         for connection in [each for each in self._open if each.is_idle]:
             connection.leave()
 
@@ -113,7 +112,7 @@ class Connections:
             self._dismiss(oldest[0])
 
     def _dismiss_idle(self) -> None:
-        """The oldest idle one leaves, when there is one among those looked at; busy ones are looked at last the next time."""
+        """Close the oldest idle connection among LOOKED_AT; busy ones are moved to the end."""
         for connection in list(itertools.islice(self._open, LOOKED_AT)):
             if connection.is_idle:
                 self._dismiss(connection)
@@ -125,3 +124,68 @@ class Connections:
         self._events.connection_rejected("crowded")
         self.forget(connection)
         connection.leave()
+
+
+# What the data plane reports to the metrics: five calls with labels from closed sets, never a path, header or message.
+
+
+class Events(Protocol):
+    """Calls return at once and do not raise; the defaults ignore every event.
+
+    ``reason``: of ConnectionRejected. ``trouble``: of Trouble. ``kind``: of FailureKind, or of ClientFault for clients.
+    """
+
+    def connections_changed(self, count: int) -> None:
+        return
+
+    def connection_rejected(self, reason: str) -> None:
+        return
+
+    def answered_locally(self, trouble: str) -> None:
+        return
+
+    def upstream_failed(self, kind: str) -> None:
+        return
+
+    def client_failed(self, kind: str) -> None:
+        return
+
+
+class Unobserved(Events):
+    """Ignores every event."""
+
+
+# Every other local answer is caused by the request: wrong, or late.
+_LOCAL: Mapping[str, LocalError] = MappingProxyType(
+    {
+        Trouble.NO_UPSTREAM: LocalError.NO_UPSTREAM,
+        Trouble.UPSTREAM_TIMEOUT: LocalError.NO_UPSTREAM,
+        Trouble.UPSTREAM_BROKE: LocalError.NO_UPSTREAM,
+        Trouble.INTERNAL: LocalError.INTERNAL,
+        Trouble.OVERLOADED: LocalError.SHED,
+    }
+)
+
+
+class CountedEvents:
+    """Writes the events to the metrics."""
+
+    __slots__ = ("_metrics",)
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def connections_changed(self, count: int) -> None:
+        self._metrics.connections.labels(Side.CLIENT.value).set(count)
+
+    def connection_rejected(self, reason: str) -> None:
+        self._metrics.connections_rejected_total.labels(ConnectionRejected(reason).value).inc()
+
+    def answered_locally(self, trouble: str) -> None:
+        self._metrics.local_error(_LOCAL.get(trouble, LocalError.BAD_REQUEST))
+
+    def upstream_failed(self, kind: str) -> None:
+        self._metrics.upstream_failed(UpstreamError(kind))
+
+    def client_failed(self, kind: str) -> None:
+        """Nothing: the access log shows it as a request without a status."""

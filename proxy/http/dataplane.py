@@ -1,4 +1,4 @@
-"""Every request on a data port: admitted, classified, then passed through or intercepted; counted when it ends."""
+"""Handles every request on a data port: admits, classifies, passes through or intercepts, and counts it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from typing import cast
 from aiohttp import web
 
 from vecsieve.adapters.backends import Backend
-from vecsieve.adapters.contract import Adapter, Dialect, Operation, RequestHead
-from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.http.answers import LocalAnswers
+from vecsieve.adapters.contract import Dialect, Operation
+from vecsieve.proxy.http.answers import LocalAnswers, RawResponse
 from vecsieve.proxy.http.body import RequestBody, coding_of, decoded
 from vecsieve.proxy.http.exchange import HttpExchange
-from vecsieve.proxy.http.headers import RawHeaders, Target, read_target, values, wants_exact_bytes
-from vecsieve.proxy.http.message import RawResponse
+from vecsieve.proxy.http.headers import RawHeaders, Target, shape_of, values, wants_exact_bytes
 from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.http.relay import Relay, ReplyObserver
-from vecsieve.proxy.http.routes import Routes
+from vecsieve.proxy.http.routes import Heads, Routes, Unrouted
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.resources import Pressure
 from vecsieve.proxy.search.collections import Names, WriteInvalidation
@@ -28,6 +26,7 @@ from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.limits import Place
 from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules
+from vecsieve.proxy.search.report import bypass_headers
 from vecsieve.proxy.search.searcher import TURN_BYTES
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
@@ -46,12 +45,10 @@ NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPlane:
-    """The handler. Built by the composition root."""
-
     services: ProcessServices
     routes: Routes
+    heads: Heads
     backend: Backend
-    adapter: Adapter
     dialect: Dialect
     searches: SearchService
     write_invalidation: WriteInvalidation
@@ -61,19 +58,18 @@ class DataPlane:
     answers: LocalAnswers
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
         parents = request.headers.getall(TRACE_PARENT, ())
         trace = self.services.tracing.begin(parents)
-        visit = self.services.recorder.begin(trace_id=sampled_trace_id(parents), trace=trace)
-        is_reused = _connection(request).begin(visit.request_id)
+        record = self.services.recorder.begin(trace_id=sampled_trace_id(parents), trace=trace)
+        is_reused = _connection(request).begin(record.request_id)
         response: RawResponse | None = None
         try:
-            response = await self._admitted(request, visit)
+            response = await self._admitted(request, record)
         finally:
-            self.services.recorder.end(visit, _ended(request, response, is_reused=is_reused))
+            self.services.recorder.end(record, _ended(request, response, is_reused=is_reused))
         return response
 
-    async def _admitted(self, request: web.BaseRequest, visit: RequestRecord) -> RawResponse:
+    async def _admitted(self, request: web.BaseRequest, record: RequestRecord) -> RawResponse:
         body = RequestBody(request, idle_seconds=self.services.limits.stream_idle_timeout_seconds)
         if self.services.admission.is_for_whole_requests:
             try:
@@ -81,80 +77,71 @@ class DataPlane:
             except ClientBodyError as failure:
                 return self.relay.refuse_body(failure, request.raw_path)
         if not await self.services.admission.enter():
-            return self._shed(request, visit, Shed.IN_FLIGHT)
+            return self._shed(request, record, Shed.IN_FLIGHT)
         place = Place(self.services.admission)
         try:
             if self.services.memory.pressure() is Pressure.CRITICAL:
-                return self._shed(request, visit, Shed.MEMORY)
-            return await self._route(request, body, visit, place)
+                return self._shed(request, record, Shed.MEMORY)
+            return await self._route(request, body, record, place)
         finally:
             place.leave()
 
-    def _shed(self, request: web.BaseRequest, visit: RequestRecord, reason: Shed) -> RawResponse:
-        visit.shed(reason)
+    def _shed(self, request: web.BaseRequest, record: RequestRecord, reason: Shed) -> RawResponse:
+        record.shed(reason)
         return self.answers.response(Trouble.OVERLOADED, request.raw_path)
 
     async def _route(
-        self, request: web.BaseRequest, body: RequestBody, visit: RequestRecord, place: Place
+        self, request: web.BaseRequest, body: RequestBody, record: RequestRecord, place: Place
     ) -> RawResponse:
-        asked = read_target(request.raw_path)
-        target = None if asked is None else self.routes.find(asked, _index_behind(request))
-        if isinstance(target, Trouble):
-            return self.relay.refuse(target, request.raw_path)
-        path = None if target is None else self.routes.matching(target)
-        if target is None or path is None:
-            with visit.trace.leg(AttemptKind.ORIGINAL, request.method, None) as leg:
-                return await self.relay.relay(request, body, target=target, leg=leg, leave=place.leave)
-        head = _head(request, target, path, version_field=self.backend.version_field)
-        operation = self.adapter.classify(head)
+        asked = self.heads.read(request.method, request.raw_path, request.headers, _connection(request).index)
+        if isinstance(asked, Unrouted):
+            if asked.trouble is not None:
+                return self.relay.refuse(asked.trouble, request.raw_path)
+            with record.trace.leg(AttemptKind.ORIGINAL, request.method, None) as leg:
+                return await self.relay.relay(request, body, target=asked.target, leg=leg, leave=place.leave)
+        target, head, operation = asked.target, asked.head, asked.operation
         if operation is None:
             editing = self.routes.editing(request.method, request.raw_headers, target)
-            leg = visit.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
+            leg = record.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
             with self.write_invalidation.passing(head), self.names.passing(head) as learn, leg:
-                hearing = None if learn is None else ReplyObserver(learn)
+                observer = None if learn is None else ReplyObserver(learn)
                 answer = await self.relay.relay(
-                    request, body, target=target, editing=editing, hearing=hearing, leg=leg, leave=place.leave
+                    request, body, target=target, editing=editing, observer=observer, leg=leg, leave=place.leave
                 )
-            self.searches.heard(self.backend.rest.collection_of(head), answer.status)
+            self.searches.status_received(asked.collection, answer.status)
             return answer
         operation, ruled_by = self.names.known(operation)
+        fields = request.headers.items() if shape_of(request.raw_headers).has_overrides else ()
         try:
-            rules, policy = self.searches.policy(operation, ruled_by, request.headers.items(), visit)
+            rules, policy = self.searches.policy(operation, ruled_by, fields, record)
         except OverrideError as refusal:
             return self.answers.native(self.dialect.error(400, str(refusal)))
         search = _Search(request, body, target, operation, policy, rules, place)
         return await self.searches.answer(
             policy,
-            visit,
+            record,
             sample=rules.shadow_sample,
-            read=partial(self._read, search, visit),
-            original=partial(self._original, search, visit),
+            read=partial(self._read, search, record),
+            original=partial(self._original, search, record),
         )
 
-    async def _read(self, search: _Search, visit: RequestRecord) -> HttpExchange | Bypass:
-        try:
-            return await self._exchange(search, visit)
-        except ClientBodyError:
-            # The relay meets the same end of the body and answers it; nothing of it was lost.
-            return Bypass.TOO_LARGE
-
-    async def _exchange(self, search: _Search, visit: RequestRecord) -> HttpExchange | Bypass:
+    async def _read(self, search: _Search, record: RequestRecord) -> HttpExchange | Bypass:
         coding = self._coding(search.request.raw_headers)
         if isinstance(coding, Bypass):
             return coding
-        limit = self.services.limits.request_body_bytes
-        raw = await search.body.whole(limit_bytes=limit, deadline_seconds=self.services.limits.body_timeout_seconds)
+        limits = self.services.limits
+        limit = limits.request_body_bytes
+        try:
+            raw = await search.body.whole(limit_bytes=limit, deadline_seconds=limits.body_timeout_seconds)
+        except ClientBodyError:
+            raw = None  # the relay finds the same error in the body, and answers it
         if raw is None:
             return Bypass.TOO_LARGE
         plain = decoded(raw, coding, limit_bytes=limit)
         if plain is None:
             return Bypass.ENCODING
         if plain is not raw and len(plain) > TURN_BYTES:
-            await asyncio.sleep(0)  # undoing the coding was this turn's work
-
-        async def relay(kind: AttemptKind, gate: Gate | None) -> RawResponse:
-            return await self._original(search, visit, kind, gate)
-
+            await asyncio.sleep(0)  # decoding was this turn's work
         return HttpExchange(
             request=search.request,
             target=search.target,
@@ -164,13 +151,13 @@ class DataPlane:
             client_timeout_seconds=client_timeout(search.target),
             report_header=search.rules.report_header,
             upstream=self.upstream,
-            reply_body_bytes=self.services.limits.reply_body_bytes,
-            relay=relay,
-            trace=visit.trace,
+            reply_body_bytes=limits.reply_body_bytes,
+            relay=partial(self._original, search, record),
+            trace=record.trace,
         )
 
     def _coding(self, raw: RawHeaders) -> bytes | Bypass:
-        """The coding of a search's body; or why its head alone says that it is not ours."""
+        """The coding of a search's body, or why its head alone excludes it."""
         if wants_exact_bytes(raw):
             return Bypass.EXACT_BYTES
         coding = coding_of(values(raw, b"content-encoding"), self.backend.request_codings)
@@ -179,34 +166,34 @@ class DataPlane:
     async def _original(
         self,
         search: _Search,
-        visit: RequestRecord,
+        record: RequestRecord,
         attempt: AttemptKind = AttemptKind.ORIGINAL,
         gate: Gate | None = None,
     ) -> RawResponse:
-        """The client's own bytes, and upstream's own answer to them."""
+        """Send the client's own bytes and stream upstream's own answer."""
 
         async def passing(status: int) -> None:
-            is_success = 200 <= status < 300
-            self.searches.heard_own(search.operation, status, seconds=self.services.clock() - started)
+            self.searches.original_answered(search.operation, status, seconds=self.services.clock() - started)
             if gate is not None:
-                await gate(is_success)
+                await gate(200 <= status < 300)
 
         started = self.services.clock()
         request, target, collection = search.request, search.target, search.operation.collection
-        hearing = None
+        observer = None
         if self.backend.refuses_in_success:
-            hearing = ReplyObserver(partial(self.searches.heard_success, collection), limit_bytes=REFUSAL_BYTES)
-        leg = visit.trace.leg(attempt, request.method, target.origin)
-        with visit.original(attempt), leg:
+            observer = ReplyObserver(partial(self.searches.success_received, collection), limit_bytes=REFUSAL_BYTES)
+        leg = record.trace.leg(attempt, request.method, target.origin)
+        with record.original(attempt), leg:
             return await self.relay.relay(
                 request,
                 search.body,
                 is_search=True,
                 target=target,
-                hearing=hearing,
+                observer=observer,
                 leg=leg,
                 gate=passing,
                 leave=search.place.leave,
+                added=list(bypass_headers(record.bypass, is_on=search.wants_report)),
             )
 
 
@@ -222,28 +209,17 @@ class _Search:
     rules: Rules
     place: Place
 
-
-def _index_behind(request: web.BaseRequest) -> Origin | None:
-    """The index that plain paths lead to at the port this request came in by."""
-    return _connection(request).index
+    @property
+    def wants_report(self) -> bool:
+        return self.rules.report_header and self.policy.mode == "on"
 
 
 def _connection(request: web.BaseRequest) -> ClientConnection:
     return cast(ClientConnection, request.protocol)
 
 
-def _head(request: web.BaseRequest, target: Target, path: str, *, version_field: str | None) -> RequestHead:
-    return RequestHead(
-        method=request.method,
-        path=path,
-        content_type=request.headers.get("Content-Type", ""),
-        host="" if target.origin is None else target.origin.authority + target.prefix,
-        version="" if version_field is None else request.headers.get(version_field, ""),
-    )
-
-
 def _ended(request: web.BaseRequest, response: RawResponse | None, *, is_reused: bool) -> Ended:
-    """One that was relayed is sent by now; one of ours goes out after the handler."""
+    """A relayed answer has been sent by now; one of ours is sent after the handler returns."""
     is_relayed = response is not None and response.prepared
     size = 0 if response is None else response.body_length if is_relayed else response.body_bytes
     is_ours = response is not None and ORIGIN[0] in response.headers
@@ -256,12 +232,15 @@ def _ended(request: web.BaseRequest, response: RawResponse | None, *, is_reused:
         is_relayed=is_relayed,
         is_loopback=request.remote in LOOPBACK,
         is_reused=is_reused,
+        cause="" if response is None else response.cause,
     )
 
 
 def accepts_identity(raw: RawHeaders) -> bool:
-    """Whether an answer without a content coding may be given; a client that excludes it gets upstream's own."""
+    """Whether an answer without content coding is acceptable to the client."""
     line = b",".join(values(raw, b"accept-encoding"))
+    if b"=0" not in line:
+        return True
     excluded = {name.lower() for name in NO_IDENTITY.findall(line)}
     if b"identity" in excluded:
         return False
@@ -269,6 +248,6 @@ def accepts_identity(raw: RawHeaders) -> bool:
 
 
 def client_timeout(target: Target) -> float | None:
-    """The timeout that the client names in its query string, in seconds; None without one."""
+    """The timeout in the query string in seconds; None without one."""
     match = TIMEOUT.search(target.raw[len(target.path) :])
     return float(match[1]) if match else None

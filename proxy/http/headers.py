@@ -1,8 +1,8 @@
-"""Header lists: what passes, what stays on one hop, in the order, case and number they came in.
+"""Header lists, targets and framing: what is forwarded, in its order, case and number, and what is refused.
 
 Lists are aiohttp's raw pairs of bytes. RFC 9110 7.6.1 names the fields of one connection; `Connection` may name more.
-Framing (`Content-Length`, `Transfer-Encoding`) and `Host` are ours to decide, so `Connection: content-length` removes
-nothing. No field is ever added that the other side did not send, but the framing that the body then really has.
+Framing (`Content-Length`, `Transfer-Encoding`) and `Host` are set by the proxy, so `Connection: content-length` removes
+nothing. No field is added that the other side did not send, except the framing that the body then has.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum, auto
 
 from aiohttp import HttpVersion10, HttpVersion11
 from aiohttp.http import HttpVersion
@@ -36,7 +37,7 @@ HOP_BY_HOP = frozenset(
 )
 # Nobody may have these removed by naming them in Connection: they are what keeps two messages apart.
 PROTECTED = frozenset({b"content-length", b"transfer-encoding", b"host"})
-# Answered on this hop, when the body is first read: aiohttp's client drops interim answers.
+# Answered on this hop, when the body is first read: the database's interim answers are dropped.
 EXPECT = b"expect"
 TRACE_PARENT = NAME.encode("ascii")
 # What vouches for the bytes of a body, and is wrong when they are others. `Last-Modified` is about the data behind them, which is
@@ -65,14 +66,18 @@ CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def is_forwardable(raw: RawHeaders) -> bool:
-    """Whether every field can be passed on byte for byte: UTF-8 without control characters.
+    """Whether every field can be forwarded byte for byte: UTF-8 without control characters.
 
-    Other bytes are legal in HTTP (obs-text), but aiohttp's serializer would drop them without a word.
+    Other bytes are legal in HTTP (obs-text), but aiohttp's serializer would drop them silently.
     """
-    whole = b"".join([part for pair in raw for part in pair])
+    return shape_of(raw).are_names_forwardable and _are_forwardable([value for _, value in raw])
+
+
+def _are_forwardable(parts: Sequence[bytes]) -> bool:
+    whole = b"".join(parts)
     if CONTROL.search(whole) is not None:
         return False
-    return whole.isascii() or all(_is_utf8(part) for pair in raw for part in pair)
+    return whole.isascii() or all(map(_is_utf8, parts))
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -89,10 +94,7 @@ def values(raw: RawHeaders, name: bytes) -> list[bytes]:
 
 
 def replaced(raw: RawHeaders, name: bytes, value: bytes | None) -> list[tuple[bytes, bytes]]:
-    """The list with one field set: in the place and case of its first line, or last when it was absent.
-
-    ``value`` None removes every line of it.
-    """
+    """The list with one field set, in the place and case of its first line, or last. None removes every line of it."""
     result: list[tuple[bytes, bytes]] = []
     done = value is None
     for key, old in raw:
@@ -107,78 +109,171 @@ def replaced(raw: RawHeaders, name: bytes, value: bytes | None) -> list[tuple[by
 
 
 def traced(raw: RawHeaders, traceparent: str | None) -> RawHeaders:
-    """The list with this traceparent in the place of the client's, or last; untouched without one to set."""
+    """The list with this traceparent in place of the client's; unchanged for None."""
     return raw if traceparent is None else replaced(raw, TRACE_PARENT, traceparent.encode("ascii"))
 
 
-def for_upstream(raw: RawHeaders, authority: str) -> Headers:
-    """A client's fields as the database gets them. ``authority``: the upstream's own host and port."""
+def request_head(
+    method: str, target: str, raw: RawHeaders, *, authority: str, length: int | None, is_chunked: bool
+) -> bytes:
+    """A client's head as sent upstream, with the body's framing: a length, chunks, or neither.
+
+    ``authority``: the upstream's host and port. ``target``: as read_target returned it.
+    """
     host = authority.encode("ascii")
-    kept: list[tuple[bytes, bytes]] = []
+    framing = {_Kind.LENGTH: b"" if length is None else b"%d" % length, _Kind.CODING: b"chunked" if is_chunked else b""}
     has_host = False
-    for key, value in _end_to_end(raw):
-        low = key.lower()
-        if low == b"host":
-            kept.append((key, host))
+    lines = [f"{method} {target} HTTP/1.1".encode("ascii")]
+    for place, kind, _ in _passing(raw):
+        if kind is _Kind.KEPT:
+            lines.append(raw[place][0] + b": " + raw[place][1])
+        elif kind is _Kind.HOST:
             has_host = True
-        elif low != EXPECT and not is_override(low.decode("ascii")):
-            kept.append((key, value))
+            lines.append(raw[place][0] + b": " + host)
+        elif given := framing.get(kind):
+            lines.append(raw[place][0] + b": " + given)
+            framing[kind] = b""
     if not has_host:
-        kept.insert(0, (b"Host", host))
-    return _decoded(kept)
+        lines.insert(1, b"Host: " + host)
+    if framing[_Kind.LENGTH]:
+        lines.append(b"Content-Length: " + framing[_Kind.LENGTH])
+    if framing[_Kind.CODING]:
+        lines.append(b"Transfer-Encoding: chunked")
+    head = b"\r\n".join([*lines, b"", b""])
+    if head.count(b"\n") != len(lines) + 1:
+        raise ValueError("a field that is two lines: `objection` refuses such requests")
+    return head
 
 
 def for_client(raw: RawHeaders) -> Headers:
-    """The database's fields as the client gets them."""
-    return _decoded(_end_to_end(raw))
+    """Upstream's fields as sent to the client."""
+    return [(name, raw[place][1].decode("utf-8")) for place, _, name in _passing(raw)]
 
 
 def around_other_bytes(raw: RawHeaders) -> Headers:
-    """The database's fields around a body that is no longer its own."""
-    return _decoded([pair for pair in _end_to_end(raw) if pair[0].lower() not in VOUCHING])
+    """Upstream's fields for a body that was changed."""
+    return [
+        (name, raw[place][1].decode("utf-8"))
+        for place, _, name in _passing(raw)
+        if name.lower().encode() not in VOUCHING
+    ]
 
 
 def wants_exact_bytes(raw: RawHeaders) -> bool:
-    """Whether a client's head says something that a rewritten request or a cut answer would make false."""
-    return any(name.lower() in EXACTING or name.lower() in VOUCHING for name, _ in raw)
+    """Whether the client's head has a field that a rewritten request or a trimmed answer would make false."""
+    return shape_of(raw).is_exacting
 
 
-def framed(headers: Headers, *, length: int | None, chunked: bool) -> Headers:
-    """The fields with exactly the framing the body has: a length, chunks, or neither."""
-    wanted = {
-        "content-length": None if length is None else str(length),
-        "transfer-encoding": "chunked" if chunked else None,
-    }
+def framed(headers: Headers, *, length: int) -> Headers:
+    """The fields of a body of this length, in the place and case of the one that said another."""
     result: Headers = []
+    done = False
     for name, value in headers:
         low = name.lower()
-        if low not in wanted:
-            result.append((name, value))
-        elif (framing := wanted[low]) is not None:
-            result.append((name, framing))
-            wanted[low] = None
-    if (size := wanted["content-length"]) is not None:
-        result.append(("Content-Length", size))
-    if wanted["transfer-encoding"] is not None:
-        result.append(("Transfer-Encoding", "chunked"))
+        if low != "content-length":
+            if low != "transfer-encoding":
+                result.append((name, value))
+        elif not done:
+            result.append((name, str(length)))
+            done = True
+    if not done:
+        result.append(("Content-Length", str(length)))
     return result
 
 
-def _end_to_end(raw: RawHeaders) -> list[tuple[bytes, bytes]]:
-    connection = values(raw, b"connection")
-    named = {token.strip().lower() for line in connection for token in line.split(b",")} - PROTECTED
-    dropped = HOP_BY_HOP | named if named else HOP_BY_HOP
-    return [pair for pair in raw if pair[0].lower() not in dropped]
+class _Kind(IntEnum):
+    """What becomes of a field on its way."""
+
+    KEPT = auto()
+    HOP = auto()
+    CONNECTION = auto()
+    HOST = auto()
+    LENGTH = auto()
+    CODING = auto()
+    OURS = auto()  # not sent to the database
 
 
-def _decoded(raw: RawHeaders) -> Headers:
-    return [(name.decode("ascii"), value.decode("utf-8")) for name, value in raw]
+_OF_ONE_CONNECTION = frozenset({_Kind.HOP, _Kind.CONNECTION})
+_KINDS = {
+    **dict.fromkeys(HOP_BY_HOP, _Kind.HOP),
+    b"connection": _Kind.CONNECTION,
+    b"host": _Kind.HOST,
+    b"content-length": _Kind.LENGTH,
+    b"transfer-encoding": _Kind.CODING,
+    EXPECT: _Kind.OURS,
+}
 
 
-# The request target: which forms we take, and how a path is read for matching.
-#
-# The raw target is what goes upstream, byte for byte. Only the matching works on a normalised path, as actix-web's
-# `NormalizePath::trim` routes in Qdrant: runs of slashes merged, the trailing slash dropped, percent-encoding left alone.
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the names of a head's fields say; nothing of the values, which may be credentials.
+
+    ``passing``: places, kinds and names of the fields that are not of one connection alone. ``is_plain``: at most one length and one
+    host, no transfer coding. ``is_exacting``: see EXACTING and VOUCHING.
+    """
+
+    passing: tuple[tuple[int, _Kind, str], ...]
+    are_names_trimmed: bool
+    are_names_forwardable: bool
+    is_plain: bool
+    is_exacting: bool
+    has_overrides: bool
+    length_at: int | None
+    connections: tuple[int, ...]
+
+    @classmethod
+    def of(cls, names: tuple[bytes, ...]) -> Shape:
+        low = [name.lower() for name in names]
+        lengths = [place for place, name in enumerate(low) if name == b"content-length"]
+        return cls(
+            passing=tuple(
+                (place, kind, names[place].decode("latin-1"))
+                for place, name in enumerate(low)
+                if (kind := _kind(name)) not in _OF_ONE_CONNECTION
+            ),
+            are_names_trimmed=all(name and name == name.strip() for name in names),
+            are_names_forwardable=_are_forwardable(names),
+            is_plain=len(lengths) <= 1 and low.count(b"host") <= 1 and b"transfer-encoding" not in low,
+            has_overrides=any(name.isascii() and is_override(name.decode("ascii")) for name in low),
+            is_exacting=not (EXACTING | VOUCHING).isdisjoint(low),
+            length_at=lengths[0] if lengths else None,
+            connections=tuple(place for place, name in enumerate(low) if name == b"connection"),
+        )
+
+
+_SHAPES: dict[tuple[bytes, ...], Shape] = {}  # clients send the same names again and again
+MOST_SHAPES = 1024
+SHAPE_BYTES = 1024  # of names; a client may send any number of them
+
+
+def shape_of(raw: RawHeaders) -> Shape:
+    """Of a client's head, or of a reply's."""
+    names = tuple([name for name, _ in raw])
+    found = _SHAPES.get(names)
+    if found is None:
+        found = Shape.of(names)
+        if sum(map(len, names)) <= SHAPE_BYTES:
+            if len(_SHAPES) >= MOST_SHAPES:
+                _SHAPES.clear()
+            _SHAPES[names] = found
+    return found
+
+
+def _kind(low: bytes) -> _Kind:
+    is_ours = low.isascii() and is_override(low.decode("ascii"))
+    return _Kind.OURS if is_ours else _KINDS.get(low, _Kind.KEPT)
+
+
+def _passing(raw: RawHeaders) -> Sequence[tuple[int, _Kind, str]]:
+    """Places, kinds and names of the fields that are sent on."""
+    shape = shape_of(raw)
+    named: set[bytes] = set()
+    for place in shape.connections:
+        if (said := raw[place][1].lower()) != b"keep-alive":  # which is not sent on anyway
+            named.update(token.strip() for token in said.split(b","))
+    named -= HOP_BY_HOP | PROTECTED
+    return [each for each in shape.passing if raw[each[0]][0].lower() not in named] if named else shape.passing
+
 
 SLASHES = re.compile(r"/{2,}")
 # Space and control characters would end the request line or a log line; anything beyond ASCII is no URI (RFC 3986 2).
@@ -187,10 +282,9 @@ FORWARDABLE = re.compile(r"/[\x21-\x7e]*")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An origin-form request target. ``raw`` is forwarded; ``path`` is everything before the first `?`.
+    """An origin-form request target. ``raw`` is forwarded; ``path`` ends before the first `?`.
 
-    ``origin``: where it goes; None is the configured upstream. ``prefix``: how ``path`` begins where what is found there is behind
-    a path: another gateway's, or another VecSieve's.
+    ``origin``: None is the configured upstream. ``prefix``: the start of ``path`` that belongs to another gateway.
     """
 
     raw: str
@@ -199,14 +293,14 @@ class Target:
     prefix: str = ""
 
     def beside(self, raw: str) -> str:
-        """Another target of the same place."""
+        """Another target behind the same prefix."""
         return self.prefix + raw
 
 
 def read_target(raw: str) -> Target | None:
-    """Read an origin-form target; None for absolute-form, authority-form, asterisk-form and bytes that are no URI.
+    """Read an origin-form target; None for other forms and for bytes that are no URI.
 
-    `//evil.example/a` is a path: the upstream comes from the settings alone, never from a request.
+    `//evil.example/a` is a path: only the settings decide where requests go.
     """
     if FORWARDABLE.fullmatch(raw) is None:
         return None
@@ -214,9 +308,10 @@ def read_target(raw: str) -> Target | None:
 
 
 def matching_path(path: str, prefix: str = "") -> str | None:
-    """The path that decides what a request is: normalised, the deployment prefix removed.
+    """The path for matching: slashes merged, the trailing slash and the deployment prefix removed.
 
-    ``prefix``: as in the settings, such as `/qdrant`, or empty. None when the path lies outside it.
+    As actix-web's `NormalizePath::trim` routes in Qdrant; percent-encoding is kept. ``prefix``: such as `/qdrant`, or
+    empty. None when the path lies outside it.
     """
     merged = SLASHES.sub("/", path)
     trimmed = merged.rstrip("/") or "/"
@@ -227,48 +322,55 @@ def matching_path(path: str, prefix: str = "") -> str | None:
     return trimmed[len(prefix) :] if trimmed.startswith(prefix + "/") else None
 
 
-# Which parsed heads are refused: what aiohttp's parser lets through although two parsers could read it apart.
-#
-# llhttp refuses most of the smuggling forms of requests itself; the rest is decided here, before any handler sees the request.
-# Of replies it lets more through, because aiohttp's client asks it to be lenient.
-
 IDENTITY = b"identity"
 
 
 def objection(method: str, target: str, version: HttpVersion, raw: RawHeaders) -> Trouble | None:
-    """Why a request head is refused, or None."""
+    """Why a request head is refused although the parser took it, because two parsers could read it differently; or
+    None.
+    """
     if version not in {HttpVersion10, HttpVersion11}:
         return Trouble.VERSION
     if method == "CONNECT":
         return Trouble.CONNECT_METHOD
-    if read_target(target) is None:
+    if FORWARDABLE.fullmatch(target) is None:
         return Trouble.TARGET
     if not is_forwardable(raw):
         return Trouble.HEADER_BYTES
-    return _framing_objection(version, raw)
+    shape = shape_of(raw)
+    if not shape.is_plain:
+        return _framing_objection(version, raw)
+    return None if shape.length_at is None or _is_length(raw[shape.length_at][1]) else Trouble.MALFORMED
 
 
 def is_reply_sound(status: int, version: HttpVersion, raw: RawHeaders) -> bool:
-    """Whether a reply's head can be passed on and everybody reads the same end of its body.
+    """Whether every reader of a reply's head finds the same end of its body.
 
-    A transfer coding that we do not undo would be forwarded as a name without its framing; nobody offered one, because `TE`
-    stays on the client's hop. Blanks before a colon: aiohttp 3.14.5 takes them in the names that frame a message. RFC 9112 5.1
-    has a proxy remove them, but by then the parser has read the body by another rule; nginx answers 502 as well.
+    aiohttp's client parses replies leniently. A transfer coding that we do not decode would be forwarded without its
+    framing. aiohttp 3.14.5 accepts blanks before the colon of framing fields; RFC 9112 5.1 has a proxy remove them, but
+    by then the parser has read the body by another rule, so the answer is 502, as with nginx.
     """
     if version not in {HttpVersion10, HttpVersion11} or not 100 <= status <= 999:
         return False
-    if any(name != name.strip() or not name for name, _ in raw):
+    shape = shape_of(raw)
+    if not shape.are_names_trimmed:
         return False
+    if shape.is_plain:
+        return shape.length_at is None or _is_length(raw[shape.length_at][1])
     codings, lengths = values(raw, b"transfer-encoding"), values(raw, b"content-length")
     if len(codings) + len(lengths) > 1:
         return False
     if codings and (version == HttpVersion10 or codings[0].strip().lower() not in {b"chunked", IDENTITY}):
         return False  # RFC 9112 6.1: the framing of an HTTP/1.0 message with a transfer coding is faulty
-    return all(length.isascii() and length.isdigit() for length in lengths)
+    return all(map(_is_length, lengths))
+
+
+def _is_length(value: bytes) -> bool:
+    return value.isascii() and value.isdigit()
 
 
 def without_identity(raw: RawHeaders) -> RawHeaders:
-    """A sound reply's fields without the transfer coding that is none: RFC 2616 had it, and the body ends with the connection."""
+    """The fields without RFC 2616's transfer coding `identity`, which means none."""
     codings = values(raw, b"transfer-encoding")
     return replaced(raw, b"transfer-encoding", None) if codings and codings[0].strip().lower() == IDENTITY else raw
 
@@ -276,12 +378,12 @@ def without_identity(raw: RawHeaders) -> RawHeaders:
 def _framing_objection(version: HttpVersion, raw: RawHeaders) -> Trouble | None:
     codings, lengths, hosts = values(raw, b"transfer-encoding"), values(raw, b"content-length"), values(raw, b"host")
     if codings and lengths:
-        return Trouble.TWO_FRAMINGS  # RFC 9112 6.1: whoever sends both may be smuggling
+        return Trouble.TWO_FRAMINGS  # RFC 9112 6.1: both together may be smuggling
     if codings and [coding.strip().lower() for coding in codings] != [b"chunked"]:
         return Trouble.TRANSFER_CODING  # aiohttp accepts `gzip, chunked` and would pass the inner coding as content
     if codings and version == HttpVersion10:
         return Trouble.OLD_CHUNKED  # RFC 9112 6.1: the framing of an HTTP/1.0 message with it is faulty
-    if len(lengths) > 1 or any(not (length.isascii() and length.isdigit()) for length in lengths):
+    if len(lengths) > 1 or not all(map(_is_length, lengths)):
         return Trouble.MALFORMED
     if len(hosts) > 1:
         return Trouble.MALFORMED

@@ -1,7 +1,7 @@
-"""The data ports: aiohttp's server on addresses or inherited sockets, with settings that are proven to be in force.
+"""The data ports: accepts connections for aiohttp's server, with settings that are proven to be in force.
 
-One wrong keyword makes aiohttp drop all of them with only a log line; here a probe connection is built and fed before
-the ports open, and what it does is compared with what was configured.
+One wrong keyword makes aiohttp drop all settings with only a log line; a probe connection is built and fed before the
+ports open.
 """
 
 from __future__ import annotations
@@ -18,26 +18,19 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
-from aiohttp import web
+import aiohttp
+from aiohttp import http_parser, web
 from aiohttp.http import RawRequestMessage
-from aiohttp.web_protocol import RequestPayloadError
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.addresses import DataPort, Origin
+from vecsieve.proxy.addresses import DataPort, Origin, binding
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.connections import Connections
-from vecsieve.proxy.http.events import Events
+from vecsieve.proxy.http.connections import Connections, Events
 from vecsieve.proxy.http.headers import objection
-from vecsieve.proxy.http.pools import IncompatibleLibraryError, audit_library
 from vecsieve.proxy.http.protocol import ClientConnection, ConnectionRules
 from vecsieve.proxy.search.limits import Ages
 from vecsieve.proxy.telemetry.log import guard_foreign_loggers
-
-# Takes new connections off the kernel's queue, many at each turn of the loop.
-#
-# libuv (1.45 and later, so uvloop 0.18 and later) accepts one connection a turn. A loop that is busy turns 30 times a second: the
-# queue of the kernel overflows, the kernel drops what greets it, and the client asks again after 1 s, 3 s and 7 s. With as many
-# searches as are twice too many, each on a connection of its own, 4 of 10 had no answer within 10 s; so 1 of 10,000 (measured).
 
 LOGGER = logging.getLogger("vecsieve.http")
 Factory = Callable[[], asyncio.Protocol]
@@ -52,12 +45,12 @@ OUT_OF_FILES_SECONDS = 0.1  # asyncio pauses for 1 s: by then clients ask again
 
 
 def arriving_at_most(connections: int) -> int:
-    """How many connections may be accepted and without a place, where a process takes on so many."""
+    """How many connections may be accepted and not yet registered."""
     return max(1, min(AT_A_TURN, connections // ARRIVING_SHARE))
 
 
 class Arrivals:
-    """The connections of all ports of one process that are accepted and have no protocol yet: at most ``most``."""
+    """Connections of all ports that are accepted and have no protocol yet: at most ``most``."""
 
     def __init__(self, most: int = AT_A_TURN) -> None:
         self.most = most
@@ -65,18 +58,21 @@ class Arrivals:
 
     @property
     def is_full(self) -> bool:
-        """Whether none may be accepted in this turn of the loop."""
         return len(self.opening) >= self.most
 
     def start(self, opening: Coroutine[None, None, None]) -> None:
-        """Open one."""
         task = asyncio.get_running_loop().create_task(opening, name="open a client connection")
         self.opening.add(task)
         task.add_done_callback(self.opening.discard)
 
 
 class Accepting:
-    """The listening sockets of one port, which it owns. Make it inside the event loop; it accepts until `close`."""
+    """Accepts connections from the listening sockets of one port, many per turn of the loop.
+
+    libuv (1.45 and later, so uvloop 0.18 and later) accepts one connection per turn. A busy loop makes 30 turns a
+    second: the kernel's queue overflows, and clients retry after 1 s, 3 s and 7 s. At twice the searches a process can
+    do, each on its own connection, 4 of 10 had no answer within 10 s; with this class 1 of 10,000 (measured).
+    """
 
     def __init__(self, sockets: Sequence[socket.socket], factory: Factory, arrivals: Arrivals | None = None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -91,14 +87,14 @@ class Accepting:
             self._loop.add_reader(each, self._accept, each)
 
     def close(self) -> None:
-        """Stop accepting; connections live on."""
+        """Stop accepting; connections stay open."""
         for each in self._sockets:
             if each.fileno() >= 0:
                 self._loop.remove_reader(each)
                 each.close()
 
     async def opened(self) -> None:
-        """Wait until every connection that was accepted has its protocol."""
+        """Wait until every accepted connection has its protocol."""
         if self._arrivals.opening:
             await asyncio.wait(self._arrivals.opening)
 
@@ -122,7 +118,9 @@ class Accepting:
             connection.close()
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
-        """Out of files or of memory for sockets: the kernel says so at every turn, until a connection ends. Logged once."""
+        """Out of file descriptors or socket memory: the kernel reports it at every turn until a connection ends. Logged
+        once.
+        """
         if not self._is_out_of_files:
             self._is_out_of_files = True
             LOGGER.error("no connection can be accepted: %s", os.strerror(error.errno or 0))
@@ -153,7 +151,7 @@ AT_ONCE_SECONDS = 0.001  # aiohttp takes a grace of 0 for one without end (helpe
 
 
 class DataServer(web.Server):
-    """aiohttp's server whose connections are ours, and which refuses heads that could be read in two ways."""
+    """aiohttp's server with our connections, which refuses ambiguous heads."""
 
     def __init__(self, handler: Handler, limits: LimitSettings, answers: LocalAnswers, events: Events) -> None:
         super().__init__(_Guard(handler, answers, events), handler_cancellation=True)
@@ -168,13 +166,13 @@ class DataServer(web.Server):
         )
 
     def __call__(self, index: Origin | None = None) -> ClientConnection:
-        """Build one connection; a wrong setting is an error here, not a silent fallback. ``index``: behind its port."""
+        """Build one connection; a wrong setting raises here. ``index``: behind its port."""
         return ClientConnection(self, self.rules, index, **self._settings)
 
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """The handler behind the head checks."""
+    """Checks heads before the handler."""
 
     handler: Handler
     answers: LocalAnswers
@@ -189,29 +187,29 @@ class _Guard:
 
 
 class Front(Protocol):
-    """What has a port's connections before aiohttp gets those that are HTTP/1."""
+    """Receives a port's connections before aiohttp gets those that speak HTTP/1."""
 
     def before(self, http: Factory) -> Factory:
-        """What makes the protocol of a new connection."""
+        """Return the protocol factory for new connections."""
         ...
 
     @property
-    def owed(self) -> int:
-        """How many of these have not got all of their answers yet."""
+    def unsent(self) -> int:
+        """How many clients have unsent answers."""
         ...
 
-    def say_goodbye(self) -> None:
-        """Ask those that aiohttp has not got to go elsewhere."""
+    def send_goaway(self) -> None:
+        """Ask clients to send nothing new."""
         ...
 
     async def close(self, *, grace_seconds: float) -> None:
-        """Wait for those that aiohttp has not got, then cut them."""
+        """Wait for the connections that aiohttp does not have, then cut them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """The open data ports of one server, which share its limits and its end. ``fronts``: of those that have one."""
+    """The open data ports of one server."""
 
     server: DataServer
     sockets: tuple[Accepting, ...]
@@ -219,20 +217,20 @@ class Listener:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports that were bound, in the order of the doors; the free one where 0 was asked for."""
+        """The bound ports, in the order of ``data_ports``; the assigned one where 0 was given."""
         return tuple(each.port for each in self.sockets)
 
     @property
-    def owed(self) -> int:
-        """How many clients behind a front have not got all of their answers yet."""
-        return sum(front.owed for front in self.fronts)
+    def unsent(self) -> int:
+        """How many clients behind a front have unsent answers."""
+        return sum(front.unsent for front in self.fronts)
 
     def stop_accepting(self) -> None:
-        """Close the listening sockets; open connections live on, and who can be asked to leave is asked."""
+        """Close the listening sockets; open connections stay, and gRPC clients are asked to leave."""
         for each in self.sockets:
             each.close()
         for front in self.fronts:
-            front.say_goodbye()
+            front.send_goaway()
 
     def drain(self) -> None:
         """End every connection with its next answer."""
@@ -251,7 +249,7 @@ class Listener:
 
 
 def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | None]:
-    """Our limits under the names that aiohttp gives them."""
+    """Our limits under aiohttp's names."""
     return {
         "keepalive_timeout": limits.keep_alive_seconds,
         "max_line_size": limits.head_line_bytes,
@@ -264,13 +262,58 @@ def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | 
     }
 
 
+# What is used of aiohttp beyond its documentation: a release that renames one must stop the process with a message, not lose
+# the head's deadline silently. The range in pyproject.toml is the first guard, this is the second.
+RELIED_ON: tuple[tuple[type, str], ...] = (
+    (
+        RequestHandler,
+        (
+            "_buffer_paused _current_request _keepalive_timeout _lingering_time _messages _pause_transport_reading _reading_paused"
+            " _request_count _request_in_progress _resume_transport_reading _upgraded _waiter close data_received force_close"
+            " handle_error log_debug log_exception max_field_size max_headers max_line_size resume_reading"
+        ),
+    ),
+    (
+        web.StreamResponse,
+        (
+            "_body_length _eof_sent _keep_alive _must_be_empty_body _payload_writer _prepare_headers _req _send_headers_immediately"
+            " _write_headers"
+        ),
+    ),
+)
+
+
+class IncompatibleLibraryError(RuntimeError):
+    """The installed aiohttp is not the one this data plane was built on."""
+
+
+def audit_library() -> None:
+    """Raise IncompatibleLibraryError when aiohttp lacks a name or runs its pure-Python parser.
+
+    Two parsers that differ in what they accept are a smuggling risk; the C parser is the tested one.
+    """
+    missing = [
+        f"{owner.__name__}.{name}" for owner, names in RELIED_ON for name in names.split() if not hasattr(owner, name)
+    ]
+    if missing:
+        raise IncompatibleLibraryError(f"aiohttp {aiohttp.__version__} has no {', '.join(missing)}")
+    pure = {http_parser.HttpRequestParserPy, http_parser.HttpResponseParserPy}
+    if pure & {http_parser.HttpRequestParser, http_parser.HttpResponseParser}:
+        raise IncompatibleLibraryError(
+            "aiohttp runs on its pure-Python parser (AIOHTTP_NO_EXTENSIONS is set, or the wheel has no extensions)"
+        )
+
+
 async def listen(
-    server: DataServer, limits: LimitSettings, *doors: DataPort, fronts: Mapping[DataPort, Front] = MappingProxyType({})
+    server: DataServer,
+    limits: LimitSettings,
+    *data_ports: DataPort,
+    fronts: Mapping[DataPort, Front] = MappingProxyType({}),
 ) -> Listener:
     """Open the data ports, all or none.
 
-    Raises IncompatibleLibraryError when aiohttp is not what we rely on or the settings are not in force; OSError when an
-    address cannot be bound.
+    Raises IncompatibleLibraryError when aiohttp is not what we rely on or the settings are not in force; OSError when
+    an address cannot be bound.
     """
     audit_library()
     guard_foreign_loggers()
@@ -278,18 +321,20 @@ async def listen(
     arrivals = Arrivals(arriving_at_most(limits.connections))
     with ExitStack() as opened:
         sockets = []
-        for door in doors:
-            sockets.append(await _opened(server, door, fronts.get(door), arrivals))
+        for data_port in data_ports:
+            sockets.append(await _opened(server, data_port, fronts.get(data_port), arrivals))
             opened.callback(sockets[-1].close)
         opened.pop_all()
     return Listener(server, tuple(sockets), tuple(fronts.values()))
 
 
-async def _opened(server: DataServer, door: DataPort, front: Front | None, arrivals: Arrivals) -> Accepting:
-    factory: Factory = partial(server, door.index)
+async def _opened(server: DataServer, data_port: DataPort, front: Front | None, arrivals: Arrivals) -> Accepting:
+    factory: Factory = partial(server, data_port.index)
     factory = factory if front is None else front.before(factory)
-    sockets = await bound(door.host, door.port) if door.shared is None else (door.shared,)
-    return Accepting(sockets, factory, arrivals)
+    if data_port.shared is not None:
+        return Accepting((data_port.shared,), factory, arrivals)
+    with binding(data_port.host, data_port.port, flag=data_port.flag):
+        return Accepting(await bound(data_port.host, data_port.port), factory, arrivals)
 
 
 def prove_settings(server: DataServer, limits: LimitSettings) -> None:
@@ -312,7 +357,7 @@ def prove_settings(server: DataServer, limits: LimitSettings) -> None:
 
 
 def _parser_faults(server: DataServer, limits: LimitSettings) -> list[str]:
-    """What the C parser, whose settings cannot be read back, does wrong with two canned requests."""
+    """Test the C parser, whose settings cannot be read back, with two canned requests."""
     faults = []
     if _first_body(server, b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc") != b"abc":
         faults.append("request bodies are decompressed")
@@ -322,7 +367,7 @@ def _parser_faults(server: DataServer, limits: LimitSettings) -> list[str]:
 
 
 def _first_body(server: DataServer, rest: bytes) -> bytes | None:
-    """The body a fresh connection reads from a POST with these fields; None when it refuses the head or the body."""
+    """The body that a fresh connection reads; None when it refuses the head or the body."""
     probe = server()
     probe.data_received(b"POST / HTTP/1.1\r\nHost: probe\r\n" + rest)
     message, payload = probe._messages[0]  # noqa: SLF001 - audited

@@ -1,9 +1,8 @@
-"""Answers on their way to clients: one that is read slowly holds neither a place nor a connection to the database for long.
+"""Sends answers to clients without letting slow ones hold a place or an upstream connection.
 
-A database that is asked directly writes an answer into the kernel's buffer and goes on. Between the two of us the buffer is ours:
-the rest of an answer waits in memory, as far as its bound and that of all answers allow. An answer that does not fit waits where
-it is, on its connection to the database. While others lack a connection, or too much waits in all, the client that takes least is
-cut. A slow client alone never is.
+A database asked directly writes its answer into the kernel's buffer. Behind the proxy the rest of an answer waits in
+memory, within a bound per answer and one for all. An answer that does not fit stays on its upstream connection. While
+requests lack a connection, or the memory bound is exceeded, the slowest client is cut. A single slow client never is.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from vecsieve.proxy.http.events import Events
-from vecsieve.proxy.http.message import RawResponse
+from vecsieve.proxy.http.answers import RawResponse
+from vecsieve.proxy.http.connections import Events
 from vecsieve.proxy.http.pools import Loan, Loans
 from vecsieve.proxy.http.upstream import UpstreamReply
 
@@ -31,7 +30,7 @@ LOOKS = 4  # at whether a client has taken anything, in the time in which it mus
 
 
 class Backlog:
-    """The bytes of answers that wait in memory for their clients, of one process. ``limit_bytes``: of all of them."""
+    """The bytes of answers that wait in memory for their clients. ``limit_bytes``: of all of them."""
 
     __slots__ = ("_limit", "_loans", "each_bytes", "total_bytes")
 
@@ -42,25 +41,24 @@ class Backlog:
         self.total_bytes = 0
 
     def grew(self, held: int, size: int) -> bool:
-        """Let an answer that holds ``held`` bytes hold ``size``; False, and nothing changed, where they do not fit."""
+        """Let an answer that holds ``held`` bytes hold ``size``; False, and no change, where they do not fit."""
         if size > self.each_bytes or self.total_bytes + size - held > self._limit:
             return False
         self.total_bytes += size - held
         return True
 
     def changed(self, more: int) -> None:
-        """So many bytes more wait, or fewer, whether they fit or not: they are here."""
+        """Count ``more`` bytes, or fewer, that have already arrived, whether they fit or not."""
         self.total_bytes += more
         if more > 0:
             self._trim()
 
     def lend(self, holder: object, loan: Loan) -> None:
-        """What the answer of a slow client holds may be had. While too much is held, the slowest of them all are cut."""
+        """Offer what a slow client's answer holds. While too much is held, the slowest are cut."""
         self._loans.add(holder, loan)
         self._trim()
 
     def take_back(self, holder: object) -> None:
-        """The client reads again, or is gone."""
         self._loans.take_back(holder)
 
     def _trim(self) -> None:
@@ -69,9 +67,10 @@ class Backlog:
 
 
 class Outflow:
-    """One reply of the database on its way to a client. Close it.
+    """One upstream reply on its way to a client. Close it.
 
-    ``stall_seconds``: how long the client may take nothing; ``leave``: gives the request's place back, early when the client is slow.
+    ``stall_seconds``: how long the client may take nothing. ``leave``: gives the request's place back, early for a slow
+    client.
     """
 
     __slots__ = (
@@ -114,7 +113,7 @@ class Outflow:
         self.is_cut = False
 
     async def send(self, piece: bytes) -> None:
-        """Send a piece, and wait while the client takes nothing and the answer finds no room in memory.
+        """Send a piece; wait while the client takes nothing and the answer finds no room in memory.
 
         Raises TimeoutError when the client takes nothing for too long, ConnectionError when it is gone.
         """
@@ -133,11 +132,10 @@ class Outflow:
         await self._response.write_eof()
 
     def close(self) -> None:
-        """Nothing waits any more."""
         self._release()
 
     def _has_room(self) -> bool:
-        """Whether more may be read. All that is still to come is counted at once: half an answer would free no connection."""
+        """Whether to read more. The whole rest is counted at once: half an answer would free no connection."""
         coming = 0 if self._length is None else self._length - self._sent
         size = self._waiting_bytes() + coming
         if not self._backlog.grew(self._held, size):
@@ -164,7 +162,7 @@ class Outflow:
         self._release()
 
     def _look(self, deadline: asyncio.Timeout, before: int) -> None:
-        """Put the deadline off while the client takes anything."""
+        """Extend the deadline while the client takes anything."""
         loop, left = asyncio.get_running_loop(), self._left_bytes()
         if left < before:
             deadline.reschedule(loop.time() + self._stall_seconds)
@@ -181,12 +179,11 @@ class Outflow:
         self._backlog.lend(self, Loan(None, speed, self._cut))
 
     def _waiting_bytes(self) -> int:
-        """What waits in this process."""
         transport = self._request.transport
         return 0 if transport is None else transport.get_write_buffer_size()
 
     def _left_bytes(self) -> int:
-        """What waits here and in the kernel, which tells long before ours empties whether the client takes anything."""
+        """Bytes here and in the kernel; the kernel's change long before ours do."""
         transport = self._request.transport
         raw: socket.socket | None = None if transport is None else transport.get_extra_info("socket")
         if raw is None:

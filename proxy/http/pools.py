@@ -1,48 +1,41 @@
-"""A pool of connections to the database: aiohttp's session with every habit of a browser switched off."""
+"""The connection pools to the database: which connection a request gets, and who must wait."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import logging
-import socket
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-from weakref import WeakKeyDictionary
+from functools import cache
 
-import aiohttp
-from aiohttp import http_parser, web
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.client_reqrep import ConnectionKey
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
-from aiohttp.web_protocol import RequestHandler
+from aiohappyeyeballs import AddrInfoType, pop_addr_infos_interleave, start_connection
+from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.http.message import RawRequest
-from vecsieve.proxy.search.limits import NEVER, Ages
-
-# What answers hold while they wait for slow clients: lent, so that whoever lacks it may have it, from the slowest client first.
+from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.http.names import Addresses, BoundedResolver, PublicResolver
+from vecsieve.proxy.http.upstream_connection import BrokenExchangeError, UpstreamConnection
+from vecsieve.proxy.search.errors import FailureKind
+from vecsieve.proxy.search.limits import Ages
 
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """What one answer holds. ``host``: whom its connection leads to; ``speed``: of its client, in bytes a second.
+    """What the answer of a slow client holds and others may have.
 
-    ``end``: cuts the client and gives back at once what the answer holds.
+    ``host``: of its upstream connection. ``speed``: of its client, bytes per second. ``end``: cuts the client and frees
+    what the answer holds.
     """
 
-    host: ConnectionKey | None
+    host: object | None
     speed: Callable[[], float]
     end: Callable[[], None]
 
 
 class Loans:
-    """What is lent, the longest first. Each loan is known by its holder."""
+    """By holder, the oldest first."""
 
     __slots__ = ("_lent",)
 
@@ -53,17 +46,15 @@ class Loans:
         return len(self._lent)
 
     def add(self, holder: object, loan: Loan) -> None:
-        """Lend."""
         self._lent[holder] = loan
 
     def take_back(self, holder: object) -> None:
-        """It is lent no more. Does nothing when it was called in."""
         self._lent.pop(holder, None)
 
-    def call_in(self, host: ConnectionKey | None = None) -> bool:
-        """End the one whose client reads slowest, of those to ``host`` or of all; False when there is none.
+    def call_in(self, host: object | None = None) -> bool:
+        """End the loan of the slowest client, of those to ``host`` or of all; False when there is none.
 
-        Of clients that have taken nothing the one that has waited longest: nobody need look further.
+        Of clients that have taken nothing, the one that has waited longest: the search ends there.
         """
         slowest: object | None = None
         least = float("inf")
@@ -81,171 +72,9 @@ class Loans:
         return True
 
 
-# Which addresses a name may lead to when a request chose the name: public ones.
-#
-# Checked where the connection gets its addresses from, so the address that was checked is the one connected to; a name
-# that answers differently the second time (rebinding) is checked the second time. A literal address never gets here:
-# routes refuse those.
-
-LOGGER = logging.getLogger("vecsieve.upstream")
-# RFC 6052: a NAT64 gateway makes of the last four bytes an IPv4 address on its own side.
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# All that IANA has given out to the internet (RFC 4291 2.4). Python calls most of the rest global as well: site-local
-# addresses, and 64:ff9b:1::/48, behind which RFC 8215 lets any network translate to its own private IPv4.
-_INTERNET = ipaddress.IPv6Network("2000::/3")
-
-
-class PublicResolver(AbstractResolver):
-    """A resolver that refuses a name unless all of its addresses are public, or the settings name it themselves."""
-
-    def __init__(self, inner: AbstractResolver, *, may_be_private: Callable[[str], bool]) -> None:
-        self._inner = inner
-        self._may_be_private = may_be_private
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Look a host up. Raises OSError, which aiohttp reports as a DNS failure, also for a refused name."""
-        found = await self._inner.resolve(host, port, family)
-        if self._may_be_private(host) or all(is_public(result["host"]) for result in found):
-            return found
-        LOGGER.warning(
-            "a host that a request named has an address that is not public: no connection. If that is right, write its "
-            "whole name into pinecone.allowed_hosts"
-        )
-        raise OSError("the name leads to an address that is not public")
-
-    async def close(self) -> None:
-        """End the inner resolver."""
-        await self._inner.close()
-
-
-def is_public(text: str) -> bool:
-    """Whether an address is a public unicast one. False for everything that is no address."""
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = _embedded(address)
-        if inner is not None:
-            return is_public(str(inner))
-        if address not in _INTERNET:
-            return False
-    return address.is_global and not address.is_multicast
-
-
-def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that a packet to this IPv6 address ends at: mapped, 6to4, NAT64."""
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour
-
-
-# What we lean on of aiohttp beyond its documentation, checked before a listener or a pool opens.
-#
-# A release that renames one of these must stop the process with a sentence, not re-send a write (``_retry_connection``)
-# or lose the head deadline in silence. The range in pyproject.toml is the first guard, this is the second.
-
-RELIED_ON: tuple[tuple[type, tuple[str, ...]], ...] = (
-    (
-        RequestHandler,
-        (
-            "_buffer_paused",
-            "_current_request",
-            "_keepalive_timeout",
-            "_lingering_time",
-            "_messages",
-            "_pause_transport_reading",
-            "_reading_paused",
-            "_request_count",
-            "_request_in_progress",
-            "_resume_transport_reading",
-            "_upgraded",
-            "_waiter",
-            "close",
-            "data_received",
-            "force_close",
-            "handle_error",
-            "log_debug",
-            "log_exception",
-            "max_field_size",
-            "max_headers",
-            "max_line_size",
-            "resume_reading",
-        ),
-    ),
-    (
-        web.StreamResponse,
-        (
-            "_keep_alive",
-            "_must_be_empty_body",
-            "_payload_writer",
-            "_prepare_headers",
-            "_req",
-            "_send_headers_immediately",
-            "_write_headers",
-        ),
-    ),
-    (aiohttp.TCPConnector, ("_create_connection", "_get", "_wait_for_available_connection")),
-    (
-        aiohttp.ClientRequest,
-        (
-            "_body",
-            "_get_content_length",
-            "update_body_from_data",
-            "update_content_encoding",
-            "update_expect_continue",
-            "update_headers",
-            "update_transfer_encoding",
-        ),
-    ),
-)
-
-
-class IncompatibleLibraryError(RuntimeError):
-    """The installed aiohttp is not the one this data plane was built on."""
-
-
-def audit_library() -> None:
-    """Raise IncompatibleLibraryError when aiohttp lacks what we rely on, or runs on its pure-Python parser.
-
-    Two parsers that differ in what they accept are a smuggling risk of their own; the C parser is the tested one.
-    """
-    missing = [f"{owner.__name__}.{name}" for owner, names in RELIED_ON for name in names if not hasattr(owner, name)]
-    if missing:
-        raise IncompatibleLibraryError(f"aiohttp {aiohttp.__version__} has no {', '.join(missing)}")
-    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
-        raise IncompatibleLibraryError(
-            "aiohttp runs on its pure-Python parser (AIOHTTP_NO_EXTENSIONS is set, or the wheel has no extensions)"
-        )
-
-
-def audit_connector(connector: aiohttp.BaseConnector) -> None:
-    """Raise IncompatibleLibraryError unless what its connections are counted by exists."""
-    if missing := [
-        name for name in ("_acquired", "_conns", "_limit", "_loop", "_waiters") if name not in vars(connector)
-    ]:
-        raise IncompatibleLibraryError(f"aiohttp {aiohttp.__version__} has no BaseConnector.{', '.join(missing)}")
-
-
-def audit_session(session: aiohttp.ClientSession) -> None:
-    """Raise IncompatibleLibraryError unless the switch that ends silent re-sending exists."""
-    if "_retry_connection" not in vars(session):
-        raise IncompatibleLibraryError(
-            f"aiohttp {aiohttp.__version__} has no ClientSession._retry_connection: it would re-send writes"
-        )
-
-
-# A reply field larger than this is refused; aiohttp's 8190 is less than Qdrant's own clients take.
-REPLY_FIELD_BYTES = 65_536
-REPLY_FIELDS = 1024
-ADDED_BY_AIOHTTP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-
-
 @dataclass(frozen=True, slots=True)
 class Census:
-    """A pool at one moment. ``waiting``: requests that have no connection yet; ``opened``: connections since it began."""
+    """A pool at one moment. ``waiting``: requests without a connection; ``opened``: connections since the start."""
 
     busy: int
     idle: int
@@ -258,144 +87,267 @@ class Census:
         )
 
 
-class CleanConnector(aiohttp.TCPConnector):
-    """A pool that never hands out a connection that is too old, or on which the database has spoken unasked.
+class _Host:
+    """The connections of a pool to one host. It owns them."""
 
-    Bytes that arrive on an idle connection would be read as the reply to the next request (aiohttp 3.14.5 looks only
-    when a connection is given back), so each client would get the answer meant for the one before.
+    __slots__ = ("_pool", "busy", "idle", "name", "opening", "port", "tls")
+
+    def __init__(self, pool: Pool, origin: Origin, tls: ssl.SSLContext | None) -> None:
+        url = origin.url("/")
+        self._pool = pool
+        self.name = url.raw_host or ""
+        self.port = url.port or 0
+        self.tls = (tls or _verifying()) if origin.scheme == "https" else None
+        self.busy: set[UpstreamConnection] = set()
+        self.idle: deque[UpstreamConnection] = deque()  # the one that has idled longest is the first
+        self.opening = 0
+
+    @property
+    def in_use(self) -> int:
+        return len(self.busy) + self.opening
+
+    def freed(self, connection: UpstreamConnection) -> None:
+        self.busy.discard(connection)
+        self.idle.append(connection)
+        self._pool.changed(has_idle=True)
+
+    def gone(self, connection: UpstreamConnection) -> None:
+        self.busy.discard(connection)
+        if connection in self.idle:
+            self.idle.remove(connection)
+        self._pool.changed()
+
+
+@cache
+def _verifying() -> ssl.SSLContext:
+    """The system's trust store, host names checked."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(("http/1.1",))
+    return context
+
+
+# RFC 8305 5: how long one address may take before the next is tried beside it.
+NEXT_ADDRESS_SECONDS = 0.25
+
+
+class Pool:
+    """Connections that send each request once. Create it inside the event loop.
+
+    The one freed last is used first, so that the others idle long enough to be closed. ``idle_seconds``: after which a connection
+    is not used again. ``tls``, ``may_be_private``, ``most``: as for `Upstream`.
     """
 
-    _opened = 0
-
-    def __init__(self, *, ages: Ages, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._ages = ages
-        self._ends: WeakKeyDictionary[ResponseHandler, float] = WeakKeyDictionary()
-        self._keys: WeakKeyDictionary[ResponseHandler, ConnectionKey] = WeakKeyDictionary()
+    def __init__(
+        self,
+        settings: UpstreamSettings,
+        *,
+        idle_seconds: float,
+        tls: ssl.SSLContext | None,
+        may_be_private: Callable[[str], bool] | None = None,
+        most: int = 0,
+    ) -> None:
+        resolver: AbstractResolver = BoundedResolver(seconds=settings.connect_timeout_seconds)
+        if may_be_private is not None:
+            resolver = PublicResolver(resolver, may_be_private=may_be_private)
+        self._addresses = Addresses(resolver, seconds=settings.dns_ttl_seconds)
+        self._loop = asyncio.get_running_loop()
+        self._tls = tls
+        # By host: an index that has stopped answering must not hold the connections of the others.
+        self._most_each = settings.pool_connections
+        self._most = most
+        self._idle_seconds = idle_seconds
+        self._connect_seconds = settings.connect_timeout_seconds
+        self._stall_seconds = settings.stream_idle_timeout_seconds
+        self._ages = Ages(settings.pool_age_seconds, clock=time.monotonic)
+        self._hosts: dict[Origin, _Host] = {}
+        # Requests without a connection, the oldest first. They get an idle one, or None: then they may open one.
+        self._waiting: dict[asyncio.Future[UpstreamConnection | None], _Host] = {}
         self._loans = Loans()
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._opened = 0
+        self._is_closed = False
 
     def census(self) -> Census:
-        """What it holds now, those that are being opened among the busy. aiohttp has no public count."""
-        return Census(
-            busy=len(self._acquired),
-            idle=sum(len(kept) for kept in self._conns.values()),
-            waiting=sum(len(queued) for queued in self._waiters.values()),
-            opened=self._opened,
-        )
+        """Connections being opened count as busy."""
+        hosts = self._hosts.values()
+        idle = sum(len(host.idle) for host in hosts)
+        return Census(self._in_use, idle, waiting=len(self._waiting), opened=0 if self._is_closed else self._opened)
 
-    async def _create_connection(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp calls its deadlines so
-    ) -> ResponseHandler:
-        made = await super()._create_connection(req, traces, timeout)
-        self._opened += 1
-        self._ends[made] = self._ages.end()
-        self._keys[made] = req.connection_key
-        return made
+    @property
+    def _in_use(self) -> int:
+        return sum(host.in_use for host in self._hosts.values())
 
-    def lend(self, protocol: ResponseHandler, speed: Callable[[], float], end: Callable[[], None]) -> None:
-        """Whoever lacks a connection may have this one, once ``end`` was called. ``speed``: of its client, in bytes a second."""
-        key = self._keys[protocol]
-        self._loans.add(protocol, Loan(key, speed, end))
-        self._call_in(key)
+    def idle(self, origin: Origin) -> UpstreamConnection | None:
+        """An idle connection for one exchange."""
+        host = self._hosts.get(origin)
+        return None if host is None else self._idle(host)
 
-    def take_back(self, protocol: ResponseHandler) -> None:
-        """It is lent no more."""
-        self._loans.take_back(protocol)
+    async def connection(self, origin: Origin) -> UpstreamConnection:
+        """A connection for one exchange. Raises BrokenExchangeError."""
+        if self._is_closed:
+            raise BrokenExchangeError(FailureKind.CONNECT)
+        host = self._hosts.get(origin)
+        if host is None:
+            host = self._hosts[origin] = _Host(self, origin, self._tls)
+        found = self._idle(host)
+        if found is None:
+            if self._has_room(host):
+                host.opening += 1
+            else:
+                found = await self._turn(host)
+        return await self._open(host) if found is None else found
 
-    async def _wait_for_available_connection(self, key: ConnectionKey, traces: list[Trace]) -> None:
-        self._loop.call_soon(self._call_in, key)  # once it waits
-        await super()._wait_for_available_connection(key, traces)
-
-    def _call_in(self, key: ConnectionKey) -> None:
-        """Call in as many lent connections as requests to a host wait for one."""
-        waiting = sum(not each.done() for each in self._waiters.get(key, ()))
-        is_full = bool(self._limit) and len(self._acquired) >= self._limit  # whoever leaves, makes room
-        for _ in range(waiting):
-            if not self._loans.call_in(None if is_full else key):
-                return
-
-    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
-        while (connection := await super()._get(key, traces)) is not None:
-            protocol = connection.protocol
-            if protocol is not None and not protocol.should_close and not self._is_old(protocol):
+    def _idle(self, host: _Host) -> UpstreamConnection | None:
+        """An idle connection, now busy. One that is too old, or closing, is never used again."""
+        while host.idle:
+            connection = host.idle.pop()
+            is_fresh = self._loop.time() - connection.idle_since <= self._idle_seconds
+            if is_fresh and connection.is_open and not self._ages.is_over(connection.ends_at):
+                host.busy.add(connection)
                 return connection
             connection.close()
         return None
 
-    def _is_old(self, protocol: ResponseHandler) -> bool:
-        return self._ages.is_over(self._ends.get(protocol, NEVER))
+    def _has_room(self, host: _Host) -> bool:
+        return host.in_use < self._most_each and (not self._most or self._in_use < self._most)
 
-
-class BoundedResolver(AbstractResolver):
-    """The system's resolver with a deadline: aiohttp's own connect deadline does not cover it."""
-
-    def __init__(self, *, seconds: float) -> None:
-        self._inner = aiohttp.ThreadedResolver()
-        self._seconds = seconds
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Look a host up. Raises OSError, which aiohttp reports as a DNS failure, also when it takes too long."""
+    async def _turn(self, host: _Host) -> UpstreamConnection | None:
+        """Wait for a connection, or for the right to open one. The wait is bounded like a silent stream."""
+        waiter: asyncio.Future[UpstreamConnection | None] = self._loop.create_future()
+        self._waiting[waiter] = host
+        self._call_in(host)
         try:
-            async with asyncio.timeout(self._seconds):
-                return await self._inner.resolve(host, port, family)
-        except TimeoutError:
-            raise OSError("name lookup timed out") from None
+            async with asyncio.timeout(self._stall_seconds):
+                return await waiter
+        except (TimeoutError, asyncio.CancelledError) as left:
+            self._give_back(waiter, host)
+            if isinstance(left, TimeoutError):
+                raise BrokenExchangeError(FailureKind.CONNECT) from None
+            raise
+
+    def _give_back(self, waiter: asyncio.Future[UpstreamConnection | None], host: _Host) -> None:
+        """Leave the queue, and what was given in the meantime to others."""
+        self._waiting.pop(waiter, None)
+        if not waiter.done() or waiter.cancelled() or waiter.exception() is not None:
+            return
+        given = waiter.result()
+        if given is None:
+            host.opening -= 1
+            self.changed()
+        else:
+            given.end(is_clean=True)
+
+    def changed(self, *, has_idle: bool = False) -> None:
+        """A connection is idle or gone: serve those who wait."""
+        if has_idle and self._sweeping is None:
+            self._sweeping = self._loop.call_later(self._idle_seconds, self._sweep)
+        while self._waiting:
+            served = next(((each, host) for each, host in self._waiting.items() if self._has_room(host)), None)
+            if served is None:
+                return
+            waiter, host = served
+            del self._waiting[waiter]
+            if waiter.done():
+                continue
+            host.opening += 1  # before idle ones that are too old give their room to others
+            given = self._idle(host)
+            if given is not None:
+                host.opening -= 1
+            waiter.set_result(given)
+
+    async def _open(self, host: _Host) -> UpstreamConnection:
+        """A new connection; ``host.opening`` counts it until it is open."""
+        self._make_room()
+        made: UpstreamConnection | None = None
+        try:
+            made = await self._connected(host)
+        finally:
+            host.opening -= 1
+            if made is None:
+                self.changed()
+        self._opened += 1
+        host.busy.add(made)
+        if self._is_closed or not made.is_open:
+            made.abort()
+            raise BrokenExchangeError(FailureKind.RESET)
+        return made
+
+    def _make_room(self) -> None:
+        """Close what has idled longest, where idle connections and used ones are too many together."""
+        idle = [host.idle[0] for host in self._hosts.values() if host.idle]
+        if self._most and idle and self._in_use + sum(len(host.idle) for host in self._hosts.values()) > self._most:
+            min(idle, key=lambda connection: connection.idle_since).close()
+
+    async def _connected(self, host: _Host) -> UpstreamConnection:
+        try:
+            addresses = await self._addresses.of(host.name, host.port)
+        except OSError as error:
+            raise BrokenExchangeError(FailureKind.DNS, error.errno) from None
+        while True:
+            try:
+                async with asyncio.timeout(self._connect_seconds):
+                    return await self._dialled(host, addresses)
+            except OSError as error:  # of which TimeoutError and ssl.SSLError are some
+                pop_addr_infos_interleave(addresses)
+                if not addresses:
+                    kind = FailureKind.TLS if isinstance(error, ssl.SSLError) else FailureKind.CONNECT
+                    raise BrokenExchangeError(kind, None if kind is FailureKind.TLS else error.errno) from None
+
+    async def _dialled(self, host: _Host, addresses: list[AddrInfoType]) -> UpstreamConnection:
+        raw = await start_connection(addresses, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=self._loop)
+        _, made = await self._loop.create_connection(
+            lambda: UpstreamConnection(host, stall_seconds=self._stall_seconds, ends_at=self._ages.end()),
+            sock=raw,
+            ssl=host.tls,
+            # A certificate has names without the last dot.
+            server_hostname=None if host.tls is None else host.name.rstrip("."),
+        )
+        return made
+
+    def _sweep(self) -> None:
+        """Close what has idled for too long, and forget hosts without connections."""
+        self._sweeping = None
+        limit = self._loop.time() - self._idle_seconds
+        next_at: float | None = None
+        for origin, host in list(self._hosts.items()):
+            while host.idle and host.idle[0].idle_since <= limit:
+                host.idle[0].close()
+            if host.idle:
+                since = host.idle[0].idle_since
+                next_at = since if next_at is None else min(next_at, since)
+            elif not host.in_use and host not in self._waiting.values():
+                del self._hosts[origin]
+        if next_at is not None:
+            self._sweeping = self._loop.call_at(next_at + self._idle_seconds, self._sweep)
+
+    def lend(self, connection: UpstreamConnection, speed: Callable[[], float], end: Callable[[], None]) -> None:
+        """Offer a connection to requests that lack one, after ``end`` was called. ``speed``: of its client, bytes per
+        second.
+        """
+        self._loans.add(connection, Loan(connection.owner, speed, end))
+        self._call_in(connection.owner)
+
+    def take_back(self, connection: UpstreamConnection) -> None:
+        self._loans.take_back(connection)
+
+    def _call_in(self, host: object) -> None:
+        """End as many loans as requests to a host wait for a connection."""
+        is_full = bool(self._most) and self._in_use >= self._most  # any loan that ends makes room
+        for _ in range(sum(each is host for each in self._waiting.values())):
+            if not self._loans.call_in(None if is_full else host):
+                return
 
     async def close(self) -> None:
-        """Nothing is held."""
-        await self._inner.close()
-
-
-def open_session(
-    settings: UpstreamSettings,
-    *,
-    idle_seconds: float,
-    tls: ssl.SSLContext | None,
-    may_be_private: Callable[[str], bool] | None = None,
-    most: int = 0,
-) -> aiohttp.ClientSession:
-    """A session that sends what it is given, once. Raises IncompatibleLibraryError when that cannot be promised.
-
-    ``may_be_private``, ``most``: as for `Upstream`.
-    Waiting for a free connection is bounded like a silent stream: the request would wait as long on the database.
-    """
-    resolver: AbstractResolver = BoundedResolver(seconds=settings.connect_timeout_seconds)
-    if may_be_private is not None:
-        resolver = PublicResolver(resolver, may_be_private=may_be_private)
-    connector = CleanConnector(
-        ages=Ages(settings.pool_age_seconds, clock=time.monotonic),
-        # By host: an index that has stopped answering must not hold the connections of the others.
-        limit=most,
-        limit_per_host=settings.pool_connections,
-        keepalive_timeout=idle_seconds,
-        ttl_dns_cache=int(settings.dns_ttl_seconds),
-        resolver=resolver,
-        ssl=True if tls is None else tls,
-    )
-    session = aiohttp.ClientSession(
-        connector=connector,
-        request_class=RawRequest,
-        skip_auto_headers=ADDED_BY_AIOHTTP,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        raise_for_status=False,
-        trust_env=False,
-        max_line_size=REPLY_FIELD_BYTES,
-        max_field_size=REPLY_FIELD_BYTES,
-        max_headers=REPLY_FIELDS,
-        timeout=aiohttp.ClientTimeout(
-            total=None,
-            connect=settings.stream_idle_timeout_seconds,
-            sock_connect=settings.connect_timeout_seconds,
-            sock_read=settings.stream_idle_timeout_seconds,
-        ),
-    )
-    audit_session(session)
-    audit_connector(connector)
-    session._retry_connection = False  # noqa: SLF001 - aiohttp re-sends PUT, DELETE and GET when a kept connection dies
-    return session
+        self._is_closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_exception(BrokenExchangeError(FailureKind.CONNECT))
+        for host in self._hosts.values():
+            for connection in [*host.idle, *host.busy]:
+                connection.abort()
+        self._hosts.clear()
+        await self._addresses.close()
+        await asyncio.sleep(0)  # a transport lets its socket go at the loop's next turn

@@ -1,8 +1,8 @@
-"""One client connection: aiohttp's, with the deadlines, limits and silence it does not have by itself.
+"""One client connection: aiohttp's, with deadlines, limits and fixed error texts.
 
-aiohttp has no deadline for a request head, no connection limit, echoes the offending bytes of a malformed request to
-the client and writes them to the log, and leaves a handler waiting when the body's chunks turn out malformed.
-Rule of this file: the one place that overrides aiohttp's RequestHandler; ``pools.py`` lists the names it relies on.
+aiohttp has no deadline for a request head and no connection limit, echoes the offending bytes of a malformed request to
+the client and the log, and leaves a handler waiting when the body's chunks are malformed. Rule of this file: the only
+one that overrides aiohttp's RequestHandler; ``listener.py`` lists the names it relies on.
 """
 
 from __future__ import annotations
@@ -22,28 +22,26 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.connections import Connections
-from vecsieve.proxy.http.events import Events
+from vecsieve.proxy.http.connections import Connections, Events
 from vecsieve.proxy.search.errors import Trouble
 from vecsieve.proxy.search.limits import NEVER, Ages
-
-# How much of a chunked request body is framing: a peer that sends a byte a chunk makes six bytes and three calls of each.
-#
-# llhttp tells aiohttp of the beginning, the bytes and the end of every chunk, 2.5 microseconds of a loop in all: one read of 256 KiB in chunks of a
-# byte held it for 0.13 s.
 
 # Of framing in one body, before it counts. Clients that give a generator to their library send a chunk for each piece of it: those of
 # a JSON encoder have 18 bytes on an average with vectors, and fewer with integers. 200,000 chunks are let through.
 FRAMING_BYTES = 1024 * 1024
 # Content beside it. The framing of a chunk is 5 or 6 bytes, so chunks of more than 12 bytes on an average are never too small.
 CONTENT_A_BYTE = 2
-# So much goes to the parser at once; more and more while it is content, of which large chunks cost nothing.
+# Bytes fed to the parser at once; doubled while they are content, because large chunks cost little.
 LEAST_PIECE_BYTES = 4096
 LARGEST_PIECE_BYTES = 32 * 1024
 
 
 class ChunkWatch:
-    """Follows what one connection's parser is fed. ``piece_bytes``: as much as it should be fed next."""
+    """Measures how much of a chunked request body is framing. ``piece_bytes``: how much to feed the parser next.
+
+    A peer that sends one byte per chunk makes six bytes and three calls of each: llhttp reports the start, data and end
+    of every chunk, 2.5 microseconds in all. One read of 256 KiB in such chunks held the loop for 0.13 s.
+    """
 
     __slots__ = ("_body", "_content", "_framing", "_seen", "piece_bytes")
 
@@ -61,11 +59,11 @@ class ChunkWatch:
 
     @property
     def is_flood(self) -> bool:
-        """Whether it is hardly anything but framing, for too long."""
+        """Whether the body has been almost only framing for too long."""
         return self._framing > FRAMING_BYTES and self._content < CONTENT_A_BYTE * self._framing
 
     def fed(self, size: int, body: StreamReader | None) -> bool:
-        """So many bytes were fed, and this chunked body is arriving; whether they were mostly framing."""
+        """Count bytes that were fed while ``body`` was arriving; whether they were mostly framing."""
         if body is None or body is not self._body:
             self._body, self._content, self._framing = body, 0, 0
             self._seen = 0 if body is None else body.total_bytes
@@ -79,18 +77,18 @@ class ChunkWatch:
         return is_framing
 
 
-# Where a client connection has to end because its parser may still hold a trailer of the last request.
-#
-# aiohttp's C parser (3.14.5) clears its lists when a message begins, but not the field it is collecting: the last trailer of a
-# chunked body becomes the first field of whatever request comes next, such as an `api-key` of somebody else behind a shared
-# load balancer. It does not tell of trailers, so their absence is read off the bytes; Envoy and nginx drop trailers as well.
-
 # The end of a chunk or of the head, the last chunk, no trailer. A trailer that ends so would be a line without a colon.
 NO_TRAILERS = b"\r\n0\r\n\r\n"
 
 
 class TrailerWatch:
-    """Follows what one parser is fed and what it makes of it."""
+    """Detects chunked bodies that may have had trailers, after which the connection must end.
+
+    aiohttp's C parser (3.14.5) clears its lists when a message begins, but not the field it is collecting: the last
+    trailer of a body becomes the first field of the next request, such as somebody else's `api-key` behind a shared
+    load balancer. The parser does not report trailers, so their absence is read off the bytes. Envoy and nginx drop
+    trailers as well.
+    """
 
     __slots__ = ("_open", "_tail")
 
@@ -100,12 +98,12 @@ class TrailerWatch:
 
     @property
     def chunked(self) -> StreamReader | None:
-        """The chunked body that is arriving, if one is."""
+        """The chunked body that is arriving."""
         return next((payload for message, payload in self._open if message.chunked), None)
 
     def behind(self, data: bytes, made: Sequence[tuple[Any, Any]]) -> int | None:
-        """How many of the messages that ``data`` made stand behind a chunked body that may have had trailers; None when no
-        body may, so that the connection can go on.
+        """How many of the messages parsed from ``data`` follow a body that may have had trailers; None without such a
+        body.
         """
         self._tail = (self._tail + data[-len(NO_TRAILERS) :])[-len(NO_TRAILERS) :]
         messages = [*self._open, *made]
@@ -128,7 +126,7 @@ CUT_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRules:
-    """What every connection of a listener shares."""
+    """What all connections of a listener share."""
 
     head_timeout_seconds: float
     connections: Connections
@@ -138,12 +136,12 @@ class ConnectionRules:
 
 
 class ClientConnection(RequestHandler):
-    """A connection on a data port. ``index``: what stands behind that port.
+    """A connection on a data port. ``index``: what is behind that port.
 
-    A head must be complete ``head_timeout_seconds`` after its first byte, however slowly the rest arrives; a new
-    connection on which nothing comes is closed after the same time, without an answer that a client could take for the
-    answer to a request it is just sending. Between requests a connection may idle as long as keep-alive says. A
-    fragment of a next head that came in one segment with the end of a request is idling too, until its next byte.
+    A head must be complete ``head_timeout_seconds`` after its first byte. A new connection without any byte is closed
+    after the same time, without an answer that could be taken for the answer to a request just being sent. Between
+    requests a connection may idle for keep-alive's time; a fragment of a next head that came in one segment with a
+    request's end counts as idle until its next byte.
     """
 
     __slots__ = (
@@ -179,7 +177,7 @@ class ClientConnection(RequestHandler):
         self._request_id: str | None = None
 
     def begin(self, request_id: str) -> bool:
-        """A request of this connection is being answered, known to the log by this id. Whether another one was before."""
+        """Note the request being answered, by its id in the log; returns whether the connection is reused."""
         is_reused = self._request_id is not None
         self._request_id = request_id
         return is_reused
@@ -191,7 +189,7 @@ class ClientConnection(RequestHandler):
 
     @property
     def _is_old(self) -> bool:
-        """Whether its time has come, and no request stands behind the one that is answered: that one would be lost."""
+        """Whether its age is over, and no pipelined request would be lost."""
         ages = self._rules.ages
         return ages is not None and not self._messages and ages.is_over(self._end)
 
@@ -201,11 +199,10 @@ class ClientConnection(RequestHandler):
         return self._is_waiting and self._head_timer is None and not self._messages
 
     def leave(self) -> None:
-        """Close a connection that is idle, or has asked nothing yet."""
+        """Close a connection that is idle, or has sent no request yet."""
         self.force_close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Enter the ledger, or go."""
         if not self._rules.connections.admit(self):
             self._is_turned_away = True
             cast(asyncio.Transport, transport).abort()
@@ -214,7 +211,6 @@ class ClientConnection(RequestHandler):
         self._start_head_timer()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Leave the ledger."""
         self._stop_head_timer()
         if self._is_turned_away:
             return
@@ -233,7 +229,7 @@ class ClientConnection(RequestHandler):
             self._feed_pieces(data)
 
     def _feed_pieces(self, data: bytes) -> None:
-        """Feed as much as a turn may take; what is left waits for the next one, or until somebody reads the body."""
+        """Feed one turn's share; the rest waits for the next turn, or until the body is read."""
         at = 0
         while at < len(data) and not self._is_cut:
             piece = data[at : at + self._chunks.piece_bytes]
@@ -247,15 +243,16 @@ class ClientConnection(RequestHandler):
                 return
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Go on where reading was paused.
+        """Resume only where reading was paused.
 
-        aiohttp (3.14.5) asks for it at every piece of a body that is read, and then feeds its parser nothing: 20 microseconds a chunk.
+        aiohttp (3.14.5) calls it for every piece of a body that is read, and then feeds its parser nothing: 20
+        microseconds each.
         """
         if self._reading_paused:
             super().resume_reading(resume_parser)
 
     def _resume_transport_reading(self) -> None:
-        """Read on, but first what has been read."""
+        """Feed what has been read before reading more."""
         if not self._rest:
             super()._resume_transport_reading()
         elif not self._is_next:
@@ -272,7 +269,7 @@ class ClientConnection(RequestHandler):
             self._resume_transport_reading()
 
     def _feed(self, data: bytes) -> bool:
-        """Feed the parser and keep the head's deadline; whether it was mostly the framing of chunks."""
+        """Feed the parser and keep the head's deadline; whether the bytes were mostly chunk framing."""
         before = self._request_count
         was_in_body = self._is_receiving_body
         super().data_received(data)
@@ -292,7 +289,7 @@ class ClientConnection(RequestHandler):
         return is_framing
 
     def _cut_flood(self) -> None:
-        """Read nothing more; whoever handles the request learns that its body is no body, and answers 400."""
+        """Stop reading; the request's handler gets a body error and answers 400."""
         self._is_cut = self._is_last = True
         self._rest = b""
         self._rules.connections.cut_flood()
@@ -304,11 +301,11 @@ class ClientConnection(RequestHandler):
         self._loop.call_later(CUT_SECONDS, self.force_close)
 
     def _end_behind_trailers(self, data: bytes, made: int) -> None:
-        """Take no request that could carry a trailer of the one before: answer that one, then close."""
+        """Drop requests that could carry a trailer of the one before: answer that one, then close."""
         if self._is_last:
             return
         behind = self._trailers.behind(data, list(self._messages)[-made:] if made else ())
-        if behind is None and not self._upgraded:  # what stands behind an upgrade is parsed where nobody watches
+        if behind is None and not self._upgraded:  # bytes after an upgrade are parsed elsewhere
             return
         for _ in range(behind or 0):
             self._messages.pop()
@@ -321,7 +318,7 @@ class ClientConnection(RequestHandler):
             return not self._messages[-1][1].is_eof()
         if self._current_request is not None:
             return not self._current_request.content.is_eof()
-        # Before the first request there is no body, though nobody waits yet: uvloop reads before the serving task runs.
+        # Before the first request there is no body, although no task waits: uvloop reads before the serving task runs.
         return (
             self._request_count > 0 and not self._is_waiting
         )  # aiohttp drops the rest of a body that was answered early
@@ -387,11 +384,10 @@ class ClientConnection(RequestHandler):
         return self._rules.answers.response(trouble, request.raw_path)
 
     def log_exception(self, *args: object, **kw: object) -> None:
-        """Log the class of what failed, and where."""
         LOGGER.error("a connection failed: %s", _place_of(sys.exc_info()[1]))
 
     def log_debug(self, *args: object, **kw: object) -> None:
-        """Nothing: aiohttp's words may quote a request."""
+        """Log nothing: aiohttp's words may quote a request."""
 
 
 def _trouble_of(status: int, exc: BaseException | None) -> Trouble:

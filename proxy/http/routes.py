@@ -1,97 +1,160 @@
-"""Where requests go: one upstream, or one of many behind the same ports."""
+"""Where requests go: one upstream, or one of many index hosts behind the same ports.
+
+    /_i/<host>/query      that host, when it may be named
+    /_i/<host>/a/b/query  that host, behind the path of another gateway or of another VecSieve
+    /query, /vectors/…    the index behind the port, or the one that the settings name
+    everything else       the control plane, whose paths overlap with no index path
+
+The client's bytes are forwarded unchanged: doubled slashes, `%2F` and `b+c` keep their meaning.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
-from vecsieve.adapters.pinecone.calls import is_of_the_control_plane
-from vecsieve.adapters.pinecone.hosts import renamed
+from vecsieve.adapters.backends import Backend
+from vecsieve.adapters.contract import Adapter, IndexRules, Operation, RequestHead
 from vecsieve.config.addresses import HTTPS_PORT, Host, parse_pattern, read_host
 from vecsieve.config.schema import PineconeSettings, Settings
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.answers import Editing
-from vecsieve.proxy.http.headers import RawHeaders, Target, matching_path, values
+from vecsieve.proxy.http.headers import RawHeaders, Target, matching_path, read_target, values
 from vecsieve.proxy.search.errors import Trouble
 
 
 class Routes(Protocol):
     """What the data plane asks about a target. Nothing here waits."""
 
+    is_fixed: bool
+    """Whether the same target always leads to the same place."""
+
     @property
     def may_be_private(self) -> Callable[[str], bool] | None:
-        """Whether a host name may lead to a private address; None when requests never name hosts."""
+        """Whether a host name may have a private address; None when requests never name hosts."""
         ...
 
     def find(self, target: Target, index: Origin | None) -> Target | Trouble:
-        """The target as it goes upstream, with its origin; or why it goes nowhere. ``index``: of the port it came to."""
+        """The target with its origin, or why it has none. ``index``: of the port that was used."""
         ...
 
     def matching(self, target: Target) -> str | None:
-        """The path that decides what a found target is; None when it is none of ours."""
+        """The path for classification; None when it is none of ours."""
         ...
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
-        """How the answer to a found target is changed; None when it is not."""
+        """How the answer is changed; None when it is not."""
         ...
 
 
 class OneUpstream:
-    """Everything goes to the configured database. ``path_prefix``: what stands before its own paths."""
+    """Everything goes to the configured database. ``path_prefix``: precedes the database's own paths."""
 
+    is_fixed = True
     may_be_private = None
 
     def __init__(self, path_prefix: str) -> None:
         self._path_prefix = path_prefix
 
     def find(self, target: Target, index: Origin | None) -> Target | Trouble:
-        """The target itself."""
         return target
 
     def matching(self, target: Target) -> str | None:
-        """The path as the database's router reads it, without the prefix."""
         return matching_path(target.path, self._path_prefix)
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
-        """Nothing is changed."""
         return None
 
 
-# Few listeners, many hosts: which Pinecone host a path leads to. Pure: a target in, a target with its origin or a refusal out.
-#
-#     /_i/<host>/query      that host, when it may be named
-#     /_i/<host>/a/b/query  that host too, and what is found there is behind /a/b: another gateway's path, or /_i/<host> of another VecSieve
-#     /query, /vectors/…    the index behind the port, or the one that the settings fix
-#     everything else       the control plane, which no path of an index overlaps
-#
-# What goes on is the client's own bytes: doubled slashes, `%2F` and `b+c` mean something to whoever wrote them.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request's head asks for. ``operation``: None where it is no ranked search. ``collection``: the one that it names."""
+
+    target: Target
+    head: RequestHead
+    operation: Operation | None
+    collection: str
+
+
+MOST_REMEMBERED = 1024
+REMEMBERED_CHARACTERS = 512
+
+
+class Heads:
+    """Reads requests' heads, and remembers what it read: the same few paths come again and again.
+
+    Remembered are method, path, content type and version; no target with a query string, which may hold a key.
+    """
+
+    __slots__ = ("_adapter", "_backend", "_held", "_routes")
+
+    def __init__(self, routes: Routes, adapter: Adapter, backend: Backend) -> None:
+        self._routes = routes
+        self._adapter = adapter
+        self._backend = backend
+        self._held: dict[tuple[str, str, str, str], Asked] = {}
+
+    def read(self, method: str, raw_target: str, headers: Mapping[str, str], index: Origin | None) -> Asked | Unrouted:
+        """``index``: of the port that was used."""
+        version_field = self._backend.version_field
+        version = "" if version_field is None else headers.get(version_field, "")
+        said = (method, raw_target, headers.get("Content-Type", ""), version)
+        known = self._held.get(said)
+        if known is not None:
+            return known
+        found = self._read(*said, index)
+        is_small = sum(map(len, said)) <= REMEMBERED_CHARACTERS
+        if isinstance(found, Asked) and self._routes.is_fixed and is_small and "?" not in raw_target:
+            if len(self._held) >= MOST_REMEMBERED:
+                self._held.clear()
+            self._held[said] = found
+        return found
+
+    def _read(
+        self, method: str, raw_target: str, content_type: str, version: str, index: Origin | None
+    ) -> Asked | Unrouted:
+        asked = read_target(raw_target)
+        target = None if asked is None else self._routes.find(asked, index)
+        if isinstance(target, Trouble):
+            return Unrouted(trouble=target)
+        path = None if target is None else self._routes.matching(target)
+        if target is None or path is None:
+            return Unrouted(target=target)
+        host = "" if target.origin is None else target.origin.authority + target.prefix
+        head = RequestHead(method=method, path=path, content_type=content_type, host=host, version=version)
+        return Asked(target, head, self._adapter.classify(head), self._backend.rest.collection_of(head))
+
+
+@dataclass(frozen=True, slots=True)
+class Unrouted:
+    """A request that is none of ours: refused, or sent on as it is. ``target``: None where it is no path."""
+
+    target: Target | None = None
+    trouble: Trouble | None = None
+
 
 NAMED = "_i"
-OF_AN_INDEX = frozenset({"query", "vectors", "describe_index_stats", "records", "namespaces", "bulk"})
 _NAMING = re.compile(rf"/+{NAMED}(?:/([^/?]*)(.*))?")
-# How the paths of an index end, seen behind a first segment that nobody knows: a prefix that leads nowhere.
-_LOST = re.compile(r"/(?:query|describe_index_stats|vectors/[a-z_]+|records/namespaces/[^/]*/[a-z]+)/?\Z")
 
 
 OriginOf = Callable[[str], Origin | None]
 """The origin of a host that a path names; None when it may not be named."""
 
 
-def route(target: Target, index: Origin | None, origin_of: OriginOf) -> Target | Trouble:
-    """The target where it belongs; its origin stays None for the control plane. ``index``: what plain paths lead to."""
+def route(target: Target, index: Origin | None, origin_of: OriginOf, rules: IndexRules) -> Target | Trouble:
+    """The target with its origin, which stays None for the control plane. ``index``: the origin of plain paths."""
     first = target.path.lstrip("/").partition("/")[0]
     if first == NAMED:
-        return _named(target, origin_of)
-    if first in OF_AN_INDEX:
+        return _named(target, origin_of, rules)
+    if first in rules.segments:
         return Trouble.NO_INDEX if index is None else Target(target.raw, target.path, index)
-    if not is_of_the_control_plane(target.path) and _LOST.search(target.path) is not None:
-        return Trouble.WRONG_PATH
-    return target
+    return Trouble.WRONG_PATH if rules.is_misplaced(target.path) else target
 
 
-def _named(target: Target, origin_of: OriginOf) -> Target | Trouble:
+def _named(target: Target, origin_of: OriginOf, rules: IndexRules) -> Target | Trouble:
     match = _NAMING.fullmatch(target.raw)
     if match is None or not match[1]:
         return Trouble.WRONG_PATH
@@ -101,30 +164,25 @@ def _named(target: Target, origin_of: OriginOf) -> Target | Trouble:
     rest: str = match[2]
     raw = rest if rest.startswith("/") else f"/{rest}"
     path = raw.split("?", 1)[0]
-    return Target(raw, path, origin, prefix_of(path))
+    return Target(raw, path, origin, prefix_of(path, rules))
 
 
-def prefix_of(path: str) -> str:
-    """What stands before an index's own part of a path, without a closing slash; "" where nothing does, or no such part is known.
+def prefix_of(path: str, rules: IndexRules) -> str:
+    """The part of a path before the index's own, without a closing slash; "" where there is none or it is unknown.
 
-    Told by the path alone, so that every worker tells it alike, and after a restart. A path with dots may become another one.
+    Derived from the path alone, so that every worker finds the same, also after a restart. Paths with dots are not
+    split.
     """
     at, segments = 0, path.split("/")
     if any(segment.lower().replace("%2e", ".") in {".", ".."} for segment in segments):
         return ""
     for number, segment in enumerate(segments):
         # A host behind `_i` may be called like one of these.
-        if segment in OF_AN_INDEX and segments[number - 1] != NAMED:
+        if segment in rules.segments and segments[number - 1] != NAMED:
             return path[:at].rstrip("/")
         at += len(segment) + 1
     return ""
 
-
-# Which hosts a request may name, and how they are connected to: https, on the allow-list, or configured themselves.
-#
-# One exception, for tests and emulators: a control plane that the settings give as plain http has no certificates to hand
-# out, so the hosts that it named itself in its answers are believed as it wrote them, ports, addresses and plain http
-# included. They are remembered by this process alone, the latest ``MOST_NAMED`` of them.
 
 MOST_NAMED = 1024
 # With the colon of a port: behind another VecSieve an index is at `/_i/<host>:<port>`.
@@ -132,7 +190,12 @@ _PATH = re.compile(r"[A-Za-z0-9._~%/:-]*")
 
 
 class IndexHosts:
-    """The allow-list of one process. ``control_plane``: where the settings say it is."""
+    """Which hosts a request may name: configured ones, and https hosts on the allow-list.
+
+    One exception, for tests and emulators: a control plane on plain http has no certificates, so the hosts in its
+    answers are accepted as written, with port, address and plain http. This process remembers the latest ``MOST_NAMED``
+    of them.
+    """
 
     def __init__(self, settings: PineconeSettings, control_plane: Origin) -> None:
         fixed = () if settings.index_host is None else (settings.index_host,)
@@ -145,7 +208,7 @@ class IndexHosts:
         self._named: OrderedDict[str, Origin] = OrderedDict()
 
     def origin(self, text: str) -> Origin | None:
-        """Where the host of a path is reached; None when it may not be named or is no host."""
+        """The origin of a host in a path; None when it may not be named or is no host."""
         host = read_host(text)
         if host is None:
             return None
@@ -160,7 +223,7 @@ class IndexHosts:
         return Origin("https", host.name if port == HTTPS_PORT else host.authority)
 
     def path_of(self, written: str) -> str | None:
-        """What stands behind `/_i/` for a host as the control plane wrote it; None when it could not be reached so."""
+        """The text after `/_i/` for a host in the control plane's answer; None when it cannot be reached so."""
         scheme, found, rest = written.rpartition("://")
         authority, slash, path = rest.partition("/")
         host = read_host(authority)
@@ -173,11 +236,11 @@ class IndexHosts:
         return None if origin is None or origin.scheme != scheme else f"{host.authority}{slash}{path}"
 
     def may_be_private(self, name: str) -> bool:
-        """Whether this host name may lead to an address that is not public: somebody trusted wrote it in full."""
+        """Whether this name may have a private address, because a trusted source named it in full."""
         return name in self._private or any(origin.host == name for origin in self._named.values())
 
     def _unwritten(self, host: Host) -> str:
-        """The scheme of a host written without one: https, as for every client.
+        """The scheme of a host without one: https, as for every client.
 
         A plain control plane that adds a port is Pinecone Local, which answers `localhost:5081` and means http.
         """
@@ -191,21 +254,16 @@ class IndexHosts:
         return origin
 
 
-# Pinecone behind few ports: indexes by path or by port, the control plane beside them, and its answers leading back to us.
-
-# list, create; describe, configure, create-for-model. A deletion answers with nothing.
-_DESCRIBING = re.compile(r"/+indexes(/[^/]+)?/?")
-_METHODS = frozenset({"GET", "POST", "PATCH", "PUT"})
 _PORT = re.compile(r":[0-9]+\Z")
 # What may be repeated inside a JSON string and a URL. Clients of Pinecone have been seen to put user names into Host.
 _AUTHORITY = re.compile(rb"(?:[^@]*@)?((?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)")
 
 
 class IndexRoutes:
-    """The routes of one process."""
+    is_fixed = False
 
-    def __init__(self, settings: Settings) -> None:
-        own = settings.pinecone
+    def __init__(self, settings: Settings, own: PineconeSettings, rules: IndexRules) -> None:
+        self._rules = rules
         self._hosts = IndexHosts(own, Origin.of(settings.upstream.url))
         self._public_url = own.public_url
         self._over_tls = settings.tls.certificate is not None
@@ -216,16 +274,17 @@ class IndexRoutes:
         self.may_be_private = self._hosts.may_be_private
 
     def find(self, target: Target, index: Origin | None) -> Target | Trouble:
-        """The target at its index or at the control plane."""
-        return route(target, index, self._hosts.origin)
+        return route(target, index, self._hosts.origin, self._rules)
 
     def matching(self, target: Target) -> str | None:
-        """The path of the index itself, its leading slashes as one: a host that ends in a slash doubles them, other doubles are names."""
+        """The index's own path with one leading slash: a host that ends in a slash doubles it; other doubled slashes
+        are names.
+        """
         return "/" + target.path[len(target.prefix) :].lstrip("/")
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
-        """Index descriptions from the control plane get hosts that lead here; a client would go past us otherwise."""
-        if target.origin is not None or method not in _METHODS or _DESCRIBING.fullmatch(target.path) is None:
+        """Index descriptions get hosts that lead to this proxy; otherwise a client would bypass it."""
+        if target.origin is not None or not self._rules.describes(method, target.path):
             return None
         base = self._public_url or own_url(raw_headers, over_tls=self._over_tls)
         if base is None:
@@ -238,27 +297,27 @@ class IndexRoutes:
             port = self._port_of(path)
             return f"{base}/{NAMED}/{path}" if port is None else at_port(base, port, with_scheme=self._has_scheme)
 
-        return Editing(change=lambda body: renamed(body, lead_here), limit_bytes=self._limit_bytes)
+        return Editing(change=lambda body: self._rules.rename(body, lead_here), limit_bytes=self._limit_bytes)
 
     def _port_of(self, path: str) -> int | None:
-        """The port that leads to the host in `/_i/<path>`, when clients are to be told of it; none leads behind a path."""
+        """The port for the host in `/_i/<path>`, when clients should use one; none leads behind a path."""
         origin = self._hosts.origin(path.removesuffix("/"))
         return None if origin is None else self._ports.get(origin)
 
 
 def at_port(base: str, port: int, *, with_scheme: bool) -> str:
-    """Another port of the host in a URL of ours; without the scheme as gRPC's clients want it. A path of ours is lost."""
+    """Another port of the host in ``base``, without a path; gRPC clients want it without the scheme."""
     scheme, _, rest = base.partition("://")
     authority = f"{_PORT.sub('', rest.partition('/')[0])}:{port}"
     return f"{scheme}://{authority}" if with_scheme else authority
 
 
 def own_url(raw_headers: RawHeaders, *, over_tls: bool) -> str | None:
-    """The URL that the client used for us, by its Host; None when that is absent or odd. ``over_tls``: our ports speak
-    nothing else.
+    """The URL by which the client reached us, from its Host; None when that is absent or invalid. ``over_tls``: our
+    ports speak TLS only.
 
-    `X-Forwarded-Proto` may make it https and nothing else is believed: at worst it spoils the answer to whoever sent it,
-    and without it a client behind a TLS gateway would be told to send its key in the clear.
+    `X-Forwarded-Proto` may make it https: at worst it spoils the answer to its own sender, and without it a client
+    behind a TLS gateway would be told to send its key unencrypted. No other forwarded field is used.
     """
     hosts = values(raw_headers, b"host")
     match = _AUTHORITY.fullmatch(hosts[0].strip()) if len(hosts) == 1 else None

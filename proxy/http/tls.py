@@ -1,6 +1,6 @@
-"""What our own ports show a client over TLS: a certificate, and which HTTP may be spoken.
+"""TLS of our own ports: certificates and the offered HTTP versions.
 
-Every error names the setting, the file and what is wrong with it; nothing of a key is ever shown.
+Every error names the setting, the file and the fault; nothing of a key is shown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import doors_of
+from vecsieve.proxy.addresses import data_ports_of
 
 CERTIFICATE = "tls.certificate"
 KEY = "tls.key"
@@ -24,13 +24,13 @@ BOTH = ["http/1.1", "h2"]
 
 
 def server_context(certificate: Path, key: Path, *, with_grpc: bool) -> ssl.SSLContext:
-    """TLS 1.2 or newer for our ports. ``with_grpc``: HTTP/2 may be agreed on. Raises SettingsError."""
+    """TLS 1.2 or newer. ``with_grpc``: HTTP/2 may be negotiated. Raises SettingsError."""
     _check_certificate(certificate, _pem(CERTIFICATE, certificate, marker="-----BEGIN CERTIFICATE-----"))
     if "ENCRYPTED" in _pem(KEY, key, marker="PRIVATE KEY-----"):
         raise _refused(KEY, f"{key}: a key under a passphrase", "a key without one: nobody is there to type it")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION  # TLS 1.2: its cost is the server's, its use nobody's
+    context.options |= ssl.OP_NO_RENEGOTIATION  # TLS 1.2: it costs the server and has no use here
     context.set_alpn_protocols(BOTH if with_grpc else BOTH[:1])
     try:
         context.load_cert_chain(certificate, key, password="")  # never ask a terminal
@@ -42,16 +42,16 @@ def server_context(certificate: Path, key: Path, *, with_grpc: bool) -> ssl.SSLC
 
 
 def context_of(settings: Settings) -> ssl.SSLContext | None:
-    """What these settings say of our ports; None where they are plain. Raises SettingsError."""
+    """None where the ports are plain. Raises SettingsError."""
     certificate, key = settings.tls.certificate, settings.tls.key
     if certificate is None or key is None:
         return None
-    with_grpc = any(door.grpc is not None for door in doors_of(settings))
+    with_grpc = any(data_port.grpc is not None for data_port in data_ports_of(settings))
     return server_context(Path(certificate), Path(key), with_grpc=with_grpc)
 
 
 def renew(context: ssl.SSLContext, settings: Settings) -> None:
-    """Show new connections what the files hold now. Raises SettingsError, and then nothing has changed."""
+    """Load the files again for new connections. Raises SettingsError, and then nothing has changed."""
     certificate, key = settings.tls.certificate, settings.tls.key
     if certificate is not None and key is not None and context_of(settings) is not None:
         context.load_cert_chain(certificate, key, password="")
@@ -68,7 +68,7 @@ def _pem(setting: str, path: Path, *, marker: str) -> str:
 
 
 def _check_certificate(path: Path, text: str) -> None:
-    """Read it alone: when both are loaded at once, an error does not say which file it is about."""
+    """Read it alone: loaded with the key, an error does not say which file it is about."""
     alone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         alone.load_verify_locations(cadata="".join(character for character in text if character.isascii()))

@@ -1,9 +1,14 @@
-"""Offline work on whole collections, read-only, through the official client.
+"""Offline jobs. analyze and calibrate read a whole collection, through the official client, and write nothing to it.
 
-source     where a job reads a collection, and which vector and text of a point
+source     a collection as jobs read it: the contract, and the text and vector of a point
+databases  which databases the jobs read, and how one is opened
 qdrant     a Qdrant collection as a source
-files      files written whole, progress bars, credentials
-analyze    who is a copy of whom
-calibrate  how near is a copy
-evaluate   what a policy is worth on labelled data
+chroma     a Chroma collection as a source
+milvus     a Milvus collection as a source
+pinecone   a namespace of a Pinecone index as a source
+files      files, the console, progress bars, credentials
+check      `check --connect`: reach, credentials and a search
+analyze    reports a collection's copies
+calibrate  proposes a distance threshold for a collection
+evaluate   measures policies on labelled data
 """

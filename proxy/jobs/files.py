@@ -1,27 +1,64 @@
-"""A file is there whole or not at all: written beside its place, made durable, then renamed into it."""
+"""What every job shares: files written atomically, the console, progress bars, the API key of a database."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.config.problems import Problem, SettingsError, one_line
 
-UNFINISHED = ".unfinished"  # no reader of *.json takes a file of this name for one of its own
+UNFINISHED = ".unfinished"  # a temporary file's ending: readers of *.json do not load one that was left behind
+PLAIN_WIDTH = 120  # columns of an output that is not a terminal
+
+
+def output_console() -> Console:
+    """A console on stdout. Characters that the terminal cannot encode are replaced."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+
+
+def check_output(option: str, path: Path | None) -> None:
+    """Raises SettingsError unless a file can be made at ``path``. Called first, so that no long job ends without its result."""
+    if path is not None and (not path.parent.is_dir() or path.is_dir()):
+        raise SettingsError([Problem(option, one_line(repr(str(path))), "a file in a directory that exists")])
+
+
+def write_output(option: str, path: Path, content: bytes) -> None:
+    """``write_whole`` for the file that ``option`` named. Raises SettingsError."""
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise SettingsError([Problem(option, reason(error), f"to write {path}")]) from error
+
+
+def read_input(path: Path, *, place: str, wanted: str) -> bytes:
+    """The content of a file. Raises SettingsError that says it of ``place``."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SettingsError([Problem(place, reason(error), wanted)]) from error
+
+
+def reason(error: OSError) -> str:
+    """The system's words for an error, such as "permission denied"."""
+    return (error.strerror or "an error").lower()
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put ``content`` at ``path``, in place of what was there; whatever goes wrong, what was there stays.
+    """Replace ``path`` atomically and durably: after a failure the old content is still there. Raises OSError.
 
-    Raises OSError. An interruption removes the temporary file; only a killed process leaves one, named as above.
+    An interruption removes the temporary file; only a killed process leaves one.
     """
-    # Named before it is made, unlike mkstemp's: an interruption between the two finds something to remove.
+    # Named before it is made, unlike mkstemp's: an interruption between the two steps can still remove it.
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}{UNFINISHED}"
     try:
         with open(temporary, "xb", opener=_privately) as file:
@@ -31,7 +68,7 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.chmod(_permissions(path))
         temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)  # once renamed there is none of that name
+        temporary.unlink(missing_ok=True)  # after the rename there is nothing left to remove
     _make_durable(path.parent)
 
 
@@ -40,7 +77,7 @@ def _privately(name: str, flags: int) -> int:
 
 
 def _permissions(path: Path) -> int:
-    """Those of the file that is replaced; else what any new file would get, which private ones are not."""
+    """Those of the file that is replaced, else those of a new file under the process's umask."""
     with suppress(FileNotFoundError):
         return path.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -49,7 +86,7 @@ def _permissions(path: Path) -> int:
 
 
 def _make_durable(directory: Path) -> None:
-    """A rename is a change of the directory, which has a write cache of its own."""
+    """Flush a rename: it changes the directory, which has a write cache of its own."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -57,16 +94,14 @@ def _make_durable(directory: Path) -> None:
         os.close(handle)
 
 
-# A progress bar on stderr, where it stays out of what a job prints; none where stderr is not a terminal.
-
 Advance = Callable[[int], None]
 
 
 @contextmanager
 def progress_bar(title: str, total: int | None, *, console: Console | None = None) -> Iterator[Advance]:
-    """Show how far one step of a job is; call what is given with how many more are done. ``total`` None: not known.
+    """Yields a function that advances the bar. ``total``: None for unknown.
 
-    The bar goes away with the block, however it ends, so that a Ctrl-C leaves a clean terminal.
+    The bar is on stderr, apart from a job's output, and only on a terminal. It is removed when the block ends.
     """
     shown = Console(stderr=True) if console is None else console
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -75,15 +110,13 @@ def progress_bar(title: str, total: int | None, *, console: Console | None = Non
         yield lambda done: progress.advance(task, done)
 
 
-# Where a job's key comes from: an environment variable that is named, never the command line, which anybody can list.
+def key_from(environment: Mapping[str, str], variable: str | None, *, usual: str) -> str | None:
+    """The key in ``variable``; None: the ``usual`` variable's, if it is set. Raises SettingsError.
 
-DEFAULT_VARIABLE = "QDRANT_API_KEY"
-
-
-def key_from(environment: Mapping[str, str], variable: str | None) -> str | None:
-    """The key in ``variable``; without a name the usual variable's, if it is set. Raises SettingsError."""
+    Never from the command line, which other users of the machine can list.
+    """
     if variable is None:
-        return environment.get(DEFAULT_VARIABLE) or None
+        return environment.get(usual) or None
     if not environment.get(variable):
         raise SettingsError(
             [Problem("--api-key-env", f"{variable!r}, which is not set", "a variable that holds a key")]

@@ -1,24 +1,22 @@
-"""A Qdrant collection as a job reads it: the official client, one request after the other, nothing ever written."""
+"""A Qdrant collection as a source: read through the official client, one request at a time, at a limited rate."""
 
 from __future__ import annotations
 
 import json
-import time
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from vecsieve.config.problems import masked, one_line
-from vecsieve.proxy.jobs.source import Point, PointId, Shape, SourceError, Vectors, choose
-from vecsieve.proxy.selection.geometry import NOISE, across, rows_of
-
-# What the official client raised, as one line an operator can act on. Bodies of errors are quoted, keys never are.
+from vecsieve.proxy.jobs.source import Pace, Point, PointId, Shape, SourceError, Vectors, measured, shape_of
+from vecsieve.proxy.selection.geometry import NOISE
 
 
 def known_errors() -> tuple[type[Exception], ...]:
-    """What a request of the official client may raise for reasons outside this program."""
+    """The official client's exceptions for failed requests."""
     from qdrant_client.common.client_exceptions import QdrantException
     from qdrant_client.http.exceptions import ApiException
 
@@ -26,11 +24,15 @@ def known_errors() -> tuple[type[Exception], ...]:
 
 
 def explained(error: Exception, *, url: str, collection: str, names: Callable[[], tuple[str, ...]]) -> SourceError:
-    """Say what it means. ``names``: asks for the collections there are, where that helps."""
+    """One line for an operator. It may quote the body of the error, but no key. ``names``: lists the collections."""
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     if isinstance(error, ResponseHandlingException):
-        return SourceError(f"{url} does not answer as Qdrant does: {_kind(error.source)}")
+        why = _why_unreachable(error.source)
+        if why is not None:
+            return SourceError(f"Cannot reach {url} ({why}). Is the URL right? (--backend says which database it is.)")
+        seen = one_line(f"{type(error.source).__name__}: {error.source}")
+        return SourceError(f"{url} does not answer as Qdrant does: {seen}. (--backend says which database it is.)")
     if not isinstance(error, UnexpectedResponse):
         return SourceError(f"{url}: too many requests for the database's own limit; a lower --rate may pass")
     status = error.status_code or 0
@@ -45,13 +47,20 @@ def explained(error: Exception, *, url: str, collection: str, names: Callable[[]
     return SourceError(f"{url} answered with status {status}: {_said(error.content)}")
 
 
-def _kind(source: object) -> str:
-    """The kind of failure and its words, which name addresses and times, never headers."""
-    return one_line(f"{type(source).__name__}: {source}")
+def _why_unreachable(error: Exception) -> str | None:
+    """In words, if no connection was made; None if there was one."""
+    kind = type(error).__name__  # of httpx, which comes with the official client alone
+    if kind in {"ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout"}:
+        return "no answer in time"
+    if kind != "ConnectError":
+        return None
+    number = re.search(r"Errno (-?\d+)\]", str(error))
+    if number is None:
+        return one_line(str(error)) or "no connection"
+    return os.strerror(int(number[1])).lower() if int(number[1]) > 0 else "the name is unknown"
 
 
 def _said(content: bytes) -> str:
-    """Qdrant's own words when the body has them."""
     try:
         said = json.loads(content)["status"]["error"]
     except (ValueError, KeyError, TypeError):
@@ -59,44 +68,13 @@ def _said(content: bytes) -> str:
     return one_line(str(said))
 
 
-# How fast a job may ask: at most so many requests a second, evenly spread, so that a live database hardly notices.
-
-
-class Pace:
-    """Call ``wait`` before each request. ``requests_per_second``: above zero; None: no limit.
-
-    Evenly spread instead of a bucket that may be emptied at once: the burst is what a live database would feel.
-    """
-
-    __slots__ = ("_clock", "_interval_seconds", "_next", "_sleep")
-
-    def __init__(
-        self,
-        requests_per_second: float | None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._interval_seconds = 0.0 if requests_per_second is None else 1.0 / requests_per_second
-        self._clock = clock
-        self._sleep = sleep
-        self._next = clock()
-
-    def wait(self) -> None:
-        """Return when the next request may go out. Time that was not used is not saved up."""
-        now = self._clock()
-        if now < self._next:
-            self._sleep(self._next - now)
-        self._next = max(self._next, now) + self._interval_seconds
-
-
 T = TypeVar("T")
 
-_MOST_NAMED = 20  # collections that an error lists; an operator with more looks elsewhere
+_MOST_NAMED = 20  # collections that an error lists
 
 
 class _Record(Protocol):
-    """What the client's Record and ScoredPoint have in common."""
+    """The client's Record or ScoredPoint."""
 
     @property
     def id(self) -> object: ...
@@ -107,11 +85,10 @@ class _Record(Protocol):
 
 
 class QdrantSource:
-    """One collection of one server. ``vector_name``: None for the only dense vector there is.
+    """One collection of one server. ``vector_name``: None for the only dense vector.
 
-    ``timeout_seconds``: of every single request. ``requests_per_second``: at most, evenly spread; None for no limit.
-    ``payload_fields``: what is wanted of the payloads, None for all of it; more may come.
-    A URL without a port means 6333, as it does for the client. Raises SourceError for a URL that is none.
+    ``timeout_seconds``: of each request. ``requests_per_second``: None for no limit. ``payload_fields``: at least these
+    are read, None for all. The default port of a URL is 6333, as for the client. Raises SourceError for an invalid URL.
     """
 
     def __init__(
@@ -127,13 +104,13 @@ class QdrantSource:
     ) -> None:
         from qdrant_client import QdrantClient
 
-        # The key goes as a header: given as api_key, the client warns about plain HTTP on every start with a traceback's line.
+        # As a header: with the argument api_key the client warns about plain HTTP on every start.
         headers = {} if api_key is None else {"api-key": api_key}
         try:
             self._client = QdrantClient(url=url, timeout=timeout_seconds, check_compatibility=False, headers=headers)
         except ValueError:
-            raise SourceError(f"--url: wanted http(s)://host[:port], saw {_without_secrets(url)}") from None
-        self._url = _without_secrets(url)
+            raise SourceError(f"--url: wanted http(s)://host[:port], saw {masked(url)}") from None
+        self._url = str(masked(url))
         self._collection = collection
         self._wanted_name = vector_name
         self._pace = Pace(requests_per_second)
@@ -141,39 +118,25 @@ class QdrantSource:
         self._shape: Shape | None = None
 
     def shape(self) -> Shape:
-        """See Source. Raises SourceError for a collection, or a vector, that is not there or not dense."""
         if self._shape is None:
             info = self._ask(lambda: self._client.get_collection(self._collection))
-            dense = choose(info.config.params.vectors, wanted=self._wanted_name, collection=self._collection)
-            self._shape = Shape(
+            self._shape = shape_of(
+                info.config.params.vectors,
+                wanted=self._wanted_name,
+                collection=self._collection,
                 points=info.points_count or 0,
-                dimension=dense.dimension,
-                distance=dense.distance,
-                vector_name=dense.name,
             )
         return self._shape
 
     def ids(self, *, after: PointId | None, page: int) -> tuple[list[PointId], PointId | None]:
-        """See Source."""
         records, following = self._ask(
             lambda: self._client.scroll(
                 self._collection, limit=page, offset=after, with_payload=False, with_vectors=False
             )
         )
-        return [_plain_id(record.id) for record in records], _plain_id_or_none(following)
-
-    def scroll(self, *, after: PointId | None, page: int) -> tuple[list[Point], PointId | None]:
-        """See Source."""
-        selector = self._selector()
-        records, following = self._ask(
-            lambda: self._client.scroll(
-                self._collection, limit=page, offset=after, with_payload=self._payload, with_vectors=selector
-            )
-        )
-        return [self._point(record) for record in records], _plain_id_or_none(following)
+        return [_plain_id(record.id) for record in records], None if following is None else _plain_id(following)
 
     def read(self, ids: Sequence[PointId]) -> list[Point]:
-        """See Source."""
         selector = self._selector()
         records = self._ask(
             lambda: self._client.retrieve(
@@ -184,55 +147,38 @@ class QdrantSource:
         return [found[each] for each in ids if each in found]
 
     def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
-        """See Source."""
-        from qdrant_client import models
-
-        name, selector = self.shape().vector_name, self._selector()
-        requests = [
-            models.QueryRequest(
-                query=vector.tolist(), using=name or None, limit=count, with_payload=self._payload, with_vector=selector
-            )
-            for vector in vectors
+        answers = self._queried(vectors, count, with_payload=self._payload, with_vector=self._selector())
+        pools = [[self._point(scored) for scored in answer] for answer in answers]
+        return [
+            measured(vector, pool, magnitude=self.shape().magnitude)
+            for vector, pool in zip(vectors, pools, strict=True)
         ]
-        answers = self._ask(lambda: self._client.query_batch_points(self._collection, requests))
-        pools = [[self._point(scored) for scored in answer.points] for answer in answers]
-        return [self._measured(vector, pool) for vector, pool in zip(vectors, pools, strict=True)]
 
     def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        """As ``neighbours``, ids and distances alone: under cosine the score says the distance, and no vector need travel."""
+        """As ``neighbours``, with ids and distances alone: for cosine the score gives the distance, without the vector."""
         from qdrant_client import models
 
         shape = self.shape()
         if shape.distance != "Cosine":
             return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
         exact = models.SearchParams(quantization=models.QuantizationSearchParams(rescore=True))
-        requests = [
-            models.QueryRequest(query=vector.tolist(), using=shape.vector_name or None, limit=count, params=exact)
-            for vector in vectors
-        ]
-        answers = self._ask(lambda: self._client.query_batch_points(self._collection, requests))
-        return [[(_plain_id(each.id), _distance(each.score)) for each in answer.points] for answer in answers]
+        answers = self._queried(vectors, count, params=exact)
+        return [[(_plain_id(each.id), _distance(each.score)) for each in answer] for answer in answers]
 
     def close(self) -> None:
-        """Let go of the connections."""
         self._client.close()
 
-    def __enter__(self) -> Self:
-        return self
+    def _queried(self, vectors: Vectors, count: int, **what: Any) -> list[list[Any]]:
+        """The client's scored points for each row of ``vectors``. ``what``: further members of each request."""
+        from qdrant_client import models
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _measured(self, vector: Vectors, pool: list[Point]) -> list[tuple[Point, float]]:
-        missing = np.zeros(len(vector), np.float32)  # a row of zeros is infinitely far from everything
-        rows = np.stack([vector, *(missing if point.vector is None else point.vector for point in pool)])
-        distances = across(rows_of(rows[:1]), rows_of(rows[1:]), magnitude=self.shape().magnitude)[0]
-        return [(point, float(distance)) for point, distance in zip(pool, distances, strict=True)]
+        name = self.shape().vector_name or None
+        requests = [models.QueryRequest(query=row.tolist(), using=name, limit=count, **what) for row in vectors]
+        answers = self._ask(lambda: self._client.query_batch_points(self._collection, requests))
+        return [answer.points for answer in answers]
 
     def _selector(self) -> bool | list[str]:
-        """True for the unnamed vector: old servers do not know its name "" in a list."""
+        """True for the unnamed vector: old servers do not accept its name "" in a list."""
         name = self.shape().vector_name
         return [name] if name else True
 
@@ -254,7 +200,7 @@ class QdrantSource:
             raise explained(error, url=self._url, collection=self._collection, names=self._names) from None
 
     def _names(self) -> tuple[str, ...]:
-        """The collections there are, as far as this key may see them."""
+        """The collections that this key may list."""
         try:
             found = self._client.get_collections().collections
         except known_errors():
@@ -263,24 +209,16 @@ class QdrantSource:
 
 
 def _distance(score: float) -> float:
-    """A cosine score as a distance; what float32 cannot tell from zero is zero, as in selection/geometry.py."""
+    """Of a cosine score; below float32's precision it is zero, as in selection/geometry.py."""
     distance = min(1.0 - score, 2.0)
     return 0.0 if distance < NOISE else distance
 
 
 def _payload_selector(fields: tuple[str, ...] | None) -> bool | list[str]:
-    """All of it where a field has dots: Qdrant reads those as a way inwards only, and a key may have dots itself."""
+    """Everything if a field has dots: Qdrant reads them only as a path, and a key may have dots itself."""
     return True if fields is None or any("." in field for field in fields) else list(fields)
 
 
 def _plain_id(value: object) -> PointId:
-    """Numbers stay numbers; UUIDs are text, whichever way the client holds them."""
+    """UUIDs are text, in whichever form the client has them."""
     return value if isinstance(value, int) else str(value)
-
-
-def _plain_id_or_none(value: object) -> PointId | None:
-    return None if value is None else _plain_id(value)
-
-
-def _without_secrets(url: str) -> str:
-    return str(masked(url))

@@ -1,17 +1,22 @@
-"""Where a job reads a collection: what a point is, what a collection looks like, and the four ways to read it.
+"""A collection as jobs read it: its shape, its points, and the contract to read them. Nothing here writes.
 
-Nothing here writes to a database. One implementation: qdrant.py; tests bring their own.
+qdrant.py implements the contract; chroma.py, milvus.py and pinecone.py by way of ListedSource; tests in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.config.problems import masked, one_line
+from vecsieve.proxy.selection.geometry import across, rows_of
 from vecsieve.proxy.selection.values import Metric
 
 PointId = int | str
@@ -19,15 +24,12 @@ Vectors = npt.NDArray[np.float32]
 
 
 class SourceError(Exception):
-    """A collection that cannot be read as asked: unknown, unreachable, not allowed, without dense vectors.
-
-    Its text is fit to print: it says what was seen and what was wanted, and holds no secret.
-    """
+    """A collection that cannot be read: unknown, unreachable, forbidden, without dense vectors. The text holds no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One point. ``vector``: (d,) float32, None where the point has none of the chosen name."""
+    """``vector``: (d,) float32, None if the point has none of the chosen name."""
 
     id: PointId
     vector: Vectors | None
@@ -44,10 +46,8 @@ _METRICS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is known of a collection before it is read.
-
-    ``points``: how many the database says there are, which may be an estimate. ``distance``: its metric, in Qdrant's
-    words (Cosine, Dot, Euclid, Manhattan). ``vector_name``: the vector that is read, "" for the unnamed one.
+    """``points``: the database's count, which may be an estimate. ``distance``: in Qdrant's words (Cosine, Dot, Euclid,
+    Manhattan). ``vector_name``: of the vector that is read, "" for the unnamed one.
     """
 
     points: int
@@ -57,48 +57,194 @@ class Shape:
 
     @property
     def metric(self) -> Metric:
-        """The metric, in selection's words."""
         return _METRICS.get(self.distance, Metric.UNKNOWN)
 
     @property
     def magnitude(self) -> bool:
-        """Whether the length of a vector carries meaning: everywhere but under cosine, which stores unit vectors."""
+        """Whether the length of a vector matters; cosine collections store unit vectors."""
         return self.distance != "Cosine"
 
 
 class Source(Protocol):
-    """A collection as a job reads it. Every method raises SourceError, nothing else of the network's."""
+    """Every method raises SourceError, and no other error of the network."""
 
     def shape(self) -> Shape:
-        """What the collection looks like; asked once, remembered."""
+        """Requested once, then cached."""
 
     def ids(self, *, after: PointId | None, page: int) -> tuple[list[PointId], PointId | None]:
-        """One page of ids, ascending. ``after``: what the previous page gave, None for the first; None after the last."""
-
-    def scroll(self, *, after: PointId | None, page: int) -> tuple[list[Point], PointId | None]:
-        """One page of points in the order of ``ids``, with vectors and payloads. ``after``: as there."""
+        """One page of ids, ascending, and the ``after`` of the next page; None after the last page."""
 
     def read(self, ids: Sequence[PointId]) -> list[Point]:
-        """These points in this order, with vectors and payloads. Points that are gone are left out."""
+        """These points in this order, with vectors and payloads, without deleted ones."""
 
     def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
-        """For each row of ``vectors`` (m, d) the ``count`` nearest points by the database's own index, best first.
+        """For each row of ``vectors`` (m, d) the ``count`` nearest points by the database's index, with distances.
 
-        The number beside a point is its distance as the proxy's cuts are compared with it (selection/geometry.py), not
-        the database's score; infinite where there is nothing to compare. A vector that is in the collection finds itself, and its exact copies before or after it.
+        Distances are selection's (selection/geometry.py), not the database's scores; infinite without a vector. A stored
+        vector finds itself too, before or after its exact copies.
         """
 
 
-# The text of a payload: the first of the named fields that holds one.
+def measured(vector: Vectors, pool: Sequence[Point], *, magnitude: bool) -> list[tuple[Point, float]]:
+    """The pool with selection's distances to ``vector`` (d,)."""
+    missing = np.zeros(len(vector), np.float32)  # infinitely far from everything
+    rows = np.stack([vector, *(missing if point.vector is None else point.vector for point in pool)])
+    distances = across(rows_of(rows[:1]), rows_of(rows[1:]), magnitude=magnitude)[0]
+    return [(point, float(distance)) for point, distance in zip(pool, distances, strict=True)]
+
+
+class Pace:
+    """Limits the request rate: call ``wait`` before each request. ``requests_per_second``: above zero; None: no limit.
+
+    Requests are evenly spaced, because bursts are what slows a live database.
+    """
+
+    __slots__ = ("_clock", "_interval_seconds", "_next", "_sleep")
+
+    def __init__(
+        self,
+        requests_per_second: float | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._interval_seconds = 0.0 if requests_per_second is None else 1.0 / requests_per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._next = clock()
+
+    def wait(self) -> None:
+        """Return when the next request may be sent. Unused time is not saved."""
+        now = self._clock()
+        if now < self._next:
+            self._sleep(self._next - now)
+        self._next = max(self._next, now) + self._interval_seconds
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What a source is opened with. ``vector_name``: None for the only one. ``api_key``: None without one.
+
+    ``timeout_seconds``: of each request. ``requests_per_second``: None for no limit.
+    """
+
+    url: str
+    collection: str
+    vector_name: str | None
+    api_key: str | None
+    timeout_seconds: int
+    requests_per_second: float | None
+
+
+class ListedSource(ABC):
+    """A source whose database lists its ids in an order of its own: they are listed once and sorted here.
+
+    Subclasses read through the database's official client. ``errors``: what their requests may raise.
+    """
+
+    errors: tuple[type[Exception], ...]
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self._pace = Pace(access.requests_per_second)
+        self._shape: Shape | None = None
+        self._ids: list[PointId] | None = None
+
+    @abstractmethod
+    def described(self) -> Shape:
+        """The shape, from the database."""
+
+    @abstractmethod
+    def listed(self) -> Iterator[list[PointId]]:
+        """Every id of the collection, in pages and in any order. Each page is one request, made by ``ask``."""
+
+    @abstractmethod
+    def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
+        """These points in any order, without those that are gone. By ``ask``."""
+
+    @abstractmethod
+    def found(self, vector: Vectors, count: int) -> list[Point]:
+        """The nearest points to ``vector`` (d,) by the database's index, with vectors and payloads. By ``ask``."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def shape(self) -> Shape:
+        if self._shape is None:
+            self._shape = self.described()
+        return self._shape
+
+    def ids(self, *, after: PointId | None, page: int) -> tuple[list[PointId], PointId | None]:
+        if self._ids is None:
+            self._ids = sorted((each for listed in self.listed() for each in listed), key=_order)
+        start = 0 if after is None else bisect_left(self._ids, _order(after), key=_order)
+        end = start + page
+        return self._ids[start:end], self._ids[end] if end < len(self._ids) else None
+
+    def read(self, ids: Sequence[PointId]) -> list[Point]:
+        there = {point.id: point for point in self.fetched(ids)}
+        return [there[each] for each in ids if each in there]
+
+    def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
+        magnitude = self.shape().magnitude
+        return [measured(row, self.found(row, count), magnitude=magnitude) for row in vectors]
+
+    def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
+        """As ``neighbours``, with ids and distances alone."""
+        return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
+
+    def ask(self, request: Callable[[], T]) -> T:
+        """One request, in its turn. Raises SourceError."""
+        self._pace.wait()
+        try:
+            return request()
+        except self.errors as error:
+            raise self.explained(error) from None
+
+    def explained(self, error: Exception) -> SourceError:
+        """One line for an operator, without the key."""
+        said, key = one_line(str(error)), self.access.api_key
+        where = f"{masked(self.access.url)}, collection {self.access.collection!r}"
+        return SourceError(f"{where}: {said.replace(key, '***') if key else said}")
+
+    def vector_of(self, held: object) -> Vectors | None:
+        """A vector as the client gives it, None unless it has the collection's dimension."""
+        vector = None if held is None else np.asarray(held, np.float32)
+        return vector if vector is not None and vector.shape == (self.shape().dimension,) else None
+
+    def refuse_vector_name(self, database: str) -> None:
+        """For databases with one unnamed vector a point. Raises SourceError."""
+        if self.access.vector_name is not None:
+            raise SourceError(f"--vector: {database} has one vector a point, without a name; leave the option out")
+
+
+def _order(each: PointId) -> tuple[bool, int | str]:
+    """Numbers ascending, then texts."""
+    return isinstance(each, str), each
+
+
+IDS_PAGE = 10_000  # ids alone are small
+
+
+def id_pages(source: Source, progress: Callable[[int], None]) -> Iterator[list[PointId]]:
+    """Every id of the collection, ascending. ``progress`` gets the length of each page."""
+    after: PointId | None = None
+    while True:
+        page, after = source.ids(after=after, page=IDS_PAGE)
+        yield page
+        progress(len(page))
+        if after is None:
+            return
+
 
 USUAL_FIELDS = ("text", "page_content", "content", "document", "chunk", "body", "chunk_text")
 
 
 def text_of(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
-    """The text under the first of ``fields`` that is a string with more than blanks in it; None without one.
-
-    A field is a key, or the way to one with dots: ``metadata.source``. A key that has dots itself goes first.
-    """
+    """The first of ``fields`` that holds a string with more than blanks; None without one."""
     for field in fields:
         value = value_at(payload, field)
         if isinstance(value, str) and value.strip():
@@ -107,15 +253,12 @@ def text_of(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS)
 
 
 def value_at(payload: Mapping[str, object], field: str) -> object:
-    """What stands under a key or a dotted way, None when nothing does (which is how JSON says it, too)."""
+    """The value under a key or a dotted path such as ``metadata.source``; a key with dots goes first. None if absent."""
     if field in payload:
         return payload[field]
     head, dot, rest = field.partition(".")
     inner = payload.get(head)
     return value_at(inner, rest) if dot and isinstance(inner, Mapping) else None
-
-
-# Which of a collection's vectors a job reads: one dense vector a point, chosen by name or because there is no other.
 
 
 class _Metric(Protocol):
@@ -124,7 +267,7 @@ class _Metric(Protocol):
 
 
 class _Declared(Protocol):
-    """What is read of the client's VectorParams, whose module is not loaded before a job runs."""
+    """The client's VectorParams, whose module is loaded only when a job runs."""
 
     @property
     def size(self) -> int: ...
@@ -134,19 +277,12 @@ class _Declared(Protocol):
     def multivector_config(self) -> object | None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dense:
-    """The chosen vector; "" is the name of the unnamed one."""
+def shape_of(
+    vectors: _Declared | Mapping[str, _Declared] | None, *, wanted: str | None, collection: str, points: int
+) -> Shape:
+    """The shape with the dense vector ``wanted``; None: the unnamed one, or the only one.
 
-    name: str
-    dimension: int
-    distance: str
-
-
-def choose(vectors: _Declared | Mapping[str, _Declared] | None, *, wanted: str | None, collection: str) -> Dense:
-    """The vector called ``wanted``; None: the unnamed one, or the only one. Raises SourceError that names those there are.
-
-    ``vectors``: as the client gives a collection's, sparse ones apart.
+    ``vectors``: from the client's collection info, without sparse ones. Raises SourceError with the names there are.
     """
     declared = {} if vectors is None else dict(vectors) if isinstance(vectors, Mapping) else {"": vectors}
     if not declared:
@@ -163,4 +299,4 @@ def choose(vectors: _Declared | Mapping[str, _Declared] | None, *, wanted: str |
     if name not in names:
         raise SourceError(f"collection {collection!r} has no dense vector {name!r}; it has: {there}")
     found = declared[name]
-    return Dense(name=name, dimension=found.size, distance=found.distance.value)
+    return Shape(points=points, dimension=found.size, distance=found.distance.value, vector_name=name)

@@ -1,13 +1,13 @@
-"""The reads that VecSieve itself asks a database for, and the budget that bounds them.
+"""The reads and reply bytes that VecSieve itself costs a database, and the budgets that bound them.
 
-A widened search replaces the client's own and counts as one read wherever reads are counted: Qdrant's strict mode counts
-operations and conditions of a filter, Pinecone's read units the size of a namespace, neither the limit nor the vectors. What
-comes on top is ours: growing a pool, fetching vectors that memory lacks, lookups, hedges, the client's own search after a
-widened one that failed, and the measurements of mode shadow. In any minute they come to at most one more than a share of
-what the clients of that collection read, so that clients who keep a tenth below a limit are never refused because of us.
+A widened search replaces the client's own and counts as one read wherever reads are counted: Qdrant's strict mode
+counts operations and filter conditions, Pinecone's read units the size of a namespace; neither counts the limit or the
+vectors. Reads of our own are growth of a pool, vectors that memory lacks, lookups, hedges, the client's own search
+after a failed widened one, and measurements of mode shadow. Per minute they are at most one more than a share of what
+the collection's clients read, so that clients a tenth below a limit are never refused because of us.
 
-A refusal for want of quota (429, RESOURCE_EXHAUSTED and each backend's own words) ends them for a minute, whoever's request
-it answered. Then the share grows from nothing, a little every second, as TCP comes back after a loss.
+A quota refusal (429, RESOURCE_EXHAUSTED and each backend's own) of any request stops them for a minute. Then the share
+grows from zero, as TCP recovers after a loss.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from vecsieve.adapters.contract import Operation
+from vecsieve.proxy.search.collections import Lru
 from vecsieve.proxy.telemetry.labels import OwnRead, Withheld
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.tracing import Clock
@@ -40,7 +41,9 @@ _ASKED_FOR = frozenset({OwnRead.SHADOW, OwnRead.LOOKUP})
 
 @dataclass(slots=True)
 class _Slot:
-    """Reads within ten seconds. ``number``: which ten of the clock. ``shared``: ours in the share; ``named``: asked for by name."""
+    """Reads within ten seconds. ``number``: the slot's index on the clock. ``shared``: ours within the share.
+    ``named``: ours that a setting asks for by name.
+    """
 
     number: int
     clients: int = 0
@@ -50,31 +53,44 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Reads:
-    """Of one collection in the last minute."""
-
     slots: deque[_Slot] = field(default_factory=lambda: deque(maxlen=SLOTS))
     refused_at: float | None = None
 
 
-class OwnReads:
-    """Of one process. ``share``: of what clients read. At most ``entries`` collections; the one used longest ago begins anew."""
+@dataclass(slots=True)
+class HeldReads:
+    """Reads of ours that the budget holds for one call."""
 
-    __slots__ = ("_clock", "_entries", "_everywhere", "_held", "_metrics", "_share")
+    own: OwnReads
+    operation: Operation
+    reads: int
+
+    def release(self) -> int:
+        """Give them back; how many there were still."""
+        reads, self.reads = self.reads, 0
+        if reads:
+            self.own.give_back(self.operation, reads)
+        return reads
+
+
+class OwnReads:
+    """Bounds our own reads, per collection. ``share``: of the clients' reads. At most ``entries`` collections."""
+
+    __slots__ = ("_clock", "_everywhere", "_held", "_metrics", "_share")
 
     def __init__(self, share: float, *, metrics: Metrics, clock: Clock, entries: int = ENTRIES) -> None:
         self._share = share
         self._metrics = metrics
         self._clock = clock
-        self._entries = entries
-        self._held: OrderedDict[str, _Reads] = OrderedDict()
+        self._held = Lru[str, _Reads](entries)
         self._everywhere: float | None = None
 
     def asked(self, operation: Operation, reads: int = 1) -> None:
-        """A client reads so often: a batch counts as many searches as it has."""
+        """Count client reads; a batch counts as many reads as it has searches."""
         self._slot(self._of(operation)).clients += reads
 
     def take(self, operation: Operation, kind: OwnRead, reads: int = 1) -> bool:
-        """Whether a read of ours may be sent now; it is counted."""
+        """Count a read of ours and return True, or return False where the budget has no room."""
         held = self._of(operation)
         why = self._withheld(held, kind, reads)
         if why is not None:
@@ -84,15 +100,17 @@ class OwnReads:
         return True
 
     def has(self, operation: Operation, reads: int = 1) -> bool:
-        """Whether ``take`` would be granted; nothing is counted."""
+        """Whether ``take`` would return True; counts nothing."""
         return self._withheld(self._of(operation), OwnRead.GROW, reads) is None
 
     def spend(self, operation: Operation, kind: OwnRead, reads: int = 1) -> None:
-        """Count one that is never withheld, because it is what the client would have sent."""
+        """Count a read that is never withheld, because the client would have sent it."""
         self._spend(self._of(operation), kind, reads)
 
     def reserve(self, operation: Operation, reads: int = 1) -> bool:
-        """Keep room for a hedge, which may go over the budget as a replay may, but not soon after a refusal; ``give_back`` ends it."""
+        """Reserve a hedge. It may exceed the budget as a replay may, but not soon after a quota refusal. ``give_back``
+        ends it.
+        """
         held = self._of(operation)
         is_whole = self._risen(held) >= 1.0
         if self._shared(held) + reads > self._allowed(held) + (OVERDRAFT if is_whole else 0):
@@ -101,31 +119,41 @@ class OwnReads:
         self._slot(held).shared += reads
         return True
 
+    def hold(self, operation: Operation, reads: int = 1) -> HeldReads | None:
+        """Reserve reads that ``take`` would allow, until they are released; counts nothing. None where there is no room."""
+        held = self._of(operation)
+        if self._withheld(held, OwnRead.GROW, reads) is not None:
+            return None
+        self._slot(held).shared += reads
+        return HeldReads(self, operation, reads)
+
     def give_back(self, operation: Operation, reads: int = 1) -> None:
-        """Nothing was sent for what was reserved, or what is sent is counted now."""
+        """Release a reservation."""
         for slot in reversed(self._recent(self._of(operation))):
             given = min(reads, slot.shared)
             slot.shared -= given
             reads -= given
 
     def refused(self, collection: str) -> None:
-        """The database refused for want of quota. "": a request whose collection cannot be told; searches are still widened."""
+        """The database refused for lack of quota. ``collection``: "" when the request does not tell; searches are then
+        still widened.
+        """
         if collection:
-            self._named(collection).refused_at = self._clock()
+            self._held.use(collection, _Reads).refused_at = self._clock()
         else:
             self._everywhere = self._clock()
 
     def is_quiet(self, operation: Operation) -> bool:
-        """Whether a refusal of this collection is so recent that its searches go as the client wrote them."""
+        """Whether the collection was refused so recently that its searches are not widened."""
         refused_at = self._of(operation).refused_at
         return refused_at is not None and self._clock() < refused_at + QUIET_SECONDS
 
     def is_recovering(self, operation: Operation) -> bool:
-        """Whether a refusal is so recent that the share is not whole yet."""
+        """Whether the share is still below its full size after a refusal."""
         return self._risen(self._of(operation)) < 1.0
 
     def is_overdrawn(self, operation: Operation) -> bool:
-        """Whether so many were sent beyond the budget that no search may be sent that would cost a further one if it failed."""
+        """Whether so much was sent beyond the budget that no search may be widened that could cost another read."""
         held = self._of(operation)
         return self._shared(held) > self._allowed(held) + OVERDRAFT
 
@@ -143,12 +171,12 @@ class OwnReads:
         return Withheld.BUDGET if risen >= 1.0 else Withheld.REFUSED
 
     def _allowed(self, held: _Reads) -> float:
-        """How many of ours the last minute may have."""
+        """How many reads of ours the last minute may contain."""
         risen = self._risen(held)
         return (FREE if risen >= 1.0 else 0) + risen * self._share * self._clients(held) + ROUNDING
 
     def _risen(self, held: _Reads) -> float:
-        """How much of the share there is: none for a while after a refusal, then a little more every second."""
+        """The fraction of the share in force: 0 for a minute after a refusal, then rising linearly to 1."""
         moments = [moment for moment in (held.refused_at, self._everywhere) if moment is not None]
         if not moments:
             return 1.0
@@ -179,22 +207,8 @@ class OwnReads:
         self._metrics.own_read(kind, reads)
 
     def _of(self, operation: Operation) -> _Reads:
-        return self._named(operation.collection)
+        return self._held.use(operation.collection, _Reads)
 
-    def _named(self, collection: str) -> _Reads:
-        held = self._held.setdefault(collection, _Reads())
-        self._held.move_to_end(collection)
-        while len(self._held) > self._entries:
-            self._held.popitem(last=False)
-        return held
-
-
-# What widened requests cost in reply bytes, per collection, and the budget that bounds it.
-#
-# Some backends bill the bytes of their replies: at 1536 dimensions a pool of 50 with its vectors is 1.1 MB of JSON where the
-# plain answer has a few kB. What a search cost is what was read for it less what went out to the client, which is as large as
-# the plain answer would have been. Where the plain answer was fetched beside it (shadow, or after a failure), all of it is
-# extra. Of a reply that was cut before its end nothing is counted, and a client's content coding is not taken into account.
 
 LOGGER = logging.getLogger("vecsieve.egress")
 
@@ -210,10 +224,11 @@ class _Spent:
 
 
 class Egress:
-    """Counts one process's extra bytes of this UTC calendar month, and says when the budget is spent.
+    """Counts the extra reply bytes of this UTC calendar month and tells when the budget is spent.
 
-    ``budget_bytes``: None without one. ``now``: seconds since the epoch; a clock that is set back does not begin a month
-    anew. Searches under way when the budget runs out are finished: it may be passed by as many replies.
+    Extra is what was read for a search minus what was sent to the client; all of it where the plain answer was fetched
+    as well. A reply that was cut counts nothing. ``budget_bytes``: None without one. ``now``: seconds since the epoch;
+    a clock set back does not restart a month. Searches under way when the budget runs out are finished.
     """
 
     __slots__ = ("_budget_bytes", "_entries", "_held", "_is_told", "_month", "_now", "_others", "_total")
@@ -226,7 +241,7 @@ class Egress:
         self._turn()
 
     def spend(self, operation: Operation, extra_bytes: int) -> None:
-        """Count one search's extra bytes; a negative number counts as none."""
+        """Count one search's extra bytes; a negative number counts as 0."""
         self._turn()
         extra = max(0, extra_bytes)
         self._total.add(extra)
@@ -239,26 +254,25 @@ class Egress:
         self._tell()
 
     def resize(self, budget_bytes: int | None) -> None:
-        """Another budget from now on; what is spent stays spent."""
         self._budget_bytes = budget_bytes
         self._is_told = False
         self._tell()
 
     @property
     def is_spent(self) -> bool:
-        """Whether searches are to pass through until the month turns."""
+        """Whether searches pass through until the month ends."""
         return self.remaining_bytes <= 0
 
     @property
     def remaining_bytes(self) -> float:
-        """What this month may still cost; infinite without a budget."""
+        """Infinite without a budget."""
         if self._budget_bytes is None:
             return math.inf
         self._turn()
         return max(0, self._budget_bytes - self._total.extra_bytes)
 
     def as_json(self) -> bytes:
-        """The figures of this month, the dearest collection first, ties by name."""
+        """Figures of this month, the most expensive collection first, ties by name."""
         self._turn()
         dearest = sorted(self._held.items(), key=lambda item: (-item[1].extra_bytes, item[0]))
         page = {
@@ -273,7 +287,7 @@ class Egress:
         return json.dumps(page, separators=(",", ":")).encode("ascii") + b"\n"
 
     def _turn(self) -> None:
-        """Begin anew when the month has turned."""
+        """Start a new month when the calendar has."""
         at = datetime.fromtimestamp(self._now(), UTC)
         month = (at.year, at.month)
         if month > self._month:
@@ -283,7 +297,7 @@ class Egress:
             self._is_told = False
 
     def _tell(self) -> None:
-        """Say once a month that the budget is spent: what follows looks like a proxy that does nothing."""
+        """Log once a month that the budget is spent: from then on the proxy seems to do nothing."""
         if self.is_spent and not self._is_told:
             self._is_told = True
             fields = {"budget_bytes": self._budget_bytes, "extra_bytes": self._total.extra_bytes}

@@ -1,7 +1,7 @@
-"""From an adapter's pool to what selection takes: tenants as numbers, payload as texts, names, spans and moments.
+"""Converts an adapter's pool to what selection takes: tenants, texts, names, spans and times of the payload.
 
-Nothing here fails on what a payload holds: what cannot be read with certainty is unknown. What nobody in the pool has is
-None as if it had not been asked for, so that selection need not look for it.
+Nothing here fails on what a payload contains: a value that cannot be read with certainty is unknown. A field that no
+candidate has is None, as if it had not been asked for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,24 +20,26 @@ import orjson
 from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.adapters.wire.json import last_values
 from vecsieve.proxy.search.policy import Fields
+from vecsieve.proxy.selection.guards.subjects import Subject
+from vecsieve.proxy.selection.guards.veto import names_in_title
 from vecsieve.proxy.selection.metric import metric_of
 from vecsieve.proxy.selection.text.bounds import LONGEST, POOL_COST
-from vecsieve.proxy.selection.values import Candidates, Metadata
-
-# The values under a payload's keys and dotted paths, as upstream's raw JSON, column by column.
-#
-# Column by column because a policy looks at a dozen keys of which a collection has three: a column that nobody fills is
-# told by one call, a cell that is empty costs nothing after that.
+from vecsieve.proxy.selection.text.features import Text, text_of
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric
 
 Column = tuple[bytes | None, ...]
 
-# How much of one object, and of all the objects of a pool, is looked into, each level of each path anew: 2 ns a byte.
+# Bytes parsed of one object, and of all objects of a pool, for each level of each path: 2 ns per byte.
 OBJECT_BYTES = 1 << 18
 COLUMNS_BYTES = 1 << 22
 
 
 class Columns:
-    """The columns of one pool. ``rows``: per candidate its raw values, in the order of ``keys``."""
+    """Payload values of one pool by key or dotted path, as raw JSON. ``rows``: per candidate its values, in the order
+    of ``keys``.
+
+    By column, because a policy reads a dozen keys of which a collection has three: an empty column is detected once.
+    """
 
     __slots__ = ("_found", "_left_bytes", "size")
 
@@ -48,7 +50,7 @@ class Columns:
         self._found: dict[str, Column | None] = dict(zip(keys, map(_filled, columns), strict=True))
 
     def present(self, paths: Sequence[str]) -> list[Column]:
-        """The columns of those paths under which anybody has a value, in the order of ``paths``. Null is no value."""
+        """The columns that have any value, in the order of ``paths``. Null counts as no value."""
         columns = [self._column(path) for path in paths]
         return [column for column in columns if column is not None]
 
@@ -62,7 +64,7 @@ class Columns:
         return column
 
     def _member(self, raw: bytes | None, key: str) -> bytes | None:
-        """One member of an object; None for what is no object, lacks it, is too large, or cannot be read."""
+        """One member of an object; None when it is missing, unreadable or too large, or ``raw`` is no object."""
         if raw is None or raw[:1] != b"{" or len(raw) > min(OBJECT_BYTES, self._left_bytes):
             return None
         self._left_bytes -= len(raw)
@@ -72,10 +74,6 @@ class Columns:
 def _filled(column: Column) -> Column | None:
     return column if any(raw is not None and raw != b"null" for raw in column) else None
 
-
-# What one raw JSON value of a payload says, read strictly: whatever is odd says nothing, and nothing raises.
-#
-# Nor does what is too long: a name, a number or a date that fills pages is none, and a payload may hold megabytes of digits.
 
 LAST_POSITION = 2.0**53
 # Names, dates, releases: the longest path of Linux (PATH_MAX), the longest that browsers take of a URL is half of it.
@@ -89,7 +87,7 @@ _EMPTY = frozenset({b"null", b"false", b'""', b"[]", b"{}"})
 
 
 def string(raw: bytes, *, most_bytes: int = STRING_BYTES) -> str | None:
-    """A string that is not blank and, as JSON, has at most so many bytes."""
+    """A non-blank string of at most ``most_bytes`` as JSON."""
     if raw[:1] != QUOTE or len(raw) > most_bytes:
         return None
     try:
@@ -100,9 +98,9 @@ def string(raw: bytes, *, most_bytes: int = STRING_BYTES) -> str | None:
 
 
 def name(raw: bytes) -> str | None:
-    """What names a document, a section or a source: a string, or the JSON text of a number or a boolean.
+    """The name of a document, section or source: a string, or the JSON text of a number or boolean.
 
-    So 7 and "7" are one name: within a collection identifiers are of one kind, and where they are not they mean the same.
+    So 7 and "7" are one name: identifiers of one collection are of one kind, and where they are not they mean the same.
     """
     if raw[:1] == QUOTE:
         return string(raw)
@@ -110,7 +108,7 @@ def name(raw: bytes) -> str | None:
 
 
 def number(raw: bytes) -> float | None:
-    """A finite number. A number in a string is none."""
+    """A finite JSON number; a number in a string does not count."""
     if not raw or raw[0] not in _NUMBER_STARTS or len(raw) > NUMBER_BYTES:
         return None
     try:
@@ -121,21 +119,15 @@ def number(raw: bytes) -> float | None:
 
 
 def position(raw: bytes) -> float | None:
-    """A place in a document: a number from 0 that a float counts without gaps."""
+    """A position in a document: a number from 0 to 2^53."""
     value = number(raw)
     return value if value is not None and 0.0 <= value <= LAST_POSITION else None
 
 
 def is_filled(raw: bytes) -> bool:
-    """Whether there is something: not null, false, blank or empty. A long string is something, whatever it says."""
+    """Whether the value is not null, false, blank or empty. A string above STRING_BYTES counts as filled unread."""
     return raw not in _EMPTY and (raw[:1] != QUOTE or len(raw) > STRING_BYTES or string(raw) is not None)
 
-
-# How new things are, from whatever a payload says of it: a number, a date, or a release.
-#
-# Each kind has an order of its own and no common scale with another: 2024 may be a year, a count of seconds is one, a
-# release is neither. So a pool is compared in the kind of its best-ranked candidate that says anything, and the others are
-# unknown.
 
 # 3, 3.0.3, v2.1, 1.0rc2, 2.0.0-beta.1, 1.4.post2: what releases and Python packages are called; build names after + do
 # not order releases (semver.org, 10). Digits are bounded as Python bounds them, with room.
@@ -150,7 +142,7 @@ Release = tuple[tuple[int, ...], int, int]
 
 
 class Kind(IntEnum):
-    """In which order a moment stands."""
+    """The kinds of time, each with its own order."""
 
     NUMBER = 0
     DATE = 1
@@ -161,7 +153,10 @@ Moment = tuple[Kind, float | Release]
 
 
 def recency(moments: Sequence[Moment | None]) -> npt.NDArray[np.float64] | None:
-    """(n,) larger is newer, NaN where unknown; None where all are. Dates are seconds, releases the place in their order."""
+    """(n,) larger is newer, NaN where unknown; None where all are. Dates in seconds, releases as their rank.
+
+    Kinds have no common scale, so the pool is compared in the kind of its best-ranked known candidate.
+    """
     kind = next((moment[0] for moment in moments if moment is not None), None)
     if kind is None:
         return None
@@ -173,7 +168,7 @@ def recency(moments: Sequence[Moment | None]) -> npt.NDArray[np.float64] | None:
 
 
 def moment(raw: bytes) -> Moment | None:
-    """A JSON number; a string with an ISO 8601 date, without a zone in UTC; a string with a release. Else None."""
+    """Read a JSON number, an ISO 8601 date (UTC without a zone) or a release number; None for anything else."""
     value = number(raw)
     if value is not None:
         return Kind.NUMBER, value
@@ -196,7 +191,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _release(text: str) -> Release | None:
-    """Comparable: trailing zeros do not count (1.0 is 1.0.0), a release candidate comes before its release."""
+    """A comparable release: trailing zeros do not count (1.0 is 1.0.0), a release candidate precedes its release."""
     match = _RELEASE.fullmatch(text)
     if match is None:
         return None
@@ -218,119 +213,228 @@ POOL_BYTES = 2 * POOL_COST
 CALL_BYTES = 4 * POOL_BYTES
 
 
+class Record(NamedTuple):
+    """What a policy reads of one candidate's payload; None where it is not known.
+
+    ``text_bytes``: of the text as JSON, and of those that were read before it. ``start``, ``end``: in the document;
+    ``chunk``: its number there. ``is_cut``: the allowance ended before the text.
+    """
+
+    text: Text | None = None
+    text_bytes: int = 0
+    is_cut: bool = False
+    title: Subject | None = None
+    document: str | None = None
+    source: str | None = None
+    start: float | None = None
+    end: float | None = None
+    chunk: float | None = None
+    updated: Moment | None = None
+    citations: int = 0
+    tenant: tuple[bytes | None, ...] = ()
+
+    def says_the_same(self, other: Record) -> bool:
+        """Whether the values are equal, in whatever spelling they came."""
+        mine, others = (None if each is None else each.raw for each in (self.text, other.text))
+        spelled = self._replace(text=other.text, text_bytes=other.text_bytes, is_cut=other.is_cut)
+        return mine == others and spelled == other
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        names = (*(self.title or ()), self.document, self.source)
+        own = 0 if self.text is None else self.text.nbytes
+        return 250 + own + sum(len(each) + 60 for each in names if each is not None)
+
+
 def from_pool(
     pool: Pool, search: Search, *, tenant_keys: tuple[str, ...], fields: Fields, allowance: Allowance | None = None
 ) -> Candidates:
-    """The pool's candidates. Its fields are those that ``asked_for`` names. ``allowance``: what other searches of the call
-    left of CALL_BYTES; None for a search that is alone.
+    """The pool's candidates, read from its own fields. ``allowance``: as for ``candidates_of``."""
+    records = records_of(pool, tenant_keys=tenant_keys, fields=fields)
+    return candidates_of(pool, search, records, fields=fields, allowance=allowance)
+
+
+def candidates_of(
+    pool: Pool,
+    search: Search,
+    records: Sequence[Record],
+    *,
+    fields: Fields,
+    allowance: Allowance | None = None,
+    metric: Metric | None = None,
+) -> Candidates:
+    """The candidates of a pool, with one record each. ``allowance``: the text bytes left of CALL_BYTES by the call's other
+    searches; None for a single search. ``metric``: None where only the pool tells.
     """
-    known = _metadata(pool, tenant_keys, fields, Allowance(CALL_BYTES) if allowance is None else allowance)
+    known = _metadata(records, fields, Allowance(CALL_BYTES) if allowance is None else allowance)
+    has_tenants = bool(records and records[0].tenant)
     return Candidates(
         scores=pool.scores,
         vectors=pool.vectors,
-        metric=metric_of(search.query, pool.vectors, pool.scores),
+        metric=metric if metric is Metric.COSINE else metric_of(search.query, pool.vectors, pool.scores),
         query=search.query,
-        tenants=_tenants(pool, len(tenant_keys)) if tenant_keys or pool.alone else None,
+        tenants=_tenants(records, pool.alone) if has_tenants or pool.alone else None,
         text_lengths=None if known.texts is None else _lengths(known.texts),
         metadata=known,
     )
 
 
+def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> tuple[Record, ...]:
+    """What the pool's fields say, which are in the order of ``asked_for``."""
+    keys = len(tenant_keys)
+    if not pool.fields or not (keys or fields.top_level()):
+        return (Record(tenant=(None,) * keys),) * pool.size
+    must, may = asked_for(tenant_keys, fields)
+    columns = Columns((*must, *may), pool.fields)
+    return tuple(
+        map(
+            Record._make,
+            zip(
+                *_texts(columns, fields.text),
+                _firsts(columns, fields.title, _title),
+                _firsts(columns, fields.document, name),
+                _firsts(columns, fields.source, name),
+                _firsts(columns, fields.span_start, position),
+                _firsts(columns, fields.span_end, position),
+                _firsts(columns, fields.chunk_index, position),
+                _firsts(columns, fields.updated, moment),
+                _citations(columns, fields.citations),
+                [row[:keys] for row in pool.fields],
+                strict=True,
+            ),
+        )
+    )
+
+
 def asked_for(tenant_keys: tuple[str, ...], fields: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The top-level payload keys that an adapter must fetch, and those that it may: together what a pool's fields are."""
+    """The top-level payload keys that the adapter must fetch, and those that it may. A pool's fields are both, in
+    order.
+    """
     return tenant_keys, tuple(key for key in fields.top_level() if key not in tenant_keys)
 
 
-def _tenants(pool: Pool, tenant_keys: int) -> npt.NDArray[np.int64]:
-    """(n,) one number per tenant. A candidate that lacks a key, or stands alone, shares a tenant with nobody.
+def _tenants(records: Sequence[Record], alone: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """(n,) one number per tenant. A candidate without the key, or marked alone, gets a number of its own.
 
-    Values are compared as upstream's bytes: two spellings of one value keep candidates apart, which is the safe error.
+    Values are compared as raw bytes: two spellings of one value keep candidates apart, which is the safe error.
     """
     numbers: dict[tuple[bytes | None, ...], int] = {}
-    tenants = np.zeros(pool.size, dtype=np.int64)
-    for row, fields in enumerate(pool.fields):
-        key = fields[:tenant_keys]
+    tenants = np.zeros(len(records), dtype=np.int64)
+    for row, record in enumerate(records):
+        key = record.tenant
         tenants[row] = -1 - row if None in key else numbers.setdefault(key, len(numbers))
-    for row in pool.alone:
+    for row in alone:
         tenants[row] = -1 - row
     return tenants
 
 
-def _lengths(texts: Sequence[str | None]) -> npt.NDArray[np.int64]:
-    """(n,) characters, -1 where there is no text."""
-    return np.array([-1 if text is None else len(text) for text in texts], dtype=np.int64)
+def _lengths(texts: Sequence[Text | None]) -> npt.NDArray[np.int64]:
+    """(n,) characters, -1 without a text."""
+    return np.array([-1 if text is None else len(text.raw) for text in texts], dtype=np.int64)
 
 
-def _metadata(pool: Pool, tenant_keys: tuple[str, ...], fields: Fields, allowance: Allowance) -> Metadata:
-    if not pool.fields or not fields.top_level():
+def _metadata(records: Sequence[Record], fields: Fields, allowance: Allowance) -> Metadata:
+    if not records or not fields.top_level():
         return Metadata()
-    must, may = asked_for(tenant_keys, fields)
-    columns = Columns((*must, *may), pool.fields)
-    moments = _firsts(columns, fields.updated, moment)
+    texts, spent, _, titles, documents, sources, starts, ends, chunks, moments, citations, *_ = zip(
+        *records, strict=True
+    )
     return Metadata(
-        texts=_texts(columns, fields.text, allowance),
-        documents=_firsts(columns, fields.document, name),
-        sources=_firsts(columns, fields.source, name),
-        spans=_spans(columns, fields),
-        recency=None if moments is None else recency(moments),
-        citations=_citations(columns, fields.citations),
+        texts=_any(_afforded(texts, spent, allowance)),
+        titles=_any(titles),
+        documents=_any(documents),
+        sources=_any(sources),
+        spans=_spans(starts, ends, chunks, fields),
+        recency=None if _any(moments) is None else recency(moments),
+        citations=np.array(citations, np.int64) if fields.citations else None,
     )
 
 
-def _firsts(columns: Columns, paths: tuple[str, ...], read: Callable[[bytes], V | None]) -> tuple[V | None, ...] | None:
-    """Per candidate the first path's value that ``read`` makes something of; None where there is none at all."""
+def _any(values: tuple[V | None, ...]) -> tuple[V | None, ...] | None:
+    """None when no candidate has a value."""
+    return None if values.count(None) == len(values) else values
+
+
+def _afforded(texts: tuple[Text | None, ...], spent: tuple[int, ...], allowance: Allowance) -> tuple[Text | None, ...]:
+    """The texts in rank order until the pool's or the call's allowance is used up; the others are unknown."""
+    total = sum(spent)
+    if total <= POOL_BYTES and total <= allowance.left_bytes:
+        allowance.covers(total)
+        return texts
+    own = Allowance(POOL_BYTES)
+    return tuple(
+        text if own.covers(size) and allowance.covers(size) else None for text, size in zip(texts, spent, strict=True)
+    )
+
+
+def _firsts(columns: Columns, paths: tuple[str, ...], read: Callable[[bytes], V | None]) -> list[V | None]:
+    """Per candidate the first path's value that ``read`` accepts."""
     found: list[V | None] = [None] * columns.size
     for column in columns.present(paths):
         for row, raw in enumerate(column):
             if raw is not None and found[row] is None:
                 found[row] = read(raw)
-    return None if found.count(None) == len(found) else tuple(found)
+    return found
 
 
-def _texts(columns: Columns, paths: tuple[str, ...], allowance: Allowance) -> tuple[str | None, ...] | None:
-    """Per candidate the first path's text, in rank order as far as the ``allowance`` and the pool's own go.
+def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None], list[int], list[bool]]:
+    """Per candidate the first path's text, the bytes that were read of it, and whether the pool's allowance, which is spent in
+    rank order, ended before.
 
-    A text that is too long is unknown, not absent: another path's value does not take its place.
+    A text that is too long is unknown: another path's value does not replace it.
     """
     present, own = columns.present(paths), Allowance(POOL_BYTES)
-    found: list[str | None] = [None] * columns.size
+    found: list[Text | None] = [None] * columns.size
+    spent, is_cut = [0] * columns.size, [False] * columns.size
     for row in range(columns.size if present else 0):
         for column in present:
             raw = column[row]
             if raw is None or raw[:1] != QUOTE:
                 continue
-            if len(raw) > TEXT_BYTES or not (own.covers(len(raw)) and allowance.covers(len(raw))):
+            if len(raw) > TEXT_BYTES:
                 break
-            found[row] = string(raw, most_bytes=TEXT_BYTES)
-            if found[row] is not None:
+            spent[row] += len(raw)
+            if not own.covers(len(raw)):
+                is_cut[row] = True
                 break
-    return None if found.count(None) == len(found) else tuple(found)
+            text = string(raw, most_bytes=TEXT_BYTES)
+            if text is not None:
+                found[row] = text_of(text)
+                break
+    return found, spent, is_cut
 
 
-def _citations(columns: Columns, paths: tuple[str, ...]) -> npt.NDArray[np.int64] | None:
-    """(n,) how many of the fields are filled."""
-    if not paths:
-        return None
-    counts = np.zeros(columns.size, dtype=np.int64)
+def _title(raw: bytes) -> Subject | None:
+    """The names in a title."""
+    title = string(raw)
+    return None if title is None else names_in_title(title)
+
+
+def _citations(columns: Columns, paths: tuple[str, ...]) -> list[int]:
+    """Per candidate how many of the fields are filled."""
+    counts = [0] * columns.size
     for column in columns.present(paths):
-        counts += [raw is not None and is_filled(raw) for raw in column]
+        for row, raw in enumerate(column):
+            counts[row] += raw is not None and is_filled(raw)
     return counts
 
 
-def _spans(columns: Columns, fields: Fields) -> npt.NDArray[np.float64] | None:
+def _spans(
+    starts: tuple[float | None, ...], ends: tuple[float | None, ...], chunks: tuple[float | None, ...], fields: Fields
+) -> npt.NDArray[np.float64] | None:
     """(n, 2) [start, end), NaN where unknown; None where all are.
 
-    Tokens or characters where anybody has them, else chunk numbers: two units in one document would seem to overlap.
+    Offsets where any candidate has them, else chunk numbers: two units in one document would seem to overlap.
     """
-    starts, ends = _firsts(columns, fields.span_start, position), _firsts(columns, fields.span_end, position)
-    spans = None if starts is None or ends is None else _checked(_floats(starts), _floats(ends))
-    if spans is not None:
-        return spans
-    indices = _firsts(columns, fields.chunk_index, position)
-    if indices is None:
+    if _any(starts) is not None:
+        spans = _checked(_floats(starts), _floats(ends))
+        if spans is not None:
+            return spans
+    if _any(chunks) is None:
         return None
     step = 1 if fields.chunk_size is None else fields.chunk_size - fields.chunk_overlap
-    first = _floats(indices) * step
+    first = _floats(chunks) * step
     return _checked(first, first + (1 if fields.chunk_size is None else fields.chunk_size))
 
 
@@ -339,7 +443,7 @@ def _floats(values: Sequence[float | None]) -> npt.NDArray[np.float64]:
 
 
 def _checked(starts: npt.NDArray[np.float64], ends: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
-    """Spans with a length; None where there is none."""
+    """Spans with start < end; None without any."""
     is_span = starts < ends
     spans = np.where(is_span[:, None], np.stack((starts, ends), axis=1), np.nan)
     return spans if bool(is_span.any()) else None

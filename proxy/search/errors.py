@@ -7,7 +7,7 @@
      │   ├─ RefusedReplyError     the database refused the widened request; .status
      │   ├─ PassedReplyError      the client gets it as it is
      │   ├─ RejectedReplyError    the widened request gave nothing to select from; .reason
-     │   ├─ LookupFailedError     the second request gave no vectors; .looked
+     │   ├─ LookupFailedError     the second request gave no vectors; .outcome
      │   └─ MalformedReplyError   its bytes cannot be read (adapters/contract.py)
      │       └─ DeclinedError     a refusal that the transport calls a success
      └─ ClientBodyError           the client's request body; .fault
@@ -17,6 +17,7 @@ None carries text for a client or a log: a library's message may hold a URL or a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
@@ -26,7 +27,7 @@ from vecsieve.proxy.telemetry.labels import FailOpen, VectorFetchOutcome
 
 
 class FailureKind(StrEnum):
-    """How an exchange with the database failed. A closed set: every member is a metric label."""
+    """How an exchange with the database failed. A closed set: each member is a metric label."""
 
     CONNECT = "connect"  # no connection, refused or not in time: nothing was sent
     DNS = "dns"
@@ -38,15 +39,41 @@ class FailureKind(StrEnum):
 
 
 class UpstreamExchangeError(Exception):
-    """The database did not answer, or not to the end."""
+    """``cause``: a sentence for our own log."""
 
-    def __init__(self, kind: FailureKind) -> None:
+    def __init__(self, kind: FailureKind, cause: str = "") -> None:
         super().__init__(kind.value)
         self.kind = kind
+        self.cause = cause
+
+
+_CAUSES: dict[FailureKind, str] = {
+    FailureKind.CONNECT: "no connection",
+    FailureKind.DNS: "the name is unknown",
+    FailureKind.TLS: "no agreement on TLS, or a certificate that is not trusted",
+    FailureKind.RESET: "connection closed",
+    FailureKind.TRUNCATED: "the answer ended early",
+    FailureKind.PROTOCOL: "not HTTP that may be passed on",
+}
+
+
+def cause_of(kind: FailureKind, place: str, *, number: int | None = None) -> str:
+    """A sentence on a failed exchange. ``place``: where the database is. ``number``: of the system's error, if known.
+
+    The system's words for the number are shown, never a library's message, which may hold a header.
+    """
+    words = os.strerror(number).lower() if number is not None and number > 0 else _CAUSES.get(kind, "")
+    match trouble_of(kind):
+        case Trouble.NO_UPSTREAM:
+            return f"VecSieve cannot reach the database at {place}: {words}"
+        case Trouble.UPSTREAM_TIMEOUT:
+            return f"the database at {place} did not answer in time"
+        case _:
+            return f"the database at {place} broke off its answer: {words}"
 
 
 class LostReplyError(UpstreamReplyError):
-    """A widened request brought no answer that can be read. ``received_bytes``: of what was dropped."""
+    """A widened request brought no readable reply. ``received_bytes``: how much of it was dropped."""
 
     def __init__(self, reason: FailOpen, *, received_bytes: int = 0) -> None:
         super().__init__(reason.value)
@@ -55,10 +82,10 @@ class LostReplyError(UpstreamReplyError):
 
 
 class RefusedReplyError(UpstreamReplyError):
-    """Upstream answered a widened request, and not with success.
+    """Upstream answered a widened request without success.
 
-    ``status``, ``words``: as the dialect reads them. ``is_server_error``: its own failure. ``may_be_size``: of the kind that
-    too many candidates can be refused with.
+    ``status``, ``words``: as the dialect reads them. ``is_server_error``: upstream's own failure. ``may_be_size``: a
+    kind of refusal that too many candidates can cause.
     """
 
     def __init__(self, status: int, words: bytes, *, is_server_error: bool, may_be_size: bool) -> None:
@@ -70,11 +97,11 @@ class RefusedReplyError(UpstreamReplyError):
 
 
 class PassedReplyError(UpstreamReplyError):
-    """Upstream's answer to the widened request is the client's answer as it is."""
+    """Upstream's answer to the widened request is passed to the client unchanged."""
 
 
 class RejectedReplyError(UpstreamReplyError):
-    """The widened request brought nothing to select from. ``reason``: why; it also says whose fault it was."""
+    """The widened request brought nothing to select from."""
 
     def __init__(self, reason: FailOpen) -> None:
         super().__init__(reason.value)
@@ -82,15 +109,13 @@ class RejectedReplyError(UpstreamReplyError):
 
 
 class LookupFailedError(UpstreamReplyError):
-    """A lookup brought nothing to join."""
-
-    def __init__(self, looked: VectorFetchOutcome) -> None:
-        super().__init__(looked.value)
-        self.looked = looked
+    def __init__(self, outcome: VectorFetchOutcome) -> None:
+        super().__init__(outcome.value)
+        self.outcome = outcome
 
 
 class ClientFault(StrEnum):
-    """How a client's side failed. A closed set: every member is a metric label."""
+    """How the client's side failed. A closed set: each member is a metric label."""
 
     GONE = "gone"
     TOO_SLOW = "too_slow"
@@ -98,41 +123,33 @@ class ClientFault(StrEnum):
 
 
 class ClientBodyError(Exception):
-    """The request body did not arrive whole."""
-
     def __init__(self, fault: ClientFault) -> None:
         super().__init__(fault.value)
         self.fault = fault
 
 
-# The request fence: one of the two places that catch every exception, so that our bug is never the client's error.
-#
-# Parsing hostile bytes can end in RecursionError or MemoryError as well as in any ValueError, so the fence cannot be a
-# list. It catches Exception, never BaseException: cancellation passes through.
-
 T = TypeVar("T")
 
 
-async def first_success(rungs: Sequence[Callable[[], Awaitable[T]]], fell: Callable[[Exception], None]) -> T | None:
-    """The first rung's result, else the next one's; None when all fell. ``fell`` hears of each failure, in order.
+async def first_success(
+    attempts: Sequence[Callable[[], Awaitable[T]]], failed: Callable[[Exception], None]
+) -> T | None:
+    """Return the first attempt's result that does not raise; None when all raise. ``failed``: called with each
+    exception.
 
-    No rung may have sent a byte to the client: what follows a fall is another answer to the same request.
+    The request fence: parsing hostile bytes can raise RecursionError or MemoryError as well as any ValueError.
+    Cancellation passes through. No attempt may have sent a byte to the client: the next one answers the same request.
     """
-    for rung in rungs:
+    for attempt in attempts:
         try:
-            return await rung()
-        except Exception as error:  # noqa: BLE001 - the fence: whatever broke in our part, a lower rung answers
-            fell(error)
+            return await attempt()
+        except Exception as error:  # noqa: BLE001 - the fence: whatever broke in our part, a lower attempt answers
+            failed(error)
     return None
 
 
-# What can go wrong so that an answer is ours, with its status and words; each transport words it in its own way.
-#
-# The words are fixed: nothing of a request is ever reflected.
-
-
 class Trouble(StrEnum):
-    """Why an answer is ours. A closed set: every member is a metric label."""
+    """Why the proxy answers itself. A closed set: each member is a metric label."""
 
     MALFORMED = "malformed"
     HEAD_TOO_LARGE = "head_too_large"
@@ -188,7 +205,6 @@ ORIGIN = ("x-vecsieve-origin", "proxy")
 
 
 def trouble_of(cause: FailureKind | ClientFault) -> Trouble:
-    """What a failed exchange is answered as."""
     match cause:
         case FailureKind.CONNECT | FailureKind.DNS | FailureKind.TLS:
             return Trouble.NO_UPSTREAM

@@ -7,20 +7,27 @@ that a client repeats with a slightly different top_k, or reads page by page, se
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from vecsieve.adapters.contract import Needs, Operation, Reply, Search, SearchCall
+from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation, Reply, Search, SearchCall
 from vecsieve.proxy.search.candidates import asked_for
+from vecsieve.proxy.search.collections import Lru, key_of
+from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.lookups import VectorFetches
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
 from vecsieve.proxy.selection.policy import Short
 from vecsieve.proxy.selection.values import Selection
-from vecsieve.proxy.telemetry.labels import FailOpen, MemoryLookup
+from vecsieve.proxy.telemetry.labels import FailOpen, MemoryRecall
 from vecsieve.proxy.telemetry.tracing import Stopwatch
+
+if TYPE_CHECKING:
+    from vecsieve.proxy.search.budgets import HeldReads  # which counts in the metrics of reports
+    from vecsieve.proxy.search.lookups import Remembered  # which reads an Attempt
 
 # Ten to the decade, powers of two where they fit: 24 and 50 are the sizes that the measurements are about.
 _SMALL = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80)
@@ -30,10 +37,10 @@ _PAGE_SHARE = 2  # a paged pool holds twice what the pages so far show: half may
 
 
 def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None, factor: float | None = None) -> int:
-    """The first pool of a search that is not paged; ``top_k`` itself when nothing more may be asked for.
+    """The first pool of an unpaged search; ``top_k`` when it may not be larger.
 
-    ``cap``: the largest limit that the backend takes, when known. ``factor``: for now in place of the policy's, when it is
-    smaller; None: the policy's. A number the client named is used as it is.
+    ``cap``: the largest limit the backend takes, None when unknown. ``factor``: replaces the policy's when smaller. A
+    number the client named is used as it is.
     """
     fetch = policy.fetch
     wanted = fetch.exact
@@ -44,17 +51,17 @@ def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None, factor: floa
 
 
 def grown_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
-    """The next pool after one of ``size`` brought too few; ``size`` itself when it may not grow."""
+    """The next pool after ``size`` brought too few; ``size`` when it may not grow."""
     if policy.fetch.exact is not None:
         return size
     return max(min(bucket(_GROWTH * size), _ceiling(policy.fetch.cap, cap)), size)
 
 
 def page_fetch_k(top_k: int, offset: int, *, policy: ResolvedPolicy, cap: int | None) -> int | None:
-    """The first pool of a paged search, in whole blocks; None when the page lies deeper than may be fetched.
+    """The first pool of a paged search; None when the page is deeper than may be fetched.
 
-    Whole blocks, because the deduplicated list is made of them: a pool of another depth gives the same list.
-    A number the client named is a least size here: the page's depth decides.
+    Pools are whole blocks, because the deduplicated list is made of blocks: a deeper pool gives the same list. A number
+    the client named is only a minimum here.
     """
     window = offset + top_k
     wanted = _blocks(max(_PAGE_SHARE * window, policy.fetch.exact or 0, 1))
@@ -63,13 +70,13 @@ def page_fetch_k(top_k: int, offset: int, *, policy: ResolvedPolicy, cap: int | 
 
 
 def grown_page_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
-    """The next paged pool after one of ``size``; ``size`` itself when it may not grow."""
+    """The next paged pool after ``size``; ``size`` when it may not grow."""
     return max(min(_blocks(_GROWTH * size), _block_ceiling(policy, cap)), size)
 
 
 def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: int) -> tuple[int | None, ...] | None:
-    """The plan that brings at most ``room`` candidates. A search alone is given fewer, as long as they are more than it shows;
-    None where that is not so, and for a batch: who of it should get fewer is nobody's to say.
+    """The plan reduced to at most ``room`` candidates. Only a single search is reduced, and only while more than its
+    page is left; None otherwise.
     """
     if sum(size or 0 for size in planned) <= room:
         return planned
@@ -81,13 +88,12 @@ def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: in
 
 
 def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
-    """Whether a page that wants more gets a larger pool."""
     # A page beyond the first needs every representative before it: without growing, pages would repeat.
     return search.pages or policy.selection.short is Short.GROW_THEN_FILL
 
 
 def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None) -> int:
-    """The pool after one of ``size``; ``size`` itself where it may not grow."""
+    """The pool after ``size``; ``size`` when it may not grow."""
     cap = least(cap, search.most)
     if search.pages:
         return grown_page_fetch_k(size, policy=policy, cap=cap)
@@ -95,13 +101,13 @@ def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None
 
 
 def least(one: int | None, other: int | None) -> int | None:
-    """The smaller of two caps, of which none may be known."""
+    """The smaller of two caps, either of which may be unknown."""
     known = [cap for cap in (one, other) if cap is not None]
     return min(known, default=None)
 
 
 def bucket(wanted: int) -> int:
-    """The smallest step that holds ``wanted`` (at least 1): …, 24, 32, 40, 50, 64, 80, 100, 128, …, 800, 1000, 1280, …"""
+    """The smallest step >= ``wanted`` (at least 1): …, 24, 32, 40, 50, 64, 80, 100, 128, …, 800, 1000, 1280, …"""
     for step in _SMALL:
         if step >= wanted:
             return step
@@ -118,16 +124,12 @@ def _ceiling(own: int, backend: int | None) -> int:
 
 
 def _blocks(wanted: int) -> int:
-    """Rounded up to whole blocks."""
     return -(-wanted // BLOCK) * BLOCK
 
 
 def _block_ceiling(policy: ResolvedPolicy, cap: int | None) -> int:
-    """Rounded down: what lies behind the last whole block is read only when the backend has no more."""
+    """Rounded down: candidates after the last whole block are read only when the backend has no more."""
     return _ceiling(policy.fetch.page_cap, cap) // BLOCK * BLOCK
-
-
-# What one call has come to so far: its plan, its replies, its selections.
 
 
 Fetch = Callable[[bytes], Awaitable[bytes]]
@@ -140,26 +142,28 @@ Plan = tuple[int | None, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
-    """What one call has come to so far. Mutable on purpose: it is the memory of the failure ladder.
+    """The state of one call's widened searches; mutable, because fallbacks answer from what it already has.
 
-    ``factor``: what the plan was made with in place of the policy's own; None: with that. ``spare``: the same call with
-    vectors, where ``call`` asks for none because memory probably has them. ``recall``: whether it had. ``lookups``: the
-    second requests that bring vectors, None where there will be none. ``candidate_bytes``: what each is expected to take.
-    ``reply_bytes``: the size of the last reply. ``ahead``: how many candidates are fetched at once per search, where growing is
-    foreseen; () for the plan alone. ``stock``: that reply, which growing takes from, and ``stocked`` its sizes. ``wanted``:
-    how often pages wanted a larger pool.
+    ``factor``: used by the plan in place of the policy's; None: the policy's. ``spare``: reads the same call with vectors,
+    where ``call`` asks for none because memory probably has them, else None; ``recall``: how much memory had. ``known``:
+    per search what memory has of its points, None where the reply has it; () for none. ``lookups``: fetches
+    vectors by id, None where not needed. ``candidate_bytes``: expected size of one. ``reply_bytes``: size of the last
+    reply. ``ahead``: candidates per search fetched at once where growth is expected; () for the plan alone. ``stock``:
+    that reply, and ``stocked`` its sizes. ``wanted``: how often pages wanted a larger pool.
 
-    What the failure ladder has met: ``reason``: why it is answered plainly, None while it is not. ``received_bytes``: body bytes of all
-    answers to widened requests and lookups, refused ones as well. ``is_declined``: the database refused a widened request as the
-    client's mistake, without a known reason: it may have been too large. ``refusal``: a reply for want of quota that the transport
-    calls a success. ``is_raced``: the original may go out beside the widened request; ``is_reserved``: the budget keeps a read for
-    that; ``is_late``: the moment for it came; ``is_hedged``: it went out. ``room``: for what arrives; None where nothing is sent.
-    ``deadline``: until when, by the process's clock, the last widened request and its lookups must be answered; 0 before the first.
+    ``reason``: why the answer is plain, None while it is not. ``received_bytes``: body bytes of all our replies,
+    refused ones included. ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps
+    its size. ``refusal``: a quota refusal that the transport calls a success. ``is_raced``: the original may be sent
+    beside the widened request; ``is_reserved``: the budget holds a read for that; ``is_late``: the time for it has
+    come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent. ``deadline``: of the last
+    widened request and its lookups, on the process's clock; 0 before the first. ``held``: reads that the budget holds for what
+    memory may lack.
     """
 
     call: SearchCall
-    spare: SearchCall | None = None
-    recall: MemoryLookup | None = None
+    spare: Callable[[], SearchCall] | None = None
+    recall: MemoryRecall | None = None
+    known: tuple[Remembered | None, ...] = ()
     lookups: VectorFetches | None = None
     policy: ResolvedPolicy
     plan: Plan
@@ -186,17 +190,35 @@ class Attempt:
     is_late: bool = False
     is_hedged: bool = False
     deadline: float = 0.0
+    held: HeldReads | None = None
     room: Hold | None = None
 
     def received(self, size: int) -> None:
-        """A body is here, whole."""
         self.received_bytes += size
         if self.room is not None:
             self.room.came(size)
 
+    def failed(self, error: Exception) -> None:
+        """Record the reason of the first failure: later failures follow from it."""
+        if self.reason is not None:
+            return
+        if isinstance(error, RejectedReplyError):
+            self.reason = error.reason
+        elif isinstance(error, MalformedReplyError):
+            self.reason = FailOpen.MALFORMED
+        else:
+            self.reason = FailOpen.MEMORY if isinstance(error, MemoryError) else FailOpen.INTERNAL
+
+    def release(self) -> None:
+        """Give back the room and the reads that were held for it."""
+        if self.room is not None:
+            self.room.release()
+        if self.held is not None:
+            self.held.release()
+
     @property
     def has_asked(self) -> bool:
-        """Whether a widened request has gone out."""
+        """Whether a widened request was sent."""
         return self.deadline > 0.0
 
 
@@ -213,17 +235,17 @@ def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
 
 
 def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None, *, factor: float | None = None) -> Plan | None:
-    """How many candidates to fetch per search, or None when no search of the call can be widened.
+    """Candidates to fetch per search; None when no search of the call can be widened.
 
-    ``cap``: the largest limit the backend is known to take for this collection. ``factor``: candidates per result that are
-    enough for now, of searches that are not paged; None: as many as the policy says.
+    ``cap``: the largest limit the backend takes for this collection. ``factor``: candidates per result for unpaged
+    searches; None: the policy's.
     """
     sizes = tuple(size_of(search, policy, cap, factor) for search in call.searches)
     return None if all(size is None for size in sizes) else sizes
 
 
 def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: float | None) -> int | None:
-    """The first pool of one search, as ``plan`` takes it; None when there is no room to widen it."""
+    """The first pool of one search, as ``plan`` takes it; None when it cannot be widened."""
     window = search.offset + search.top_k
     cap = least(cap, search.most)
     if search.pages:
@@ -233,18 +255,9 @@ def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: flo
     return None if size is None or size <= window else size
 
 
-# How many candidates a collection's pages need: begin with few, take more while pages want more, and fewer when they do not.
-#
-# For backends that bill the bytes of their replies. One size up after each page that its first pool could not fill with
-# distinct results; one size down after 32 pages in a row that the smaller pool would have filled as well. What is learned is
-# one small number a collection: a wrong one costs a second request or some bytes, never a result.
-#
-# For all backends: where pages keep wanting the grown pool, it is fetched at once, because two reads cost a client's rate limit
-# twice and one large read once. What is selected is what growing would have selected: the small pool is tried first.
-
 START = 2.0  # candidates per result: pages without copies need 1, and half a pool of copies is rare
 GROWTH = 1.5  # 2, 3, 4.5, then the usual factor of 5: three hungry pages reach it
-CALM = 32  # pages: one in thirty that wants more makes a second request cheaper than always fetching more
+CALM = 32  # pages: with one in thirty growing, a second request is cheaper than always fetching more
 RECENT, OFTEN = (
     16,
     4,
@@ -254,8 +267,8 @@ ENTRIES = 1024  # collections remembered: about 200 kB
 
 @dataclass(slots=True)
 class _State:
-    """``step``, ``calm``: of adaptive pools. ``wants``: of the last pages that are not paged, whether each wanted a grown pool.
-    ``depth``, ``shallow``: how often paged ones had to grow, and how many in a row needed less.
+    """``step``, ``calm``: of adaptive pools. ``wants``: of the last unpaged searches, whether each wanted a larger
+    pool. ``depth``, ``shallow``: how often paged ones had to grow, and how many in a row needed less.
     """
 
     step: int = 0
@@ -266,28 +279,33 @@ class _State:
 
 
 class AdaptiveFetch:
-    """Of one process. At most ``entries`` collections; the one used longest ago begins anew."""
+    """Learns per collection how many candidates pages need. At most ``entries`` collections.
 
-    __slots__ = ("_entries", "_held")
+    For backends that bill reply bytes (``factor``): one step up after each page that its pool could not fill, one step
+    down after CALM pages that the smaller pool would have filled. For all backends (``ahead``): where pages keep
+    growing, the larger pool is fetched at once, because two reads cost a rate limit twice. A wrong value costs a
+    request or some bytes, never a result.
+    """
+
+    __slots__ = ("_held",)
 
     def __init__(self, *, entries: int = ENTRIES) -> None:
-        self._entries = entries
-        self._held: OrderedDict[tuple[str, str], _State] = OrderedDict()
+        self._held = Lru[tuple[str, str], _State](entries)
 
     def factor(self, operation: Operation, policy: ResolvedPolicy) -> float | None:
-        """Candidates per result for this collection's next search; None where the policy's own factor holds."""
+        """Candidates per result for this collection's next search; None: the policy's own."""
         if not _applies(policy):
             return None
-        state = self._held.get(_key(operation))
+        state = self._held.get(key_of(operation))
         return factor_at(0 if state is None else state.step, policy)
 
     def ahead(
         self, call: SearchCall, plan: Plan, policy: ResolvedPolicy, *, cap: int | None, is_spare: bool
     ) -> tuple[int, ...]:
-        """How many candidates to fetch at once per search; () for as many as are planned. ``is_spare``: whether there is
-        room in the budget for a second read, which then waits until it is wanted.
+        """Candidates to fetch at once per search; () for the plan. ``is_spare``: whether the budget has room for a
+        second read, which then waits until it is needed.
         """
-        state = self._held.get(_key(call.operation))
+        state = self._held.get(key_of(call.operation))
         if state is None:
             return ()
         single = 0 if is_spare else int(sum(state.wants) >= OFTEN)
@@ -297,9 +315,9 @@ class AdaptiveFetch:
         )
         return () if sizes == tuple(size or 0 for size in plan) else sizes
 
-    def wanted(self, attempt: Attempt) -> None:
-        """Learn from an answered attempt how often its pool had to grow, or would have had to."""
-        state = self._state(attempt.call.operation)
+    def learn_growth(self, attempt: Attempt) -> None:
+        """Learn how often the pool had to grow, or would have had to."""
+        state = self._held.use(key_of(attempt.call.operation), _State)
         if not any(search.pages for search in attempt.call.searches):
             state.wants.append(attempt.wanted > 0)
             return
@@ -308,8 +326,8 @@ class AdaptiveFetch:
             state.depth, state.shallow = state.depth - 1, 0
         state.depth = max(state.depth, attempt.wanted)
 
-    def saw(self, attempt: Attempt, *, cap: int | None) -> None:
-        """Learn from an answered attempt. ``cap``: the one that its plan was made with."""
+    def learn_sizes(self, attempt: Attempt, *, cap: int | None) -> None:
+        """Learn how many candidates were enough. ``cap``: the one that the plan was made with."""
         if not _applies(attempt.policy):
             return
         rows = zip(attempt.call.searches, attempt.selections, attempt.plan, attempt.exhausted, strict=True)
@@ -323,10 +341,10 @@ class AdaptiveFetch:
     def _page(
         self, attempt: Attempt, search: Search, selection: Selection, *, cap: int | None, exhausted: bool
     ) -> None:
-        policy, state = attempt.policy, self._state(attempt.call.operation)
+        policy, state = attempt.policy, self._held.use(key_of(attempt.call.operation), _State)
         state.step = min(state.step, _last_step(policy))
         if attempt.factor != factor_at(state.step, policy):
-            return  # planned before others in flight moved the step: its word is heard already
+            return  # planned before other searches changed the step: it was counted then
         sizes = [_size(search, policy, cap, step) for step in range(_last_step(policy) + 1)]
         now = sizes[state.step]
         # Floor, cap and buckets make one size of several steps: such a step would change nothing for this search.
@@ -339,22 +357,13 @@ class AdaptiveFetch:
             if state.calm == CALM:
                 state.step, state.calm = less, 0
 
-    def _state(self, operation: Operation) -> _State:
-        key = _key(operation)
-        state = self._held.setdefault(key, _State())
-        self._held.move_to_end(key)
-        while len(self._held) > self._entries:
-            self._held.popitem(last=False)
-        return state
-
 
 def factor_at(step: int, policy: ResolvedPolicy) -> float:
-    """Candidates per result on a step, 0 being the first: from 2, or less where the policy says less, to the policy's own."""
+    """Candidates per result at a step: from START, or the policy's if smaller, up to the policy's."""
     return float(min(START * GROWTH**step, policy.fetch.factor))
 
 
 def _after(search: Search, size: int, policy: ResolvedPolicy, cap: int | None, *, steps: int) -> int:
-    """The pool after so many steps of growing."""
     for _ in range(steps if may_grow(search, policy) else 0):
         size = next_size(search, size, policy, cap)
     return size
@@ -368,27 +377,23 @@ def _last_step(policy: ResolvedPolicy) -> int:
 
 
 def _applies(policy: ResolvedPolicy) -> bool:
-    """Not where the client named a number; nor where a diversifier chooses from the whole pool: its page does not tell how
-    much of the pool was enough.
+    """Not where the client named a number, nor where a diversifier chooses from the whole pool: its page does not show
+    how much of the pool was enough.
     """
     return policy.fetch.adaptive and policy.fetch.exact is None and policy.selection.diversifier is None
 
 
 def _size(search: Search, policy: ResolvedPolicy, cap: int | None, step: int) -> int:
-    """The first pool on a step; the page itself where there is no room for more."""
+    """The first pool at a step; the page itself where it cannot be widened."""
     size = size_of(search, policy, cap, factor_at(step, policy))
     return search.top_k if size is None else size
 
 
 def _wants_more(selection: Selection, size: int, *, exhausted: bool) -> bool:
-    """Whether the first pool was too small, and a larger one would have held more."""
+    """Whether the first pool was too small and a larger one would have held more."""
     return (selection.wanting > 0 and not exhausted) or _depth(selection) > size
 
 
 def _depth(selection: Selection) -> int:
-    """How many candidates from the top hold all results."""
+    """How many candidates from the top contain all results."""
     return int(selection.keep.max(initial=-1)) + 1
-
-
-def _key(operation: Operation) -> tuple[str, str]:
-    return operation.backend, operation.collection

@@ -10,27 +10,26 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.search.breaker import spread
-from vecsieve.proxy.search.collections import LEARNED_ENTRIES, Expiring
+from vecsieve.proxy.search.collections import LEARNED_ENTRIES, Expiring, key_of
+from vecsieve.proxy.telemetry.labels import BreakerState
 from vecsieve.proxy.telemetry.tracing import Clock
-
-# How long the event loop takes for one turn now: the first sign that this process has more work than time.
-#
-# A slow database leaves turns short, however many requests wait for it; too much work of our own makes every turn long,
-# because each request that is under way wants a piece of it. A request takes some ten turns from its connection to its answer.
 
 # The least of three counts, as CoDel (RFC 8289) takes the least delay of an interval: one large decode is no standing queue.
 TURNS = 3
-FORGOTTEN_SECONDS = 0.25  # what was measured longer ago says nothing of now
+FORGOTTEN_SECONDS = 0.25  # older measurements are out of date
 
 Soon = Callable[[Callable[[], None]], object]
 """Runs something at the loop's next turn."""
 
 
 class Turns:
-    """Measures turns while it is told that there is something to do. ``clock``: monotonic seconds."""
+    """Measures how long the event loop takes for one turn, while requests arrive. ``clock``: monotonic seconds.
+
+    A slow database leaves turns short; too much work of our own makes every turn long.
+    """
 
     __slots__ = ("_clock", "_last", "_measured_at", "_soon", "_started")
 
@@ -43,7 +42,7 @@ class Turns:
 
     @property
     def lag_seconds(self) -> float:
-        """What the last turns took at least; 0 when they are long ago."""
+        """The shortest of the last turns; 0 when none is recent."""
         if self._clock() - self._measured_at > FORGOTTEN_SECONDS + self._last[-1]:
             return 0.0
         return min(self._last)
@@ -63,12 +62,6 @@ class Turns:
         self._measured_at, self._started = now, None
 
 
-# The bytes of widened replies that one process holds: bounded, because so many searches say little of so many megabytes.
-#
-# A search that would exceed the bound passes through at once: nobody waits here. What a reply will be is estimated from the
-# last one of its collection, corrected when its length is known and as it arrives, and given back when its search has ended. What turns out not to fit is
-# dropped at once, and the client's own request goes out.
-
 # Of a candidate whose vector's length is not known: the text of 1,200 numbers and a payload.
 CANDIDATE_BYTES = 16 * 1024
 # Of one whose vector's length is known, beside the vector: identifier, score, and a passage of text.
@@ -82,7 +75,7 @@ Changed = Callable[[int], None]
 
 
 class Hold:
-    """What one search holds, or expects to. ``came`` and ``fits`` are told of one reply after the other."""
+    """The reply bytes that one search holds or expects."""
 
     __slots__ = ("_expected", "_held", "_kept")
 
@@ -103,12 +96,11 @@ class Hold:
         return True
 
     def came(self, size: int) -> None:
-        """A reply is here, whole."""
+        """A whole reply arrived."""
         self._kept += size
         self._expect(self._kept)
 
     def release(self) -> None:
-        """The search has ended."""
         self._expect(0)
         self._kept = 0
 
@@ -118,7 +110,12 @@ class Hold:
 
 
 class HeldBytes:
-    """Of one process. ``reply_bytes``: how large one reply may be. ``clock``: monotonic seconds."""
+    """The bytes of widened replies in this process. ``reply_bytes``: the largest reply. ``clock``: monotonic seconds.
+
+    A search that would exceed the bound passes through at once. A reply's size is estimated from the last one of its
+    collection, corrected when its length is known and as it arrives. A reply that does not fit is dropped, and the
+    client's own request is sent.
+    """
 
     __slots__ = ("_changed", "_limit", "_per_candidate", "_total", "reply_bytes")
 
@@ -131,57 +128,51 @@ class HeldBytes:
 
     @property
     def total(self) -> int:
-        """What all searches hold or expect."""
         return self._total
 
     def candidate_bytes(self, operation: Operation, *, vector_bytes: int | None) -> int:
-        """What a candidate is expected to take: as many as in the collection's last reply, else what its vector tells.
+        """The expected size of a candidate: the last reply's average, else derived from its vector.
 
-        ``vector_bytes``: of a vector like the one that is searched by; None where the request carries none.
+        ``vector_bytes``: of the query vector; None where the request carries none.
         """
-        known = self._per_candidate.get(_key(operation))
+        known = self._per_candidate.get(key_of(operation))
         if known is not None:
             return known
         return CANDIDATE_BYTES if vector_bytes is None else vector_bytes + PAYLOAD_BYTES
 
     def hold(self, sizes: Sequence[int | None], candidate_bytes: int) -> Hold | None:
-        """Expect a reply with so many candidates per search; None when there is no room for it. Whoever holds must release."""
+        """Reserve a reply of so many candidates per search; None when there is no room. The caller must release it."""
         expected = sum(size for size in sizes if size is not None) * candidate_bytes
         return Hold(self, expected) if self.has_room(expected, beside=0) else None
 
     def learn(self, operation: Operation, sizes: Sequence[int | None], reply_bytes: int) -> None:
-        """Remember what a reply with so many candidates came to."""
+        """Record the size of a reply with so many candidates."""
         candidates = sum(size for size in sizes if size is not None)
         if candidates and reply_bytes:
-            self._per_candidate.put(_key(operation), -(-reply_bytes // candidates), seconds=LEARNED_SECONDS)
+            self._per_candidate.put(key_of(operation), -(-reply_bytes // candidates), seconds=LEARNED_SECONDS)
 
     def has_room(self, more: int, *, beside: int) -> bool:
-        """Whether so many more may be held. One search alone always may, or a bound below one reply would end selection.
+        """Whether ``more`` bytes may be held. A single search always may, or a bound below one reply would end
+        selection.
 
-        ``beside``: of what is held, the asking search's own.
+        ``beside``: the part of the total that the asking search holds.
         """
         return self._total == beside or self._total + more <= self._limit
 
     def change(self, more: int) -> None:
-        """So many more are held, or fewer."""
         self._total += more
         self._changed(more)
 
-
-def _key(operation: Operation) -> tuple[str, str]:
-    return operation.backend, operation.collection
-
-
-# How old a connection may become: long ones do not spread over replicas that come, and do not leave addresses that go.
-#
-# Not all at once: they were often opened together, and would come back together.
 
 JITTER = 0.1  # as gRPC's core spreads its own
 NEVER = float("inf")
 
 
 class Ages:
-    """Tells each new connection when it is to end. ``seconds``: None is never; ``clock``: monotonic seconds."""
+    """Gives each new connection its end, spread by ± 10 %. ``seconds``: None is never. ``clock``: monotonic seconds.
+
+    Old connections do not spread over new replicas and stay on removed addresses.
+    """
 
     __slots__ = ("_clock", "_count", "_seconds", "_spread")
 
@@ -192,21 +183,20 @@ class Ages:
         self._spread = spread(0)
 
     def end(self) -> float:
-        """When a connection that is made now is to end, by the clock."""
+        """When a connection made now is to end, by the clock."""
         if self._seconds is None:
             return NEVER
         self._count += 1
         return self._clock() + self._seconds * (1 + JITTER * self._spread(self._count))
 
     def is_over(self, end: float) -> bool:
-        """Whether that time has come."""
         return end != NEVER and self._clock() >= end
 
 
 # Of the places, while the loop lags. A request's own work takes half a millisecond, so a quarter of 1,024 is through in 0.2 s on a
 # whole core; fewer would leave the loop without work between two turns when others want the core as well.
 LAGGING_SHARE = 0.25
-# Of the wait, while the loop lags: whoever is let in, or refused, has yet to wait for some ten of its turns.
+# Of the wait, while the loop lags: an admitted or refused request still needs about ten turns.
 LAGGING_WAIT_SHARE = 0.5
 # Of the places, for requests whose bodies are still on their way: less than what is left while the loop lags, so that clients that
 # send slowly, by mischief or by radio, never hold what those whose requests are here need.
@@ -214,11 +204,10 @@ UNFINISHED_SHARE = 0.125
 
 
 class Admission:
-    """A gate of ``limit`` places. Whoever finds none waits at most ``wait_seconds``, at most ``limit`` of them.
+    """Admits at most ``limit`` requests; at most as many wait, for up to ``wait_seconds``.
 
-    They enter in the order in which they came, until one has waited in vain: from then on, until nobody waits, the last enters
-    first. As many are refused as in any order, but those served are served soon. ``lag_seconds``: while turns take longer, a quarter
-    of the places is given, for half of the wait.
+    The queue is FIFO. After one timeout it is LIFO until it is empty: as many are refused, but those served are served
+    soon. While loop turns take longer than ``lag_seconds``, a quarter of the places is given, and the wait is halved.
     """
 
     def __init__(self, *, limit: int, wait_seconds: float, turns: Turns, lag_seconds: float) -> None:
@@ -237,18 +226,17 @@ class Admission:
 
     @property
     def in_flight(self) -> int:
-        """How many hold a place."""
         return self._inside
 
     @property
     def is_for_whole_requests(self) -> bool:
-        """Whether what is left is for requests that are here: others do better to wait for their bodies outside."""
+        """Whether the remaining places are for requests whose bodies have arrived."""
         return self._inside >= self._unfinished
 
     async def enter(self) -> bool:
-        """Take a place, waiting a moment if need be; False when there is none, and the request is to be refused.
+        """Take a place, waiting if needed; False when the request is to be refused.
 
-        A plain pair with `leave`: as an async context manager it cost 9 microseconds of a request's 250.
+        Paired with `leave`: as an async context manager it cost 9 of a request's 250 microseconds.
         """
         self._turns.measure()
         if self._has_room() and (self._is_late or not self._waiters):
@@ -257,7 +245,6 @@ class Admission:
         return self._waiters < self._limit and await self._waited()
 
     def leave(self) -> None:
-        """Give the place back."""
         self._inside -= 1
         if self._waiters:
             self._admit()
@@ -292,12 +279,12 @@ class Admission:
         self._is_late = self._is_late and bool(self._waiting)
 
     def _expire(self) -> None:
-        """Refuse those whose time is up, and come again for the next."""
+        """Refuse the waiting requests whose time is over, and schedule the next check."""
         loop = asyncio.get_running_loop()
         now, short = loop.time(), self._wait_seconds * LAGGING_WAIT_SHARE
-        patience = self._wait_seconds if self._turns.lag_seconds <= self._lag_seconds else short
+        longest_wait = self._wait_seconds if self._turns.lag_seconds <= self._lag_seconds else short
         self._sweep = None
-        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] + patience <= now):
+        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] + longest_wait <= now):
             _, place = self._waiting.popleft()
             if not place.done():
                 place.set_result(False)
@@ -310,7 +297,7 @@ class Admission:
 
 
 class Place:
-    """A place that was taken, to be given back once, however often it is said."""
+    """A place that is given back once, however often `leave` is called."""
 
     __slots__ = ("_admission",)
 
@@ -318,7 +305,131 @@ class Place:
         self._admission: Admission | None = admission
 
     def leave(self) -> None:
-        """Give the place back, unless that was done: a request that only waits for its client to read needs none."""
+        """Give the place back early: a request that only waits for its client to read needs none."""
         if self._admission is not None:
             admission, self._admission = self._admission, None
             admission.leave()
+
+
+# The breaker stops widened requests while upstream keeps failing them.
+#
+# An open breaker refuses nothing: searches then go out as the client sent them. The numbers are Envoy's for outlier detection:
+# five failures in a row, or more than half of at least twenty calls in ten seconds.
+
+CONSECUTIVE = 5
+WINDOW_SECONDS = 10
+WINDOW_CALLS = 20
+OPEN_SECONDS = 30.0  # times the number of openings in a row
+LONGEST_OPEN_SECONDS = 300.0
+BREAKER_JITTER = 0.2  # workers and replicas must not retry at the same time
+PROBE_SECONDS = 30.0  # after this a probe without an outcome (its client went away) is given up
+GOLDEN_RATIO = 0.618033988749895
+
+Jitter = Callable[[int], float]
+"""From the number of openings in a row to a number in [-1, 1]."""
+
+
+def spread(seed: int) -> Jitter:
+    """Return jitter without randomness: multiples of the golden ratio are spread evenly, so different seeds differ."""
+
+    def jitter(openings: int) -> float:
+        return 2 * ((seed * GOLDEN_RATIO + openings * GOLDEN_RATIO) % 1.0) - 1
+
+    return jitter
+
+
+@dataclass(slots=True)
+class _Second:
+    """Outcomes within one second of the window."""
+
+    number: int
+    calls: int = 0
+    failures: int = 0
+
+
+class Breaker:
+    """Closed, open, or probing with one request. ``clock``: monotonic seconds. Not thread-safe.
+
+    Call ``allow`` before a widened request, then ``succeeded`` or ``failed``; ``abandoned`` when neither is known
+    because the client went away. ``changed`` is called with each new state.
+    """
+
+    __slots__ = ("_changed", "_clock", "_in_a_row", "_jitter", "_openings", "_state", "_until", "_window")
+
+    def __init__(
+        self, clock: Callable[[], float], *, jitter: Jitter, changed: Callable[[BreakerState], None] = lambda _: None
+    ) -> None:
+        self._clock = clock
+        self._jitter = jitter
+        self._changed = changed
+        self._state = BreakerState.CLOSED
+        self._window: deque[_Second] = deque(maxlen=WINDOW_SECONDS)
+        self._in_a_row = 0
+        self._openings = 0
+        self._until = 0.0
+
+    @property
+    def state(self) -> BreakerState:
+        """The state after the last call; an open breaker stays open until ``allow`` is called again."""
+        return self._state
+
+    def allow(self) -> bool:
+        """Whether to send a widened request now. True while not closed makes this request the probe."""
+        if self._state is BreakerState.CLOSED:
+            return True
+        now = self._clock()
+        if now < self._until:
+            return False
+        self._until = now + PROBE_SECONDS
+        self._become(BreakerState.PROBING)
+        return True
+
+    def succeeded(self) -> None:
+        if self._state is BreakerState.PROBING:
+            self._close()
+        elif self._state is BreakerState.CLOSED:
+            self._in_a_row = 0
+            self._count(failures=0)
+
+    def failed(self) -> None:
+        if self._state is BreakerState.PROBING:
+            self._open()
+        elif self._state is BreakerState.CLOSED:
+            self._in_a_row += 1
+            self._count(failures=1)
+            if self._in_a_row >= CONSECUTIVE or self._mostly_failing():
+                self._open()
+
+    def abandoned(self) -> None:
+        """The request ended without an outcome: if it was the probe, the next one probes."""
+        if self._state is BreakerState.PROBING:
+            self._until = self._clock()
+
+    def _count(self, *, failures: int) -> None:
+        second = int(self._clock())
+        if not self._window or self._window[-1].number != second:
+            self._window.append(_Second(second))
+        self._window[-1].calls += 1
+        self._window[-1].failures += failures
+
+    def _mostly_failing(self) -> bool:
+        oldest = int(self._clock()) - WINDOW_SECONDS
+        recent = [second for second in self._window if second.number > oldest]
+        calls = sum(second.calls for second in recent)
+        return calls >= WINDOW_CALLS and 2 * sum(second.failures for second in recent) > calls
+
+    def _open(self) -> None:
+        self._openings += 1
+        planned = OPEN_SECONDS * self._openings * (1 + BREAKER_JITTER * self._jitter(self._openings))
+        self._until = self._clock() + min(planned, LONGEST_OPEN_SECONDS)
+        self._become(BreakerState.OPEN)
+
+    def _close(self) -> None:
+        self._in_a_row = self._openings = 0
+        self._window.clear()
+        self._become(BreakerState.CLOSED)
+
+    def _become(self, state: BreakerState) -> None:
+        if state is not self._state:
+            self._state = state
+            self._changed(state)

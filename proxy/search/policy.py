@@ -1,4 +1,4 @@
-"""A policy as one search needs it, and how it is made of the settings. Immutable: an override makes another one."""
+"""The policy of one search, built from the settings and changed by a request's headers. Immutable."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import translate
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
 
 from vecsieve.config.policy import (
     FetchSettings,
     FixedThreshold,
-    GrowingThreshold,
     GuardSettings,
     MetadataSettings,
     MmrSettings,
@@ -24,14 +24,15 @@ from vecsieve.config.policy import (
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.config.values import Mode
+from vecsieve.proxy.search.collections import Lru
 from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import (
     Caps,
+    Certain,
     Distance,
     Diversifier,
     Fixed,
-    Growing,
     Guards,
     Linkage,
     Order,
@@ -48,20 +49,19 @@ from vecsieve.proxy.selection.policy import (
     When,
 )
 from vecsieve.proxy.selection.text.signals import SIGNALS
-from vecsieve.proxy.telemetry.labels import OverrideName
-
-# Where a payload keeps what selection reads of it beside the vector.
+from vecsieve.proxy.telemetry.labels import CollapsedIn, OverrideName, RuleLabel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Payload keys or dotted paths, the first one present counts; () = not looked at.
+    """Payload keys or dotted paths to read, the first one present counts; () is unused.
 
-    ``citations``: all of them, counted. ``chunk_size`` turns a chunk's number i into the span [i * (size - overlap), + size);
+    ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size);
     None makes it [i, i + 1).
     """
 
     text: tuple[str, ...]
+    title: tuple[str, ...]
     document: tuple[str, ...]
     source: tuple[str, ...]
     span_start: tuple[str, ...]
@@ -73,26 +73,24 @@ class Fields:
     chunk_overlap: int
 
     def top_level(self) -> tuple[str, ...]:
-        """The distinct first keys, in order: what the adapter is asked for."""
-        paths = (
-            *self.text,
-            *self.document,
-            *self.source,
-            *self.span_start,
-            *self.span_end,
-            *self.chunk_index,
-            *self.updated,
-            *self.citations,
-        )
-        return tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths))
+        """The distinct first keys, in order."""
+        return _top_level(self)
+
+
+@lru_cache(maxsize=256)  # policies: rules have a few, and each search asks several times
+def _top_level(fields: Fields) -> tuple[str, ...]:
+    names = (*fields.text, *fields.title, *fields.document, *fields.source)
+    places = (*fields.span_start, *fields.span_end, *fields.chunk_index)
+    paths = (*names, *places, *fields.updated, *fields.citations)
+    return tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """How many candidates to ask for. ``exact``: the number a client named for this request, None without one.
+    """How many candidates to ask for. ``exact``: the number a client named for this request, else None.
 
-    ``adaptive``: begin with fewer than ``factor`` says and learn per collection how many are needed. ``lookups``: read the
-    vectors that a search cannot bring by a second request.
+    ``adaptive``: start with fewer than ``factor`` and learn per collection how many are needed. ``lookups``: fetch
+    missing vectors by a second request.
     """
 
     factor: float
@@ -106,12 +104,12 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPolicy:
-    """Everything that one search must know.
+    """Everything that one search needs.
 
-    ``text_fields``: payload keys that may hold the text. ``metadata``: where payloads keep the rest. ``vector``: the named
-    vector to compare by; None: the request decides. ``is_profiled``: whether a collection's profile, or what its traffic
-    taught, may say how to read the threshold: not where the request names one. ``fields``: what of each payload the policy
-    looks at; what it does not need is not fetched.
+    ``text_fields``: payload keys that may hold the text. ``metadata``: where payloads keep the rest. ``vector``: the
+    named vector to compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned
+    scale applies; not where the request names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel.
+    ``fields``: the payload fields that the policy needs; others are not fetched. ``tells_collapsed``: by request alone.
     """
 
     mode: Mode
@@ -122,13 +120,15 @@ class ResolvedPolicy:
     metadata: MetadataSettings
     vector: str | None
     is_profiled: bool = True
+    rule: str = RuleLabel.DEFAULT.value
+    tells_collapsed: bool = False
     fields: Fields = field(init=False)
 
     def __post_init__(self) -> None:
-        """Work out the fields once a policy: every search asks for them several times."""
-        object.__setattr__(self, "fields", self._looked_at())
+        """Compute the fields once per policy: every search reads them several times."""
+        object.__setattr__(self, "fields", self._needed_fields())
 
-    def _looked_at(self) -> Fields:
+    def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata
         by_chain = chosen.chain if chosen.representative is Strategy.CHAIN else ()
         needs_span = chosen.text is not None and chosen.text.span is not None
@@ -141,6 +141,7 @@ class ResolvedPolicy:
         )
         return Fields(
             text=self.text_fields if chosen.text is not None or needs_length else (),
+            title=known.title if chosen.text is not None and chosen.guards.subjects else (),
             document=known.document if needs_document else (),
             source=known.source if needs_source else (),
             span_start=known.span_start if needs_span or Tie.SHORTER in by_chain else (),
@@ -153,8 +154,8 @@ class ResolvedPolicy:
         )
 
 
-def resolved(policy: PolicySettings, *, mode: Mode | None) -> ResolvedPolicy:
-    """The settings as the search wants them. ``mode``: one that overrides the policy's, None without."""
+def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel.DEFAULT.value) -> ResolvedPolicy:
+    """Convert the settings. ``mode``: overrides the policy's, None without."""
     return ResolvedPolicy(
         mode=policy.mode if mode is None else mode,
         fetch=_fetch(policy.fetch),
@@ -163,11 +164,11 @@ def resolved(policy: PolicySettings, *, mode: Mode | None) -> ResolvedPolicy:
         text_fields=policy.text_fields,
         metadata=policy.metadata,
         vector=policy.vector,
+        rule=rule,
     )
 
 
 def mmr_of(settings: MmrSettings) -> Mmr:
-    """MMR as selection wants it."""
     return Mmr(
         weight=settings.lambda_,
         relevance=Relevance(settings.relevance),
@@ -175,27 +176,23 @@ def mmr_of(settings: MmrSettings) -> Mmr:
     )
 
 
-def threshold_of(settings: FixedThreshold | RelativeThreshold | GrowingThreshold) -> Threshold:
+def threshold_of(settings: FixedThreshold | RelativeThreshold) -> Threshold:
     """A threshold as selection wants it."""
     if isinstance(settings, FixedThreshold):
         return Fixed(value=settings.fixed)
-    if isinstance(settings, RelativeThreshold):
-        return Relative(factor=settings.relative, minimum=settings.min, maximum=settings.max)
-    return Growing(
-        factor=settings.growing,
-        power=settings.power,
-        most=settings.most,
-        trusted=settings.trusted,
-        wary=settings.wary,
-        minimum=settings.least,
-    )
+    return Relative(factor=settings.relative, minimum=settings.min, maximum=settings.max)
 
 
 def suited(threshold: Threshold, linkage: Linkage) -> Threshold:
-    """The threshold under this linkage: only a walk knows a cut that grows, the others take the relative default."""
-    if isinstance(threshold, Growing) and linkage is not Linkage.LEADER:
+    """The threshold under this linkage: only ``leader`` serves the calibrated rule; others take the relative default."""
+    if isinstance(threshold, Certain) and linkage is not Linkage.LEADER:
         return threshold_of(RelativeThreshold())
     return threshold
+
+
+def _decided_by(policy: PolicySettings) -> Threshold:
+    rule = Certain(first=policy.certainty.first, last=policy.certainty.last)
+    return suited(rule if policy.threshold is None else threshold_of(policy.threshold), Linkage(policy.linkage))
 
 
 def _fetch(settings: FetchSettings) -> Fetch:
@@ -212,7 +209,7 @@ def _fetch(settings: FetchSettings) -> Fetch:
 def _selection(policy: PolicySettings) -> Policy:
     return Policy(
         linkage=Linkage(policy.linkage),
-        threshold=suited(threshold_of(policy.threshold), Linkage(policy.linkage)),
+        threshold=_decided_by(policy),
         chance=policy.chance,
         when=When(policy.when),
         representative=Strategy(policy.representative),
@@ -239,7 +236,7 @@ def _diversifier(policy: PolicySettings) -> Diversifier | None:
 
 
 def _near(settings: TextSettings) -> tuple[tuple[str, float], ...]:
-    """The signals that are switched on, in the order of the settings."""
+    """The enabled signals, in the order of the settings."""
     given = ((name, getattr(settings, name)) for name in TextSettings.model_fields if name in SIGNALS)
     return tuple((name, threshold) for name, threshold in given if threshold is not None)
 
@@ -252,7 +249,6 @@ def _text(settings: TextSettings, *, short_words: int) -> TextRules:
         span=settings.span,
         reach=settings.reach,
         short_words=short_words,
-        short_factor=settings.short_factor,
     )
 
 
@@ -263,14 +259,13 @@ def _guards(settings: GuardSettings) -> Guards:
         versions=settings.versions,
         amounts=settings.amounts,
         negation=settings.negation,
+        subjects=settings.subjects,
         short_words=settings.short_words,
         keep_sources=settings.keep_sources,
     )
 
 
-# Which policy holds for a collection: the settings' rules, made ready once so that a request only looks up.
-
-MOST_REMEMBERED = 1024  # collections; a client that invents names makes the oldest be looked up anew, nothing more
+MOST_REMEMBERED = 1024  # collections; a client that invents names only causes lookups
 
 Matches = Callable[[str], object]
 
@@ -283,7 +278,7 @@ class _Rule:
 
 
 class Policies:
-    """The settings' policies. Raises pydantic's ValidationError for a rule that no loader has seen."""
+    """The policies of the settings and their rules. Raises pydantic's ValidationError for an unchecked rule."""
 
     __slots__ = ("_default", "_remembered", "_rules")
 
@@ -293,35 +288,29 @@ class Policies:
             _Rule(
                 backend=re.compile(translate(rule.backend)).match,
                 collection=re.compile(translate(rule.collection)).match,
-                policy=resolved(policy_of(settings.policy, rule), mode=settings.mode),
+                policy=resolved(
+                    policy_of(settings.policy, rule), mode=settings.mode, rule=rule.name or RuleLabel.UNNAMED.value
+                ),
             )
             for rule in settings.rules
         )
-        self._remembered: dict[tuple[str, str], ResolvedPolicy] = {}
+        self._remembered = Lru[tuple[str, str], ResolvedPolicy](MOST_REMEMBERED)
 
     def resolve(self, backend: str, collection: str) -> ResolvedPolicy:
-        """The policy of the first rule that matches both names whole, else the settings' own."""
+        """The policy of the first rule that matches both whole names, else the default policy."""
         if not self._rules:
             return self._default
-        found = self._remembered.get((backend, collection))
-        if found is None:
-            found = self._looked_up(backend, collection)
-            if len(self._remembered) >= MOST_REMEMBERED:
-                del self._remembered[next(iter(self._remembered))]
-            self._remembered[backend, collection] = found
-        return found
+        return self._remembered.use((backend, collection), lambda: self._matching(backend, collection))
 
-    def _looked_up(self, backend: str, collection: str) -> ResolvedPolicy:
-        for rule in self._rules:
-            if rule.backend(backend) and rule.collection(collection):
-                return rule.policy
-        return self._default
+    def rule_of(self, backend: str, collection: str) -> int | None:
+        """Which rule decides, from 0; None where none matches."""
+        matching = (number for number, rule in enumerate(self._rules) if rule.backend(backend))
+        return next((number for number in matching if self._rules[number].collection(collection)), None)
 
+    def _matching(self, backend: str, collection: str) -> ResolvedPolicy:
+        number = self.rule_of(backend, collection)
+        return self._default if number is None else self._rules[number].policy
 
-# What one request may change about its policy, by headers. They are the proxy's own and never reach upstream.
-#
-# A header that cannot be obeyed is refused: silence would look like obedience. The refusal names the header and what may
-# be written there, and never says what was: header values hold credentials often enough that none is ever reflected.
 
 PREFIX = "x-vecsieve-"
 HEADERS: Mapping[str, OverrideName] = MappingProxyType(
@@ -337,21 +326,28 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 class OverrideError(ValueError):
-    """Override headers that cannot be obeyed. The message is safe to answer with: it repeats nothing of the request."""
+    """Override headers that cannot be applied; ignoring them would look like success.
+
+    The message is safe to return: it names the header and the valid values, never what was sent, which may be a
+    credential.
+    """
 
 
 def is_override(name: str) -> bool:
-    """Whether a header of this name is the proxy's own, to be stripped before upstream; also when it is unknown."""
+    """Whether a header is the proxy's own, known or not; it is never sent upstream."""
     return name.lower().startswith(PREFIX)
 
 
 def parse(headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy) -> ResolvedPolicy:
-    """The policy for a request with these headers: ``policy`` itself when none is an override. Raises OverrideError."""
+    """The policy for these headers; ``policy`` itself when none is an override. Raises OverrideError."""
     given = _given(headers, allowed)
     if not given:
         return policy
-    if {OverrideName.DISTANCE_THRESHOLD, OverrideName.RELATIVE_THRESHOLD} <= given.keys():
-        raise OverrideError(f"{PREFIX}distance-threshold and {PREFIX}relative-threshold: wanted one of the two")
+    cuts = {OverrideName.CERTAINTY, OverrideName.DISTANCE_THRESHOLD, OverrideName.RELATIVE_THRESHOLD} & given.keys()
+    if len(cuts) > 1:
+        raise OverrideError(
+            f"{' and '.join(_header(name) for name in OverrideName if name in cuts)}: wanted one of them"
+        )
     # In the order of the set, not of the headers: mmr-lambda may switch on what order then asks for.
     for name in OverrideName:
         if name in given:
@@ -381,13 +377,20 @@ def _mode(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     return replace(policy, mode=_MODES[value])
 
 
+def _certainty(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    """The calibrated rule with this certainty at every place, whatever the policy's threshold; it needs the linkage leader."""
+    number = _number(OverrideName.CERTAINTY, value, most=1.0)
+    selection = replace(policy.selection, threshold=Certain(first=number, last=number), linkage=Linkage.LEADER)
+    return replace(policy, selection=selection)
+
+
 def _distance_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     number = _number(OverrideName.DISTANCE_THRESHOLD, value, most=2.0)
     return replace(policy, selection=replace(policy.selection, threshold=Fixed(value=number)), is_profiled=False)
 
 
 def _relative_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    """The bounds stay the policy's; a policy with a fixed cut has none, and the defaults hold."""
+    """Keeps the policy's bounds; a policy with a fixed cut has none and gets the defaults."""
     number = _number(OverrideName.RELATIVE_THRESHOLD, value, most=1.0)
     current = policy.selection.threshold
     bounds = current if isinstance(current, Relative) else threshold_of(RelativeThreshold())
@@ -403,7 +406,7 @@ def _linkage(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 
 def _mmr_lambda(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    """A policy without MMR gets it, scaled as by default."""
+    """Adds MMR with the default scaling to a policy without it."""
     weight = _number(OverrideName.MMR_LAMBDA, value, most=1.0)
     current = policy.selection.diversifier
     mmr = replace(current if isinstance(current, Mmr) else mmr_of(MmrSettings()), weight=weight)
@@ -420,7 +423,7 @@ def _representative(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 
 def _order(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    """Who asks for the order in which MMR picks, of a policy without it, gets MMR, scaled as by default."""
+    """Adds MMR with the default scaling when its order is requested of a policy without it."""
     order, chooser = _word(OverrideName.ORDER, value, Order), policy.selection.diversifier
     if order is Order.MMR and chooser is None:
         chooser = mmr_of(MmrSettings())
@@ -438,6 +441,7 @@ def _fetch_k(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] = MappingProxyType(
     {
         OverrideName.MODE: _mode,
+        OverrideName.CERTAINTY: _certainty,
         OverrideName.DISTANCE_THRESHOLD: _distance_threshold,
         OverrideName.RELATIVE_THRESHOLD: _relative_threshold,
         OverrideName.LINKAGE: _linkage,
@@ -445,6 +449,9 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
         OverrideName.REPRESENTATIVE: _representative,
         OverrideName.ORDER: _order,
         OverrideName.FETCH_K: _fetch_k,
+        OverrideName.COLLAPSED: lambda policy, value: replace(
+            policy, tells_collapsed=_word(OverrideName.COLLAPSED, value, CollapsedIn) is CollapsedIn.HEADER
+        ),
     }
 )
 
@@ -471,12 +478,9 @@ def _header(name: OverrideName) -> str:
     return PREFIX + name.value.replace("_", "-")
 
 
-# What a reload replaces as a whole: a request uses the rules it began with, on every transport.
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How searches are answered, as the settings have it."""
+    """What a reload replaces as a whole; a request keeps the rules that it began with."""
 
     policies: Policies
     overrides: OverrideSettings
@@ -485,12 +489,11 @@ class Rules:
 
     @classmethod
     def of(cls, settings: Settings) -> Rules:
-        """The rules of these settings."""
         return cls(Policies(settings), settings.overrides, settings.shadow.sample, settings.report_header)
 
 
 @dataclass(slots=True)
 class RulesInForce:
-    """The rules that the next request begins with; ``now`` is the member that a reload changes."""
+    """The rules for the next request; a reload sets ``now``."""
 
     now: Rules

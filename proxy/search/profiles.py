@@ -1,14 +1,14 @@
-"""What `vecsieve calibrate` found out about a collection: one JSON file each, loaded from a directory and reloaded.
+"""Collection profiles: the files that `vecsieve calibrate` writes, learned distance scales, and drift.
 
-A file that cannot be used is told of by name and field; what it said before stays in force, so that a slip of the
-editor does not change how a running proxy decides.
+A file that cannot be read is reported by name and field; its last valid content stays in force, so a typing error does
+not change the decisions of a running proxy.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -18,11 +18,11 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from vecsieve.config.findings import validated
+from vecsieve.config.fields import validated
 from vecsieve.config.problems import Problem, SettingsError, dotted
 from vecsieve.config.schema import ProfileSettings
 from vecsieve.config.values import CosineDistance, Count, Name
-from vecsieve.proxy.search.collections import is_of
+from vecsieve.proxy.search.collections import Lru, is_of
 from vecsieve.proxy.selection.policy import Fixed, Policy
 from vecsieve.proxy.telemetry.labels import Drifted
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -41,7 +41,7 @@ class _Model(BaseModel):
 
 
 class PoolMedians(_Model):
-    """How wide the pools are: quantiles of their typical distances, 1 - cosine or else half the squared distance."""
+    """Quantiles of the pools' typical distances: 1 - cosine, or half the squared distance."""
 
     percentile_1: Typical
     percentile_50: Typical
@@ -49,10 +49,10 @@ class PoolMedians(_Model):
 
 
 class Profile(_Model):
-    """One collection, by one of its vectors.
+    """One collection by one of its vectors.
 
-    ``cut``: candidates at distance <= cut merge, when it was fitted to labelled pairs; one by rule is for the record, and
-    ``pool_median`` says at which distance the policy's own threshold is read.
+    ``cut``: merge at distance <= cut, used when ``how`` is labelled. Otherwise ``pool_median`` gives the distance at
+    which the policy's own threshold is read.
     """
 
     version: Literal[1]
@@ -71,7 +71,7 @@ class Profile(_Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
-    """A directory that was read again. ``profiles``: how many are in force. ``problems``: of all its files."""
+    """The result of reading the directory again. ``profiles``: how many are in force."""
 
     profiles: int
     problems: tuple[Problem, ...]
@@ -85,12 +85,12 @@ class _Held:
 
 
 def encoded(profile: Profile) -> bytes:
-    """The file of a profile: JSON, one member a line."""
+    """JSON, one member per line."""
     return orjson.dumps(profile.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def decoded(content: bytes, *, name: str) -> Profile:
-    """The profile in a file. ``name``: what the file is called. Raises SettingsError with every wrong field."""
+    """Read a profile. ``name``: the file's. Raises SettingsError with every wrong field."""
     try:
         tree = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -104,7 +104,7 @@ def decoded(content: bytes, *, name: str) -> Profile:
 
 
 class Profiles:
-    """Every profile of a directory, by collection and vector name. Nothing is read before ``reload_if_changed``."""
+    """All profiles of a directory by collection and vector name. Reads nothing before ``reload_if_changed``."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -113,9 +113,9 @@ class Profiles:
         self._profiles: dict[tuple[str, str], Profile] = {}
 
     def reload_if_changed(self) -> Reload | None:
-        """Read what changed since the last call; None when nothing did. Raises nothing: problems are in the answer.
+        """Read changed files; None when nothing changed. Raises nothing: problems are in the result.
 
-        Costs one `stat` a file: a process can afford it every few seconds.
+        Costs one `stat` per file, so it may run every few seconds.
         """
         seen, unreadable = self._look()
         if unreadable == self._unreadable and seen == {name: held.signature for name, held in self._files.items()}:
@@ -126,7 +126,6 @@ class Profiles:
         return Reload(profiles=len(self._profiles), problems=problems)
 
     def profile(self, collection: str, vector_name: str) -> Profile | None:
-        """The profile in force for this vector."""
         return self._profiles.get((collection, vector_name))
 
     def _current(self, name: str, signature: Signature) -> _Held:
@@ -139,7 +138,7 @@ class Profiles:
             return _Held(signature, None if before is None else before.profile, error.problems)
 
     def _rebuild(self) -> tuple[Problem, ...]:
-        """Key the profiles anew, in order of file names; of two for one vector the first counts. Problems of all files."""
+        """Key the profiles in order of file names; of two for one vector the first counts. Returns all files' problems."""
         problems: list[Problem] = []
         owners: dict[tuple[str, str], str] = {}
         self._profiles = {}
@@ -156,7 +155,7 @@ class Profiles:
         return tuple(problems)
 
     def _look(self) -> tuple[dict[str, Signature], tuple[Problem, ...]]:
-        """Signatures by file name. A directory that cannot be listed, as while a volume is remounted, changes nothing."""
+        """Signatures by file name. A directory that cannot be listed, as during a remount, changes nothing."""
         try:
             paths = sorted(path for path in self._directory.iterdir() if path.suffix == ".json")
         except OSError as error:
@@ -167,7 +166,7 @@ class Profiles:
 
 
 def _signature(path: Path) -> Signature:
-    """Zeros for what cannot be looked at, such as a link to nowhere: reading it will say why."""
+    """Zeros for a file that cannot be examined, such as a dangling link: reading it gives the reason."""
     try:
         found = path.stat()
     except OSError:
@@ -176,7 +175,7 @@ def _signature(path: Path) -> Signature:
 
 
 def _content(path: Path) -> bytes:
-    """The file's bytes. Raises SettingsError."""
+    """Raises SettingsError."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE_BYTES + 1)
@@ -187,17 +186,11 @@ def _content(path: Path) -> bytes:
     return content
 
 
-# What the traffic teaches about a collection's distances: the mean of its pools' medians, for `--online`.
-#
-# The mean over fifty pools carries over as well as each pool's own median does (0.460 of the redundancy cut against
-# 0.461, the answer kept as often, on eleven labelled sets) and it does not swing from one search to the next.
-# Each process learns from its own share of the traffic. No clock: the same traffic teaches the same numbers.
-
 Key = tuple[str, str]  # collection, vector name
 
 ENTRIES = 1024  # collections remembered: about 300 kB
 ENOUGH_POOLS = 50  # before so many, a pool's own median is the better scale
-MEMORY_POOLS = 1000  # older pools fade, so that a collection that was filled anew is learned anew
+MEMORY_POOLS = 1000  # older pools fade, so that a refilled collection is learned again
 
 
 @dataclass(slots=True)
@@ -211,41 +204,37 @@ class _Mean:
 
 
 class Scales:
-    """At most ``entries`` collections; the one whose last pool is longest ago leaves first."""
+    """The mean of each collection's pool medians, learned from traffic (`profiles.online`).
 
-    __slots__ = ("_entries", "_held")
+    The mean over fifty pools carries over as well as each pool's own median (0.460 of the redundancy cut against 0.461,
+    the answer kept as often, on eleven labelled sets), and it does not change from one search to the next. Each process
+    learns from its own traffic. No clock: the same traffic gives the same numbers.
+    """
+
+    __slots__ = ("_held",)
 
     def __init__(self, *, entries: int = ENTRIES) -> None:
-        self._entries = entries
-        self._held: OrderedDict[Key, _Mean] = OrderedDict()
+        self._held = Lru[Key, _Mean](entries)
 
     def observe(self, key: Key, median: float) -> None:
-        """Learn from one pool. A median that is not above zero comes from a pool with nothing to measure."""
+        """Learn from one pool. A median that is not above zero is ignored."""
         if not (median > 0.0 and math.isfinite(median)):
             return
-        self._held.setdefault(key, _Mean()).add(median)
-        self._held.move_to_end(key)
-        while len(self._held) > self._entries:
-            self._held.popitem(last=False)
+        self._held.use(key, _Mean).add(median)
 
     def forget(self, collection: str | None) -> None:
-        """Unlearn this collection, or all."""
+        """Forget this collection; None: all."""
         for key in [key for key in self._held if is_of(collection, key[0])]:
             del self._held[key]
 
     def scale(self, key: Key) -> float | None:
-        """The learned scale; None before it is worth more than the pool's own."""
+        """The learned scale; None before ENOUGH_POOLS."""
         mean = self._held.get(key)
         return None if mean is None or mean.pools < ENOUGH_POOLS else mean.value
 
     def __len__(self) -> int:
         return len(self._held)
 
-
-# Do the live pools still look like the profile? When the embedding model was changed, its cut means nothing any more.
-#
-# The dimension tells at once. A new model of the same dimension tells by the pools' median distances, which differ by a
-# factor of three between models (0.12 to 0.96 over eleven sets and three models).
 
 WINDOW = 200  # pools
 WIDENED = 1.25  # live pools are drawn around queries, the profile's around points: some play is no drift
@@ -257,9 +246,7 @@ FITTING_SHARE = 0.25  # less than the share above, so that pools on the border d
 
 
 class Event(StrEnum):
-    """What changed with this pool."""
-
-    DIMENSION = "dimension"  # the vectors have another dimension than the profile says
+    DIMENSION = "dimension"  # the vectors have another dimension than the profile
     MEDIANS = "medians"  # most pools are wider or narrower than any the profile has seen
     RECOVERED = "recovered"  # the pools look like the profile again
 
@@ -272,19 +259,22 @@ class _Watch:
 
 
 class Drift:
-    """Watches every profile in use; the collection whose last pool is longest ago is forgotten first."""
+    """Detects pools that no longer look like their profile, as after a change of the embedding model.
 
-    __slots__ = ("_entries", "_watched")
+    Another dimension shows at once. A new model of the same dimension shows in the pools' median distances, which
+    differ by a factor of three between models (0.12 to 0.96 over eleven sets and three models).
+    """
+
+    __slots__ = ("_watched",)
 
     def __init__(self, *, entries: int = ENTRIES) -> None:
-        self._entries = entries
-        self._watched: OrderedDict[tuple[str, str], _Watch] = OrderedDict()
+        self._watched = Lru[Key, _Watch](entries)
 
     def observe(self, profile: Profile, *, dimension: int, median: float, size: int) -> Event | None:
-        """Look at one live pool; what it changed, once each time. A new profile starts anew.
+        """Examine one pool; return a change of state, once each. A new profile starts over.
 
-        ``median``: the pool's median pairwise distance; one that is not above zero says nothing and is not counted.
-        ``size``: of how many candidates; the median of few says nothing either.
+        ``median``: of the pairwise distances; not above zero is ignored. ``size``: number of candidates; the median of
+        few is ignored.
         """
         watch = self._watch(profile)
         if dimension != profile.dimension:
@@ -304,7 +294,7 @@ class Drift:
         return None
 
     def drifted(self, collection: str, vector_name: str) -> Event | None:
-        """DIMENSION or MEDIANS while the pools do not fit their profile, None while they do or nothing is known."""
+        """DIMENSION or MEDIANS while the pools do not match their profile, None while they do or nothing is known."""
         watch = self._watched.get((collection, vector_name))
         return None if watch is None else watch.drifted
 
@@ -315,10 +305,8 @@ class Drift:
         key = (profile.collection, profile.vector_name)
         watch = self._watched.get(key)
         if watch is None or watch.profile != profile:
-            watch = self._watched[key] = _Watch(profile)
-        self._watched.move_to_end(key)
-        while len(self._watched) > self._entries:
-            self._watched.popitem(last=False)
+            watch = _Watch(profile)
+        self._watched.hold(key, watch)
         return watch
 
 
@@ -334,66 +322,44 @@ def _fits(profile: Profile, median: float) -> bool:
     return seen.percentile_1 / WIDENED <= median <= seen.percentile_99 * WIDENED
 
 
-# Where a threshold's scale comes from: the collection's profile, what its traffic taught, or the pool itself.
-#
-# A profile that was fitted to labelled pairs is a cut; one that was measured by rule is a typical distance, and the
-# policy's own threshold is read at it. A fixed threshold is nobody's business but the operator's. While the live pools do
-# not look like the profile, it does not count: a cut of another embedding model would merge anything, or nothing.
-
-
-class Origin(StrEnum):
-    """Who said what the scale is."""
-
-    POOL = "pool"
-    LEARNED = "learned"
-    PROFILE = "profile"
-
-
-@dataclass(frozen=True, slots=True)
-class Scaled:
-    """A policy to select by, and the typical distance to read its threshold at; None: the pool's own."""
-
-    policy: Policy
-    scale: float | None
-    origin: Origin
-
-
 class Scaling:
-    """Answers for every pool, and learns from it afterwards.
+    """Decides at which distance a pool's threshold is read: profile, learned scale, or the pool's own median.
 
-    ``profiles``, ``scales``: None where the settings do not want them. ``told``: hears once when pools no longer look like
-    their profile, and when they do again.
+    A profile fitted to labelled pairs gives a cut; a measured one gives a typical distance. A fixed threshold of the
+    settings is never changed, and a profile that has drifted is ignored. ``profiles``, ``scales``: None where disabled.
+    ``drifted``: called when a profile stops matching, and when it matches again.
     """
 
-    __slots__ = ("_drift", "_profiles", "_scales", "_told")
+    __slots__ = ("_drift", "_drifted", "_profiles", "_scales")
 
     def __init__(
-        self, profiles: Profiles | None, scales: Scales | None, told: Callable[[Profile, Event], None]
+        self, profiles: Profiles | None, scales: Scales | None, drifted: Callable[[Profile, Event], None]
     ) -> None:
         self._profiles = profiles
         self._scales = scales
         self._drift = Drift()
-        self._told = told
+        self._drifted = drifted
 
-    def of(self, collection: str, vector_name: str | None, policy: Policy, *, dimension: int) -> Scaled:
-        """What to select by in a pool of this collection, compared by this vector."""
+    def of(
+        self, collection: str, vector_name: str | None, policy: Policy, *, dimension: int
+    ) -> tuple[Policy, float | None]:
+        """The policy for a pool, and the typical distance to read its threshold at; None: the pool's own median."""
         if vector_name is None or isinstance(policy.threshold, Fixed):
-            return Scaled(policy, None, Origin.POOL)
+            return policy, None
         profile = None if self._profiles is None else self._profiles.profile(collection, vector_name)
         if profile is not None and profile.dimension == dimension and not self._drift.drifted(collection, vector_name):
             if profile.how == "labelled":
-                return Scaled(replace(policy, threshold=Fixed(value=profile.cut)), None, Origin.PROFILE)
-            return Scaled(policy, profile.pool_median.percentile_50, Origin.PROFILE)
-        learned = None if self._scales is None else self._scales.scale((collection, vector_name))
-        return Scaled(policy, learned, Origin.POOL if learned is None else Origin.LEARNED)
+                return replace(policy, threshold=Fixed(value=profile.cut)), None
+            return policy, profile.pool_median.percentile_50
+        return policy, None if self._scales is None else self._scales.scale((collection, vector_name))
 
     def forget(self, collection: str | None) -> None:
-        """What traffic taught of this collection, or of any, may be over. A profile is somebody's word, and drift watches it."""
+        """Forget learned scales. Profiles stay: an operator wrote them, and drift watches them."""
         if self._scales is not None:
             self._scales.forget(collection)
 
-    def saw(self, collection: str, vector_name: str | None, *, dimension: int, median: float, size: int) -> None:
-        """Learn from a pool of ``size`` candidates, ``median`` apart."""
+    def observe(self, collection: str, vector_name: str | None, *, dimension: int, median: float, size: int) -> None:
+        """Learn from a pool of ``size`` candidates with this median distance."""
         if vector_name is None:
             return
         if self._scales is not None:
@@ -402,17 +368,15 @@ class Scaling:
         if profile is not None:
             event = self._drift.observe(profile, dimension=dimension, median=median, size=size)
             if event is not None:
-                self._told(profile, event)
+                self._drifted(profile, event)
 
-
-# The profiles of one process: loaded at its start, looked at again every few seconds; drift is logged and counted.
 
 LOGGER = logging.getLogger("vecsieve.calibration")
 KINDS = {Event.DIMENSION: Drifted.DIMENSION, Event.MEDIANS: Drifted.DISTANCES}
 
 
 class Calibration:
-    """Owns what thresholds are read at. ``scaling`` answers for pools; ``look`` is called often and acts rarely."""
+    """The profiles of one process: loaded at start, checked every few seconds; drift is logged and counted."""
 
     def __init__(self, settings: ProfileSettings, *, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._profiles = None if settings.directory is None else Profiles(Path(settings.directory))
@@ -420,11 +384,11 @@ class Calibration:
         self._metrics = metrics
         self._clock = clock
         self._next = clock()
-        self.scaling = Scaling(self._profiles, Scales() if settings.online else None, self._told)
+        self.scaling = Scaling(self._profiles, Scales() if settings.online else None, self._drifted)
         self.look()
 
     def look(self) -> None:
-        """Read the directory again when it is time; a file that cannot be taken is told of and changes nothing."""
+        """Read the directory again when it is time; an invalid file is logged and changes nothing."""
         if self._profiles is None or self._clock() < self._next:
             return
         self._next = self._clock() + self._every_seconds
@@ -436,8 +400,8 @@ class Calibration:
             LOGGER.warning("profile not taken: %s", problem)
         LOGGER.info("profiles read", extra={"fields": {"profiles": reload.profiles}})
 
-    def _told(self, profile: Profile, event: Event) -> None:
-        # The collection's name is the operator's own: it stands in the profile file. Names from requests are not logged.
+    def _drifted(self, profile: Profile, event: Event) -> None:
+        # The collection's name is from the operator's profile file. Names from requests are not logged.
         where = {"collection": profile.collection, "vector": profile.vector_name}
         if event is Event.RECOVERED:
             LOGGER.info("pools look like their profile again", extra={"fields": where})

@@ -1,53 +1,50 @@
-"""What one call came to: the value that the response header, the metrics and the access log are written from.
+"""The result of one call: header, metrics and access log are written from its ``Report``.
 
-A call may carry several searches. Each has its own ``Figures``; the report's own counts are their sums.
+A call may carry several searches, each with its own ``Figures``; the report's counts are their sums.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
-
-import numpy as np
-import numpy.typing as npt
-import orjson
+from itertools import islice
+from typing import NamedTuple
 
 from vecsieve.adapters.contract import Operation, Pool, Search
-from vecsieve.proxy.selection.values import Fate, Link, Selection
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.selection.values import Fate, Selection
 from vecsieve.proxy.telemetry.labels import (
     BypassReason,
     Collapse,
     FailOpen,
     Guard,
-    MemoryLookup,
+    MemoryRecall,
     Outcome,
+    RuleLabel,
     Stage,
     VectorFetchOutcome,
 )
 from vecsieve.proxy.telemetry.tracing import Mark
 
 REPORT_HEADER = "x-vecsieve"
+COLLAPSED_HEADER = "x-vecsieve-collapsed"
+COLLAPSED_BYTES = 4096  # of that header: servers and clients take 8 KiB of all together
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(NamedTuple):
     """One search in numbers.
 
-    ``collapsed_by``: how many of the collapsed for which reason, those that occur. ``vetoed_by``: likewise how many
-    candidates which guard kept from being collapsed. ``capped``: left out by a cap.
-    ``restrained``: left alone because vectors alone would have collapsed most of a pool whose scores differ.
-    ``exhausted``: the pool held fewer clusters than the page wanted results.
-    ``filled``: results whose cluster is already represented in the answer, there being no more representatives.
-    ``mmr_swaps``: representatives in the answer that plain rank order would not have put there.
-    ``score_loss``: how far the mean score moved from the backend's own page, as a share of that mean; 0 when unknown.
+    ``repeats``: results of the database's own page that repeat a better one of it. ``collapsed_by``: collapsed candidates
+    by reason, those that occur. ``vetoed_by``: candidates that a guard kept, by guard. ``capped``: left out by a cap. ``restrained``: not merged because vectors alone would have collapsed most of
+    a pool whose scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``:
+    results whose cluster is already represented. ``mmr_swaps``: representatives that rank order would not have chosen.
+    ``score_loss``: change of the mean score against the backend's own page, as a share of that mean; 0 when unknown.
     """
 
     candidates: int
     clusters: int
     returned: int
+    repeats: int
     collapsed: int
     collapsed_by: tuple[tuple[Collapse, int], ...]
     vetoed_by: tuple[tuple[Guard, int], ...]
@@ -60,15 +57,14 @@ class Figures:
     score_loss: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """One intercepted call. ``bypass`` is given for outcome bypass, ``fail_open`` for fail_open, else None.
+class Report(NamedTuple):
+    """One intercepted call. ``bypass`` is set for outcome bypass, ``fail_open`` for fail_open, else None.
 
-    ``recall``: what became of a call that was fetched without vectors, None for others. ``looked``: of one whose vectors a
-    second request was to bring, likewise; ``extra_read_units``: what those requests cost, part of what the answer tells.
-    ``searches``: how many the call carries, and ``top_k``: how many results they ask for together; None where nobody has
-    read that. ``upstream_seconds``: time spent waiting for upstream, all attempts. ``stages``: seconds per stage, those entered;
-    ``marks``: when, kept for traces alone.
+    ``recall``: for calls sent without vectors, whether memory had them. ``vector_fetch``: for calls whose vectors a
+    second request fetches, its outcome; ``extra_read_units``: the cost of those requests, included in the answer.
+    ``searches``, ``top_k``: totals; None where the body was not read. ``upstream_seconds``: spent waiting for upstream,
+    all attempts. ``rule``: of the policy, by its name or RuleLabel. ``stages``: seconds by stage; ``marks``: when, for traces.
+    ``collapsed_ids``: as ``collapsed_value`` has them, None where the client did not ask.
     """
 
     backend: str
@@ -81,38 +77,36 @@ class Report:
     searches: int | None = None
     top_k: int | None = None
     figures: tuple[Figures, ...] = ()
+    rule: str = RuleLabel.DEFAULT.value
     grown: bool = False
     hedged: bool = False
     overfetch_bytes: int = 0
-    recall: MemoryLookup | None = None
-    looked: VectorFetchOutcome | None = None
+    recall: MemoryRecall | None = None
+    vector_fetch: VectorFetchOutcome | None = None
     extra_read_units: int = 0
     stages: tuple[tuple[Stage, float], ...] = ()
     marks: tuple[Mark, ...] = ()
+    collapsed_ids: str | None = None
 
     @property
     def added_seconds(self) -> float:
-        """What the proxy cost; never negative, whatever two clock readings say."""
+        """What the proxy added; never negative."""
         return max(0.0, self.total_seconds - self.upstream_seconds)
 
     @property
     def candidates(self) -> int:
-        """Candidates of all searches."""
         return sum(each.candidates for each in self.figures)
 
     @property
     def clusters(self) -> int:
-        """Clusters of all searches."""
         return sum(each.clusters for each in self.figures)
 
     @property
     def returned(self) -> int:
-        """Results of all searches."""
         return sum(each.returned for each in self.figures)
 
     @property
     def collapsed(self) -> int:
-        """Candidates left out because another one stands for them, of all searches."""
         return sum(each.collapsed for each in self.figures)
 
     @property
@@ -138,7 +132,7 @@ def header_value(report: Report) -> str:
     Counts are sums over the call's searches; ``added_ms`` is total time minus time spent waiting for upstream; ``units`` are
     those of lookups, given where there were any; ``hedged`` where the client's own search was sent as well.
     """
-    units = f";extra_read_units={report.extra_read_units}" if report.looked is not None else ""
+    units = f";extra_read_units={report.extra_read_units}" if report.vector_fetch is not None else ""
     hedged = ";hedged=1" if report.hedged else ""
     return (
         f"pool={report.candidates};clusters={report.clusters};returned={report.returned}"
@@ -146,253 +140,157 @@ def header_value(report: Report) -> str:
     )
 
 
+def report_headers(report: Report, *, is_wanted: bool) -> list[tuple[str, str]]:
+    """The response headers of an improved answer. ``is_wanted``: by the settings."""
+    found = []
+    if report.figures:  # a plain answer has none, and `returned=0` beside results is false
+        found += [(REPORT_HEADER, header_value(report))] if is_wanted else []
+        found += [(COLLAPSED_HEADER, report.collapsed_ids)] if report.collapsed_ids is not None else []
+    return found
+
+
+def collapsed_value(attempt: Attempt) -> str:
+    """Which result stands for which others that were left out, as JSON in ASCII: a list for each search, in it a pair
+    ``[id, [id, …]]`` for each such result, in answer order. What does not fit is counted: ``{"collapsed": […], "omitted": 3}``.
+    """
+    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
+    room, omitted = COLLAPSED_BYTES - 40, 0
+    searches: list[list[object]] = []
+    for pool, selection in zip(attempt.reply.pools, attempt.selections, strict=True):
+        pairs: list[object] = []
+        room -= 4
+        gone = (selection.fates == _COLLAPSED).nonzero()[0]
+        standing = selection.representative[gone]
+        for kept in selection.keep.tolist():
+            rows = gone[standing == kept].tolist()
+            if not rows:
+                continue
+            pair = [json.loads(pool.ids[kept]), [json.loads(pool.ids[row]) for row in rows]] if pool.ids else None
+            size = 0 if pair is None else len(json.dumps(pair, separators=(",", ":"))) + 1
+            if pair is None or size > room:
+                omitted += len(rows)
+                continue
+            room -= size
+            pairs.append(pair)
+        searches.append(pairs)
+    return json.dumps({"collapsed": searches, "omitted": omitted}, separators=(",", ":"))
+
+
+def bypass_headers(reason: BypassReason | None, *, is_on: bool) -> tuple[tuple[str, str], ...]:
+    """The response header of a search that was left alone: `x-vecsieve: bypass=` and the reason's label.
+
+    ``is_on``: whether the search's mode is on and the settings want the header: the other modes add nothing.
+    """
+    return ((REPORT_HEADER, f"bypass={reason.value}"),) if is_on and reason is not None else ()
+
+
+# Plain lists below: for fifty candidates they cost half of what the same costs in arrays.
+COLLAPSES = tuple(Collapse)
+_COLLAPSED, _CAPPED, _FILLED = Fate.COLLAPSED.value, Fate.CAPPED.value, Fate.FILLED.value
+
+
 def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
-    """Read one search's numbers off what was asked, fetched and chosen."""
-    fates = selection.fates.tolist()
+    fates, keep = selection.fates.tolist(), selection.keep.tolist()
     return Figures(
         candidates=pool.size,
         clusters=selection.distinct,
-        returned=len(selection.keep),
-        collapsed=fates.count(Fate.COLLAPSED.value),
-        collapsed_by=_collapsed_by(selection),
+        returned=len(keep),
+        repeats=_repeats(search, selection),
+        collapsed=fates.count(_COLLAPSED),
+        collapsed_by=_collapsed_by(fates, selection),
         vetoed_by=_vetoed_by(selection),
-        capped=fates.count(Fate.CAPPED.value),
-        filled=fates.count(Fate.FILLED.value),
+        capped=fates.count(_CAPPED),
+        filled=fates.count(_FILLED),
         unusable=pool.unusable,
         restrained=selection.restrained,
         exhausted=selection.wanting > 0,
-        mmr_swaps=_swaps(search, selection),
-        score_loss=_score_loss(search, pool, selection),
+        mmr_swaps=0 if search.pages or not selection.acted else _swaps(keep, selection),
+        score_loss=_score_loss(search, pool, keep),
     )
 
 
-def _collapsed_by(selection: Selection) -> tuple[tuple[Collapse, int], ...]:
+def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
+    """One per search of an improved answer."""
+    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
+    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
+    return tuple(figures(search, pool, selection) for search, pool, selection in searches)
+
+
+def report_of(
+    operation: Operation,
+    attempt: Attempt,
+    *,
+    outcome: Outcome,
+    reason: FailOpen | None = None,
+    rows: tuple[Figures, ...] = (),
+    hedged: bool = False,
+) -> Report:
+    """Sum up an attempt as it stands now."""
+    lookups = attempt.lookups
+    return Report(
+        backend=operation.backend,
+        operation=operation.name,
+        outcome=outcome,
+        total_seconds=attempt.watch.elapsed(),
+        upstream_seconds=attempt.watch.seconds(Stage.UPSTREAM),
+        fail_open=reason,
+        searches=len(attempt.call.searches),
+        top_k=sum(search.top_k for search in attempt.call.searches),
+        figures=rows,
+        rule=attempt.policy.rule,
+        grown=attempt.rounds > 1,
+        hedged=hedged,
+        overfetch_bytes=attempt.fetched_bytes + (0 if lookups is None else lookups.fetched_bytes),
+        recall=attempt.recall,
+        vector_fetch=None if lookups is None else lookups.outcome,
+        extra_read_units=0 if lookups is None else lookups.read_units,
+        stages=attempt.watch.stages(),
+        marks=attempt.watch.marks(),
+        collapsed_ids=collapsed_value(attempt) if rows and attempt.policy.tells_collapsed else None,
+    )
+
+
+def _repeats(search: Search, selection: Selection) -> int:
+    own = selection.labels[search.offset : search.offset + search.top_k].tolist()
+    return len(own) - len(set(own))
+
+
+def _collapsed_by(fates: list[int], selection: Selection) -> tuple[tuple[Collapse, int], ...]:
+    if _COLLAPSED not in fates:
+        return ()
+    links = selection.links[selection.fates == _COLLAPSED].tolist()
     counts: dict[Collapse, int] = {}
-    for link, count in enumerate(np.bincount(selection.links[selection.fates == Fate.COLLAPSED.value]).tolist()):
-        if count:
-            reason = Collapse.of(link)
-            counts[reason] = counts.get(reason, 0) + count
-    return tuple((reason, counts[reason]) for reason in Collapse if reason in counts)
+    for link in set(links):
+        reason = Collapse.of(link)
+        counts[reason] = counts.get(reason, 0) + links.count(link)
+    return tuple((reason, counts[reason]) for reason in COLLAPSES if reason in counts)
 
 
 def _vetoed_by(selection: Selection) -> tuple[tuple[Guard, int], ...]:
-    counts = np.bincount(selection.vetoes).tolist()
-    return tuple((guard, count) for veto, count in enumerate(counts) if count and (guard := Guard.of(veto)) is not None)
+    if not selection.vetoes.any():
+        return ()
+    vetoes = selection.vetoes.tolist()
+    guards = ((Guard.of(veto), vetoes.count(veto)) for veto in sorted(set(vetoes)))
+    return tuple((guard, count) for guard, count in guards if guard is not None)
 
 
-def _swaps(search: Search, selection: Selection) -> int:
-    if search.pages or not selection.acted:
-        return 0  # one list read page by page is in rank order: there is no MMR in it
-    keep = selection.keep
-    chosen = keep[selection.representative[keep] == keep]
-    each = np.arange(len(selection.representative), dtype=np.intp)
-    by_rank = np.flatnonzero(selection.representative == each)
-    if not len(chosen):
-        return 0
-    # Both are representatives and the first ones by rank are as many as were chosen: whatever lies behind them swapped in.
-    return int(np.count_nonzero(chosen > by_rank[len(chosen) - 1]))
+def _swaps(keep: list[int], selection: Selection) -> int:
+    """The representatives that do not lead by rank; not of a list read page by page, which is in rank order without MMR."""
+    stands = selection.representative.tolist()
+    chosen = [row for row in keep if stands[row] == row]
+    by_rank = islice((row for row, stand in enumerate(stands) if row == stand), len(chosen))
+    # The first ones by rank are as many as were chosen: whatever lies behind them swapped in.
+    last = max(by_rank, default=-1)
+    return sum(row > last for row in chosen)
 
 
-def _score_loss(search: Search, pool: Pool, selection: Selection) -> float:
-    """Absolute, because whether lower or higher is better is the backend's secret."""
-    own = _mean(pool.scores[search.offset : search.offset + len(selection.keep)])
-    kept = _mean(pool.scores[selection.keep])
+def _score_loss(search: Search, pool: Pool, keep: list[int]) -> float:
+    """Absolute, because only the backend knows whether lower or higher is better."""
+    own = _mean(pool.scores[search.offset : search.offset + len(keep)].tolist())
+    kept = _mean(pool.scores[keep].tolist())
     loss = abs(own - kept) / abs(own) if own else 0.0
     return loss if math.isfinite(loss) else 0.0
 
 
-def _mean(scores: npt.NDArray[np.float64]) -> float:
-    return float(scores.sum()) / len(scores) if len(scores) else 0.0
-
-
-# Why one search came to its results: who was left out, who stands for it, by which rule.
-#
-# Identifiers only. No payload, no vector, no query and no credential enters a record, so that whoever may see the admin
-# port learns nothing of the texts.
-
-DIGITS = 4  # of a similarity: more says nothing about embeddings, and would differ between machines
-
-Id = int | str | None
-"""As the database names it; None where the adapter cannot tell or the identifier is neither text nor number."""
-
-
-class LeftOutBy(StrEnum):
-    """Why a candidate that no other stands for is not in the answer."""
-
-    CAPPED = "capped"  # its document or its source has as many results as the policy allows
-    NOT_CHOSEN = "not_chosen"  # beyond what was asked for, or passed over by the diversifier
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
-    """Whose copy a candidate is, and what says so. ``similarity``: by that rule, None where the two never met."""
-
-    of: Id
-    reason: Collapse
-    rule: str
-    similarity: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """A result. ``rank``: its place in the database's own order, 0 the best. ``collapsed_ids``: whom it stands for.
-
-    ``copy``: given where another result stands for its cluster. ``kept_apart_by``: the guard to which it owes its place.
-    """
-
-    id: Id
-    rank: int
-    collapsed_ids: tuple[Id, ...]
-    copy: Copy | None
-    kept_apart_by: Guard | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A candidate that is no result. ``copy``: given exactly where it was collapsed; its reason is then ``reason``."""
-
-    id: Id
-    rank: int
-    reason: Collapse | LeftOutBy
-    copy: Copy | None
-    kept_apart_by: Guard | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One search. ``acted``: False where the database's own results were left as they are."""
-
-    backend: str
-    operation: str
-    collection: str
-    top_k: int
-    offset: int
-    candidates: int
-    clusters: int
-    acted: bool
-    threshold: float
-    kept: tuple[Kept, ...]
-    left_out: tuple[LeftOut, ...]
-
-    def as_json(self) -> bytes:
-        """The record as one JSON object."""
-        return orjson.dumps(self)
-
-
-def explain(operation: Operation, search: Search, pool: Pool, selection: Selection) -> Record:
-    """What became of every candidate of ``pool``: results in answer order, the others by rank."""
-    reading = _Reading(tuple(map(_id, pool.ids)) or (None,) * pool.size, selection)
-    kept = selection.keep.tolist()
-    return Record(
-        backend=operation.backend,
-        operation=operation.name,
-        collection=operation.collection,
-        top_k=search.top_k,
-        offset=search.offset,
-        candidates=pool.size,
-        clusters=selection.distinct,
-        acted=selection.acted,
-        threshold=round(selection.threshold, DIGITS),
-        kept=tuple(reading.kept(row) for row in kept),
-        left_out=tuple(reading.left_out(row) for row in sorted(set(range(pool.size)) - set(kept))),
-    )
-
-
-class _Reading:
-    """One selection, candidate by candidate."""
-
-    __slots__ = ("_collapsed", "_fates", "_ids", "_links", "_similarities", "_standing", "_vetoes")
-
-    def __init__(self, ids: tuple[Id, ...], selection: Selection) -> None:
-        self._ids = ids
-        self._fates: list[int] = selection.fates.tolist()
-        self._links: list[int] = selection.links.tolist()
-        self._similarities: list[float] = selection.similarities.tolist()
-        self._standing: list[int] = selection.representative.tolist()
-        self._vetoes: list[int] = selection.vetoes.tolist()
-        self._collapsed: dict[int, list[Id]] = {}
-        for row in np.flatnonzero(selection.fates == Fate.COLLAPSED).tolist():
-            self._collapsed.setdefault(self._standing[row], []).append(ids[row])
-
-    def kept(self, row: int) -> Kept:
-        """A result."""
-        return Kept(
-            id=self._ids[row],
-            rank=row,
-            collapsed_ids=tuple(self._collapsed.get(row, ())),
-            copy=None if self._standing[row] == row else self._copy(row),
-            kept_apart_by=Guard.of(self._vetoes[row]),
-        )
-
-    def left_out(self, row: int) -> LeftOut:
-        """A candidate that is no result."""
-        fate = self._fates[row]
-        copy = self._copy(row) if fate == Fate.COLLAPSED else None
-        other = LeftOutBy.CAPPED if fate == Fate.CAPPED else LeftOutBy.NOT_CHOSEN
-        return LeftOut(
-            id=self._ids[row],
-            rank=row,
-            reason=other if copy is None else copy.reason,
-            copy=copy,
-            kept_apart_by=Guard.of(self._vetoes[row]),
-        )
-
-    def _copy(self, row: int) -> Copy:
-        link, similarity = Link(self._links[row]), self._similarities[row]
-        return Copy(
-            of=self._ids[self._standing[row]],
-            reason=Collapse.of(link),
-            rule=link.name.lower(),
-            similarity=None if math.isnan(similarity) else round(similarity, DIGITS),
-        )
-
-
-def _id(raw: bytes) -> Id:
-    try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
-
-
-# The last searches, explained: a ring that is bounded in number and in bytes, kept in memory only.
-
-# A record of a page of 10 out of 50 has about 6 kB; one of 1000 candidates 130 kB, and a thousand of those no room.
-MOST_BYTES = 4 * 1024 * 1024
-
-
-class Recent:
-    """``keep``: how many, 0 = off. ``now``: seconds since the epoch, as records show when they were made."""
-
-    __slots__ = ("_bytes", "_held", "_most_bytes", "_now", "_number", "keep")
-
-    def __init__(self, keep: int, *, now: Callable[[], float], most_bytes: int = MOST_BYTES) -> None:
-        self.keep = keep
-        self._now = now
-        self._most_bytes = most_bytes
-        self._held: deque[bytes] = deque()
-        self._bytes = 0
-        self._number = 0
-
-    def add(self, record: Record) -> None:
-        """Hold the record in place of the oldest; one that is larger than all room there is is only counted."""
-        self._number += 1
-        self._hold(b'{"number":%d,"at":%.3f,%b' % (self._number, self._now(), record.as_json()[1:]))
-
-    def resize(self, keep: int) -> None:
-        """Hold that many from now on; 0 forgets all."""
-        self.keep = keep
-        self._shrink()
-
-    def as_json(self) -> bytes:
-        """All records, the newest first. ``keep`` says whether none are wanted or none were made."""
-        return b'{"keep":%d,"records":[%b]}\n' % (self.keep, b",".join(reversed(self._held)))
-
-    def _hold(self, record: bytes) -> None:
-        self._held.append(record)
-        self._bytes += len(record)
-        self._shrink()
-
-    def _shrink(self) -> None:
-        while self._held and (len(self._held) > self.keep or self._bytes > self._most_bytes):
-            self._bytes -= len(self._held.popleft())
+def _mean(scores: list[float]) -> float:
+    return sum(scores) / len(scores) if scores else 0.0

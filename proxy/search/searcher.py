@@ -1,13 +1,13 @@
-"""One search's life, free of transport: plan, widen, fetch, select, grow, trim.
+"""One search without its transport: widen, fetch, select, grow, trim.
 
-The transport hands in ``fetch`` and holds the ``Attempt``: whatever has been fetched stays there, so that a lower rung
-of the failure ladder can still answer from it.
+The transport passes ``fetch`` and holds the ``Attempt``: what was fetched stays there, so that a fallback can answer
+from it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from vecsieve.adapters.contract import (
     Adapter,
     Allowance,
-    Bounds,
     FetchesVectors,
     MalformedReplyError,
     Needs,
@@ -28,22 +27,21 @@ from vecsieve.adapters.contract import (
     SearchCall,
 )
 from vecsieve.proxy.runtime import LongWork
-from vecsieve.proxy.search.candidates import CALL_BYTES, from_pool
+from vecsieve.proxy.search.candidates import CALL_BYTES, Record, candidates_of, records_of
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
-from vecsieve.proxy.search.lookups import SendVectorFetch, VectorFetches, VectorMemory, completed, is_promising
+from vecsieve.proxy.search.lookups import Remembered, SendVectorFetch, VectorFetches, lean_needs, learnt, recalled
+from vecsieve.proxy.search.memory import Decided, FeatureMemory
 from vecsieve.proxy.search.profiles import Scaling
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import selecting, unlinked
-from vecsieve.proxy.selection.values import Fate, Selection
-from vecsieve.proxy.telemetry.labels import FailOpen, MemoryLookup, Stage
-
-# The client's own page out of a pool: results as the backend ranked them, nothing chosen.
+from vecsieve.proxy.selection.values import Fate, Metric, Selection
+from vecsieve.proxy.telemetry.labels import FailOpen, Stage
 
 
 def untouched(pool: Pool) -> Selection:
-    """A pool that is the page itself, as a selection that did nothing."""
+    """The selection that keeps a whole pool."""
     each = whole(pool)
     return Selection(
         keep=each,
@@ -64,17 +62,15 @@ def whole(pool: Pool) -> npt.NDArray[np.intp]:
 
 
 def window(search: Search, pool: Pool) -> npt.NDArray[np.intp]:
-    """(top_k,) the candidates at the ranks that were asked for, as far as there are any."""
+    """(top_k,) the candidates at the requested ranks, as far as there are any."""
     return np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size), dtype=np.intp)
 
 
-# Searches that share one limit: each is judged by as many candidates as were wanted of it, however many came.
-#
-# So a search in a batch chooses among what it would have chosen among alone.
-
-
 def truncate_pools(reply: Reply, sizes: Sequence[int]) -> Reply:
-    """The reply with no more than ``sizes[i]`` candidates in pool i; 0 leaves a pool as it came."""
+    """The reply with at most ``sizes[i]`` candidates in pool i; 0 leaves a pool unchanged.
+
+    Searches of a batch may share one limit: each is judged by as many candidates as it would have got alone.
+    """
     if not any(0 < size < pool.size for pool, size in zip(reply.pools, sizes, strict=True)):
         return reply
     pools = (first(pool, size) if size else pool for pool, size in zip(reply.pools, sizes, strict=True))
@@ -82,7 +78,7 @@ def truncate_pools(reply: Reply, sizes: Sequence[int]) -> Reply:
 
 
 def first(pool: Pool, count: int) -> Pool:
-    """The pool's first ``count`` candidates, at the ranks they have in it."""
+    """The pool's first ``count`` candidates."""
     vectors = pool.vectors[:count]
     unusable = int(np.isnan(vectors).any(axis=1).sum()) if vectors.shape[1] else len(vectors)
     return replace(
@@ -91,6 +87,7 @@ def first(pool: Pool, count: int) -> Pool:
         vectors=vectors,
         fields=pool.fields[:count],
         ids=pool.ids[:count],
+        versions=pool.versions[:count],
         unusable=unusable,
         alone=tuple(row for row in pool.alone if row < count),
     )
@@ -105,8 +102,8 @@ LONG_POOL = 400
 
 
 class Searcher:
-    """Runs calls of one adapter. What a call has come to is in its Attempt; ``scaling`` remembers what pools look like,
-    ``memory`` their vectors. ``work``: does what would hold the loop; whoever made it closes it.
+    """Runs calls of one adapter. ``scaling``, ``memory``: what earlier pools taught; ``work``: runs long steps beside
+    the loop, and is closed by its maker.
     """
 
     __slots__ = ("_adapter", "_memory", "_scaling", "_work")
@@ -115,7 +112,7 @@ class Searcher:
         self,
         adapter: Adapter,
         scaling: Scaling | None = None,
-        memory: VectorMemory | None = None,
+        memory: FeatureMemory | None = None,
         work: LongWork | None = None,
     ) -> None:
         self._adapter = adapter
@@ -123,20 +120,20 @@ class Searcher:
         self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
-    def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """Raises UnsupportedError for a request that is too much to be read."""
-        self._adapter.check_size(operation, body, bounds)
-
     def read(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Parse the client's request. Raises UnsupportedError."""
         return self._adapter.parse_request(operation, body, needs)
 
-    def lean(self, call: SearchCall, body: bytes) -> SearchCall | None:
-        """The same call without vectors, where memory probably has them; None where they are to be fetched."""
-        if self._memory is None or not is_promising(self._memory, call):
+    def lean(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall | None:
+        """The same call without what memory probably has; None where all must be fetched. Raises UnsupportedError."""
+        if self._memory is None or not self._memory.is_promising(operation.collection):
             return None
-        lean = self.read(call.operation, body, replace(call.needs, vectors=False))
-        return None if lean.document == call.document else lean  # the client itself asks for them
+        needs = lean_needs(self._memory, operation.collection, needs)
+        lean = self.read(operation, body, needs)
+        # Of a search by anything else than a dense vector, rows mean nothing in another pool. And what a client excludes is not
+        # compared because another client's searches brought it.
+        may_recall = all(each.query is not None and (needs.values or not each.is_cut) for each in lean.searches)
+        return lean if may_recall else None
 
     async def improve(
         self,
@@ -147,10 +144,10 @@ class Searcher:
         reply_bytes: int | None = None,
         look: SendVectorFetch | None = None,
     ) -> bytes:
-        """The distinct answer in the backend's own bytes. Raises RejectedReplyError or MalformedReplyError when there is none to be had.
+        """Return the distinct answer in the backend's own bytes. Raises RejectedReplyError or MalformedReplyError.
 
-        ``reply_bytes``: how large a reply may be, which bounds how far a pool grows; None: as large as it gets. ``look``: how to send a lookup; None where
-        the transport cannot.
+        ``reply_bytes``: the largest reply, which bounds how far a pool grows; None: unbounded. ``look``: sends a vector
+        fetch; None where the transport cannot.
         """
         if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, FetchesVectors):
             attempt.lookups = VectorFetches(self._adapter, look, attempt.watch)
@@ -164,7 +161,7 @@ class Searcher:
             return await self._work.done(partial(self._trim, attempt, keep), is_long=attempt.reply_bytes > TURN_BYTES)
 
     def plain(self, attempt: Attempt) -> bytes:
-        """The backend's own first top_k out of the fetched pool. Raises RejectedReplyError when nothing usable was fetched."""
+        """The backend's own first top_k of the fetched pool. Raises RejectedReplyError when nothing usable was fetched."""
         if attempt.reply is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
@@ -179,36 +176,27 @@ class Searcher:
         return self._adapter.trim(attempt.call, reply, keep)
 
     async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
-        reply = await self._fetched(attempt, attempt.call, fetch, sizes)
-        if attempt.spare is not None:
-            attempt.recall = MemoryLookup.HIT if reply is not None else MemoryLookup.MISS
-        if reply is None:
-            assert attempt.spare is not None  # noqa: S101 - only a call that has one asks for no vectors
-            attempt.stock = None  # it has no vectors
-            reply = await self._fetched(attempt, attempt.spare, fetch, sizes)
-            attempt.call, attempt.spare = attempt.spare, None
-        assert reply is not None  # noqa: S101 - a call that asks for vectors has no use for memory
+        reply = await self._fetched(attempt, fetch, sizes)
+        if attempt.spare is not None and self._memory is not None:
+            whole = await recalled(self._memory, self._adapter, attempt, reply, fetch)
+            if whole is None:
+                attempt.call, attempt.spare, attempt.stock, attempt.known = attempt.spare(), None, None, ()
+                whole = await self._fetched(attempt, fetch, sizes)
+            reply = whole
         attempt.rounds += 1
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
         attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
         attempt.selections = await self._select(attempt)
 
-    async def _fetched(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply | None:
-        """One reply; None when it came without vectors and memory lacks some. A lower rung can still answer from it."""
-        reply = truncate_pools(await self._stocked(attempt, call, fetch, sizes), sizes)
-        if attempt.lookups is not None:
-            if attempt.reply is None:
-                attempt.reply = reply  # for a lower rung, should this step break
-            reply = await attempt.lookups.completed(call, reply)
-        if self._memory is None:
-            return reply
-        known = completed(self._memory, call, reply)
-        if known is None and attempt.reply is None:
+    async def _fetched(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
+        """One reply, from which a fallback can answer should the next step fail."""
+        reply = truncate_pools(await self._stocked(attempt, attempt.call, fetch, sizes), sizes)
+        if attempt.reply is None and (attempt.lookups is not None or attempt.spare is not None):
             attempt.reply = reply
-        return known
+        return reply if attempt.lookups is None else await attempt.lookups.completed(attempt.call, reply)
 
     async def _stocked(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
-        """A reply with at least as many candidates: the one that is there, or the next from upstream."""
+        """A reply with at least ``sizes`` candidates: the one in stock, or the next from upstream."""
         if attempt.stock is not None and all(has >= size for has, size in zip(attempt.stocked, sizes, strict=True)):
             return attempt.stock
         watch, asked = attempt.watch, sizes
@@ -229,7 +217,7 @@ class Searcher:
         return reply
 
     async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None, reply_bytes: int | None) -> None:
-        """Fetch more while a page is wanting; when that is impossible, settle with what there is."""
+        """Fetch larger pools while a page is short; otherwise complete it from what there is."""
         limit = PAGE_ROUNDS if any(search.pages for search in attempt.call.searches) else SINGLE_ROUNDS
         for _ in range(limit):
             sizes = _within(attempt, self._grown(attempt, cap), reply_bytes)
@@ -252,46 +240,99 @@ class Searcher:
         )
 
     async def _settle(self, attempt: Attempt) -> None:
-        """Decide the pages that growing could not fill with what there is. Everything else is decided already:
-        a single page is filled as it is selected, and an exhausted pool was read to its end.
+        """Complete the pages that growing could not fill. Other searches are decided: a single page is filled when it
+        is selected, and an exhausted pool was read to its end.
         """
         assert attempt.reply is not None  # noqa: S101 - a round has set it
-        rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.exhausted, strict=True)
+        rows = zip(attempt.call.searches, attempt.selections, attempt.exhausted, strict=True)
         settled: list[Selection] = []
         allowance = Allowance(CALL_BYTES)
-        for search, pool, selection, exhausted in rows:
+        for place, (search, selection, exhausted) in enumerate(rows):
             if search.pages and selection.wanting and not exhausted:
                 await asyncio.sleep(0)
-                settled.append(await self._select_one(attempt, search, pool, allowance, exhausted=True))
+                read = await self._read(attempt, place)
+                settled.append(await self._select_one(attempt, search, read, allowance, exhausted=True))
             else:
                 settled.append(selection)
         attempt.selections = tuple(settled)
 
     async def _select(self, attempt: Attempt) -> tuple[Selection, ...]:
-        """Select of each search's pool, a turn of the loop for each: a batch must not hold it as long as all of them take."""
+        """Select from each search's pool, one turn of the loop each, so that a batch does not hold the loop."""
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.exhausted, attempt.plan, strict=True)
         selections: list[Selection] = []
         allowance = Allowance(CALL_BYTES)
-        for search, pool, exhausted, planned in rows:
+        for place, (search, pool, exhausted, planned) in enumerate(rows):
             if selections:
                 await asyncio.sleep(0)
             if planned is None:
                 selections.append(untouched(pool))
             else:
-                selections.append(await self._select_one(attempt, search, pool, allowance, exhausted=exhausted))
+                selection = self._decided(attempt, place)
+                if selection is None:
+                    read = await self._read(attempt, place)
+                    selection = await self._select_one(attempt, search, read, allowance, exhausted=exhausted)
+                    self._decide(attempt, place, selection)
+                selections.append(selection)
         return tuple(selections)
 
-    async def _select_one(
-        self, attempt: Attempt, search: Search, pool: Pool, allowance: Allowance, *, exhausted: bool
-    ) -> Selection:
-        policy = attempt.policy
+    async def _read(self, attempt: Attempt, place: int) -> tuple[Pool, tuple[Record, ...], Metric | None]:
+        """A search's pool with the rows to compare, what its payloads say, and the metric where memory has it."""
+        assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
+        pool, search = attempt.reply.pools[place], attempt.call.searches[place]
+        known = attempt.known[place] if attempt.known else None
+        if known is not None and known.records is not None:
+            return pool, known.records, known.metric
         with attempt.watch.stage(Stage.DECODE):
-            read = partial(
-                from_pool, pool, search, tenant_keys=policy.tenant_keys, fields=policy.fields, allowance=allowance
+            read = partial(records_of, pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
+            records = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
+        if self._memory is not None and known is None and pool.size <= LONG_POOL:
+            pool = learnt(self._memory, attempt, search, pool, records)
+        return pool, records, None if known is None else known.metric
+
+    def _asked(self, attempt: Attempt, place: int) -> tuple[Remembered, Hashable] | None:
+        """What memory knows of a search's pool, and what else its selection depends on; None where it may depend on more.
+
+        Searches of a batch share an allowance of text.
+        """
+        known = attempt.known[0] if len(attempt.known) == 1 else None
+        search, policy = attempt.call.searches[place], attempt.policy.selection
+        if known is None or known.records is None or search.pages:
+            return None
+        chosen, scale = self._scaled(attempt, known.key.vector, known.key.dimension)
+        return (known, (search.top_k, id(policy), scale)) if chosen is policy else None
+
+    def _decided(self, attempt: Attempt, place: int) -> Selection | None:
+        """The selection that an equal pool had."""
+        asked = self._asked(attempt, place)
+        if self._memory is None or asked is None:
+            return None
+        known, what = asked
+        found = self._memory.decided(attempt.call.operation.collection, known.key, known.points, what)
+        return None if found is None else found.selection
+
+    def _decide(self, attempt: Attempt, place: int, selection: Selection) -> None:
+        asked = self._asked(attempt, place)
+        if self._memory is not None and asked is not None:
+            known, what = asked
+            decided = Decided(selection, attempt.policy.selection)
+            self._memory.decide(attempt.call.operation.collection, known.key, known.points, what, decided)
+
+    async def _select_one(
+        self,
+        attempt: Attempt,
+        search: Search,
+        read: tuple[Pool, tuple[Record, ...], Metric | None],
+        allowance: Allowance,
+        *,
+        exhausted: bool,
+    ) -> Selection:
+        pool, records, metric = read
+        with attempt.watch.stage(Stage.DECODE):
+            candidates = candidates_of(
+                pool, search, records, fields=attempt.policy.fields, allowance=allowance, metric=metric
             )
-            candidates = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
-        chosen, scale = self._scaled(attempt, pool)
+        chosen, scale = self._scaled(attempt, pool.compared_by, pool.vectors.shape[1])
         if search.pages:
             top_k, offset = search.top_k, search.offset
             steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
@@ -300,30 +341,28 @@ class Searcher:
         steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, lap=laps.over)
         return await self._work.finished(steps, laps, is_long=pool.size > LONG_POOL)
 
-    def _scaled(self, attempt: Attempt, pool: Pool) -> tuple[Policy, float | None]:
-        """The policy to select by, and the typical distance to read its threshold at. A threshold that the request itself
-        named is read as it names it.
-        """
+    def _scaled(self, attempt: Attempt, vector: str | None, dimension: int) -> tuple[Policy, float | None]:
+        """The policy, and the distance to read its threshold at. A threshold that the request named is taken as it is."""
         policy = attempt.policy
         if not policy.is_profiled:
             return policy.selection, None
-        collection, dimension = attempt.call.operation.collection, pool.vectors.shape[1]
-        found = self._scaling.of(collection, pool.compared_by, policy.selection, dimension=dimension)
-        return found.policy, found.scale
+        return self._scaling.of(attempt.call.operation.collection, vector, policy.selection, dimension=dimension)
 
     def _learn(self, attempt: Attempt) -> None:
-        """Once a call, from the pools as they were last fetched: what a pool grew from is a part of it."""
+        """Learn once per call, from the last pools: earlier ones are parts of them."""
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         collection = attempt.call.operation.collection
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):
             if planned is not None:
                 dimension = pool.vectors.shape[1]
                 median, size = selection.median, pool.size
-                self._scaling.saw(collection, pool.compared_by, dimension=dimension, median=median, size=size)
+                self._scaling.observe(collection, pool.compared_by, dimension=dimension, median=median, size=size)
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:
-    """The sizes to grow to, by what the last reply took for each candidate; those there are where that would be too much."""
+    """The sizes to grow to, limited by the bytes per candidate of the last reply; the current sizes where it would be
+    too much.
+    """
     assert attempt.reply is not None  # noqa: S101 - a round has set it
     if reply_bytes is None:
         return sizes
@@ -337,13 +376,13 @@ def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -
 
 
 def _judged(reply: Reply, planned: Plan) -> Reply:
-    """The reply without a complaint about vectors that were never asked for: those of searches sent as they came."""
+    """The reply without counting missing vectors of searches that were sent unchanged."""
     pools = zip(reply.pools, planned, strict=True)
     return replace(reply, pools=tuple(replace(pool, unusable=0) if size is None else pool for pool, size in pools))
 
 
 def _is_blind(attempt: Attempt) -> bool:
-    """Whether there are candidates, and not one with a vector or a text to compare."""
+    """Whether there are candidates, and none has a vector or a text to compare."""
     if attempt.reply is None:
         return False
     pools = [pool for pool, size in zip(attempt.reply.pools, attempt.plan, strict=True) if size is not None]
@@ -354,5 +393,5 @@ def _is_blind(attempt: Attempt) -> bool:
 
 
 def _first_sizes(attempt: Attempt) -> tuple[int, ...]:
-    # 0, not the page's end: a page at rank 100,000 would come with all that lies before it, and with its vectors.
+    # 0, not the page's end: a page at rank 100,000 would be fetched with everything before it, vectors included.
     return tuple(0 if planned is None else planned for planned in attempt.plan)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
-from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, SearchCall, UnsupportedError
+from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
 from vecsieve.proxy.resources import Pressure
 from vecsieve.proxy.search.errors import (
     LostReplyError,
@@ -22,21 +23,13 @@ from vecsieve.proxy.search.errors import (
     RejectedReplyError,
     first_success,
 )
-from vecsieve.proxy.search.exchange import (
-    CollectionInfo,
-    Exchange,
-    TransportAnswer,
-    note,
-    records_of,
-    report_of,
-    rows_of,
-)
+from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAnswer
 from vecsieve.proxy.search.fetch import Attempt, fitted, needs_of, plan
-from vecsieve.proxy.search.hedge import HEDGE_LEAST_SECONDS, Patience, Race
+from vecsieve.proxy.search.hedge import Race
 from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.policy import HEADERS as OVERRIDES
 from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules, is_override, parse
-from vecsieve.proxy.search.report import Report
+from vecsieve.proxy.search.report import Report, report_of, rows_of
 from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import (
@@ -57,10 +50,10 @@ A = TypeVar("A", bound=TransportAnswer)
 
 
 class SearchService:
-    """The searches of one transport.
+    """Runs the searches of one transport.
 
-    ``dialect``: reads what the database says on it. ``number_bytes``: what one number of a vector takes there. ``waiting``: how many
-    calls wait to be looked at, where the transport keeps a queue of its own.
+    ``dialect``: reads the database's errors. ``number_bytes``: size of one number of a vector. ``waiting``: calls
+    queued in the transport that no handler has yet.
     """
 
     def __init__(
@@ -72,67 +65,71 @@ class SearchService:
         number_bytes: int,
         waiting: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._searcher = Searcher(adapter, services.scaling, services.vectors, services.work)
-        self._knowing = CollectionInfo(adapter, services.metrics, services.clock, services.learned.told)
+        self._adapter = adapter
+        self._searcher = Searcher(adapter, services.scaling, services.features, services.work)
+        self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
         self._dialect = dialect
         self._services = services
         self._number_bytes = number_bytes
         self._waiting = waiting
 
     def policy(
-        self, operation: Operation, ruled_by: str, headers: Iterable[tuple[str, str]], visit: RequestRecord
+        self, operation: Operation, ruled_by: str, headers: Iterable[tuple[str, str]], record: RequestRecord
     ) -> tuple[Rules, ResolvedPolicy]:
-        """The rules in force, and the policy of one search. ``ruled_by``: the collection's name as rules know it. ``headers``: fields or
-        metadata, overrides among them. Raises OverrideError.
+        """The rules in force and the policy of one search. Raises OverrideError.
+
+        ``ruled_by``: the collection's name as rules know it. ``headers``: fields or metadata, overrides among them.
         """
-        visit.classified(operation)
+        record.classified(operation)
         rules = self._services.rules.now
         given = [(name.lower(), value) for name, value in headers if is_override(name)]  # of most requests none
         own = rules.policies.resolve(self._services.backend, ruled_by)
         try:
             policy = parse(given, rules.overrides, own)
         except OverrideError:
-            visit.bad_request()
+            record.bad_request()
             raise
         if policy is not own:
-            visit.overridden(OVERRIDES[name] for name, _ in given)
+            record.overridden(OVERRIDES[name] for name, _ in given)
         return rules, policy
 
     async def answer(
         self,
         policy: ResolvedPolicy,
-        visit: RequestRecord,
+        record: RequestRecord,
         *,
         sample: float,
         read: Callable[[], Awaitable[Exchange[A] | Bypass]],
         original: Callable[[], Awaitable[A]],
     ) -> A:
-        """Answer a classified search. ``sample``: the share of searches that mode shadow measures. ``read``: reads its body, or says why
-        it is left alone. ``original``: sends the client's own bytes.
+        """Answer a classified search.
+
+        ``sample``: the share of searches that mode shadow measures. ``read``: reads the body, or returns why the search
+        is bypassed. ``original``: sends the client's own bytes.
         """
         if policy.mode == "off":
-            visit.bypassed(Bypass.DISABLED)
+            record.bypassed(Bypass.DISABLED)
             return await original()
-        full = self.no_room(visit)
+        full = self.no_room(record)
         if full is not None:
-            visit.failed_open(full)
+            record.failed_open(full)
             return await original()
         exchange = await read()
         if isinstance(exchange, Bypass):
-            visit.bypassed(exchange)
+            record.bypassed(exchange)
             return await original()
-        return await self.search(exchange, visit, sample=sample)
+        return await self.search(exchange, record, sample=sample)
 
-    def no_room(self, visit: RequestRecord) -> FailOpen | None:
+    def no_room(self, record: RequestRecord) -> FailOpen | None:
         """Why no search can be improved now; None while there is room."""
         services, limits = self._services, self._services.limits
-        is_full = visit.searches_in_flight + self._waiting() >= limits.searches_in_flight
+        is_full = record.searches_in_flight + self._waiting() >= limits.searches_in_flight
         if is_full or services.turns.lag_seconds > limits.searches_lag_seconds:
             return FailOpen.OVERLOAD
         return FailOpen.MEMORY if services.memory.pressure() is Pressure.HIGH else None
 
-    async def search(self, exchange: Exchange[A], visit: RequestRecord, *, sample: float) -> A:
-        """Answer a search whose body is read. ``sample``: the share of searches that mode shadow measures."""
+    async def search(self, exchange: Exchange[A], record: RequestRecord, *, sample: float) -> A:
+        """Answer a search whose body was read. ``sample``: the share of searches that mode shadow measures."""
 
         async def prepare() -> Attempt | BypassReason:
             if self._services.own.is_quiet(exchange.operation):
@@ -140,70 +137,64 @@ class SearchService:
             too_large = self.too_large(exchange)
             if len(exchange.plain) > TURN_BYTES:
                 await asyncio.sleep(0)
-            return too_large or self.prepare(exchange, await self._knowing.of(exchange))
+            return too_large or self.prepare(exchange, await self._collection_info.of(exchange))
 
-        with visit.searching():
-            prepared = await first_success([prepare], lambda _: visit.failed_open(FailOpen.INTERNAL))
+        with record.searching():
+            prepared = await first_success([prepare], lambda _: record.failed_open(FailOpen.INTERNAL))
             if prepared is None:
                 return await exchange.original(AttemptKind.ORIGINAL)
             if not isinstance(prepared, Attempt):
                 self._services.own.asked(exchange.operation)
-                visit.bypassed(prepared)
+                record.bypassed(prepared)
                 return await exchange.original(AttemptKind.ORIGINAL)
             self._services.own.asked(exchange.operation, len(prepared.call.searches))
             if exchange.policy.mode == "shadow":
-                return await self._shadowed(exchange, prepared, visit, sample)
+                return await self._shadowed(exchange, prepared, record, sample)
             answer, report = await self.best_answer(exchange, prepared)
-            visit.reported(report)
+            record.reported(report)
             return answer
 
-    async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, visit: RequestRecord, sample: float) -> A:
+    async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, record: RequestRecord, sample: float) -> A:
         async def measure() -> Report | None:
             report = await self.measure(exchange, attempt)
             if report is not None:
-                visit.trace.staged(report.marks)
+                record.trace.staged(report.marks)
             return report
 
         answer = await exchange.original(AttemptKind.ORIGINAL)
-        if not self._services.shadow.is_due(sample):
-            visit.bypassed(Bypass.SHADOW_NOT_SAMPLED)
-        elif not self._services.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
-            visit.bypassed(Bypass.QUOTA)
+        is_due = self._services.shadow.is_due(sample)
+        if is_due and self._services.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
+            self._services.shadow.start(measure, attempt)
+            record.shadowed()
         else:
-            self._services.shadow.follow(measure, attempt)
-            visit.shadowed()
+            attempt.release()
+            record.bypassed(Bypass.QUOTA if is_due else Bypass.SHADOW_NOT_SAMPLED)
         return answer
 
-    def heard_own(self, operation: Operation, status: int, body: bytes = b"", *, seconds: float) -> None:
-        """A client's own search was answered so, after so many seconds."""
-        self.patience.answered_plainly(operation, seconds)
-        self.heard(operation.collection, status, body)
+    def original_answered(self, operation: Operation, status: int, body: bytes = b"", *, seconds: float) -> None:
+        self._services.hedges.attempt_timeout.answered_plainly(operation, seconds)
+        self.status_received(operation.collection, status, body)
 
-    def heard(self, collection: str, status: int, body: bytes = b"") -> None:
-        """The database refused a client's own request. ``collection``: "" where it cannot be told; ``body``: as Dialect.is_quota."""
+    def status_received(self, collection: str, status: int, body: bytes = b"") -> None:
+        """The database answered a client's request. ``collection``: "" when unknown. ``body``: as for Dialect.is_quota."""
         if self._dialect.is_quota(status, body):
             self._services.own.refused(collection)
 
-    def heard_success(self, collection: str, body: bytes) -> None:
-        """The whole of a reply that the transport calls a success."""
+    def success_received(self, collection: str, body: bytes) -> None:
+        """``body``: of a whole reply that the transport calls a success."""
         if self._dialect.is_quota_in_success(body):
             self._services.own.refused(collection)
 
     def too_large(self, exchange: Exchange[A]) -> Reason | None:
-        """Why a request is too much to be read; None where it is not. To be asked before anything else reads it."""
+        """Why a request is too large to parse; None where it is not. Called before anything else reads the body."""
         try:
-            self._searcher.check_size(exchange.operation, exchange.plain, self._services.bounds)
+            self._adapter.check_size(exchange.operation, exchange.plain, self._services.bounds)
         except UnsupportedError as verdict:
             return verdict.reason
         return None
 
-    @property
-    def patience(self) -> Patience:
-        """What is known of how long searches take."""
-        return self._services.hedges.patience
-
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
-        """Read the request and plan the pool, or say why the search is left alone. ``known``: as ``Needs.known``."""
+        """Parse the request and plan its pools, or return why the search is left alone. ``known``: as ``Needs.known``."""
         services, operation, policy = self._services, exchange.operation, exchange.policy
         learned, sizes = services.learned, services.adaptive_fetch
         if services.egress.is_spent:
@@ -212,9 +203,12 @@ class SearchService:
         needs = replace(needs_of(policy, learned.hint(operation)), known=known, bounds=services.bounds)
         try:
             with watch.stage(Stage.PARSE):
-                call: SearchCall = self._searcher.read(operation, exchange.plain, needs)
-                is_spare = services.own.has(operation, len(call.searches))  # for the vectors that memory may lack
-                lean = self._searcher.lean(call, exchange.plain) if is_spare else None
+                whole = partial(self._searcher.read, operation, exchange.plain, needs)
+                lean = self._searcher.lean(operation, exchange.plain, needs)
+                call = whole() if lean is None else lean
+                is_spare = services.own.has(operation, len(call.searches))
+                if lean is not None and not is_spare:  # a second read brings what memory lacks
+                    call, lean = whole(), None
         except UnsupportedError as verdict:
             return verdict.reason
         planned = plan(call, policy, learned.cap(operation), factor=(factor := sizes.factor(operation, policy)))
@@ -228,10 +222,10 @@ class SearchService:
         if planned is None:
             return Bypass.REPLY_TOO_LARGE
         ahead = sizes.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
-        asked, spare = (call, None) if lean is None else (lean, call)
         return Attempt(
-            call=asked,
-            spare=spare,
+            call=call,
+            spare=None if lean is None else whole,
+            held=None if lean is None else services.own.hold(operation, len(call.searches)),
             policy=policy,
             plan=planned,
             watch=watch,
@@ -241,9 +235,10 @@ class SearchService:
         )
 
     async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
-        """The best answer to a prepared search, and what it came to."""
+        """The best answer to a prepared search, and its report."""
         room = self._room(exchange.operation, attempt)
         if not isinstance(room, Hold):
+            attempt.release()
             attempt.reason = room
             return await self._original(exchange, attempt)
         attempt.room, attempt.is_raced = room, True
@@ -257,28 +252,28 @@ class SearchService:
             attempt.reason = FailOpen.SLOW
             return await self._original(exchange, attempt)
         except asyncio.CancelledError:
-            self.patience.gave_up(exchange.operation, attempt.watch.elapsed())
+            self._services.hedges.attempt_timeout.gave_up(exchange.operation, attempt.watch.elapsed())
             raise
         finally:
             await race.drop()
             hedges.done(exchange.operation, attempt)
-            room.release()
+            attempt.release()
 
     async def _raced(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
-        """The improved answer or the original's, whichever is usable first; where there is neither, the original is sent now."""
+        """The improved answer or the original's, whichever is usable first; without either, the original is sent now."""
         operation, timeout = exchange.operation, exchange.client_timeout_seconds
-        last = self.patience.attempt_seconds(operation, timeout)
+        last = self._services.hedges.attempt_timeout.attempt_seconds(operation, timeout)
 
-        async def from_pool() -> tuple[A, Report] | None:
-            return await self._answer_from_pool(exchange, attempt, Outcome.DEDUP)
-
-        answered = await race.run(from_pool, first=self.patience.hedge_seconds(operation, timeout), last=last)
+        from_pool = partial(self._answer_from_pool, exchange, attempt, Outcome.DEDUP)
+        answered = await race.run(
+            from_pool, first=self._services.hedges.attempt_timeout.hedge_seconds(operation, timeout), last=last
+        )
         if attempt.reason is FailOpen.NO_VECTORS:
             self._services.learned.contradicted(operation)
         if answered is not None and not race.is_first:
             return answered
         if attempt.room is not None:
-            attempt.room.release()  # the original's answer is streamed, and held by nobody
+            attempt.room.release()  # the original's answer is streamed, not held
         if race.is_first:
             attempt.reason = FailOpen.OVERFETCH_TIMEOUT
             if attempt.watch.elapsed() >= last:
@@ -291,7 +286,7 @@ class SearchService:
         return response, report
 
     async def _own(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
-        """What the client's own search is answered with: sent already, or now."""
+        """The answer to the client's own search, which was sent already or is sent now."""
         if race.is_sent:
             reason = attempt.reason or FailOpen.INTERNAL
             with attempt.watch.stage(Stage.UPSTREAM):
@@ -304,19 +299,20 @@ class SearchService:
             return await self._original(exchange, attempt)
 
     async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
-        """Run the pipeline for its figures alone; nothing of it reaches a client. None without an answer."""
+        """Run the pipeline for its figures; nothing reaches a client. None without an answer."""
         room = self._room(exchange.operation, attempt)
         if not isinstance(room, Hold):
+            attempt.release()
             return None
         attempt.room = room
         try:
             answered = await self._answer_from_pool(exchange, attempt, Outcome.SHADOW)
         finally:
-            room.release()
+            attempt.release()
         return None if answered is None else answered[1]
 
     def _room(self, operation: Operation, attempt: Attempt) -> Hold | FailOpen:
-        """Room for what a widened request will bring, to be released; or why none is sent."""
+        """Room for the widened reply, to be released; or why no request is sent."""
         services = self._services
         if services.replays.is_spent:
             return FailOpen.BREAKER
@@ -333,7 +329,7 @@ class SearchService:
     async def _answer_from_pool(
         self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome
     ) -> tuple[A, Report] | None:
-        """The improved answer, else the plain one from the same pool: neither needs a second request."""
+        """The improved answer, else the plain one from the same pool: neither needs another request."""
 
         async def improved() -> tuple[A, Report]:
             return await self._improved(exchange, attempt, outcome)
@@ -347,7 +343,7 @@ class SearchService:
 
         sent_bytes = 0
         try:
-            answered = await first_success([improved, plain], lambda error: note(attempt, error))
+            answered = await first_success([improved, plain], attempt.failed)
             if answered is not None and outcome is Outcome.DEDUP:  # shadow's answer is never sent
                 sent_bytes = answered[0].body_bytes
         except asyncio.CancelledError:
@@ -355,8 +351,8 @@ class SearchService:
             raise
         finally:
             self._services.egress.spend(exchange.operation, attempt.received_bytes - sent_bytes)
-            if attempt.lookups is not None and attempt.lookups.looked is not None:
-                self._services.metrics.looked_up(attempt.lookups.looked, attempt.lookups.read_units)
+            if attempt.lookups is not None and attempt.lookups.outcome is not None:
+                self._services.metrics.looked_up(attempt.lookups.outcome, attempt.lookups.read_units)
         return answered
 
     async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
@@ -366,12 +362,12 @@ class SearchService:
 
         try:
             cap = self._services.learned.cap(exchange.operation)
-            look = self._services.looking.of(exchange, attempt, self._dialect)
+            look = partial(self._services.vector_fetcher.send, exchange, attempt, self._dialect)
             body = await self._searcher.improve(
                 attempt, fetch, cap=cap, reply_bytes=self._services.held.reply_bytes, look=look
             )
-            self._services.adaptive_fetch.saw(attempt, cap=cap)
-            self._services.adaptive_fetch.wanted(attempt)
+            self._services.adaptive_fetch.learn_sizes(attempt, cap=cap)
+            self._services.adaptive_fetch.learn_growth(attempt)
         except DeclinedError as declined:
             if (limit := self._dialect.refused_limit(0, declined.words)) is None:
                 self._services.learned.contradicted(exchange.operation)
@@ -385,22 +381,25 @@ class SearchService:
             self._learn(exchange.operation, attempt)
             if attempt.rounds == 1:
                 self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
-        hedged = attempt.is_hedged
-        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=hedged)
-        for record in records_of(attempt) if self._services.recent.keep else ():
-            self._services.recent.add(record)
+        rows, hedged = rows_of(attempt), attempt.is_hedged
+        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows, hedged=hedged)
+        self._services.recent.take(attempt, outcome=outcome, added_seconds=report.added_seconds)
+        if self._services.pools.keep:
+            self._services.pools.offer(attempt, self._services.recent.last)
         return exchange.answer(body, report), report
 
     def _granted(self, operation: Operation, attempt: Attempt) -> None:
-        """Every widened request but the first is a read of ours. Raises RejectedReplyError where the budget has no room for it.
+        """Check the budget for every widened request after the first. Raises RejectedReplyError.
 
-        A page that is read by its offset would repeat or skip results in a pool that is too small: it goes over the budget. The next
-        one fetches as much at once, so that there are no more of them than steps of growing.
+        A page read by its offset would repeat or skip results in a pool that is too small: it exceeds the budget, once.
         """
         if attempt.reply is None:
             return
         own, kind = self._services.own, OwnRead.GROW if attempt.rounds else OwnRead.RECALL
         reads = len(attempt.call.searches)
+        if attempt.held is not None and attempt.held.release():
+            own.spend(operation, kind, reads)
+            return
         if own.take(operation, kind, reads):
             return
         if not any(search.pages for search in attempt.call.searches) or own.is_recovering(operation):
@@ -413,7 +412,7 @@ class SearchService:
                 self._services.learned.compared(operation, pool.vector_name)
 
     async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes) -> bytes:
-        """Send a widened request. Raises RejectedReplyError, or PassedReplyError when upstream's answer stands as it is."""
+        """Send a widened request. Raises RejectedReplyError, or PassedReplyError when upstream's answer is passed on."""
         services = self._services
         started = services.clock()
         seconds = services.hedges.seconds(exchange, attempt, started)
@@ -431,7 +430,9 @@ class SearchService:
         finally:
             services.metrics.upstream_done(AttemptKind.OVERFETCH, services.clock() - started)
         services.hedges.timely(exchange.operation, attempt, services.clock() - started)
-        attempt.deadline = max(attempt.deadline, services.clock() + HEDGE_LEAST_SECONDS)
+        attempt.deadline = max(
+            attempt.deadline, services.clock() + self._services.hedges.attempt_timeout.hedge_times.hedge_least
+        )
         self._received(attempt, fetched)
         services.breaker.succeeded()
         if self._dialect.is_quota_in_success(fetched):
@@ -454,7 +455,7 @@ class SearchService:
             self._services.breaker.failed()
 
     def _verdict(self, operation: Operation, attempt: Attempt, refused: RefusedReplyError) -> Exception:
-        """What an answer that is no success means for this attempt, and for later ones."""
+        """The exception for an unsuccessful answer; learns from it."""
         self._received(attempt, refused.words)
         if self._dialect.is_quota(refused.status, refused.words):
             self._services.breaker.succeeded()  # it answered
@@ -464,7 +465,7 @@ class SearchService:
         return RejectedReplyError(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
 
     def _limited(self, operation: Operation, attempt: Attempt) -> Exception:
-        """What a refusal for want of quota means: it is the client's answer, unless there is a pool already."""
+        """The exception for a quota refusal: it is the client's answer, unless there is a pool already."""
         self._services.own.refused(operation.collection)
         if attempt.reply is not None:
             return RejectedReplyError(FailOpen.OVERFETCH_STATUS)
@@ -472,7 +473,7 @@ class SearchService:
         return PassedReplyError()  # asking again with the original would burn the client's quota twice
 
     def _is_declined(self, operation: Operation, refused: RefusedReplyError) -> bool:
-        """Learn from a refusal; whether it was one as the client's mistake of which nothing is known."""
+        """Learn from a refusal; whether it is a client error of unknown cause."""
         services = self._services
         if refused.is_server_error:
             services.breaker.failed()

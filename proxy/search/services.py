@@ -9,68 +9,64 @@ from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.resources import MemoryGuard
 from vecsieve.proxy.runtime import LongWork
-from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections import Invalidation, Learned, WriteInvalidation
 from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import AdaptiveFetch
 from vecsieve.proxy.search.hedge import Hedging, Replays
-from vecsieve.proxy.search.limits import Admission, HeldBytes, Turns
-from vecsieve.proxy.search.lookups import VectorMemory
+from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes, Turns
+from vecsieve.proxy.search.memory import FeatureMemory
 from vecsieve.proxy.search.policy import RulesInForce
 from vecsieve.proxy.search.profiles import Scaling
-from vecsieve.proxy.search.report import Recent
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.pools import Pools
+from vecsieve.proxy.telemetry.recent import Recent
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessServices:
-    """One of each, made by the process and handed to the planes.
+    """What all searches of a process share.
 
-    ``vectors``: None where none are remembered. ``work``: closed by the process. ``keeps_marks``: as a Stopwatch does.
+    ``features``: None where nothing is remembered. ``work``: closed by the process. ``keeps_marks``: as for Stopwatch.
     """
 
     backend: str
     rules: RulesInForce
     limits: LimitSettings
     clock: Clock
-    # What a request meets first.
+    # Admission.
     admission: Admission
     turns: Turns
     memory: MemoryGuard
-    # What a search is improved with.
+    # What improves a search.
     learned: Learned
     scaling: Scaling
-    vectors: VectorMemory | None
+    features: FeatureMemory | None
     adaptive_fetch: AdaptiveFetch
-    looking: VectorFetcher
+    vector_fetcher: VectorFetcher
     hedges: Hedging
     shadow: Shadow
     work: LongWork
-    # What bounds it.
+    # What limits it.
     bounds: Bounds
     held: HeldBytes
     breaker: Breaker
     replays: Replays
     own: OwnReads
     egress: Egress
-    # What is told of it.
+    # Where it is recorded.
     recorder: RequestRecorder
     metrics: Metrics
     recent: Recent
+    pools: Pools
     tracing: Tracing = NO_TRACING
     keeps_marks: bool = False
 
     def write_invalidation(self, transport: Transport) -> WriteInvalidation:
-        """What forgets when one transport's requests pass: vectors when records are written, everything when a collection is made,
-        changed, deleted or called otherwise.
-        """
-        heard = []
-        vectors = () if self.vectors is None else (self.vectors,)
-        if transport.written is not None and vectors:
-            heard.append(Invalidation(transport.written, vectors))
-        if transport.reshaped is not None:
-            heard.append(Invalidation(transport.reshaped, (self.learned, self.scaling, *vectors)))
-        return WriteInvalidation(*heard)
+        """Invalidates what is known of a collection when it is created, changed, deleted or called otherwise."""
+        if transport.reshaped is None:
+            return WriteInvalidation()
+        features = () if self.features is None else (self.features,)
+        return WriteInvalidation(Invalidation(transport.reshaped, (self.learned, self.scaling, *features)))

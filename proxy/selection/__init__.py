@@ -7,8 +7,10 @@ paged            any page of one deduplicated list
 metric           the metric a pool was ranked by, and when vectors alone may not decide
 geometry         how far apart candidates are
 distances        distances relative to the pool, and how near two may be by chance
-thresholds       how near is a duplicate
+certainty        how sure one may be that a candidate repeats a result: the calibrated rule
+calibrated       its constants, written by a fit
 clustering       agglomerative and leader clustering
+evidence         what texts say about pairs of candidates
 grouping         vectors, texts and guards brought into clusters
 representatives  who stands for a cluster
 diversifiers     MMR, DPP and others behind a registry

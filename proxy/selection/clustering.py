@@ -10,7 +10,7 @@ linkage is not run.
 Leader clustering walks down the ranking (Hartigan 1975, "the leader algorithm"). A candidate near the leader of a cluster
 joins it; any other candidate leads a new cluster. So all members of a cluster are within the cut of one better-ranked result,
 which is an explanation that a user can check. Whether a candidate leads depends only on the candidates ranked before it, so
-the list of leaders does not depend on how many are asked for. The cut may depend on how many lead already (thresholds.py).
+the list of leaders does not depend on how many are asked for. The cut may depend on how many lead already (certainty.py).
 
 Infinite distances (unusable vectors, other tenants, vetoes) forbid a merge. Under complete and average linkage no finite
 threshold admits a merge over such a pair, since the largest and the mean distance of the two clusters are infinite;
@@ -43,18 +43,37 @@ def lead(
     a cluster may not join it.
     """
     count, earlier = len(inside), 0 if back is None else back.shape[1]
-    nearest = np.full(count, np.inf, np.float32) if back is None else back.min(axis=1, initial=np.inf)
     if not count:
         return np.empty(0, np.intp)
-    if np.isinf(inside).any() or (back is not None and np.isinf(back).any()):
-        return _forbidding(inside, cuts, back, slack)
+    near = inside <= max(cuts) + slack
+    near.flat[:: count + 1] = False
+    if not earlier and not near.any():
+        return np.arange(count, dtype=np.intp)
+    has_near: list[bool] = np.logical_or.reduce(near, axis=0).tolist()  # by columns, which is quicker: it is symmetric
+    heads = _walked(inside, cuts, back, slack, has_near)
+    forbidden = np.isinf(inside)
+    if forbidden.any() and (forbidden & (heads[:, None] == heads)).any():
+        return _forbidding(inside, cuts, back, slack, has_near)
+    return heads
+
+
+def _walked(
+    inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float, has_near: Sequence[bool]
+) -> Indices:
+    """The walk where all may meet."""
+    count, earlier = len(inside), 0 if back is None else back.shape[1]
+    nearest = np.full(count, np.inf, np.float32) if back is None else back.min(axis=1, initial=np.inf)
     leaders: list[int] = []
-    cut = cuts[earlier] + slack
+    led, cut = earlier, cuts[earlier] + slack
+    distance = nearest.item
     for i in range(count):
-        if nearest.item(i) > cut:
+        if distance(i) > cut:
             leaders.append(i)
-            np.minimum(nearest, inside[i], out=nearest)
-            cut = cuts[min(earlier + len(leaders), len(cuts) - 1)] + slack
+            if has_near[i]:
+                np.minimum(nearest, inside[i], out=nearest)
+            led += 1
+            if led < len(cuts):
+                cut = cuts[led] + slack
     return _followed(inside, back, np.array(leaders, dtype=np.intp))
 
 
@@ -80,24 +99,30 @@ def _followed(inside: FloatMatrix, back: FloatMatrix | None, leaders: Indices) -
     return heads
 
 
-def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> Indices:
-    """The same walk where some may not meet: the reach of every cluster is kept apart, a row a leader."""
+def _forbidding(
+    inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float, has_near: Sequence[bool]
+) -> Indices:
+    """The same walk where some may not meet: the reach of every cluster that others may join is kept apart, a row a leader."""
     count = len(inside)
     earlier = np.empty((0, count), np.float32) if back is None else back.T
     reach = np.concatenate((earlier, np.full((count, count), np.inf, np.float32)))
     names = [-1 - j for j in range(len(earlier))]
+    leading = len(names)
     forbidden = np.isinf(inside)
     heads = np.arange(count, dtype=np.intp)
     for i in range(count):
-        column = reach[: len(names), i]
-        low = float(column.min(initial=np.inf))
-        if low <= cuts[len(names)] + slack:
-            row = int((column <= low + NOISE).argmax())
-            heads[i] = names[row]
-            reach[row, forbidden[i]] = np.inf
-        else:
-            reach[len(names)] = inside[i]
-            names.append(i)
+        if has_near[i] or len(earlier):
+            column = reach[: len(names), i]
+            low = float(column.min(initial=np.inf))
+            if low <= cuts[leading] + slack:
+                row = int((column <= low + NOISE).argmax())
+                heads[i] = names[row]
+                reach[row, forbidden[i]] = np.inf
+                continue
+            if has_near[i]:
+                reach[len(names)] = inside[i]
+                names.append(i)
+        leading += 1
     return heads
 
 

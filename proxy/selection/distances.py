@@ -28,16 +28,18 @@ import numpy.typing as npt
 from vecsieve.proxy.selection.geometry import (
     LARGEST_SQUARE,
     NOISE,
+    SCALE_FROM,
     SMALLEST_SQUARE,
     Geometry,
     Mask,
     Rows,
     across,
+    below,
     measure,
+    median_distance,
     pairs,
     rows_of,
 )
-from vecsieve.proxy.selection.thresholds import SCALE_FROM, median_distance, median_of
 from vecsieve.proxy.selection.values import FloatMatrix, Indices, Metric
 
 # How near two results may be by chance. No merge by vectors alone exceeds this bound.
@@ -161,23 +163,26 @@ class _View:
     """Vectors as one kind of distance needs them; an unusable row is zero.
 
     ``rows``: (n, d) float32 or float64. ``factors``: (n,) by which a row has length 1, None where rows are taken as they are.
-    ``halves``: (n,) half the squared lengths of what is compared. ``floors``: (n,) two rows that are nearer than the sum of
-    their floors are equal. ``least``: none is nearer than this.
+    ``halves``: half the squared lengths of what is compared. ``floors``: two rows that are nearer than the sum of
+    their floors are equal. Both (n,), or one number for all rows. ``least``: none is nearer than this.
     """
 
     rows: Reals
     factors: Reals | None
-    halves: Reals
-    floors: Reals
+    halves: Reals | np.float32
+    floors: Reals | np.float32
     least: float = 0.0
 
     def half_squares(self, a: slice, b: Which) -> Reals:
         """Half the squared distances of rows ``a`` to rows ``b``; 0 for what is equal as far as can be told."""
         products: Reals = self.rows[a] @ self.rows[b].T
         if self.factors is not None:
-            products *= np.multiply.outer(self.factors[a], self.factors[b])
-        distance: Reals = np.subtract(np.add.outer(self.halves[a], self.halves[b]), products, out=products)
-        distance[distance <= np.add.outer(self.floors[a], self.floors[b])] = 0.0
+            # One factor a pair, by an operation that does not mind the order of the two: symmetric to the last bit.
+            products *= self.factors[a][:, None] * self.factors[b]
+        halves = self.halves[a][:, None] + self.halves[b] if isinstance(self.halves, np.ndarray) else 2 * self.halves
+        floors = self.floors[a][:, None] + self.floors[b] if isinstance(self.floors, np.ndarray) else 2 * self.floors
+        distance: Reals = np.subtract(halves, products, out=products)
+        np.putmask(distance, distance <= floors, 0.0)
         return np.maximum(distance, self.least, out=distance) if self.least else distance
 
 
@@ -275,13 +280,17 @@ class RelativeDistances:
 Distances = CosineDistances | RelativeDistances
 
 
-def relative_distances(vectors: FloatMatrix, metric: Metric, *, chance: float | None) -> RelativeDistances:
+def relative_distances(
+    vectors: FloatMatrix, metric: Metric, *, chance: float | None, squares: FloatMatrix | None = None
+) -> RelativeDistances:
     """Distances for cuts that are a share of the pool's typical distance.
 
     ``vectors``: (n, d) float32. ``chance``: with which probability two independent points may be within a cut; None: any.
+    ``squares``: (n,) float32 the vectors' squared lengths, where they are known.
     """
-    with np.errstate(all="ignore"):
-        squares = np.einsum("ij,ij->i", vectors, vectors)
+    if squares is None:
+        with np.errstate(all="ignore"):
+            squares = np.einsum("ij,ij->i", vectors, vectors)
     # NaN comes through both as NaN, and is on neither side of anything.
     is_plain = bool(squares.min(initial=1.0) > SMALLEST_SQUARE and squares.max(initial=1.0) < LARGEST_SQUARE)
     usable = np.ones(len(vectors), np.bool_) if is_plain else _usable(vectors)
@@ -293,10 +302,14 @@ def relative_distances(vectors: FloatMatrix, metric: Metric, *, chance: float | 
         kind = None
         if is_plain and free > FEW_DIMENSIONS:
             kind = _scaled(_quick(vectors, squares, is_direction=is_direction), usable)
-        if kind is None or kind.unit < COARSE * float(kind.view.halves[:SCALE_FROM].mean()):
+        if kind is None or kind.unit < COARSE * _mean(kind.view.halves):
             kind = _scaled(_exact(vectors, usable, is_direction=is_direction), usable)
         kinds.append(_resolved(kind, largest))
     return RelativeDistances(tuple(kinds), usable, metric, free, largest)
+
+
+def _mean(halves: Reals | np.float32) -> float:
+    return float(halves[:SCALE_FROM].mean() if isinstance(halves, np.ndarray) else halves)
 
 
 def _free(vectors: FloatMatrix) -> int:
@@ -306,8 +319,9 @@ def _free(vectors: FloatMatrix) -> int:
     """
     if not vectors.size:
         return 0
-    counts = np.count_nonzero(vectors, axis=1)
-    return int(np.partition(counts, len(counts) // 2)[len(counts) // 2])
+    is_zero = vectors == 0.0
+    zeros = np.count_nonzero(is_zero[:, is_zero.any(axis=0)], axis=1)  # few columns have any
+    return int(vectors.shape[1]) - int(np.sort(zeros)[(len(zeros) - 1) // 2])
 
 
 def _lost(metric: Metric) -> int:
@@ -324,8 +338,7 @@ def _quick(vectors: FloatMatrix, squares: FloatMatrix, *, is_direction: bool) ->
     """In float32, for vectors that are all usable."""
     if not is_direction:
         return _View(vectors, None, squares / 2, squares * np.float32(NOISE / 2))
-    halves = np.full(len(vectors), 0.5, np.float32)
-    return _View(vectors, 1.0 / np.sqrt(squares), halves, halves * np.float32(NOISE))
+    return _View(vectors, 1.0 / np.sqrt(squares), np.float32(0.5), np.float32(0.5 * NOISE))
 
 
 def _exact(vectors: FloatMatrix, usable: Mask, *, is_direction: bool) -> _View:
@@ -352,7 +365,7 @@ def _scaled(view: _View, usable: Mask) -> _Scaled:
 
 def _resolved(kind: _Scaled, largest: float) -> _Scaled:
     """Where float32 tells so few places apart that two vectors are equal by chance, equal ones are as far apart as others."""
-    if largest > RESOLVED or 2.0 * float(kind.view.floors.max(initial=0.0)) <= largest * kind.unit:
+    if largest > RESOLVED or 2.0 * float(np.max(kind.view.floors, initial=0.0)) <= largest * kind.unit:
         return kind
     least = kind.unit * min(2.0 * largest, 1.0)
     return replace(kind, view=replace(kind.view, least=least), first=np.maximum(kind.first, least))
@@ -366,14 +379,16 @@ def _spanned(kind: _Scaled, usable: Mask) -> int | None:
     if not kind.unit:
         return None
     distance = kind.first / kind.unit
-    own = np.flatnonzero(usable[: len(distance)] & ~np.tril(distance <= FLAT, -1).any(axis=1))
-    if len(own) < 3:
+    own = usable[: len(distance)] & ~((distance <= FLAT) & below(len(distance))).any(axis=1)
+    apart = (distance if own.all() else distance[own][:, own]).astype(np.float64)
+    if len(apart) < 3:
         return None
-    apart = distance[np.ix_(own, own)].astype(np.float64)
     # With the first of them as the origin: x.y = (|x|^2 + |y|^2 - |x - y|^2) / 2.
-    gram = apart[0, 1:, None] + apart[None, 0, 1:] - apart[1:, 1:]
+    gram = apart[0, 1:, None] + apart[0, 1:] - apart[1:, 1:]
+    shifted = gram.copy()
+    shifted.flat[:: len(gram) + 1] -= NO_DIMENSION
     try:
-        np.linalg.cholesky(gram - NO_DIMENSION * np.eye(len(gram)))  # a tenth of the time of the eigenvalues
+        np.linalg.cholesky(shifted)  # a tenth of the time of the eigenvalues
     except np.linalg.LinAlgError:
         return int((np.linalg.eigvalsh(gram) > NO_DIMENSION).sum())
     return None
@@ -384,7 +399,7 @@ def _typical(values: Reals) -> float:
     if not len(values):
         return 0.0
     place = int(WIDE * (len(values) - 1))
-    middle = median_of(values)
-    values.partition(place)
-    wide = float(values[place])
-    return max(middle, WIDE_SHARE * wide) or WIDE_SHARE * float(values.max())
+    values.sort()  # quicker than to look for three places
+    half = len(values) // 2
+    middle = float(values[half]) if len(values) % 2 else (float(values[half - 1]) + float(values[half])) / 2.0
+    return max(middle, WIDE_SHARE * float(values[place])) or WIDE_SHARE * float(values[-1])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,14 +110,31 @@ def pairs(square: FloatMatrix) -> FloatMatrix:
     """The entries (m * (m - 1) / 2,) of ``square`` (m, m) above the diagonal, row by row, as a copy."""
     m = len(square)
     if m <= REMEMBERED:
-        return square.ravel().take(_positions(m))
+        return square.ravel().take(_ahead(m)[2])
     return square[~np.tri(m, dtype=np.bool_)]
 
 
+def below(m: int) -> Mask:
+    """The entries below the diagonal of a square (m, m). Not to be changed."""
+    return _below(m) if m <= REMEMBERED else _below.__wrapped__(m)
+
+
 @lru_cache(maxsize=REMEMBERED + 1)
-def _positions(m: int) -> Indices:
-    """Where those entries are in the flattened matrix: the same for every pool of that size."""
-    return np.flatnonzero(~np.tri(m, dtype=np.bool_))
+def _below(m: int) -> Mask:
+    return np.tri(m, k=-1, dtype=np.bool_)
+
+
+def ahead(m: int) -> tuple[Indices, Indices, Indices]:
+    """The pairs of m candidates, the better-ranked first: rows, columns (p,), and their places in the flattened square. Not to
+    be changed.
+    """
+    return _ahead(m) if m <= REMEMBERED else _ahead.__wrapped__(m)
+
+
+@lru_cache(maxsize=REMEMBERED + 1)
+def _ahead(m: int) -> tuple[Indices, Indices, Indices]:
+    rows, columns = np.triu_indices(m, 1)
+    return rows, columns, rows * m + columns
 
 
 def _as_they_are(vectors: FloatMatrix, squares: FloatMatrix) -> Rows:
@@ -155,3 +173,27 @@ def _read(products: FloatMatrix, left: Rows, right: Rows, *, magnitude: bool) ->
 def _lengths(rows: Rows) -> FloatVector:
     """True lengths (n,) in float64, which holds the square of every float32 length."""
     return np.ldexp(np.sqrt(rows.squares.astype(np.float64)), rows.exponents)
+
+
+# The scale is read from so many candidates at most, so that asking for more does not change what "near" means.
+SCALE_FROM = 50
+
+
+def median_distance(geometry: Geometry) -> float:
+    """Median of the pairwise distances of the first 50 usable candidates; 0.0 when there are fewer than two."""
+    chosen = geometry.usable.nonzero()[0][:SCALE_FROM]
+    m = len(chosen)
+    if m < 2:
+        return 0.0
+    distance = geometry.distance[:m, :m] if chosen[-1] == m - 1 else geometry.distance[np.ix_(chosen, chosen)]
+    return median_of(pairs(distance))
+
+
+def median_of(values: npt.NDArray[np.floating[Any]]) -> float:
+    """np.median without its 20 microseconds of ceremony. ``values``: not empty, finite; they are reordered."""
+    middle = len(values) // 2
+    if len(values) % 2:
+        values.partition(middle)
+        return float(values[middle])
+    values.partition((middle - 1, middle))
+    return (float(values[middle - 1]) + float(values[middle])) / 2.0

@@ -8,95 +8,52 @@ than any cut where one side has no vector.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
+from vecsieve.proxy.selection.certainty import doubts_allowed
+from vecsieve.proxy.selection.clustering import best_ranked, cluster, lead, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances, cosine_distances, relative_distances
-from vecsieve.proxy.selection.geometry import Geometry, Mask
+from vecsieve.proxy.selection.evidence import (
+    UNKNOWN,
+    Codes,
+    Evidence,
+    by_vectors_alone,
+    counts_clusters_alone,
+    is_reached,
+    opened,
+    weigh,
+)
+from vecsieve.proxy.selection.geometry import Mask, below
 from vecsieve.proxy.selection.guards.veto import vetoes
-from vecsieve.proxy.selection.policy import Distance, Fixed, Growing, Guards, Linkage, Policy, TextRules, When
-from vecsieve.proxy.selection.text.bounds import short
-from vecsieve.proxy.selection.text.matching import matches
+from vecsieve.proxy.selection.policy import (
+    Certain,
+    Distance,
+    Fixed,
+    Guards,
+    Linkage,
+    Policy,
+    Threshold,
+    When,
+)
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.thresholds import agreement, cuts, tempered
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Metric, Steps, Veto
 
-# The distance of a pair that cannot be compared by vectors. It is above any distance (distances.FARTHEST) and any cut, and
-# finite: such a pair may still share a cluster.
-UNKNOWN = np.float32(1e9)
+# A page with two this near, of the typical distance, is rarely without copies: it is not looked at apart from those behind it.
+NEAR = 0.15
 
 # Up to so many candidates are clustered again in the same step: a few milliseconds.
 FEW = 150
 
-Codes = npt.NDArray[np.int8]
+_NONE, _CONTAINMENT, _DISTANCE = np.int8(Link.NONE), np.int8(Link.CONTAINMENT), np.int8(Link.DISTANCE)
+
+NOBODY = np.empty(0, np.intp)
+
 Ask = Callable[[Indices, Indices], Steps[Codes]]
 """Gives the Veto of pairs (first[i], second[i]), first < second."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """``distance``: (n, m) float32, for clustering. ``links``: (n, m) Link, by texts only. ``similarities``: (n, m)."""
-
-    distance: FloatMatrix
-    links: Codes
-    similarities: FloatMatrix
-
-
-def weigh(
-    distance: FloatMatrix,
-    texts: Texts,
-    rows: Indices,
-    columns: Indices,
-    *,
-    rules: TextRules,
-    typical: float,
-    largest: float = math.inf,
-) -> Steps[Evidence]:
-    """Lay what the texts say over the ``distance`` (n, m) of candidates ``rows`` to candidates ``columns``.
-
-    Infinite distances that stem from missing vectors must be told apart from forbidden ones before: see ``opened``.
-    ``typical``: the pool's typical distance. ``largest``: a distance beyond this is near by chance, whatever the texts' length.
-    """
-    reach = np.inf if rules.reach is None else rules.reach * typical
-    compared = (distance <= reach) | (distance == UNKNOWN)
-    compared &= np.isfinite(distance) & (rows[:, None] != columns[None, :])
-    yield from texts.reading(np.union1d(rows, columns).tolist())
-    found = yield from matches(texts, rows, columns, compared, rules)
-    distance = _eased(distance, texts, rows, columns, rules, largest)
-    return Evidence(np.where(found.links != Link.NONE, np.float32(0.0), distance), found.links, found.similarities)
-
-
-def _eased(
-    distance: FloatMatrix, texts: Texts, rows: Indices, columns: Indices, rules: TextRules, largest: float
-) -> FloatMatrix:
-    """The distance with two short texts nearer by the short factor.
-
-    A short text says one thing, and there are many ways to say it. On sets of tickets, opinions and questions, duplicates are
-    about as far apart as neighbouring topics, and merging those costs no answer. Short facts that differ in one word are left
-    to the guards.
-    """
-    if rules.short_factor == 1.0:
-        return distance
-    is_short = short(texts.raw, texts.word_counts, rules.short_words)
-    both = is_short[rows][:, None] & is_short[columns][None, :] & (distance <= largest) & (distance != UNKNOWN)
-    return np.where(both, distance / np.float32(rules.short_factor), distance)
-
-
-def opened(distance: FloatMatrix) -> FloatMatrix:
-    """The distance with UNKNOWN where it is infinite: for texts to decide what vectors cannot."""
-    if np.isfinite(distance).all():
-        return distance
-    return np.where(np.isinf(distance), UNKNOWN, distance)
-
-
-def is_reached(distance: FloatMatrix, reach: float) -> bool:
-    """Whether any two of a square ``distance`` are within ``reach``, or cannot be compared by their vectors."""
-    near = (distance <= reach) | (distance == UNKNOWN) | np.isinf(distance)
-    return int(np.count_nonzero(near)) > len(distance)  # the diagonal is always near
 
 
 def settle(
@@ -115,20 +72,22 @@ def settle(
     """
     n = len(distance)
     held: Codes = np.zeros(n, np.int8)
-    asked = np.eye(n, dtype=np.bool_)
+    is_open = below(n).T
+    has_veto = False
     while True:
         labels = label(distance)
-        met = labels[:, None] == labels[None, :]
-        if held.any():
+        met = labels[:, None] == labels
+        if has_veto:
             met |= distance <= reach
-        first, second = np.nonzero(np.triu(met & ~asked))
-        codes = (yield from ask(first, second)) if len(first) else np.empty(0, np.int8)
-        kept_apart = np.flatnonzero(codes)
+        met &= is_open
+        first, second = met.nonzero()
+        codes = (yield from ask(first, second)) if len(first) else held[:0]
+        kept_apart = codes.nonzero()[0]
         if not len(kept_apart):
             return labels, held
         if n > FEW:
             yield
-        asked[first, second] = True
+        is_open, has_veto = is_open & ~met, True
         stay, best = np.unique(second[kept_apart], return_index=True)  # of several the best-ranked partner's veto
         held[stay] = codes[kept_apart[best]]
         distance[first[kept_apart], second[kept_apart]] = np.inf
@@ -140,14 +99,17 @@ def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Ask | 
     known = candidates.metadata
     if (texts is None or known.texts is None) and (known.sources is None or not guards.keep_sources):
         return None
-    raw = known.texts if known.texts is not None and texts is not None else (None,) * candidates.size
-    counts = None if texts is None else texts.word_counts
+    given = known.texts if known.texts is not None and texts is not None else (None,) * candidates.size
 
-    def form(place: int) -> str | None:
-        return (None if texts is None else texts.canonical(place)) or raw[place]
+    def form(place: int) -> Hashable:
+        number = 0 if texts is None else texts.numbers.item(place)
+        if number:
+            return number
+        text = given[place]
+        return None if text is None else text.raw
 
     def ask(first: Indices, second: Indices) -> Steps[Codes]:
-        return vetoes(raw, known.sources, first, second, guards, counts, form)
+        return vetoes(given, known, first, second, guards, None if texts is None else texts.word_counts, form)
 
     return ask
 
@@ -160,19 +122,36 @@ def standing_vetoes(held: Codes, representative: Indices) -> Codes:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """``distance``: (n, n), tenants and vetoed pairs infinitely far apart, copies by text at 0. ``raw``: (n, n), by vectors
-    alone. ``evidence``: what texts say, None where none were read. ``measured``: the unit of both. ``threshold``: the cut
-    for the page's last place, in that unit. ``labels``: (n,). ``held``: (n,) Veto.
+    """``distance``: (n, n), as it was clustered: tenants and vetoed pairs infinitely far apart, copies by text at 0. ``raw``:
+    (n, n), by vectors alone. ``shown``: (n, n), what 1 - similarity is for people, before vetoes. ``evidence``: what texts
+    say, None where none were read. ``measured``: the unit of ``raw``. ``cuts``: in the unit of ``shown``, by how many results
+    stand. ``labels``: (n,). ``heads``: (n,), the best-ranked member of each candidate's cluster. ``held``: (n,) Veto.
     """
 
     distance: FloatMatrix
     evidence: Evidence | None
     raw: FloatMatrix
+    shown: FloatMatrix
     measured: Distances
-    threshold: float
+    cuts: Sequence[float]
     labels: Indices
+    heads: Indices
     distinct: int
     held: Codes
+
+    @property
+    def followers(self) -> Indices:
+        """Who is not the best-ranked of a cluster, ascending."""
+        return np.flatnonzero(self.heads != np.arange(len(self.labels))) if self.distinct < len(self.labels) else NOBODY
+
+    @property
+    def apart(self) -> FloatMatrix:
+        """Distances (n, n) in the unit of ``measured``, forbidden pairs infinitely far apart, copies at 0: what a diversifier
+        compares.
+        """
+        forbidden = np.isinf(self.distance)
+        copies = self.distance == 0.0
+        return np.where(forbidden, np.float32(np.inf), np.where(copies, np.float32(0.0), self.raw))
 
 
 def distances_of(candidates: Candidates, policy: Policy) -> Distances:
@@ -180,7 +159,7 @@ def distances_of(candidates: Candidates, policy: Policy) -> Distances:
     if isinstance(policy.threshold, Fixed):
         return cosine_distances(candidates.vectors, magnitude=counts_length(candidates, policy))
     metric = Metric.COSINE if policy.distance is Distance.COSINE else candidates.metric
-    return relative_distances(candidates.vectors, metric, chance=policy.chance)
+    return relative_distances(candidates.vectors, metric, chance=policy.chance, squares=candidates.squares)
 
 
 def counts_length(candidates: Candidates, policy: Policy) -> bool:
@@ -188,14 +167,33 @@ def counts_length(candidates: Candidates, policy: Policy) -> bool:
     return candidates.metric is not Metric.COSINE and policy.distance is Distance.AUTO
 
 
-def cuts_of(measured: Distances, first: Geometry, policy: Policy, scale: float | None, count: int) -> list[float]:
-    """The cuts when 0 to ``count - 1`` results stand. ``first``: the pool's first candidates. ``scale``: a typical distance
-    in the metric's own measure, to be used in place of the pool's own.
+def cuts(
+    threshold: Threshold, typical: float, count: int, *, largest: float = math.inf, unit: float = 1.0
+) -> list[float]:
+    """The cut for a pool with this typical distance when 0 to ``count - 1`` results stand already; nothing is ever compared
+    with none. Under the calibrated rule it is the doubt that is allowed, else a distance.
+
+    ``largest``: what chance allows. ``unit``: the cosine distance that 1.0 stands for, in which a threshold's own bounds
+    are given.
     """
-    typical = measured.typical if scale is None else scale / measured.unit
+    if isinstance(threshold, Certain):
+        return doubts_allowed(threshold, count)
+    if isinstance(threshold, Fixed):
+        return [threshold.value / unit] * count
+    cut = min(threshold.factor * typical, largest)
+    return [min(max(cut, threshold.minimum / unit), threshold.maximum / unit)] * count
+
+
+def typical_of(measured: Distances, scale: float | None) -> float:
+    """The typical distance to cut by. ``scale``: one in the metric's own measure, in place of the pool's own."""
+    return measured.typical if scale is None else scale / measured.unit
+
+
+def cuts_of(measured: Distances, policy: Policy, scale: float | None, count: int) -> list[float]:
+    """The cuts when 0 to ``count - 1`` results stand."""
     return cuts(
         policy.threshold,
-        typical * trust(first, policy),
+        typical_of(measured, scale),
         max(count, 1),
         largest=measured.largest,
         unit=measured.shown_unit,
@@ -220,12 +218,10 @@ def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | Non
 
 def _leans_on_vectors(grouped: Grouped) -> bool:
     """Whether some candidate shares a cluster for no other reason than that its vector is near."""
-    each = np.arange(len(grouped.labels))
-    first = best_ranked(grouped.labels)[grouped.labels]
-    by_vector = first != each
-    if grouped.evidence is not None:
-        by_vector &= grouped.evidence.links[each, first] == Link.NONE
-    return bool(by_vector.any())
+    followers = grouped.followers
+    if grouped.evidence is None:
+        return len(followers) > 0
+    return not grouped.evidence.links[followers, grouped.heads[followers]].all()
 
 
 def _grouped(
@@ -233,45 +229,83 @@ def _grouped(
 ) -> Steps[Grouped]:
     geometry = measured.inside(0, candidates.size)
     # The scale belongs to the embedding model, not to a tenant: it is read before tenants are set apart.
-    cut = cuts_of(measured, geometry, policy, scale, candidates.size)
+    cut = cuts_of(measured, policy, scale, candidates.size)
+    typical = typical_of(measured, scale)
     raw = geometry.distance
-    texts = _texts_worth_reading(candidates, policy, raw, typical=measured.typical, most=max(cut), top_k=top_k)
+    is_certain = isinstance(policy.threshold, Certain)
+    most = 0.0 if is_certain else max(cut)
+    texts = _texts_worth_reading(candidates, policy, raw, typical=typical, most=most, top_k=top_k)
     distance = raw if texts is None else opened(raw)
     if candidates.tenants is not None:
         distance = separate(distance, candidates.tenants, candidates.tenants)
     evidence = None
-    if texts is not None and policy.text is not None:
+    if texts is not None and (
+        yield from _is_distinct_page(distance[:top_k, :top_k], texts, policy, measured, typical=typical, cut=cut)
+    ):
+        texts = None
+    if texts is not None:
         each = np.arange(candidates.size, dtype=np.intp)
         evidence = yield from weigh(
-            distance, texts, each, each, rules=policy.text, typical=measured.typical, largest=measured.largest
+            distance, texts, each, each, policy=policy, typical=typical, largest=measured.largest
         )
         distance = evidence.distance
-    linkage = Linkage.LEADER if isinstance(policy.threshold, Growing) else policy.linkage
+    elif is_certain and policy.text is not None and candidates.metadata.texts is not None:
+        distance = np.where(
+            np.isinf(distance), distance, np.float32(1.0)
+        )  # no two of the page are near enough to be copies
+    else:
+        distance = by_vectors_alone(distance, policy, typical=typical, largest=measured.largest)
+    shown = distance if is_certain else raw * np.float32(measured.shown_unit)
+    linkage = Linkage.LEADER if is_certain else policy.linkage
     ask = asker(candidates, policy.guards, texts)
     if ask is None:
         labels, held = cluster(distance, cut, linkage, slack=measured.slack), np.zeros(candidates.size, np.int8)
     else:
-        distance = distance.copy() if distance is raw else distance
+        distance = distance.copy() if distance is raw or distance is shown else distance
         labels, held = yield from settle(
             distance, lambda apart: cluster(apart, cut, linkage, slack=measured.slack), ask, reach=max(cut)
         )
-    if texts is not None:
+    if texts is not None and not is_certain:
         distance = np.where(distance == UNKNOWN, np.float32(np.inf), distance)
-    distinct = int(labels.max(initial=-1)) + 1
-    return Grouped(distance, evidence, raw, measured, cut[min(top_k, len(cut)) - 1], labels, distinct, held)
+    first = best_ranked(labels)
+    heads, distinct = first[labels], len(first)
+    unit = 1.0 if is_certain else measured.shown_unit
+    return Grouped(
+        distance, evidence, raw, shown, measured, [each * unit for each in cut], labels, heads, distinct, held
+    )
+
+
+def _is_distinct_page(
+    distance: FloatMatrix, texts: Texts, policy: Policy, measured: Distances, *, typical: float, cut: Sequence[float]
+) -> Steps[bool]:
+    """Whether no two of the first top_k are copies, so that nothing behind them needs to be looked at. ``distance``: theirs.
+
+    Who leads does not depend on those behind, so the page alone can tell. Only where a repeated cluster is all that opens the
+    gate, and where this is not known at a glance.
+    """
+    count = len(distance)
+    if (
+        not isinstance(policy.threshold, Certain)
+        or policy.when is not When.REDUNDANT
+        or policy.caps.per_cluster != 1
+        or not counts_clusters_alone(policy.caps)
+        or count == len(texts)
+    ):
+        return False
+    each = np.arange(len(texts), dtype=np.intp)
+    yield from texts.reading(each.tolist())
+    page = each[:count]
+    if len(set(texts.numbers[:count].tolist())) < count or np.count_nonzero(distance <= NEAR * typical) > count:
+        return False
+    found = yield from weigh(distance, texts, page, page, policy=policy, typical=typical, largest=measured.largest)
+    return bool((lead(found.distance, cut, slack=measured.slack) == page).all())
 
 
 def alone(grouped: Grouped) -> Grouped:
     """The same pool with every candidate in a cluster of its own."""
     n = len(grouped.labels)
-    return replace(grouped, labels=np.arange(n, dtype=np.intp), distinct=n, held=np.zeros(n, np.int8))
-
-
-def trust(geometry: Geometry, policy: Policy) -> float:
-    """How far the pool's ranking can be trusted to say who the answer is; read only where the threshold minds."""
-    if not isinstance(policy.threshold, Growing):
-        return 1.0
-    return tempered(policy.threshold, agreement(geometry))
+    each = np.arange(n, dtype=np.intp)
+    return replace(grouped, labels=each, heads=each, distinct=n, held=np.zeros(n, np.int8))
 
 
 def _texts_worth_reading(
@@ -283,22 +317,38 @@ def _texts_worth_reading(
     reach = policy.text.reach
     if policy.when is When.REDUNDANT and reach is not None:
         first = distance[:top_k, :top_k]
-        if not is_reached(first, max(reach * typical, most * policy.text.short_factor)):
+        if not is_reached(first, max(reach * typical, most)):
             return None
     return read(candidates.metadata, policy.text)
 
 
-def links_of(grouped: Grouped, representative: Indices) -> tuple[Codes, FloatMatrix]:
-    """Why each candidate shares a cluster with its representative (n,), and by how much (n,)."""
-    each = np.arange(len(representative), dtype=np.intp)
-    distance, stands = (
-        grouped.raw[each, representative] * np.float32(grouped.measured.shown_unit),
-        representative == each,
-    )
-    if grouped.evidence is None:
-        return linked(np.zeros(len(each), np.int8), np.full(len(each), np.nan, np.float32), distance, stands)
-    links, similarities = grouped.evidence.links, grouped.evidence.similarities
-    return linked(links[each, representative], similarities[each, representative], distance, stands)
+def links_of(grouped: Grouped, representative: Indices) -> dict[str, Any]:
+    """The members of a selection that say why each candidate shares a cluster with its representative."""
+    n = len(representative)
+    links, similarities = np.zeros(n, np.int8), np.full(n, np.nan, np.float32)
+    needed = similarities.copy()
+    others = np.flatnonzero(representative != np.arange(n))
+    if len(others):
+        pairs = others, representative[others]
+        by_text, values = links[others], similarities[others]
+        if grouped.evidence is not None:
+            by_text, values = grouped.evidence.links[pairs], grouped.evidence.similarities[pairs]
+        links[others], similarities[others] = linked(by_text, values, grouped.shown[pairs], links[others] != 0)
+        # Labels count up, so whoever raises them leads.
+        before = np.maximum.accumulate(grouped.labels)[others] + (grouped.heads[others] != others)
+        needed[others] = required(grouped.cuts, before, links[others], similarities[others])
+    vetoes = standing_vetoes(grouped.held, representative) if grouped.held.any() else grouped.held
+    return {"links": links, "similarities": similarities, "cuts": needed, "vetoes": vetoes}
+
+
+def required(cuts: Sequence[float], before: Indices, links: Codes, similarities: FloatMatrix) -> FloatMatrix:
+    """The similarity (m,) that candidates had to reach; NaN where it was not a matter of a cut.
+
+    ``before``: (m,) how many led before each. ``cuts``: as distances, by how many lead already.
+    """
+    found = np.float32(1.0) - np.asarray(cuts, np.float32)[np.minimum(before, len(cuts) - 1)]
+    by_cut = (links == _DISTANCE) | ((links == _CONTAINMENT) & (similarities < 1.0))
+    return np.where(by_cut & np.isfinite(similarities), found, np.float32(np.nan))
 
 
 def linked(links: Codes, similarities: FloatMatrix, distance: FloatMatrix, stands: Mask) -> tuple[Codes, FloatMatrix]:
@@ -306,10 +356,10 @@ def linked(links: Codes, similarities: FloatMatrix, distance: FloatMatrix, stand
     they say nothing, its ``distance`` (n,). ``stands``: (n,) bool, who is its own representative.
     """
     found, values = links.copy(), similarities.copy()
-    by_vectors = links == Link.NONE
-    found[by_vectors] = Link.DISTANCE
+    by_vectors = links == _NONE
+    found[by_vectors] = _DISTANCE
     values[by_vectors] = np.float32(1.0) - distance[by_vectors]
     values[np.isinf(values)] = np.nan  # one of the two has no vector: they met by way of a third
-    found[stands] = Link.NONE
+    found[stands] = _NONE
     values[stands] = np.nan
     return found, values

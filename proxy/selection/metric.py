@@ -7,9 +7,11 @@ the metric. After fusion, a formula or boosting none holds, and the metric is un
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vecsieve.proxy.selection.policy import Fixed, Policy, When
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Metric
@@ -36,10 +38,52 @@ def metric_of(query: FloatMatrix | None, vectors: FloatMatrix, scores: FloatVect
     asked = query.astype(np.float64)
     if not known.any() or not np.isfinite(asked).all() or not asked.any():
         return Metric.UNKNOWN
-    for metric, expected in _predictions(asked, rows[known]):
+    for metric, form in _FORMS:
+        expected = form(asked, rows[known])
         if np.all(np.abs(expected - seen[known]) <= TOLERANCE * np.abs(expected).max()):
             return metric
     return Metric.UNKNOWN
+
+
+def scoring_of(query: FloatMatrix, vectors: FloatMatrix, scores: FloatVector, tolerance: float) -> int | None:
+    """By which form the scores (n,) follow from ``query`` (d,) and ``vectors`` (n, d), as a number for ``scores_fit``; None
+    where none holds for all of them, and where a score is missing.
+    """
+    forms = range(len(_FORMS))
+    return next((form for form in forms if scores_fit(form, query, vectors, scores, tolerance)), None)
+
+
+def metric_by(form: int) -> Metric:
+    """The metric of a form of ``scoring_of``."""
+    return _FORMS[form][0]
+
+
+def scores_fit(
+    form: int,
+    query: FloatMatrix,
+    vectors: FloatMatrix,
+    scores: FloatVector,
+    tolerance: float,
+    squares: FloatMatrix | None = None,
+) -> bool:
+    """Whether the scores (n,) are those of this form.
+
+    ``tolerance``: relative to 1 for a cosine, to the lengths for an inner product, to the largest score for a distance.
+    ``squares``: the squared lengths (n,) of the vectors, where they are known.
+    """
+    metric, expect = _FORMS[form]
+    if squares is not None and metric is Metric.COSINE:
+        cosines = (vectors @ query) / np.sqrt(squares * (query @ query))
+        return bool(np.all(np.abs(_OF_COSINES[form](cosines) - scores) <= tolerance))
+    with np.errstate(all="ignore"):
+        expected = expect(query, vectors)
+        if metric is Metric.COSINE:
+            unit = 1.0
+        elif metric is Metric.DOT:
+            unit = float(np.sqrt((query @ query) * np.einsum("ij,ij->i", vectors, vectors).max(initial=0.0)))
+        else:
+            unit = float(np.abs(expected).max(initial=0.0))
+        return bool(np.all(np.abs(expected - scores) <= tolerance * unit))
 
 
 def is_unit(vectors: FloatMatrix) -> bool:
@@ -52,21 +96,47 @@ def is_unit(vectors: FloatMatrix) -> bool:
     return bool((np.abs(np.sqrt(squares) - 1.0) <= UNIT_TOLERANCE).all())
 
 
-def _predictions(query: FloatVector, rows: FloatVector) -> Iterator[tuple[Metric, FloatVector]]:
-    """What the scores would be, in every way that a backend writes them."""
-    products = rows @ query
-    apart = rows - query
-    squares = np.einsum("ij,ij->i", apart, apart)
-    for euclidean in (squares, np.sqrt(squares)):
-        yield Metric.EUCLIDEAN, euclidean
-        yield Metric.EUCLIDEAN, -euclidean
-    yield Metric.MANHATTAN, np.abs(apart).sum(axis=1)
-    cosines = products / (np.linalg.norm(rows, axis=1) * np.linalg.norm(query))
-    for cosine in (cosines, 1.0 - cosines, (1.0 + cosines) / 2.0):
-        yield Metric.COSINE, cosine
-    for product in (products, -products, 1.0 - products):
-        yield Metric.DOT, product
+Reals = npt.NDArray[np.floating[Any]]
 
+
+def _products(query: Reals, rows: Reals) -> Reals:
+    found: Reals = rows @ query
+    return found
+
+
+def _squares(query: Reals, rows: Reals) -> Reals:
+    apart = rows - query
+    found: Reals = np.einsum("ij,ij->i", apart, apart)
+    return found
+
+
+def _cosines(query: Reals, rows: Reals) -> Reals:
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    found: Reals = (rows @ query) / (lengths * np.sqrt(query @ query))
+    return found
+
+
+# By the number of the form.
+_OF_COSINES: Mapping[int, Callable[[Reals], Reals]] = {
+    5: lambda cosine: cosine,
+    6: lambda cosine: 1.0 - cosine,
+    7: lambda cosine: (1.0 + cosine) / 2.0,
+}
+
+# What the scores would be, in every way that a backend writes them.
+_FORMS: tuple[tuple[Metric, Callable[[Reals, Reals], Reals]], ...] = (
+    (Metric.EUCLIDEAN, _squares),
+    (Metric.EUCLIDEAN, lambda query, rows: -_squares(query, rows)),
+    (Metric.EUCLIDEAN, lambda query, rows: np.sqrt(_squares(query, rows))),
+    (Metric.EUCLIDEAN, lambda query, rows: -np.sqrt(_squares(query, rows))),
+    (Metric.MANHATTAN, lambda query, rows: np.abs(rows - query).sum(axis=1)),
+    (Metric.COSINE, lambda query, rows: _OF_COSINES[5](_cosines(query, rows))),
+    (Metric.COSINE, lambda query, rows: _OF_COSINES[6](_cosines(query, rows))),
+    (Metric.COSINE, lambda query, rows: _OF_COSINES[7](_cosines(query, rows))),
+    (Metric.DOT, _products),
+    (Metric.DOT, lambda query, rows: -_products(query, rows)),
+    (Metric.DOT, lambda query, rows: 1.0 - _products(query, rows)),
+)
 
 # When vectors alone may not decide: they would collapse most of a pool whose scores clearly differ.
 #

@@ -23,24 +23,22 @@ import numpy as np
 
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, lead, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances
-from vecsieve.proxy.selection.geometry import NOISE, Mask
+from vecsieve.proxy.selection.evidence import Codes, Evidence, by_vectors_alone, opened, weigh
+from vecsieve.proxy.selection.geometry import NOISE, SCALE_FROM, Mask
 from vecsieve.proxy.selection.grouping import (
     Ask,
-    Codes,
-    Evidence,
     asker,
     cuts_of,
     distances_of,
     linked,
-    opened,
+    required,
     standing_vetoes,
-    weigh,
+    typical_of,
 )
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
-from vecsieve.proxy.selection.policy import Growing, Linkage, Policy, Short, When
+from vecsieve.proxy.selection.policy import Certain, Linkage, Policy, Short, When
 from vecsieve.proxy.selection.single import fates_of
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.thresholds import SCALE_FROM
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection, Steps
 
 # Raw ranks per block: the pool a single page of ten is chosen from, and as many as the threshold's scale is read from.
@@ -57,14 +55,26 @@ class _Reading:
 
     policy: Policy
     measured: Distances
+    typical: float
     cuts: Sequence[float]
     texts: Texts | None
     ask: Ask | None
 
     @property
     def linkage(self) -> Linkage:
-        """A growing cut is walked, whatever the policy's linkage."""
-        return Linkage.LEADER if isinstance(self.policy.threshold, Growing) else self.policy.linkage
+        """The calibrated rule walks the ranking, whatever the policy's linkage."""
+        return Linkage.LEADER if self.is_certain else self.policy.linkage
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether doubts are compared in place of distances."""
+        return isinstance(self.policy.threshold, Certain)
+
+    @property
+    def shown_cuts(self) -> list[float]:
+        """The cuts in the unit of what people are shown."""
+        unit = 1.0 if self.is_certain else self.measured.shown_unit
+        return [cut * unit for cut in self.cuts]
 
 
 @dataclass(slots=True)
@@ -88,13 +98,16 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Ranks ``start`` to ``stop``: distances to themselves and to the m emitted before, and what texts say of both."""
+    """Ranks ``start`` to ``stop``: distances to themselves and to the m emitted before, and what texts say of both.
+
+    ``shown``: both as people are shown them, before vetoes.
+    """
 
     start: int
     stop: int
     inside: FloatMatrix
     back: FloatMatrix
-    raw: tuple[FloatMatrix, FloatMatrix]
+    shown: tuple[FloatMatrix, FloatMatrix]
     evidence: tuple[Evidence, Evidence] | None
 
 
@@ -114,7 +127,7 @@ def paging(
     ``exhausted``: there is no more to fetch, so that an incomplete last block counts. Then the sequence continues
     behind D with the collapsed candidates in rank order (unless the policy allows short pages), so that a client who
     reads on meets every candidate once. ``wanting``: how many of the page are missing from D. ``labels`` of candidates
-    that the page did not need are clusters of one. ``scale``: the typical distance that a relative or growing threshold
+    that the page did not need are clusters of one. ``scale``: the typical distance that distances are read at, but for a fixed threshold
     is read at; None: the first block's own median. Raises ValueError for a negative ``top_k`` or ``offset``.
     """
     if top_k < 0 or offset < 0:
@@ -135,6 +148,7 @@ def paging(
         collapsed[sequence] = False
         sequence = np.concatenate((sequence, np.flatnonzero(collapsed)))
     keep = np.sort(sequence[offset:end])
+    leads = walk.representative == np.arange(candidates.size)
     labels = np.unique(walk.representative, return_inverse=True)[1].astype(np.intp, copy=False)
     return Selection(
         keep=keep,
@@ -145,10 +159,11 @@ def paging(
         wanting=end - min(max(len(walk.emitted), offset), end),
         acted=policy.when is When.ALWAYS or not np.array_equal(keep, np.arange(candidates.size)[offset:end]),
         restrained=walk.restrained,
-        threshold=reading.cuts[min(max(end, 1), len(reading.cuts)) - 1] * reading.measured.shown_unit,
+        threshold=reading.shown_cuts[min(max(end, 1), len(reading.cuts)) - 1],
         median=reading.measured.median,
         links=walk.links,
         similarities=walk.similarities,
+        cuts=required(reading.shown_cuts, np.cumsum(leads) - leads, walk.links, walk.similarities),
         vetoes=standing_vetoes(walk.held, walk.representative),
     )
 
@@ -164,11 +179,11 @@ def _read(candidates: Candidates, policy: Policy, scale: float | None, texts: Te
     measured = distances_of(candidates, policy)
     if not isinstance(measured, CosineDistances):
         measured = measured.narrowed(candidates.vectors, policy.chance)
-    first = measured.inside(0, min(BLOCK, candidates.size))
     return _Reading(
         policy=policy,
         measured=measured,
-        cuts=cuts_of(measured, first, policy, scale, candidates.size),
+        typical=typical_of(measured, scale),
+        cuts=cuts_of(measured, policy, scale, candidates.size),
         texts=texts,
         ask=asker(candidates, policy.guards, texts),
     )
@@ -207,7 +222,7 @@ def _is_implausible(candidates: Candidates, reading: _Reading, first: _Block, wa
     if reading.texts is not None or not may_be_restrained(reading.policy):
         return False
     stands = walk.representative[: first.stop]
-    distance = first.raw[0][np.arange(len(stands)), stands]
+    distance = first.shown[0][np.arange(len(stands)), stands]
     return is_implausible(stands, distance, candidates.scores[: first.stop])
 
 
@@ -220,7 +235,7 @@ def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: i
     # took 90 ms, nearly all of it for rows whose distance nobody looked at.
     back = reading.measured.back(start, stop, emitted)
     unit = np.float32(reading.measured.shown_unit)
-    raw = (inside * unit, back * unit)
+    raw = inside, back
     each = np.arange(start, stop, dtype=np.intp)
     if reading.texts is not None:
         inside, back = opened(inside), opened(back)
@@ -228,19 +243,23 @@ def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: i
         own, theirs = candidates.tenants[each], candidates.tenants[emitted]
         inside, back = separate(inside, own, own), separate(back, own, theirs)
     evidence = None
-    rules = reading.policy.text
-    if reading.texts is not None and rules is not None:
-        typical = reading.measured.typical
+    largest = reading.measured.largest
+    if reading.texts is not None:
         here = yield from weigh(
-            inside, reading.texts, each, each, rules=rules, typical=typical, largest=reading.measured.largest
+            inside, reading.texts, each, each, policy=reading.policy, typical=reading.typical, largest=largest
         )
         if len(emitted) > MANY:
             yield
         there = yield from weigh(
-            back, reading.texts, each, emitted, rules=rules, typical=typical, largest=reading.measured.largest
+            back, reading.texts, each, emitted, policy=reading.policy, typical=reading.typical, largest=largest
         )
         evidence, inside, back = (here, there), here.distance, there.distance
-    return _Block(start, stop, inside.copy(), back.copy(), raw, evidence)
+    else:
+        inside, back = (
+            by_vectors_alone(part, reading.policy, typical=reading.typical, largest=largest) for part in (inside, back)
+        )
+    shown = (inside, back) if reading.is_certain else (raw[0] * unit, raw[1] * unit)
+    return _Block(start, stop, inside.copy(), back.copy(), shown, evidence)
 
 
 def _consume(reading: _Reading, block: _Block, walk: _Walk) -> Steps[None]:
@@ -330,7 +349,7 @@ def _note(block: _Block, walk: _Walk) -> None:
     distance = np.zeros(len(each), np.float32)
     for part, which in enumerate((is_here, ~is_here)):
         at = rows[which], column[which]
-        distance[which] = block.raw[part][at]
+        distance[which] = block.shown[part][at]
         if block.evidence is not None:
             links[which] = block.evidence[part].links[at]
             similarities[which] = block.evidence[part].similarities[at]

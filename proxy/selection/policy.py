@@ -102,24 +102,29 @@ class Relative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growing:
-    """A cut that grows down the page: with m results kept, the next candidate merges at a distance of at most
-    min(factor x m ** power, most) x trust x the pool's typical distance, and of ``minimum`` (a
-    cosine distance) in any case. trust = r / trusted, clipped to [wary, 1], with r the correlation of the pairs' ranks with
-    their distances.
+class Model:
+    """The coefficients of the calibrated rule, in the order of its features (certainty.py): with texts, and without."""
 
-    The candidates are walked in rank order, as Linkage.LEADER does; the policy's linkage is not looked at.
+    texts: tuple[float, ...]
+    vectors: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certain:
+    """The calibrated rule: a candidate merges with a kept result when the probability that it repeats that result reaches
+    the certainty of its place. The certainty is ``first`` for the second result of the page and falls to ``last`` for the
+    eighth and all behind it. Both in [0, 1]; at 1.0 only equal texts merge (without texts: equal vectors).
+
+    The candidates are walked in rank order, as Linkage.LEADER does; the policy's linkage is not looked at. ``model``: None
+    for the one that is shipped.
     """
 
-    factor: float
-    power: float
-    most: float
-    trusted: float
-    wary: float
-    minimum: float
+    first: float
+    last: float
+    model: Model | None = None
 
 
-Threshold = Fixed | Relative | Growing
+Threshold = Fixed | Relative | Certain
 
 
 class Diversifier(Protocol):
@@ -143,8 +148,7 @@ class TextRules:
 
     ``identical``: equal canonical texts. ``near``: the near-text signals that are switched on, by name (text/signals) with
     their thresholds; the first that finds a pair is reported. ``require``: how they combine.
-    ``short_factor``: how much farther apart two texts of at most ``short_words`` words may be and still merge by their vectors.
-    ``span``: share of the shorter span that must overlap, for chunks
+    ``short_words``: a text of at most so many words is short. ``span``: share of the shorter span that must overlap, for chunks
     of one document. ``reach``: pairs with vectors farther apart than reach x median pool distance are not compared by
     text; None compares all.
     """
@@ -155,14 +159,13 @@ class TextRules:
     span: float | None
     reach: float | None
     short_words: int
-    short_factor: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
     """What forbids that two candidates share a cluster, however alike they are.
 
-    ``short_words``: the first five look only at pairs of texts that both have at most so many words. ``keep_sources``: a
+    ``subjects``: names at the beginning of texts of any length. ``short_words``: the first five look only at pairs of texts that both have at most so many words. ``keep_sources``: a
     candidate of one of these sources is never collapsed into another.
     """
 
@@ -171,6 +174,7 @@ class Guards:
     versions: bool
     amounts: bool
     negation: bool
+    subjects: bool
     short_words: int
     keep_sources: tuple[str, ...]
 

@@ -12,13 +12,15 @@ import numpy.typing as npt
 
 from vecsieve.proxy.selection.clustering import best_ranked
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
-from vecsieve.proxy.selection.grouping import Grouped, alone, counts_length, group, links_of, standing_vetoes
+from vecsieve.proxy.selection.evidence import counts_clusters_alone
+from vecsieve.proxy.selection.grouping import NOBODY, Grouped, alone, counts_length, group, links_of
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
-from vecsieve.proxy.selection.policy import Caps, Order, Policy, Short, When
+from vecsieve.proxy.selection.policy import Caps, Order, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.representatives import represent
 from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Selection, Steps, finished
 
-NOBODY = np.empty(0, np.intp)
+_KEPT, _FILLED = np.int8(Fate.KEPT), np.int8(Fate.FILLED)
+_COLLAPSED, _NOT_CHOSEN = np.int8(Fate.COLLAPSED), np.int8(Fate.NOT_CHOSEN)
 
 
 def fill(kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = NOBODY) -> Indices:
@@ -124,7 +126,7 @@ def select(
 ) -> Selection:
     """Choose ``top_k`` of the candidates.
 
-    ``scale``: the typical distance that a relative or growing threshold is read at; None: this pool's own median.
+    ``scale``: the typical distance that distances are read at, but for a fixed threshold; None: this pool's own median.
 
     ``wanting`` above 0 says that a larger pool could give a better page; ``keep`` is a full page all the same (unless
     the policy allows a short one), for a caller who has no larger pool to ask for. Raises ValueError for a negative
@@ -150,24 +152,28 @@ def selecting(
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
     grouped = yield from group(candidates, policy, top_k, scale)
     lap("cluster")
-    first = best_ranked(grouped.labels)[grouped.labels]
     restrained = (
         grouped.evidence is None
         and may_be_restrained(policy)
-        and is_implausible(first, grouped.raw[np.arange(len(first)), first], candidates.scores)
+        and len(grouped.followers) > 0
+        and is_implausible(grouped.heads, grouped.raw[np.arange(candidates.size), grouped.heads], candidates.scores)
     )
     if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):
         lap("select")
         lap("mmr")
         return _native(alone(grouped) if restrained else grouped, top_k, restrained=restrained)
-    standing = represent(
-        grouped.labels,
-        grouped.distance,
-        candidates,
-        strategy=policy.representative,
-        magnitude=counts_length(candidates, policy),
-        chain=policy.chain,
-        authority=policy.authority,
+    standing = (
+        best_ranked(grouped.labels)
+        if policy.representative is Strategy.RANK
+        else represent(
+            grouped.labels,
+            grouped.distance,
+            candidates,
+            strategy=policy.representative,
+            magnitude=counts_length(candidates, policy),
+            chain=policy.chain,
+            authority=policy.authority,
+        )
     )
     lap("select")
     picks, held = _pick(candidates, grouped, standing, top_k=top_k, policy=policy)
@@ -177,7 +183,7 @@ def selecting(
         fills = fill(picks, grouped.distance, top_k - len(picks), behind=held)
     keep = np.concatenate((picks, fills))
     ordered = keep if policy.order is Order.MMR else np.sort(keep)
-    return _outcome(grouped, standing, ordered, picks, held, wanting=max(0, top_k - len(picks)))
+    return _outcome(grouped, standing, ordered, picks, held, top_k)
 
 
 def _leaves_alone(candidates: Candidates, labels: Indices, top_k: int, policy: Policy) -> bool:
@@ -187,12 +193,14 @@ def _leaves_alone(candidates: Candidates, labels: Indices, top_k: int, policy: P
     first = labels[:top_k]
     if policy.caps.per_cluster == 1:
         # Labels are numbered by first appearance, so they do not repeat exactly when they count up.
-        is_distinct = first.tolist() == list(range(len(first)))
+        is_distinct: bool = first.tolist() == list(range(len(first)))
     else:
         is_distinct = int(np.bincount(first).max(initial=0)) <= policy.caps.per_cluster
+    if not is_distinct or counts_clusters_alone(policy.caps):
+        return is_distinct
     known = candidates.metadata
     page = np.arange(len(first), dtype=np.intp)
-    return is_distinct and not len(capped(page, known.documents, known.sources, policy.caps, top_k)[1])
+    return not len(capped(page, known.documents, known.sources, policy.caps, top_k)[1])
 
 
 def _pick(
@@ -204,13 +212,13 @@ def _pick(
     it could only reorder them, which it does when the policy asks for its order.
     """
     choices = expand(grouped.labels, standing, policy.caps.per_cluster)
-    is_capped = policy.caps.per_document is not None or policy.caps.per_source is not None
-    if len(choices) > top_k or policy.order is Order.MMR:
+    is_capped = not counts_clusters_alone(policy.caps)
+    if policy.diversifier is not None and (len(choices) > top_k or policy.order is Order.MMR):
         choice = Choice(
             candidates=candidates,
             standing=choices,
             labels=grouped.labels,
-            distance=grouped.distance,
+            distance=grouped.apart,
             measured=grouped.measured,
         )
         choices = diversify(choice, policy.diversifier, len(choices) if is_capped else top_k)
@@ -222,10 +230,9 @@ def _pick(
 
 def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
     """The backend's own first top_k. Nothing was collapsed: the rest is simply beyond what was asked for."""
-    fates = np.full(len(grouped.labels), Fate.NOT_CHOSEN, np.int8)
-    fates[:top_k] = Fate.KEPT
-    representative = best_ranked(grouped.labels)[grouped.labels]
-    links, similarities = links_of(grouped, representative)
+    fates = np.full(len(grouped.labels), _NOT_CHOSEN)
+    fates[:top_k] = _KEPT
+    representative = grouped.heads
     return Selection(
         keep=np.arange(min(top_k, len(fates)), dtype=np.intp),
         labels=grouped.labels,
@@ -235,21 +242,18 @@ def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
         wanting=max(0, top_k - grouped.distinct),
         acted=False,
         restrained=restrained,
-        threshold=grouped.threshold * grouped.measured.shown_unit,
+        threshold=_threshold(grouped, top_k),
         median=grouped.measured.median,
-        links=links,
-        similarities=similarities,
-        vetoes=standing_vetoes(grouped.held, representative),
+        **links_of(grouped, representative),
     )
 
 
 def _outcome(
-    grouped: Grouped, standing: Indices, keep: Indices, picks: Indices, held: Indices, *, wanting: int
+    grouped: Grouped, standing: Indices, keep: Indices, picks: Indices, held: Indices, top_k: int
 ) -> Selection:
     representative = standing[grouped.labels]
-    links, similarities = links_of(grouped, representative)
     fates = fates_of(representative, keep)
-    fates[picks] = Fate.KEPT  # a cluster that may have several results fills no gap
+    fates[picks] = _KEPT  # a cluster that may have several results fills no gap
     if len(held):
         fates[np.setdiff1d(held, keep)] = Fate.CAPPED
     return Selection(
@@ -258,21 +262,24 @@ def _outcome(
         representative=representative,
         fates=fates,
         distinct=grouped.distinct,
-        wanting=wanting,
+        wanting=max(0, top_k - len(picks)),
         acted=True,
-        threshold=grouped.threshold * grouped.measured.shown_unit,
+        threshold=_threshold(grouped, top_k),
         median=grouped.measured.median,
-        links=links,
-        similarities=similarities,
-        vetoes=standing_vetoes(grouped.held, representative),
+        **links_of(grouped, representative),
     )
+
+
+def _threshold(grouped: Grouped, top_k: int) -> float:
+    """The cut for the last place of the page, as Selection has it."""
+    return grouped.cuts[min(top_k, len(grouped.cuts)) - 1]
 
 
 def fates_of(representative: Indices, keep: Indices) -> npt.NDArray[np.int8]:
     """What became of each candidate (n,), given who stands for it and who is kept."""
     stands = representative == np.arange(len(representative))
-    fates = np.where(stands, Fate.NOT_CHOSEN.value, Fate.COLLAPSED.value).astype(np.int8)
-    fates[keep] = np.where(stands[keep], Fate.KEPT.value, Fate.FILLED.value)
+    fates = np.where(stands, _NOT_CHOSEN, _COLLAPSED)
+    fates[keep] = np.where(stands[keep], _KEPT, _FILLED)
     return fates
 
 
@@ -282,5 +289,6 @@ def unlinked(n: int) -> dict[str, Any]:
         "median": 0.0,
         "links": np.zeros(n, np.int8),
         "similarities": np.full(n, np.nan, np.float32),
+        "cuts": np.full(n, np.nan, np.float32),
         "vetoes": np.zeros(n, np.int8),
     }

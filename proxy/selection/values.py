@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Generator, Sized
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from vecsieve.proxy.selection.text.features import Text
 
 FloatVector = npt.NDArray[np.float64]
 FloatMatrix = npt.NDArray[np.float32]
@@ -32,12 +35,13 @@ class Metric(StrEnum):
 class Metadata:
     """What is known of n candidates beside their vectors; None for what was not asked for.
 
-    ``texts``, ``documents``, ``sources``: n strings, None where a candidate has none. ``spans``: (n, 2)
-    float64, [start, end) within the document in any unit, NaN where unknown. ``recency``: (n,) float64, larger is newer,
+    ``texts``, the names in ``titles``, and ``documents``, ``sources`` as strings: n of each, None where a candidate has none.
+    ``spans``: (n, 2) float64, [start, end) within the document in any unit, NaN where unknown. ``recency``: (n,) float64, larger is newer,
     NaN where unknown. ``citations``: (n,) int64, how many citation fields are filled, -1 where unknown.
     """
 
-    texts: tuple[str | None, ...] | None = None
+    texts: tuple[Text | None, ...] | None = None
+    titles: tuple[frozenset[str] | None, ...] | None = None
     documents: tuple[str | None, ...] | None = None
     sources: tuple[str | None, ...] | None = None
     spans: FloatVector | None = None
@@ -52,7 +56,8 @@ class Candidates:
     ``scores``: (n,) float64, NaN where missing. ``vectors``: (n, d) float32, a row that is not finite or is zero is
     unusable: its candidate is a singleton. ``query``: (d,) float32 or None. ``tenants``: (n,) int64 or None: only
     equal numbers may share a cluster. ``text_lengths``: (n,) int64, -1 where unknown, or None.
-    ``metric``: by which the pool was ranked.
+    ``metric``: by which the pool was ranked. ``squares``: (n,) float32, the rows' squared lengths, None where nobody worked them
+    out; of the rows as they are here, so that a copy's distance is 0.
     """
 
     scores: FloatVector
@@ -62,6 +67,7 @@ class Candidates:
     tenants: npt.NDArray[np.int64] | None = None
     text_lengths: npt.NDArray[np.int64] | None = None
     metadata: Metadata = Metadata()
+    squares: FloatMatrix | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no kernel could read. Raises ValueError that says what was seen and what was wanted."""
@@ -72,6 +78,7 @@ class Candidates:
         per_candidate: tuple[tuple[str, Sized | None], ...] = (
             ("vectors", self.vectors),
             ("tenants", self.tenants),
+            ("squares", self.squares),
             ("text_lengths", self.text_lengths),
             *((name, getattr(known, name)) for name in Metadata.__slots__),
         )
@@ -101,7 +108,7 @@ class Link(IntEnum):
 
 
 class Veto(IntEnum):
-    """By which guard two candidates may not share a cluster; of several, the first one here after NONE."""
+    """By which guard two candidates may not share a cluster; of several, the first one that was looked at."""
 
     NONE = 0
     TENANT = 1
@@ -112,6 +119,7 @@ class Veto(IntEnum):
     NUMBER = 6
     NEGATION = 7
     UNREAD = 8  # short texts, of which one is more than is read of them: what they state is not known
+    SUBJECT = 9  # texts of any length that begin with different names
 
 
 class Fate(IntEnum):
@@ -138,7 +146,8 @@ class Selection:
     could be measured.
     ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself.
     ``similarities``: (n,) float32 by that rule: 1 - distance for DISTANCE, the share or ratio for a text rule, 1.0 for
-    IDENTICAL; NaN where there is no link. ``vetoes``: (n,) Veto that kept i from a better-ranked candidate, else NONE.
+    IDENTICAL; NaN where there is no link. Under the calibrated rule it is the probability that i repeats its representative.
+    ``cuts``: (n,) float32, what the similarity had to reach at i's place; NaN where no cut decided. ``vetoes``: (n,) Veto that kept i from a better-ranked candidate, else NONE.
     """
 
     keep: Indices
@@ -153,6 +162,7 @@ class Selection:
     median: float
     links: npt.NDArray[np.int8]
     similarities: FloatMatrix
+    cuts: FloatMatrix
     vetoes: npt.NDArray[np.int8]
 
 

@@ -1,25 +1,28 @@
-"""The text a scrape gets: one registry in the Prometheus text format 0.0.4, or in OpenMetrics for who reads that.
+"""The body of a scrape: one registry in the Prometheus text format 0.0.4, or in OpenMetrics if the client accepts it.
 
-With several workers the registry reads their files; the process's own collectors exist only with one.
+With several workers the registry reads their files; the library's collectors of a process exist only with one.
 """
 
 from __future__ import annotations
 
+import json
+import mmap
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest, values
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
-from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
 
-from vecsieve.proxy.telemetry.instruments import PREFIX
+from vecsieve.proxy.telemetry.instruments import Domain, GaugeMode, Layout, Numbers, Reading, Words
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 OPEN_MEDIA_TYPE = "application/openmetrics-text"
@@ -30,39 +33,39 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"  # what every Promethe
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One scrape as it goes out."""
+    """The body of a scrape and its content type."""
 
     body: bytes
     content_type: str = CONTENT_TYPE
 
 
 def own_registry() -> CollectorRegistry:
-    """A registry for a process that serves alone, with the process's memory, descriptors, CPU and collections."""
+    """The registry of a single process, with its memory, descriptors, CPU and garbage collections."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
     return registry
 
 
-def shared_registry(directory: Path) -> CollectorRegistry:
-    """A registry that adds up the files of all workers in ``directory`` at every scrape."""
+def shared_registry(directory: Path, *, backend: str, rules: Iterable[str] = ()) -> CollectorRegistry:
+    """A registry that merges the files of all workers in ``directory`` at every scrape. ``rules``: as theirs."""
     if not directory.is_dir():
         raise ValueError(f"metrics directory: saw {directory}, which is not a directory")
     registry = CollectorRegistry()
-    registry.register(_WorkerFiles(directory))
+    registry.register(_Workers(directory, Layout.of(Metrics.declared(), Domain.of(backend, rule=rules))))
     return registry
 
 
 def exposition(registry: CollectorRegistry) -> bytes:
-    """One scrape in the format that everybody reads."""
-    return generate_latest(_Visible(registry))
+    """One scrape in the text format."""
+    return generate_latest(registry)
 
 
 def scrape(registry: CollectorRegistry, accept: str) -> Scrape:
-    """One scrape in the format that its Accept field asks for: OpenMetrics alone has exemplars."""
+    """One scrape in the format of the Accept field. Only OpenMetrics has exemplars."""
     if not _reads_open_metrics(accept):
         return Scrape(exposition(registry))
-    body: bytes = open_metrics(_Visible(registry))  # type: ignore[no-untyped-call]  # - the library is half typed
+    body: bytes = open_metrics(registry)  # type: ignore[no-untyped-call]  # - the library is half typed
     return Scrape(body, OPEN_CONTENT_TYPE)
 
 
@@ -74,72 +77,91 @@ def _reads_open_metrics(accept: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class _WorkerFiles:
-    """What the library's own collector does, less the file that a starting worker has made and not yet filled."""
+# With several workers each has a file of its numbers, which the admin process adds up. A file is named after the worker's place:
+# a restarted worker continues its counters, and the number of files stays. Gauges and words describe a process and end with it:
+# they count as long as the file of its words is there.
 
-    directory: Path
-
-    def collect(self) -> Iterable[Metric]:
-        files = [str(file) for file in sorted(self.directory.glob("*.db")) if _size(file)]
-        merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]  # - the library is half typed
-        return merged
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:
-        return 0  # a gauge of a worker that ended
-
-
-@dataclass(frozen=True, slots=True)
-class _Visible:
-    """The registry without settings that are no longer in force."""
-
-    registry: CollectorRegistry
-
-    def collect(self) -> Iterator[Metric]:
-        for metric in self.registry.collect():
-            if metric.name == f"{PREFIX}config_info":
-                metric.samples = [sample for sample in metric.samples if sample.value]
-            yield metric
-
-
-# Metrics of several workers as one: files that all workers write and the admin process adds up.
-#
-# prometheus_client names such files after the process id, so that a restarted worker leaves a file behind and counts from
-# 0 again. Here they are named after the worker's place: a restarted worker continues its predecessor's counters, and the
-# number of files never grows. Gauges describe a process, so they go with it.
-
-VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client whenever a file is opened
-MEMORY_FILES = Path("/dev/shm")  # noqa: S108 - a private directory is made in it; every count is a write, so not on a disk
+MEMORY_FILES = Path("/dev/shm")  # noqa: S108 - a private directory is made in it; a disk would write back what changes all the time
+NUMBERS, WORDS = ".numbers", ".words"
+NUMBER_BYTES = 8
 
 
 def make_directory() -> Path:
-    """A new, private, empty directory, in memory where the machine has that."""
+    """A new, private, empty directory, in memory if possible."""
     place = MEMORY_FILES if os.access(MEMORY_FILES, os.W_OK) else None
     return Path(tempfile.mkdtemp(prefix="vecsieve-metrics-", dir=place))
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove it with all files; does not mind when it is gone."""
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def join(directory: Path, place: int) -> CollectorRegistry:
-    """From now on this process's instruments write to the place's files. Before the first instrument is made."""
-    os.environ[VARIABLE] = str(directory)
-    values.ValueClass = values.MultiProcessValue(process_identifier=lambda: f"w{place}")  # type: ignore[no-untyped-call]  # - the library is half typed
-    return CollectorRegistry()
+@dataclass(frozen=True, slots=True)
+class WorkerFiles:
+    """The numbers of the worker in this place, for ``Metrics``."""
+
+    directory: Path
+    place: int
+
+    def numbers(self, count: int) -> Numbers:
+        """A mapped file: an addition reaches the admin process at once, and survives a killed worker."""
+        with _file(self.directory, self.place, NUMBERS).open("a+b") as file:
+            file.truncate(count * NUMBER_BYTES)
+            return memoryview(mmap.mmap(file.fileno(), count * NUMBER_BYTES)).cast("d")
+
+    def say(self, words: Words) -> None:
+        file = _file(self.directory, self.place, WORDS)
+        written = file.with_suffix(".new")
+        written.write_text(json.dumps(words), encoding="ascii")
+        written.replace(file)  # a scrape reads the old words or the new ones, whole
 
 
 def forget_gauges(directory: Path, place: int) -> None:
-    """Remove a dead worker's gauges: what was in flight in it no longer is."""
-    for file in directory.glob(f"gauge_*_w{place}.db"):
-        file.unlink(missing_ok=True)
+    """The worker in this place has ended."""
+    _file(directory, place, WORDS).unlink(missing_ok=True)
 
 
-def show_memory(metrics: Metrics, place: int, resident_bytes: Callable[[], int]) -> None:
-    """Show a worker's resident memory: the library's own process metrics do not work across processes."""
-    metrics.process_resident_memory_bytes.labels(f"w{place}").set(resident_bytes())
+def _file(directory: Path, place: int, suffix: str) -> Path:
+    return directory / f"w{place}{suffix}"
+
+
+_MERGE: Mapping[GaugeMode, Callable[[Sequence[float]], float]] = {
+    "livesum": sum,
+    "livemax": lambda values: max(values, default=0.0),
+    "livemin": lambda values: min(values, default=0.0),
+    "each": lambda _: 0.0,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # a registry finds it by its identity
+class _Workers:
+    """What a registry collects of all workers together; nothing as long as no worker has begun."""
+
+    directory: Path
+    layout: Layout
+
+    def collect(self) -> Iterator[Metric]:
+        size = self.layout.size * NUMBER_BYTES
+        files = sorted(self.directory.glob(f"*{NUMBERS}"))
+        found = {file.stem: array("d", data) for file in files if len(data := file.read_bytes()) == size}
+        if not found:
+            return iter(())
+        words = {name: said for name in found if (said := self._words(name)) is not None}
+        totals = [float(sum(each)) for each in zip(*found.values(), strict=True)]
+        for mode, places in self.layout.gauges():
+            for place in places:
+                totals[place] = _MERGE[mode]([found[name][place] for name in words])
+        told = {metric: sorted({one[metric] for one in words.values() if metric in one}) for metric in _metrics(words)}
+        each: dict[str, Numbers] = {name: found[name].tolist() for name in words}
+        return self.layout.read(Reading(totals, told, {}, each))
+
+    def _words(self, name: str) -> dict[str, tuple[str, ...]] | None:
+        """None of a worker that has ended."""
+        with suppress(FileNotFoundError):
+            said = json.loads((self.directory / f"{name}{WORDS}").read_bytes())
+            return {metric: tuple(values) for metric, values in said.items()}
+        return None
+
+
+def _metrics(words: Mapping[str, Mapping[str, tuple[str, ...]]]) -> set[str]:
+    return {metric for said in words.values() for metric in said}

@@ -1,38 +1,76 @@
-"""How a metric is declared: a class attribute that names it, describes it and is the variable that records it.
+"""A metric is declared as a class attribute, which names it, describes it and is the variable that records it.
 
     class Metrics(Instruments):
         refetch_total = CounterSpec("Calls whose pool was grown.", BACKEND)
 
     metrics.refetch_total.inc()
 
-The attribute's name is the metric's name without the prefix. On the class it is the declaration, on an instance the instrument.
+The attribute has the metric's name without the prefix. On the class it is the declaration, on an instance the instrument.
+
+An instrument adds to a number in a list: a search records thirty of them, and with the library's own instruments, which take a
+lock and a dictionary for each, that cost as much as its answer's header and framing together. A scrape reads the list. With
+several workers the list is a file that all of them share (exposition.py).
 """
 
 from __future__ import annotations
 
+import math
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
-from typing import Generic, Literal, Self, TypeVar, overload
+from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar, overload
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Exemplar
+from prometheus_client.utils import floatToGoString
 
 from vecsieve.adapters.backends import BACKENDS, Backend
 
 PREFIX = "vecsieve_"
 
-Instrument = TypeVar("Instrument", Counter, Gauge, Histogram)
-GaugeMode = Literal["livesum", "livemax", "livemin"]
-"""How a gauge of several workers becomes one number."""
+GaugeMode = Literal["livesum", "livemax", "livemin", "each"]
+"""How the gauges of several workers are merged; ``each``: not at all, and a label tells the worker."""
+
+Numbers: TypeAlias = "list[float] | memoryview[float]"
+"""The numbers of one process, of which every series has its own."""
+
+Words = Mapping[str, tuple[str, ...]]
+"""The label values of each series that is told by words, by the metric's name."""
+
+
+class Store(Protocol):
+    """Where the numbers of a process lie."""
+
+    def numbers(self, count: int) -> Numbers:
+        """So many numbers: 0, or those of the process before."""
+        ...
+
+    def say(self, words: Words) -> None:
+        """Keep the words, which are few and change seldom."""
+        ...
+
+
+class Private:
+    """Numbers that nobody else reads."""
+
+    def numbers(self, count: int) -> Numbers:
+        return [0.0] * count
+
+    def say(self, words: Words) -> None:
+        """They are read where they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label and every value it may take; no values where they are not known before the process runs.
+    """A label and all its values; none where they are not known before the process runs.
 
-    ``narrow``: the values in a process that speaks to this backend, where they are fewer: series of what it never does would be dead.
+    ``narrow``: the values in a process for one backend, where they are fewer: other series stay 0, and are not shown.
     """
 
     name: str
@@ -43,21 +81,156 @@ class Label:
     def of(
         cls, name: str, *sets: Iterable[StrEnum], narrow: Callable[[Backend], tuple[str, ...]] | None = None
     ) -> Label:
-        """The label whose values are the members of closed sets."""
+        """A label whose values are the members of closed sets."""
         return cls(name, tuple(member.value for each in sets for member in each), narrow)
 
     def values_for(self, backend: Backend) -> tuple[str, ...]:
-        """The values the label may take in a process that speaks to this backend."""
+        """The values that are shown in a process for this backend."""
         return self.values if self.narrow is None else self.narrow(backend)
 
 
 BACKEND = Label("backend", tuple(BACKENDS), lambda backend: (backend.name,))
 
 
-class Spec(ABC, Generic[Instrument]):
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What labels can say in one process. ``named``: values that the settings add to a label, by its name."""
+
+    backend: Backend
+    named: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, backend: str, **named: Iterable[str]) -> Domain:
+        """Raises KeyError for a backend that does not exist."""
+        return cls(BACKENDS[backend], {name: tuple(values) for name, values in named.items()})
+
+    def shown(self, label: Label) -> tuple[str, ...]:
+        """The values of which there are series from the start."""
+        return (*label.values_for(self.backend), *self.named.get(label.name, ()))
+
+    def recorded(self, label: Label) -> tuple[str, ...]:
+        """Every value that may be recorded, those that are shown first."""
+        shown = self.shown(label)
+        return shown if label == BACKEND else tuple(dict.fromkeys((*shown, *label.values)))
+
+
+class Instrument:
+    """One series, or all series of a metric, of which ``labels`` finds one."""
+
+    __slots__ = ("_at", "_numbers", "_series")
+
+    def __init__(self, numbers: Numbers, at: int) -> None:
+        self._numbers = numbers
+        self._at = at
+        self._series: dict[tuple[str, ...], Self] = {}
+
+    def labels(self, *values: str) -> Self:
+        """The series with these label values. Raises KeyError for values that were not declared."""
+        return self._series[values]
+
+    def __contains__(self, value: str) -> bool:
+        """Whether there is a series with this one label value."""
+        return (value,) in self._series
+
+    def has(self, series: dict[tuple[str, ...], Self]) -> None:
+        """Stand for these series."""
+        self._series = series
+
+
+class Counter(Instrument):
+    __slots__ = ()
+
+    def inc(self, amount: float = 1) -> None:
+        self._numbers[self._at] += amount
+
+
+class ThreadedCounter(Counter):
+    """A counter that several threads add to."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, numbers: Numbers, at: int) -> None:
+        super().__init__(numbers, at)
+        self._lock = threading.Lock()
+
+    def inc(self, amount: float = 1) -> None:
+        with self._lock:
+            super().inc(amount)
+
+
+class Gauge(Counter):
+    __slots__ = ()
+
+    def set(self, value: float) -> None:
+        self._numbers[self._at] = value
+
+
+class Histogram(Instrument):
+    """A count for each bucket alone, then one beyond the last bound, then the sum of what was observed."""
+
+    __slots__ = ("_bounds", "_exemplars", "_sum_at")
+
+    def __init__(self, numbers: Numbers, at: int, bounds: tuple[float, ...], exemplars: dict[int, Exemplar]) -> None:
+        super().__init__(numbers, at)
+        self._bounds = bounds
+        self._sum_at = at + len(bounds) + 1
+        self._exemplars = exemplars
+
+    def observe(self, value: float, trace_id: str | None = None) -> None:
+        """``trace_id``: of a recorded trace, to which the bucket then leads."""
+        numbers, at = self._numbers, self._at + bisect_left(self._bounds, value)
+        numbers[at] += 1
+        numbers[self._sum_at] += value
+        if trace_id is not None:
+            self._exemplars[at] = Exemplar({"trace_id": trace_id}, value, time.time())
+
+
+class Info:
+    """A series of value 1 that is told by its labels: only the last one is shown."""
+
+    __slots__ = ("_name", "_say", "_words")
+
+    def __init__(self, name: str, words: dict[str, tuple[str, ...]], say: Callable[[Words], None]) -> None:
+        self._name = name
+        self._words = words
+        self._say = say
+
+    def tell(self, *values: str) -> None:
+        self._words[self._name] = values
+        self._say(self._words)
+
+
+Made = TypeVar("Made", Counter, Gauge, Histogram, Info)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a process keeps beside its declarations."""
+
+    domain: Domain
+    numbers: Numbers
+    words: dict[str, tuple[str, ...]]
+    exemplars: dict[int, Exemplar]
+    say: Callable[[Words], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The numbers and words of one process, or of all workers together; ``each``: numbers of single workers, by their names."""
+
+    numbers: Numbers
+    words: Mapping[str, Iterable[tuple[str, ...]]]
+    exemplars: Mapping[int, Exemplar]
+    each: Mapping[str, Numbers]
+
+
+class Spec(ABC, Generic[Made]):
     """One metric. ``help``: what it counts, in a sentence. ``labels``: in the order in which they are recorded."""
 
     name: str
+    kind: str
+    width = 1
+    """How many numbers a series has."""
 
     def __init__(self, text: str, *labels: Label) -> None:
         self.help = text
@@ -69,86 +242,220 @@ class Spec(ABC, Generic[Instrument]):
     @overload
     def __get__(self, metrics: None, owner: type[Instruments]) -> Self: ...
     @overload
-    def __get__(self, metrics: Instruments, owner: type[Instruments]) -> Instrument: ...
-    def __get__(self, metrics: Instruments | None, owner: type[Instruments]) -> Self | Instrument:
+    def __get__(self, metrics: Instruments, owner: type[Instruments]) -> Made: ...
+    def __get__(self, metrics: Instruments | None, owner: type[Instruments]) -> Self | Made:
         if metrics is None:
             return self
-        raise AttributeError(self.name)  # an instance holds its instruments itself, which go before this
+        raise AttributeError(self.name)  # an instance holds its instruments in its own __dict__, which comes first
 
-    def made(self, registry: CollectorRegistry, backend: Backend) -> Instrument:
-        """The instrument, bound where the backend is its only label, and with all its series where they are few."""
-        made = self._unbound(PREFIX + self.name, [label.name for label in self.labels], registry)
-        if self.labels == (BACKEND,):
-            return made.labels(backend.name)
-        for values in self._series(backend):
-            made.labels(*values)
-        return made
+    def series(self, domain: Domain) -> tuple[tuple[str, ...], ...]:
+        """The label values of every series that a process may record."""
+        return tuple(product(*(domain.recorded(label) for label in self.labels)))
 
-    def _series(self, backend: Backend) -> Iterator[tuple[str, ...]]:
-        if not self.labels:
-            return iter(())  # it has one series already
-        return product(*(label.values_for(backend) for label in self.labels))
+    def read(self, reading: Reading, domain: Domain, at: int) -> Metric:
+        """The samples. ``at``: where the numbers of the first series begin."""
+        name = PREFIX + self.name
+        metric = Metric(name.removesuffix("_total") if self.kind == "counter" else name, self.help, self.kind)
+        names = [label.name for label in self.labels]
+        shown = set(product(*(domain.shown(label) for label in self.labels)))
+        for place, values in enumerate(self.series(domain)):
+            begins = at + place * self.width
+            if values in shown or any(reading.numbers[begins : begins + self.width]):
+                self._sampled(metric, dict(zip(names, values, strict=True)), reading, begins)
+        return metric
 
     @abstractmethod
-    def _unbound(self, name: str, labels: list[str], registry: CollectorRegistry) -> Instrument: ...
+    def made(self, held: Held, at: int) -> Made:
+        """The instrument. ``at``: as for ``read``."""
+        ...
+
+    def _sampled(self, metric: Metric, labels: dict[str, str], reading: Reading, at: int) -> None:
+        metric.add_sample(PREFIX + self.name, labels, reading.numbers[at])
 
 
-class CounterSpec(Spec[Counter]):
-    """A counter. All its series exist at 0 from the start, so that the first event is an increase."""
-
-    def _unbound(self, name: str, labels: list[str], registry: CollectorRegistry) -> Counter:
-        return Counter(name, self.help, labels, registry=registry)
+Numbered = TypeVar("Numbered", Counter, Gauge, Histogram)
 
 
-class GaugeSpec(Spec[Gauge]):
-    """A gauge; ``mode`` says how workers add up."""
+class NumberSpec(Spec[Numbered]):
+    """A metric whose series are all known from the start."""
+
+    def made(self, held: Held, at: int) -> Numbered:
+        found = {
+            values: self._one(held, at + place * self.width) for place, values in enumerate(self.series(held.domain))
+        }
+        if self.labels in {(), (BACKEND,)}:
+            return next(iter(found.values()))  # recorded without naming the one series
+        made = self._one(held, at)
+        made.has(found)
+        return made
+
+    @abstractmethod
+    def _one(self, held: Held, at: int) -> Numbered: ...
+
+
+class CounterSpec(NumberSpec[Counter]):
+    """A counter. All series exist at 0 from the start, so that the first event is an increase. ``is_threaded``: several threads
+    add to it.
+    """
+
+    kind = "counter"
+
+    def __init__(self, text: str, *labels: Label, is_threaded: bool = False) -> None:
+        super().__init__(text, *labels)
+        self._class = ThreadedCounter if is_threaded else Counter
+
+    def _one(self, held: Held, at: int) -> Counter:
+        return self._class(held.numbers, at)
+
+
+class GaugeSpec(NumberSpec[Gauge]):
+    """A gauge; ``mode``: how workers are merged."""
+
+    kind = "gauge"
 
     def __init__(self, text: str, *labels: Label, mode: GaugeMode = "livesum") -> None:
         super().__init__(text, *labels)
         self.mode = mode
 
-    def _unbound(self, name: str, labels: list[str], registry: CollectorRegistry) -> Gauge:
-        return Gauge(name, self.help, labels, registry=registry, multiprocess_mode=self.mode)
+    def _one(self, held: Held, at: int) -> Gauge:
+        return Gauge(held.numbers, at)
 
 
-class HistogramSpec(Spec[Histogram]):
+class WorkerGaugeSpec(GaugeSpec):
+    """A gauge that every worker has for itself, told apart by a label; a process that serves alone does not show it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, Label("worker"), mode="each")
+
+    def series(self, domain: Domain) -> tuple[tuple[str, ...], ...]:
+        return ((),)
+
+    def made(self, held: Held, at: int) -> Gauge:
+        return self._one(held, at)
+
+    def read(self, reading: Reading, domain: Domain, at: int) -> Metric:
+        metric = Metric(PREFIX + self.name, self.help, self.kind)
+        for worker, numbers in reading.each.items():
+            metric.add_sample(PREFIX + self.name, {"worker": worker}, numbers[at])
+        return metric
+
+
+class HistogramSpec(NumberSpec[Histogram]):
     """A histogram. Series with labels other than the backend appear with their first observation."""
+
+    kind = "histogram"
 
     def __init__(self, text: str, buckets: tuple[float, ...], *labels: Label) -> None:
         super().__init__(text, *labels)
         self.buckets = buckets
+        self.width = len(buckets) + 2
+        self._bounds = tuple(floatToGoString(each) for each in (*buckets, math.inf))  # type: ignore[no-untyped-call]  # - the library is half typed
 
-    def _series(self, backend: Backend) -> Iterator[tuple[str, ...]]:
-        return iter(())
+    def _one(self, held: Held, at: int) -> Histogram:
+        return Histogram(held.numbers, at, self.buckets, held.exemplars)
 
-    def _unbound(self, name: str, labels: list[str], registry: CollectorRegistry) -> Histogram:
-        return Histogram(name, self.help, labels, registry=registry, buckets=self.buckets)
+    def _sampled(self, metric: Metric, labels: dict[str, str], reading: Reading, at: int) -> None:
+        name, count = PREFIX + self.name, 0.0
+        if self.labels not in {(), (BACKEND,)} and not any(reading.numbers[at : at + self.width - 1]):
+            return
+        for place, bound in enumerate(self._bounds, at):
+            count += reading.numbers[place]
+            exemplar = reading.exemplars.get(place)
+            metric.add_sample(f"{name}_bucket", {**labels, "le": bound}, count, exemplar=exemplar)
+        metric.add_sample(f"{name}_count", labels, count)
+        metric.add_sample(f"{name}_sum", labels, reading.numbers[at + self.width - 1])
 
 
-AnySpec = CounterSpec | GaugeSpec | HistogramSpec
+class InfoSpec(Spec[Info]):
+    """A gauge of 1 whose labels are what it says; their values are known when the process runs."""
+
+    kind = "gauge"
+    width = 0
+
+    def made(self, held: Held, at: int) -> Info:
+        return Info(self.name, held.words, held.say)
+
+    def read(self, reading: Reading, domain: Domain, at: int) -> Metric:
+        metric = Metric(PREFIX + self.name, self.help, self.kind)
+        names = [label.name for label in self.labels]
+        for values in reading.words.get(self.name, ()):
+            metric.add_sample(PREFIX + self.name, dict(zip(names, values, strict=True)), 1.0)
+        return metric
+
+
+AnySpec = CounterSpec | GaugeSpec | HistogramSpec | InfoSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the numbers of each metric begin in a process."""
+
+    domain: Domain
+    begins: tuple[tuple[AnySpec, int], ...]
+    size: int
+
+    @classmethod
+    def of(cls, declared: Iterable[AnySpec], domain: Domain) -> Layout:
+        begins: list[tuple[AnySpec, int]] = []
+        at = 0
+        for spec in declared:
+            begins.append((spec, at))
+            at += spec.width * len(spec.series(domain)) if spec.width else 0
+        return cls(domain, tuple(begins), at)
+
+    def gauges(self) -> Iterator[tuple[GaugeMode, range]]:
+        """How the numbers of each gauge are merged, and where they lie."""
+        for spec, at in self.begins:
+            if isinstance(spec, GaugeSpec):
+                yield spec.mode, range(at, at + len(spec.series(self.domain)))
+
+    def read(self, reading: Reading) -> Iterator[Metric]:
+        """Every metric, in the order of the declarations."""
+        for spec, at in self.begins:
+            yield spec.read(reading, self.domain, at)
 
 
 class Instruments:
-    """The instruments of one process, made from the declarations of its class. ``backend``: the one this process speaks.
+    """The instruments of one process, made from the declarations of its class. ``backend``: the one of this process.
 
-    An instrument whose only label is the backend is bound to it: ``metrics.candidates.observe(50)``.
+    An instrument whose only label is the backend is bound to it: ``metrics.candidates.observe(50)``. All are used by the event
+    loop's thread alone, except counters that are declared as threaded.
     """
 
     backend: str
 
-    def __init__(self, registry: CollectorRegistry, *, backend: str) -> None:
-        # 43 of 228 lines of a scrape were `_created` timestamps that nobody reads.
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # - the library is half typed
-        vars(self)["backend"] = backend
-        for spec in self.declared():
-            vars(self)[spec.name] = spec.made(registry, BACKENDS[backend])
+    def __init__(self, registry: CollectorRegistry, domain: Domain, *, store: Store | None = None) -> None:
+        kept = Private() if store is None else store
+        layout = Layout.of(self.declared(), domain)
+        held = Held(domain, kept.numbers(layout.size), {}, {}, kept.say)
+        for _, places in layout.gauges():
+            for place in places:
+                held.numbers[place] = 0.0  # what the process before held has ended with it
+        vars(self)["backend"] = domain.backend.name
+        for spec, at in layout.begins:
+            vars(self)[spec.name] = spec.made(held, at)
+        kept.say(held.words)
+        registry.register(_Process(layout, held))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name}: instruments are made once and not exchanged")
 
     @classmethod
     def declared(cls) -> tuple[AnySpec, ...]:
-        """Every declaration, in the order of a scrape."""
+        """All declarations, in the order of a scrape."""
         return tuple(
             spec for each in reversed(cls.__mro__) for spec in vars(each).values() if isinstance(spec, AnySpec)
         )
+
+
+class _Process:
+    """What a registry collects of one process."""
+
+    def __init__(self, layout: Layout, held: Held) -> None:
+        self._layout = layout
+        self._held = held
+
+    def collect(self) -> Iterator[Metric]:
+        held = self._held
+        words = {name: (values,) for name, values in held.words.items()}
+        return self._layout.read(Reading(held.numbers, words, held.exemplars, {}))

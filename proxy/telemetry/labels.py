@@ -1,7 +1,7 @@
-"""The closed sets behind every metric label, log field and report: nothing else may become a label value.
+"""The closed sets behind every metric label, log field and report.
 
-Rule of this file: closed sets only, so that no client, collection or upstream can add a time series. The names of backends and
-of their operations are the rows' (adapters/backends.py).
+Nothing else may become a label value, so no client, collection or upstream can add a time series. The names of backends
+and operations come from their rows (adapters/backends.py).
 """
 
 from __future__ import annotations
@@ -13,21 +13,29 @@ from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.selection.values import Link, Veto
 
 
-class Outcome(StrEnum):
-    """What became of a request."""
+class LabelEnum(StrEnum):
+    """A member of a closed set. It is found in a dictionary as its value is: Python's own enumerations hash their members' names,
+    in Python code, and a search looks up thirty.
+    """
+
+    __hash__ = str.__hash__
+
+
+class Outcome(LabelEnum):
+    """What happened to a request."""
 
     DEDUP = "dedup"  # selection answered, also when it had nothing to change
     SHADOW = "shadow"  # upstream's own bytes; the pipeline ran beside them
     BYPASS = "bypass"  # a classified search deliberately left alone
     PASSTHROUGH = "passthrough"  # nothing an adapter classifies
-    FAIL_OPEN = "fail_open"  # our part failed; the client got the plain answer
+    FAIL_OPEN = "fail_open"  # VecSieve failed; the client got the plain answer
 
 
-OTHER = "other"  # the operation of a request that no adapter classifies; those of searches stand in the backend's row
+OTHER = "other"  # the operation of an unclassified request; searches have those of the backend's row
 
 
-class FailOpen(StrEnum):
-    """Why a search that should have been improved was answered plainly."""
+class FailOpen(LabelEnum):
+    """Why a search fell back to its plain answer."""
 
     OVERFETCH_STATUS = "overfetch_status"  # the widened request was refused
     OVERFETCH_TIMEOUT = "overfetch_timeout"
@@ -39,13 +47,13 @@ class FailOpen(StrEnum):
     OVERLOAD = "overload"  # more searches in flight than selection takes on
     MEMORY = "memory"
     BREAKER = "breaker"
-    BUDGET = "budget"  # a further read of ours would pass the budget for them
+    BUDGET = "budget"  # a further read of our own would exceed the budget for them
     SLOW = "slow"  # widened requests may be slower than the client's own, and the budget has no room for both
     INTERNAL = "internal"
 
 
-class Bypass(StrEnum):
-    """Why the proxy itself leaves a classified search alone; adapters add their own ``Reason``."""
+class Bypass(LabelEnum):
+    """Why the proxy leaves a classified search alone; adapters add their own ``Reason``."""
 
     DISABLED = "disabled"  # mode off, by policy or by the request
     ENCODING = "encoding"  # a content coding that we or the database do not read
@@ -61,8 +69,8 @@ class Bypass(StrEnum):
 BypassReason = Bypass | Reason
 
 
-class Stage(StrEnum):
-    """The parts of one search's life."""
+class Stage(LabelEnum):
+    """The stages of a search."""
 
     PARSE = "parse"
     REWRITE = "rewrite"
@@ -74,7 +82,7 @@ class Stage(StrEnum):
     ENCODE = "encode"
 
 
-class CodeClass(StrEnum):
+class CodeClass(LabelEnum):
     """The first digit of a status; NONE when the client got no status at all."""
 
     INFORMATIONAL = "1xx"
@@ -86,22 +94,22 @@ class CodeClass(StrEnum):
 
     @classmethod
     def of(cls, status: int | None) -> CodeClass:
-        """The class of a status; NONE for None and for numbers that are no status."""
+        """NONE for None and for numbers that are no status."""
         return _CODE_CLASSES.get(status // 100, cls.NONE) if status is not None else cls.NONE
 
 
 _CODE_CLASSES: Mapping[int, CodeClass] = dict(enumerate(list(CodeClass)[:5], start=1))
 
 
-class Origin(StrEnum):
-    """Who spoke: the database or the proxy."""
+class Origin(LabelEnum):
+    """Who made the answer: the database or the proxy."""
 
     UPSTREAM = "upstream"
     PROXY = "proxy"
 
 
-class AttemptKind(StrEnum):
-    """Which request went upstream."""
+class AttemptKind(LabelEnum):
+    """The kind of an upstream request."""
 
     ORIGINAL = "original"
     OVERFETCH = "overfetch"
@@ -110,8 +118,8 @@ class AttemptKind(StrEnum):
     HEDGE = "hedge"  # the original, beside a widened one that is late
 
 
-class Retry(StrEnum):
-    """Why a client's own request followed a widened one. Nothing else is ever sent again, and this but once."""
+class Retry(LabelEnum):
+    """Why a client's own request followed a widened one: the only request that is sent again, and only once."""
 
     REFUSED = "refused"
     TIMEOUT = "timeout"
@@ -120,7 +128,7 @@ class Retry(StrEnum):
 
     @classmethod
     def of(cls, reason: FailOpen) -> Retry:
-        """What a widened request's end means for the one that follows."""
+        """Maps the failure of a widened request."""
         return _RETRIES.get(reason, cls.UNUSABLE)
 
 
@@ -132,8 +140,8 @@ _RETRIES: Mapping[FailOpen, Retry] = {
 }
 
 
-class OwnRead(StrEnum):
-    """What VecSieve itself reads from a database, on top of what clients read."""
+class OwnRead(LabelEnum):
+    """Reads that VecSieve adds to those of clients."""
 
     GROW = "grow"  # a larger pool, the first having too few distinct results
     RECALL = "recall"  # the vectors of a pool that memory lacked
@@ -143,14 +151,14 @@ class OwnRead(StrEnum):
     SHADOW = "shadow"  # a measurement
 
 
-class Withheld(StrEnum):
-    """Why a read of ours was not sent."""
+class Withheld(LabelEnum):
+    """Why a read of our own was not sent."""
 
     BUDGET = "budget"  # it would have passed the share of what clients read
     REFUSED = "refused"  # the database refused for want of quota, and not long ago
 
 
-class UpstreamError(StrEnum):
+class UpstreamError(LabelEnum):
     """How upstream failed."""
 
     CONNECT = "connect"
@@ -163,8 +171,8 @@ class UpstreamError(StrEnum):
     SERVER_ERROR = "5xx"
 
 
-class LocalError(StrEnum):
-    """Errors the database would not have given: the numerator of the objective."""
+class LocalError(LabelEnum):
+    """Errors the database would not have given; they count against the objective."""
 
     BAD_REQUEST = "bad_request"
     INTERNAL = "internal"
@@ -172,33 +180,34 @@ class LocalError(StrEnum):
     NO_UPSTREAM = "no_upstream"
 
 
-class Shed(StrEnum):
-    """Why a request was refused for want of room."""
+class Shed(LabelEnum):
+    """Why a request was refused for lack of room."""
 
     IN_FLIGHT = "in_flight"
     MEMORY = "memory"
 
 
-class ConnectionRejected(StrEnum):
-    """Why a client's connection was ended by us."""
+class ConnectionRejected(LabelEnum):
+    """Why the proxy closed a client connection."""
 
     LIMIT = "limit"  # there were too many
     CROWDED = "crowded"  # it idled, and room was needed
     HEAD_TIMEOUT = "head_timeout"
-    SILENT = "silent"  # nothing ever came
-    FLOOD = "flood"  # it sent frames or chunks without content, more than any client has a use for
-    SLOW_READER = "slow_reader"  # it hardly took its answer, and others lacked a connection to the database
+    SILENT = "silent"  # it sent nothing
+    FLOOD = "flood"  # it sent more empty frames or chunks than any real client
+    SLOW_READER = "slow_reader"  # it read its answer too slowly while others waited for a connection to the database
 
 
-class MemoryLookup(StrEnum):
-    """Whether a pool that came without vectors could be selected from remembered ones."""
+class MemoryRecall(LabelEnum):
+    """How much of a call's pools was in the feature memory."""
 
-    HIT = "hit"
-    MISS = "miss"  # it was fetched again, with its vectors
+    WHOLE = "whole"
+    PARTIAL = "partial"  # a lookup brought the rest
+    NONE = "none"  # too little: the pools were fetched again, with vectors
 
 
-class VectorFetchOutcome(StrEnum):
-    """What became of the second request that reads the vectors of a pool; all but the first leave it to its texts."""
+class VectorFetchOutcome(LabelEnum):
+    """What a vector fetch ended in; on all but FOUND the pool is compared by its texts."""
 
     FOUND = "found"
     STATUS = "status"  # refused
@@ -210,16 +219,16 @@ class VectorFetchOutcome(StrEnum):
     WITHHELD = "withheld"  # not sent: the database refused for want of quota, and not long ago
 
 
-class Divergence(StrEnum):
-    """How shadow's answer would have differed from upstream's."""
+class Divergence(LabelEnum):
+    """How the answer of shadow mode would have differed from upstream's."""
 
     IDS = "ids"
     ORDER = "order"
     COUNT = "count"
 
 
-class Collapse(StrEnum):
-    """What made a candidate the copy of another."""
+class Collapse(LabelEnum):
+    """Why a candidate is a copy of another."""
 
     IDENTICAL_TEXT = "identical_text"
     NEAR_TEXT = "near_text"
@@ -228,7 +237,6 @@ class Collapse(StrEnum):
 
     @classmethod
     def of(cls, link: int) -> Collapse:
-        """The kind of a selection's Link."""
         return _COLLAPSES.get(link, cls.VECTORS)
 
 
@@ -244,8 +252,8 @@ _COLLAPSES: Mapping[int, Collapse] = {
 }
 
 
-class Guard(StrEnum):
-    """What kept a candidate from being collapsed into another, as selection's vetoes are called."""
+class Guard(LabelEnum):
+    """What kept a candidate from being collapsed: the vetoes of selection."""
 
     TENANT = "tenant"
     SOURCE = "source"
@@ -255,31 +263,40 @@ class Guard(StrEnum):
     NUMBER = "number"
     NEGATION = "negation"
     UNREAD = "unread"
+    SUBJECT = "subject"
 
     @classmethod
     def of(cls, veto: int) -> Guard | None:
-        """The guard behind a selection's Veto; None for no veto."""
+        """None for no veto."""
         return _GUARDS.get(veto)
 
 
 _GUARDS: Mapping[int, Guard] = {veto: Guard[veto.name] for veto in Veto if veto is not Veto.NONE}
 
 
-class Named(StrEnum):
-    """Whether the name of a collection that is told by its id was known."""
+class Named(LabelEnum):
+    """Whether the name behind a collection id was known."""
 
     KNOWN = "known"
     UNKNOWN = "unknown"  # only what stands before the name ruled
 
 
-class Drifted(StrEnum):
-    """How live pools differ from the profile that was measured of their collection."""
+class Drifted(LabelEnum):
+    """How live pools differ from the calibrated profile of their collection."""
 
     DIMENSION = "dimension"
     DISTANCES = "distances"
 
 
-class BreakerState(StrEnum):
+class RuleLabel(LabelEnum):
+    """The rules of the settings that have no name of their own; no rule may be called like this."""
+
+    DEFAULT = "default"  # none matched
+    UNNAMED = "unnamed"
+    OTHER = "other"  # its name came by a reload
+
+
+class BreakerState(LabelEnum):
     """Whether searches are widened."""
 
     CLOSED = "closed"  # yes
@@ -287,24 +304,25 @@ class BreakerState(StrEnum):
     PROBING = "probing"  # one is, to find out
 
 
-class UpstreamConnection(StrEnum):
-    """What a connection to the database is doing."""
+class UpstreamConnection(LabelEnum):
+    """The state of a connection to the database."""
 
     BUSY = "busy"  # HTTP/1: carries a request, or is being opened for one
     IDLE = "idle"  # HTTP/1: kept for the next
     SHARED = "shared"  # gRPC: carries any number of calls
 
 
-class Side(StrEnum):
-    """Whose connections are counted; those to the database have more to tell, in a metric of their own."""
+class Side(LabelEnum):
+    """Whose connections are counted; those to the database have a metric of their own."""
 
     CLIENT = "client"
 
 
-class OverrideName(StrEnum):
-    """The per-request overrides, as their settings are called."""
+class OverrideName(LabelEnum):
+    """The per-request overrides, named as in the settings."""
 
     MODE = "mode"
+    CERTAINTY = "certainty"
     DISTANCE_THRESHOLD = "distance_threshold"
     RELATIVE_THRESHOLD = "relative_threshold"
     LINKAGE = "linkage"
@@ -312,3 +330,11 @@ class OverrideName(StrEnum):
     REPRESENTATIVE = "representative"
     ORDER = "order"
     FETCH_K = "fetch_k"
+    COLLAPSED = "collapsed"
+
+
+class CollapsedIn(StrEnum):
+    """Where a client wants to be told which results stand for which others."""
+
+    OFF = "off"
+    HEADER = "header"

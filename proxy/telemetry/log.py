@@ -1,7 +1,10 @@
-"""The access log: one line for a request that ended, of closed sets and numbers only.
+"""Logging: where lines go, how records of other libraries are redacted, and the access log.
 
-No path, query, header, collection or message is in it. Trace ids stay out because they come from a header; the id of a
-request is our own, random, and told to nobody else.
+A line is one JSON object of at most 2 KiB. An access line has values of closed sets and numbers only: no path, query,
+header, collection or message, except the database's own address where it cannot be reached. Trace ids are left out because they come from a header; the request id is random and ours.
+Our own loggers (`vecsieve.*`) log fixed words and fields of closed sets. Of records of other loggers only the place and the
+class of the exception remain: aiohttp logs the bytes of a malformed request, and asyncio prints the message of an exception
+that nobody awaited. No message of an exception and no local variable is ever printed.
 """
 
 from __future__ import annotations
@@ -19,36 +22,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.telemetry.labels import Origin, Outcome
 
-# Where log lines leave the process. A reader who stalls or goes away costs lines, never a request and never a crash.
-#
-# Rule of this file: bytes and descriptors; what a line says is decided elsewhere.
+# Sinks: a reader that stalls or disappears costs lines, never a request and never a crash.
 
 HELD_LINES = 10_000  # at most 20 MiB of 2 KiB lines while the reader stalls
-CLOSE_SECONDS = 1.0  # a blocked reader must not hold up the end of the process
+CLOSE_SECONDS = 1.0  # a blocked reader must not delay the exit
 
 
 class LineSink(Protocol):
-    """Takes whole lines. ``put`` never blocks and never raises; what cannot be written is dropped."""
+    """Takes whole lines. ``put`` never blocks and never raises; a line that cannot be written is dropped."""
 
     def put(self, line: bytes) -> None:
-        """Write the line, which ends in a newline, some time soon."""
+        """Write the line, which ends in a newline, soon."""
         ...
 
     def close(self) -> None:
-        """Write what is held, for a bounded time."""
+        """Write what is queued, for a bounded time."""
         ...
 
 
 class ThreadedSink:
-    """A bounded queue and one thread that writes, because a write to a full pipe blocks.
+    """A bounded queue and one writing thread, because a write to a full pipe blocks.
 
-    Make it in the process that uses it: a thread does not survive fork. ``on_drop`` is called once per lost line, from
-    whichever thread lost it.
+    Make it in the process that uses it: a thread does not survive a fork. ``on_drop`` is called once per lost line, from any thread.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class ThreadedSink:
         self._thread.start()
 
     def put(self, line: bytes) -> None:
-        """Hold the line for the thread; drop it when too many are held."""
+        """Queue the line; drop it when the queue is full."""
         try:
             self._held.put_nowait(line)
         except queue.Full:
             self.on_drop()
 
     def close(self) -> None:
-        """Write what is held, then end the thread; give up after a second."""
+        """Write what is queued, then end the thread; give up after a second."""
         try:
             self._held.put(None, timeout=CLOSE_SECONDS)
         except queue.Full:
@@ -86,7 +86,7 @@ class ThreadedSink:
 
 
 class PollingSink:
-    """Writes at once, and only when the descriptor takes a whole line without blocking: for a process that forks.
+    """Writes at once, and only if the descriptor takes a whole line without blocking: for a process that forks.
 
     A pipe that polls as writable has room for PIPE_BUF bytes, which is more than a line.
     """
@@ -100,28 +100,22 @@ class PollingSink:
             _write(self._descriptor, line)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing is queued."""
 
 
 def _write(descriptor: int, data: bytes) -> int:
-    """How many bytes were written before an error: closed reader, full disk, closed descriptor."""
+    """Returns how many bytes were written before an error (closed reader, full disk, closed descriptor)."""
     written = 0
     while written < len(data):
         try:
             written += os.write(descriptor, data[written:])
         except BlockingIOError:
-            # Somebody made the descriptor non-blocking for all who share it; this thread may wait.
+            # Another process made the shared descriptor non-blocking; this thread may wait.
             select.select([], [descriptor], [], 1.0)
         except OSError:
             break
     return written
 
-
-# The guard on foreign loggers: no record of aiohttp's or asyncio's may carry a header value, a path or a traceback.
-#
-# aiohttp writes the offending bytes of a malformed request into its log, and asyncio prints the message of an exception
-# nobody awaited. What remains of such a record is where it came from and which class of exception it was: enough to find
-# the place, nothing of the request.
 
 FOREIGN = (
     "aiohttp",
@@ -136,7 +130,7 @@ FOREIGN = (
 
 
 class Withhold(logging.Filter):
-    """Replaces a record's words by its place and the class of its exception."""
+    """Replaces the text of a record by its place and the class of its exception."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Redact the record; it is still logged."""
@@ -148,17 +142,12 @@ class Withhold(logging.Filter):
 
 
 def guard_foreign_loggers() -> None:
-    """Install the guard, once. A filter works on one logger, not on its children, hence the list."""
+    """Install the guard once. A filter applies to one logger and not to its children, hence the list."""
     for name in FOREIGN:
         logger = logging.getLogger(name)
         if not any(isinstance(present, Withhold) for present in logger.filters):
             logger.addFilter(Withhold())
 
-
-# What a log line says: one JSON object, at most 2 KiB, nothing of a request's words.
-#
-# Our own loggers (`vecsieve.*`) are trusted to say fixed words and fields from closed sets. Every other logger is not: of
-# its records only the place and the exception's class remain. No exception's message and no local is ever printed.
 
 LINE_BYTES = 2048  # below PIPE_BUF (4096 on Linux), so that lines of several workers never mix
 OWN = "vecsieve"
@@ -168,11 +157,11 @@ Field = str | int | float | bool | None
 
 
 def encode(fields: Mapping[str, Field]) -> bytes:
-    """One line of ASCII JSON: whatever a value holds, it cannot end the line or reach a terminal."""
+    """One line of ASCII JSON: no value can end the line or send control characters to a terminal."""
     line = _dump({name: _plain(value) for name, value in fields.items()})
     if len(line) <= LINE_BYTES:
         return line
-    # The first fields say when, how bad and what: as many as fit, each cut.
+    # The first fields are time, level and message: keep as many as fit, each truncated.
     cut: dict[str, Field] = {"truncated": True}
     for name, value in fields.items():
         longer = {**cut, name[:64]: value[:256] if isinstance(value, str) else _plain(value)}
@@ -183,12 +172,12 @@ def encode(fields: Mapping[str, Field]) -> bytes:
 
 
 def timestamp(seconds: float) -> str:
-    """Seconds since the epoch as RFC 3339 in UTC, to the millisecond."""
+    """Seconds since the epoch as RFC 3339 in UTC, with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def place_of(error: BaseException) -> str:
-    """The class of an exception and where it was raised: enough to find it, nothing of what it was about."""
+    """The class of an exception and where it was raised, without its message."""
     return f"{type(error).__name__} at {_where(error.__traceback__)}"
 
 
@@ -204,7 +193,6 @@ class JsonLines(logging.Formatter):
     """Formats a record as one line without its newline."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record's words and fields, with the class and place of its exception."""
         fields: dict[str, Field] = {
             "ts": timestamp(record.created),
             "level": record.levelname.lower(),
@@ -220,10 +208,10 @@ class JsonLines(logging.Formatter):
 
 
 class ForeignWithheld(logging.Filter):
-    """Withholds the words of every logger that is not ours, for those the guard by name does not know."""
+    """Redacts the records of all loggers that are neither ours nor in FOREIGN."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact the record unless it is ours or was redacted already; it is still logged."""
+        """Redact the record unless it is ours or redacted already; it is still logged."""
         if record.name == OWN or record.name.startswith(OWN + "."):
             return True
         if any(isinstance(present, Withhold) for present in logging.getLogger(record.name).filters):
@@ -233,25 +221,24 @@ class ForeignWithheld(logging.Filter):
 
 def _plain(value: Field) -> Field:
     if isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has no word for it
+        return None  # JSON cannot express it
     return value
 
 
 def _dump(fields: Mapping[str, Field]) -> bytes:
-    # The standard library, not orjson: it takes lone surrogates, and escapes everything beyond ASCII.
+    # The standard library, not orjson: it accepts lone surrogates and escapes everything beyond ASCII.
     return json.dumps(fields, separators=(",", ":"), default=lambda value: type(value).__name__).encode("ascii") + b"\n"
 
 
-SUCCESS_SHARE = 0.01  # errors and fail-opens are logged all; of the rest one in a hundred shows what normal is
+SUCCESS_SHARE = 0.01  # all errors and fallbacks are logged, and one in a hundred other requests as a sample
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """One request that ended. ``status`` None: the client got none. ``report``: of a classified search.
+class Access(NamedTuple):
+    """One ended request. ``status`` None: the client got none. ``report``: of a classified search.
 
-    ``is_loopback``, ``is_reused``: whether the client is on this machine, and whether its connection had carried a request
-    before; None where that is not known.
+    ``is_loopback``, ``is_reused``: whether the client is on this machine, and whether its connection had carried a request; None
+    where that is unknown. ``cause``: why the database gave no answer.
     """
 
     request_id: str
@@ -266,18 +253,19 @@ class Access:
     response_bytes: int = 0
     is_loopback: bool | None = False
     is_reused: bool | None = None
+    cause: str = ""
     report: Report | None = None
 
     @property
     def is_remarkable(self) -> bool:
-        """Whether it is logged whatever the share of successes."""
+        """Whether it is logged regardless of the sample."""
         return self.is_trouble or (self.status is not None and self.status >= 400)
 
     @property
     def is_trouble(self) -> bool:
-        """Whether an operator should look: no answer, a 5xx, one of our own making, or a search that was not improved.
+        """Whether an operator should look: no answer, a 5xx, an answer of the proxy, or a search that fell back.
 
-        A 4xx of the database is its answer to a client's mistake, or to whether something exists: nobody here can mend it.
+        A 4xx of the database is its answer to the client, which no operator can fix.
         """
         return (
             self.status is None
@@ -288,7 +276,7 @@ class Access:
 
 
 class AccessLog:
-    """Writes all errors and fail-opens, and every n-th of the rest. ``wall_clock``: seconds since the epoch."""
+    """Writes all errors and fallbacks, and every n-th other request. ``wall_clock``: seconds since the epoch."""
 
     __slots__ = ("_owed", "_share", "_sink", "_wall_clock")
 
@@ -301,7 +289,7 @@ class AccessLog:
         self._owed = 0.0
 
     def write(self, access: Access) -> None:
-        """Log the request if it is its turn. Never blocks, never raises."""
+        """Log the request if it is selected. Never blocks, never raises."""
         if not access.is_remarkable:
             self._owed += self._share
             if self._owed < 1.0:
@@ -327,6 +315,8 @@ def _fields(access: Access) -> dict[str, Field]:
         "peer_is_loopback": access.is_loopback,
         "connection_is_reused": access.is_reused,
     }
+    if access.cause:
+        fields["cause"] = access.cause
     report = access.report
     if report is not None:
         fields |= {
@@ -346,15 +336,13 @@ def _ms(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-# How a process logs: every record, warning and uncaught exception as a redacted line in one sink.
-#
-# Called by the command line alone: a library that is imported must not take over the host's logging.
+# Only the command line installs it: an imported library must not take over the logging of its host.
 
 LOGGER = logging.getLogger(OWN)
 
 
 class _SinkHandler(logging.Handler):
-    """Hands formatted records to the sink."""
+    """Passes formatted records to the sink."""
 
     def __init__(self, sink: LineSink) -> None:
         super().__init__()
@@ -363,11 +351,11 @@ class _SinkHandler(logging.Handler):
         self.addFilter(ForeignWithheld())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Format here, in the calling thread, so that the record's objects are free at once."""
+        """Format in the calling thread, so that the objects of the record are released at once."""
         try:
             line = self.format(record)
         except (TypeError, ValueError, KeyError):
-            # A message whose arguments do not fit it. logging would print both to standard error.
+            # The arguments do not fit the format: logging would print both to standard error.
             self._sink.put(
                 encode({"level": "error", "logger": record.name, "msg": "a record that does not fit its words"})
             )
@@ -384,15 +372,15 @@ class Logging:
     _hooks: tuple[object, object, object]
 
     def close(self) -> None:
-        """Take everything back and write what is held."""
-        sys.excepthook, threading.excepthook, sys.unraisablehook = self._hooks  # type: ignore[assignment]  # - as they were
+        """Undo ``set_up`` and write what is queued."""
+        sys.excepthook, threading.excepthook, sys.unraisablehook = self._hooks  # type: ignore[assignment]  # - the hooks as saved
         logging.captureWarnings(capture=False)
         logging.getLogger().removeHandler(self._handler)
         self.sink.close()
 
 
 def set_up(sink: LineSink, *, level: int = logging.INFO) -> Logging:
-    """Send every logger's records, warnings and uncaught exceptions to the sink, redacted."""
+    """Send the records of all loggers, warnings and uncaught exceptions to the sink, redacted."""
     handler = _SinkHandler(sink)
     installed = Logging(sink, handler, (sys.excepthook, threading.excepthook, sys.unraisablehook))
     root = logging.getLogger()

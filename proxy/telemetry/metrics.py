@@ -1,20 +1,32 @@
-"""Every metric the proxy exports, each declared once with its variable, and the few ways in which the shell records.
+"""Every metric of the proxy, declared once with its variable, and the methods that record several at once.
 
-Names carry their base unit and counters end in `_total`; a request is counted when it ends. Labels are closed sets, never text
-from a request; they multiply out to at most 600 series for one backend, histograms included: a test counts them. Everything
-is safe to call from any thread.
+Names carry their base unit; counters end in `_total`; a request is counted when it ends. Labels are closed sets, never text
+from a request: at most 600 series for one backend, histograms included (a test counts them), and
+four for each rule that the operator has named.
 """
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry
 
 from vecsieve.adapters.backends import BACKENDS, Backend
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.search.report import Figures, Report
-from vecsieve.proxy.telemetry.instruments import BACKEND, CounterSpec, GaugeSpec, HistogramSpec, Instruments, Label
+from vecsieve.proxy.telemetry.instruments import (
+    BACKEND,
+    CounterSpec,
+    Domain,
+    GaugeSpec,
+    HistogramSpec,
+    InfoSpec,
+    Instruments,
+    Label,
+    Store,
+    WorkerGaugeSpec,
+)
 from vecsieve.proxy.telemetry.labels import (
     OTHER,
     AttemptKind,
@@ -28,13 +40,14 @@ from vecsieve.proxy.telemetry.labels import (
     FailOpen,
     Guard,
     LocalError,
-    MemoryLookup,
+    MemoryRecall,
     Named,
     Origin,
     Outcome,
     OverrideName,
     OwnRead,
     Retry,
+    RuleLabel,
     Shed,
     Side,
     Stage,
@@ -47,10 +60,10 @@ from vecsieve.proxy.telemetry.labels import (
 DURATION = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 # Of 400 searches of eight candidates with four dimensions none cost less than half a millisecond: finer buckets are empty.
 OWN_COST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
-# Coarse, since there are eight stages: dashboards show means, and the buckets tell the usual from the alarming. Above
-# 100 ms only waiting for upstream counts, which has a histogram of its own.
+# Coarse, because there are eight stages: dashboards show means. Above 100 ms only waiting for upstream matters, which has its
+# own histogram.
 STAGE = (0.0001, 0.0005, 0.0025, 0.01, 0.025, 0.1)
-# Coarser than a client's whole time: what a database does is the database's to measure. The attempt's longest time is 5 s.
+# Coarser than the whole time of a request: the database measures itself. An attempt takes at most 5 s.
 UPSTREAM = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 COUNT = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
@@ -59,7 +72,7 @@ LOSS = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 def _requests(name: str, kinds: type[AttemptKind | OwnRead]) -> Label:
-    """A label of requests by kind. A lookup is the request of either step, and not every backend has one."""
+    """A label of request kinds. LOOKUP is left out for backends without vector fetches and descriptions."""
 
     def narrow(backend: Backend) -> tuple[str, ...]:
         has_lookups = backend.has_first_step or backend.has_second_step
@@ -75,12 +88,11 @@ _OUTCOME = Label.of("outcome", Outcome)
 _LOOKED = Label.of(
     "result", VectorFetchOutcome, narrow=lambda backend: tuple(VectorFetchOutcome) if backend.has_second_step else ()
 )
+_RULE = Label.of("rule", RuleLabel)
 _NAMED = Label.of("result", Named, narrow=lambda backend: () if backend.naming is None else tuple(Named))
 
 
 class Metrics(Instruments):
-    """Every instrument of one process under its name without the prefix."""
-
     # Traffic
     requests_total = CounterSpec("Requests that ended.", BACKEND, _OPERATION, _OUTCOME)
     responses_total = CounterSpec(
@@ -126,13 +138,18 @@ class Metrics(Instruments):
         "Searches left alone: vectors alone would have collapsed most of a pool whose scores differ.", BACKEND
     )
     results_filled_total = CounterSpec("Duplicates returned for want of distinct results.", BACKEND)
+    results_repeated_total = CounterSpec("Results of the database's own pages that repeat a better one.", BACKEND)
     pool_exhausted_total = CounterSpec("Searches with fewer clusters than results wanted.", BACKEND)
     refetch_total = CounterSpec("Calls whose pool was grown.", BACKEND)
     mmr_swaps_total = CounterSpec("Representatives chosen by MMR over better ranked ones.", BACKEND)
     overfetch_bytes_total = CounterSpec("Body bytes of replies to widened requests.", BACKEND)
-    vector_recalls_total = CounterSpec(
-        "Searches fetched without vectors, memory having them.", BACKEND, Label.of("result", MemoryLookup)
+    memory_recalls_total = CounterSpec(
+        "Calls sent without vectors because the feature memory probably had them, by how much it had.",
+        BACKEND,
+        Label.of("result", MemoryRecall),
     )
+    memory_evicted_total = CounterSpec("Points that left the feature memory for want of room.")
+    memory_score_failures_total = CounterSpec("Pools with a score that did not fit the remembered vector.")
     lookups_total = CounterSpec("Searches whose vectors a second request was to bring.", BACKEND, _LOOKED)
     extra_read_units_total = CounterSpec("Read units of second requests.", BACKEND)
     own_reads_total = CounterSpec(
@@ -147,16 +164,22 @@ class Metrics(Instruments):
         BACKEND,
         _NAMED,
     )
+    rule_searches_total = CounterSpec("Searches that were selected from, by the rule of their policy.", _RULE)
+    rule_candidates_total = CounterSpec("Candidates, by the rule of the search's policy.", _RULE)
+    rule_candidates_collapsed_total = CounterSpec("Candidates left out as duplicates, by rule.", _RULE)
+    rule_results_filled_total = CounterSpec("Duplicates returned for want of distinct results, by rule.", _RULE)
     overrides_total = CounterSpec("Per-request overrides obeyed.", Label.of("header", OverrideName))
 
     # The process
-    build_info = GaugeSpec("What runs; always 1.", Label("version"), Label("python"), Label("parser"), mode="livemax")
+    build_info = InfoSpec("What runs; always 1.", Label("version"), Label("python"), Label("parser"))
     requests_in_flight = GaugeSpec("Requests being served.")
     requests_in_flight_limit = GaugeSpec("Above this, requests wait, then are shed.")
     searches_in_flight = GaugeSpec("Searches being improved.")
     searches_in_flight_limit = GaugeSpec("Above this, searches pass through.")
     selection_bytes_in_flight = GaugeSpec("Bytes of requests and replies held for selection.")
     selection_bytes_in_flight_limit = GaugeSpec("Above this, searches pass through.")
+    memory_points = GaugeSpec("Points in the feature memory.")
+    memory_bytes = GaugeSpec("Bytes of the feature memory in use.")
     requests_waiting = GaugeSpec("Requests that wait for room, or whose bodies dribble in while others need it.")
     connections = GaugeSpec("Open connections.", Label.of("side", Side))
     connections_limit = GaugeSpec("Above this, client connections are closed at once.")
@@ -172,15 +195,20 @@ class Metrics(Instruments):
     egress_budget_remaining_bytes = GaugeSpec("What widened replies may still cost this month; +Inf without a budget.")
     event_loop_lag_seconds = HistogramSpec("How late the event loop wakes.", LAG)
     memory_limit_bytes = GaugeSpec("The memory this process guards; 0 when unlimited.")
-    process_resident_memory_bytes = GaugeSpec("Resident memory of a worker.", Label("worker"), mode="livemax")
+    process_resident_memory_bytes = WorkerGaugeSpec("Resident memory of a worker.")
     config_last_reload_successful = GaugeSpec("1 when the last reload was taken.", mode="livemin")
     config_last_reload_timestamp_seconds = GaugeSpec("When settings were last taken.", mode="livemax")
-    config_info = GaugeSpec("1 for the settings in force.", Label("hash"), mode="livemax")
-    log_dropped_total = CounterSpec("Log lines dropped because standard output blocked or failed.")
-    spans_dropped_total = CounterSpec("Spans dropped because the collector was too slow or refused them.")
+    config_info = InfoSpec("1 for the settings in force.", Label("hash"))
+    log_dropped_total = CounterSpec("Log lines dropped because standard output blocked or failed.", is_threaded=True)
+    spans_dropped_total = CounterSpec(
+        "Spans dropped because the collector was too slow or refused them.", is_threaded=True
+    )
 
-    def __init__(self, registry: CollectorRegistry, *, backend: str) -> None:
-        super().__init__(registry, backend=backend)
+    def __init__(
+        self, registry: CollectorRegistry, *, backend: str, rules: Iterable[str] = (), store: Store | None = None
+    ) -> None:
+        """``rules``: the names of the operator's rules; others are counted as RuleLabel.OTHER."""
+        super().__init__(registry, Domain.of(backend, rule=rules), store=store)
         self.breaker_is(BreakerState.CLOSED)
 
     def request_done(
@@ -193,73 +221,87 @@ class Metrics(Instruments):
         seconds: float,
         trace_id: str | None = None,
     ) -> None:
-        """Count a request when it ends. ``status`` None: the client got none. ``trace_id``: of a recorded trace."""
-        self.requests_total.labels(self.backend, operation, outcome.value).inc()
-        self.responses_total.labels(self.backend, CodeClass.of(status).value, origin.value).inc()
-        self.request_duration_seconds.labels(self.backend, outcome.value).observe(seconds, _exemplar(trace_id))
+        """``status`` None: the client got none. ``trace_id``: of a recorded trace."""
+        self.requests_total.labels(self.backend, operation, outcome).inc()
+        self.responses_total.labels(self.backend, CodeClass.of(status), origin).inc()
+        self.request_duration_seconds.labels(self.backend, outcome).observe(seconds, trace_id)
 
     def upstream_done(self, attempt: AttemptKind, seconds: float) -> None:
-        """Time one upstream request, whatever came of it."""
-        self.upstream_request_duration_seconds.labels(self.backend, attempt.value).observe(seconds)
+        self.upstream_request_duration_seconds.labels(self.backend, attempt).observe(seconds)
 
     def upstream_failed(self, kind: UpstreamError) -> None:
-        """Count a failure of upstream."""
-        self.upstream_errors_total.labels(self.backend, kind.value).inc()
+        self.upstream_errors_total.labels(self.backend, kind).inc()
 
     def retried(self, reason: Retry) -> None:
-        """Count a search that is asked again."""
-        self.retries_total.labels(self.backend, reason.value).inc()
+        self.retries_total.labels(self.backend, reason).inc()
 
     def local_error(self, kind: LocalError) -> None:
-        """Count an error that the database would not have given."""
-        self.local_errors_total.labels(self.backend, kind.value).inc()
+        self.local_errors_total.labels(self.backend, kind).inc()
 
     def received(self, body_bytes: int) -> None:
-        """Count body bytes from upstream."""
+        """Body bytes from upstream."""
         self.upstream_response_bytes_total.inc(body_bytes)
 
     def looked_up(self, looked: VectorFetchOutcome, read_units: int) -> None:
-        """Count a search's second step, whatever the client got of it: it is billed."""
-        self.lookups_total.labels(self.backend, looked.value).inc()
+        """Count a vector fetch whatever it ended in: it is billed."""
+        self.lookups_total.labels(self.backend, looked).inc()
         self.extra_read_units_total.inc(read_units)
 
     def own_read(self, kind: OwnRead, reads: int) -> None:
-        """Count reads of ours that are sent."""
-        self.own_reads_total.labels(kind.value).inc(reads)
+        """Count reads of our own that are sent."""
+        self.own_reads_total.labels(kind).inc(reads)
 
     def withheld(self, reason: Withheld) -> None:
-        """Count a read of ours that is not."""
-        self.own_reads_withheld_total.labels(reason.value).inc()
+        """Count a read of our own that is not sent."""
+        self.own_reads_withheld_total.labels(reason).inc()
 
     def sent(self, body_bytes: int) -> None:
-        """Count body bytes to clients."""
+        """Body bytes to clients."""
         self.client_response_bytes_total.inc(body_bytes)
 
     def named(self, named: Named) -> None:
-        """Count a search of a collection that is told by its id."""
-        self.searches_by_id_total.labels(self.backend, named.value).inc()
+        """Count a search whose collection is addressed by id."""
+        self.searches_by_id_total.labels(self.backend, named).inc()
 
     def diverged(self, kind: Divergence) -> None:
-        """Count a shadow answer unlike upstream's."""
-        self.shadow_divergence_total.labels(self.backend, kind.value).inc()
+        self.shadow_divergence_total.labels(self.backend, kind).inc()
 
     def search_done(self, report: Report, *, trace_id: str | None = None) -> None:
-        """Record one classified call: its outcome, its reason, its stages, and each of its searches."""
-        self.searches_total.labels(self.backend, report.outcome.value).inc()
+        """Record a classified call: outcome, reason, stages, and each of its searches."""
+        self.searches_total.labels(self.backend, report.outcome).inc()
         if report.bypass is not None:
             self.bypass_total.labels(self.backend, report.bypass.value).inc()
             return
         if report.fail_open is not None:
-            self.fail_open_total.labels(self.backend, report.fail_open.value).inc()
-        self.added_latency_seconds.labels(report.operation).observe(report.added_seconds, _exemplar(trace_id))
+            self.fail_open_total.labels(self.backend, report.fail_open).inc()
+        self.added_latency_seconds.labels(report.operation).observe(report.added_seconds, trace_id)
+        of_stage = self.stage_duration_seconds.labels
         for stage, seconds in report.stages:
-            self.stage_duration_seconds.labels(stage.value).observe(seconds)
+            of_stage(stage).observe(seconds)
         self.overfetch_bytes_total.inc(report.overfetch_bytes)
-        self.refetch_total.inc(report.grown)
+        if report.grown:
+            self.refetch_total.inc()
         if report.recall is not None:
-            self.vector_recalls_total.labels(self.backend, report.recall.value).inc()
+            self.memory_recalls_total.labels(self.backend, report.recall).inc()
         for each in report.figures:
             self._search_counted(each)
+        if report.figures:
+            self._ruled(report)
+
+    def _ruled(self, report: Report) -> None:
+        """Count what was selected by the rule of its policy."""
+        rule = report.rule if report.rule in self.rule_searches_total else RuleLabel.OTHER
+        candidates = collapsed = filled = 0
+        for each in report.figures:
+            candidates += each.candidates
+            collapsed += each.collapsed
+            filled += each.filled
+        self.rule_searches_total.labels(rule).inc(len(report.figures))
+        self.rule_candidates_total.labels(rule).inc(candidates)
+        if collapsed:
+            self.rule_candidates_collapsed_total.labels(rule).inc(collapsed)
+        if filled:
+            self.rule_results_filled_total.labels(rule).inc(filled)
 
     def _search_counted(self, each: Figures) -> None:
         self.candidates.observe(each.candidates)
@@ -269,43 +311,46 @@ class Metrics(Instruments):
             self.collapsed_ratio.observe(each.collapsed / each.candidates)
         self.score_loss_ratio.observe(each.score_loss)
         for reason, count in each.collapsed_by:
-            self.candidates_collapsed_total.labels(self.backend, reason.value).inc(count)
+            self.candidates_collapsed_total.labels(self.backend, reason).inc(count)
         for guard, count in each.vetoed_by:
-            self.candidates_vetoed_total.labels(self.backend, guard.value).inc(count)
-        self.results_capped_total.inc(each.capped)
-        self.candidates_unusable_total.inc(each.unusable)
-        self.searches_restrained_total.inc(each.restrained)
-        self.results_filled_total.inc(each.filled)
-        self.pool_exhausted_total.inc(each.exhausted)
-        self.mmr_swaps_total.inc(each.mmr_swaps)
+            self.candidates_vetoed_total.labels(self.backend, guard).inc(count)
+        self._noted(each)
+
+    def _noted(self, each: Figures) -> None:
+        """What most searches have none of."""
+        if each.capped:
+            self.results_capped_total.inc(each.capped)
+        if each.unusable:
+            self.candidates_unusable_total.inc(each.unusable)
+        if each.restrained:
+            self.searches_restrained_total.inc()
+        if each.filled:
+            self.results_filled_total.inc(each.filled)
+        if each.repeats:
+            self.results_repeated_total.inc(each.repeats)
+        if each.exhausted:
+            self.pool_exhausted_total.inc()
+        if each.mmr_swaps:
+            self.mmr_swaps_total.inc(each.mmr_swaps)
 
     def breaker_is(self, state: BreakerState) -> None:
-        """Show the breaker's state."""
         for each in BreakerState:
-            self.breaker_state.labels(each.value).set(each is state)
+            self.breaker_state.labels(each).set(each is state)
 
     def built(self, *, version: str, parser: str) -> None:
-        """Show what runs. ``parser``: the HTTP parser in use, "c" or "python"."""
-        self.build_info.labels(version, platform.python_version(), parser).set(1)
+        """``parser``: the HTTP parser in use, "c" or "python"."""
+        self.build_info.tell(version, platform.python_version(), parser)
 
-    def config_taken(self, settings_hash: str, *, previous: str | None, at: float) -> None:
-        """Show the settings in force. ``previous``: the hash they replace; ``at``: seconds since the epoch."""
-        if previous is not None and previous != settings_hash:
-            # Series cannot be removed from files shared between workers; the exposition leaves out what is 0.
-            self.config_info.labels(previous).set(0)
-        self.config_info.labels(settings_hash).set(1)
+    def config_taken(self, settings_hash: str, *, at: float) -> None:
+        """Show the settings in force. ``at``: seconds since the epoch."""
+        self.config_info.tell(settings_hash)
         self.config_last_reload_successful.set(1)
         self.config_last_reload_timestamp_seconds.set(at)
 
     def selection_bytes_held(self, change: int) -> None:
-        """So many more bytes of requests and replies are held for selection; fewer, when negative."""
+        """Change the bytes held for selection; negative: released."""
         self.selection_bytes_in_flight.inc(change)
 
     def config_refused(self) -> None:
-        """Say that the last reload was refused and the old settings stay."""
+        """The last reload was refused; the old settings stay."""
         self.config_last_reload_successful.set(0)
-
-
-def _exemplar(trace_id: str | None) -> dict[str, str] | None:
-    """What leads from a histogram's bucket to one trace in it. Files shared between workers have no room for it."""
-    return None if trace_id is None else {"trace_id": trace_id}

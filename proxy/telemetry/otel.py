@@ -1,8 +1,7 @@
-"""The OpenTelemetry side: our spans as the SDK's, held by its batching thread, sent as OTLP over HTTP.
+"""Spans as OpenTelemetry's: queued by the SDK's batching thread and sent as OTLP over HTTP.
 
-The SDK's tracer is not used: it takes names and attributes of any kind. Its queue, its thread and its exporter are, and what
-comes to them is made here of members of closed sets. opentelemetry is an extra and loaded inside functions alone: a
-process that traces nothing never loads it.
+The SDK's queue, thread and exporter are used, its tracer is not: it accepts any name and attribute. Here both come from
+closed sets. opentelemetry is an extra and is imported inside functions, so a process without tracing never loads it.
 """
 
 from __future__ import annotations
@@ -25,15 +24,14 @@ from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.telemetry.spans import Kind, Method, Recording, Span
 from vecsieve.proxy.telemetry.tracing import Clock
 
-# The file with what the collector wants to see of us: read when the process starts, and never shown.
-
+# The file with the header fields for the collector: read at the start, never shown.
 SETTING = "tracing.headers_file"
 WANTED = "a readable file with one `name: value` a line"
 _LINE = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)[ \t]*")
 
 
 def headers_of(file: str | None) -> dict[str, str]:
-    """Fields by name; none without a file. Empty lines do not count. Raises SettingsError, which says nothing of what is in it."""
+    """Header fields of the collector by name; none without a file. Raises SettingsError, which shows nothing of the content."""
     return {} if file is None else dict(_fields(file))
 
 
@@ -51,18 +49,15 @@ def _fields(file: str) -> Iterator[tuple[str, str]]:
             raise SettingsError([Problem(SETTING, f"{file}: something else in line {number}", WANTED)])
 
 
-# What a span is called and what it says, in OpenTelemetry's words: every one from a closed set or from the settings.
-
-
 @dataclass(frozen=True, slots=True)
 class SpanWords:
-    """The words of one process. ``hosts``: those of the settings, without ports, in the order that spans count them by."""
+    """Names and attributes of spans. ``hosts``: those of the settings, without ports, in the order of `Span.host`."""
 
     backend: str
     hosts: tuple[str, ...]
 
     def name(self, span: Span) -> str:
-        """Its name: few different ones, as the conventions demand."""
+        """The span name, of low cardinality as the conventions demand."""
         if span.stage is not None:
             return span.stage.value
         method = "HTTP" if span.method in {None, Method.OTHER} else str(span.method)
@@ -70,7 +65,7 @@ class SpanWords:
         return method if about is None else f"{method} {about}"
 
     def attributes(self, span: Span) -> dict[str, str | int]:
-        """What is known of it, by the conventions' names."""
+        """The known attributes, named by the conventions."""
         if span.stage is not None:
             return {}
         is_leg = span.kind is Kind.LEG
@@ -92,36 +87,36 @@ class SpanWords:
 
 LOGGER = logging.getLogger("vecsieve.tracing")
 PATH = "/v1/traces"  # behind a collector's URL (OTLP's specification)
-SEND_SECONDS = 10.0  # one batch with its retries, as the SDK has it
-BATCH_SECONDS = 5.0  # how long a span waits for others, as the SDK has it
-BATCH_SPANS = 256  # half of the SDK's: the thread that encodes them holds the interpreter, 25 us a span
-FLUSH_SECONDS = 0.9  # a collector that is silent must not hold up the end of an idle process for a second
-LOOK_SECONDS = 0.01
+SEND_SECONDS = 10.0  # one batch with its retries; the default of the SDK
+BATCH_SECONDS = 5.0  # how long a span waits for others; the default of the SDK
+BATCH_SPANS = 256  # half of the SDK's default: the encoding thread holds the GIL for 25 us a span
+FLUSH_SECONDS = 0.9  # a silent collector must not delay the exit of an idle process by a second
+POLL_SECONDS = 0.01
 
 Dropped = Callable[[int], object]
 """Counts spans that no collector took; called from any thread."""
 
 Readable = Any
-"""The SDK's ReadableSpan, whose name nothing outside of functions may load."""
+"""The SDK's ReadableSpan, which may be imported inside functions only."""
 
 
 class Exporter(Protocol):
-    """The SDK's SpanExporter, as far as it is used."""
+    """The part of the SDK's SpanExporter that is used."""
 
     def export(self, spans: Sequence[Readable], /) -> Any:
-        """Send them; the SDK's word for how that went."""
+        """Send the spans; returns the SDK's result."""
         ...
 
     def shutdown(self) -> None:
-        """Give up what is being sent."""
+        """Abort the batch that is being sent."""
         ...
 
 
 def tracing_of(settings: Settings, *, clock: Clock, dropped: Dropped) -> Recording:
-    """Tracing as the settings describe it; ``tracing.endpoint`` is one. Raises SettingsError for a file that cannot be read."""
+    """Tracing as the settings say; ``tracing.endpoint`` must be set. Raises SettingsError for an unreadable file."""
     origins = origins_of(settings)
     words = SpanWords(settings.backend, tuple(origin.host for origin in origins))
-    # The library's own lines quote what a collector answers, and say once per batch what is said once here.
+    # The SDK's log lines quote the collector's answers, once per batch.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
     return Recording(
         exporting=Handover(
@@ -136,13 +131,13 @@ def tracing_of(settings: Settings, *, clock: Clock, dropped: Dropped) -> Recordi
 
 
 def origins_of(settings: Settings) -> tuple[Origin, ...]:
-    """Where the settings say that requests go, the upstream first. Hosts of Pinecone's indexes have the indexes' names in them."""
+    """The origins of the settings, the upstream first. Hosts of Pinecone indexes are left out: they contain index names."""
     urls = [settings.upstream.url] + ([] if settings.grpc.upstream is None else [settings.grpc.upstream])
     return tuple(Origin.of(url) for url in urls)
 
 
 def exporter_of(tracing: TracingSettings) -> Exporter:
-    """What sends batches. Fields of the file go before those of OTEL_EXPORTER_OTLP_HEADERS."""
+    """The exporter of batches. Fields of the file override those of OTEL_EXPORTER_OTLP_HEADERS."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     headers = headers_of(tracing.headers_file)
@@ -151,7 +146,7 @@ def exporter_of(tracing: TracingSettings) -> Exporter:
 
 
 class Handover:
-    """Hands spans over to the SDK's thread. A span too many is dropped, and so is what the collector does not take; both count."""
+    """Passes spans to the SDK's thread. Spans beyond the queue and spans that the collector refuses are dropped and counted."""
 
     def __init__(self, exporter: Exporter, words: SpanWords, *, queue_spans: int, dropped: Dropped) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -170,7 +165,7 @@ class Handover:
         )
 
     def emit(self, span: Span) -> None:
-        """Hold the span for the thread; drop it when too many are held or being sent."""
+        """Queue the span; drop it when the queue is full."""
         if self._given - self._taken.spans >= self._most:
             self._dropped(1)
             return
@@ -178,19 +173,19 @@ class Handover:
         self._processor.on_end(self._readable(span))
 
     async def close(self) -> None:
-        """Send what is held; give up after a moment, and leave the thread to the end of the process."""
-        # A thread of our own, because the loop's executor is waited for at the end of the loop, however long that takes.
+        """Send what is queued; give up after FLUSH_SECONDS and leave the thread to the exit of the process."""
+        # A thread of our own: the loop waits for its executor at its end, for any time.
         sending = threading.Thread(target=self._processor.shutdown, name="vecsieve-tracing", daemon=True)
         sending.start()
         until = time.monotonic() + FLUSH_SECONDS
         while sending.is_alive() and time.monotonic() < until:  # noqa: ASYNC110 - a thread has no event of the loop
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         if sending.is_alive():
-            self._exporter.shutdown()  # a batch that was refused is not sent again
+            self._exporter.shutdown()  # without it, a refused batch would be retried
 
 
 class _Taken:
-    """What the exporter is done with. Written by the SDK's thread alone, so that no lock is needed."""
+    """Counts what the exporter has finished. Only the SDK's thread writes it, so it needs no lock."""
 
     def __init__(self, dropped: Dropped) -> None:
         self.spans = 0
@@ -198,7 +193,7 @@ class _Taken:
         self._is_refused = False
 
     def batch(self, size: int, *, is_accepted: bool) -> None:
-        """A batch was sent, or given up."""
+        """A batch was sent or given up."""
         self.spans += size
         if not is_accepted:
             self._dropped(size)
@@ -212,7 +207,7 @@ class _Taken:
 
 
 def _readable(words: SpanWords) -> Callable[[Span], Readable]:
-    """What makes the SDK's spans."""
+    """The function that makes the SDK's spans."""
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
@@ -239,7 +234,7 @@ def _readable(words: SpanWords) -> Callable[[Span], Readable]:
 
 
 def _resource() -> Any:
-    """Who sends: vecsieve, unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say otherwise."""
+    """The resource: service name vecsieve, unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES set another."""
     from opentelemetry.sdk.resources import Resource
 
     made = Resource.create({"service.version": version("vecsieve")})
@@ -248,7 +243,7 @@ def _resource() -> Any:
 
 
 def _watched(exporter: Exporter, done: Callable[..., None]) -> Any:
-    """The exporter, and ``done`` told of every batch."""
+    """The exporter, with ``done`` called after every batch."""
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
     class Watched(SpanExporter):

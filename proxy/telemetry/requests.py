@@ -1,11 +1,10 @@
-"""What a request came to, counted once when it ends: the data plane's only writer of metrics and of the access log."""
+"""One request, counted once when it ends. Only this module writes its metrics and its access log line."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+import random
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,12 +29,11 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Clock, Finish, Trace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(NamedTuple):
     """How a request ended, as its transport saw it. ``is_loopback``, ``is_reused``: as in `Access`.
 
-    ``status``: HTTP's, or the one HTTP gives a gRPC code; None: the client got none. ``code``: gRPC's own. ``is_relayed``: the
-    answer's bytes have gone out and came from upstream as they are.
+    ``status``: of HTTP, or the one HTTP has for a gRPC code; None: the client got none. ``code``: of gRPC. ``is_relayed``:
+    the bytes of the answer came from upstream unchanged. ``cause``: why the database gave no answer.
     """
 
     method: str
@@ -47,16 +45,53 @@ class Ended:
     is_loopback: bool | None
     is_reused: bool | None = None
     code: int | None = None
+    cause: str = ""
+
+
+class _Timed:
+    """Times a block, even if it raises. A class: a generator costs three times as much."""
+
+    __slots__ = ("_attempt", "_recorder", "_started")
+
+    def __init__(self, recorder: RequestRecorder, attempt: AttemptKind) -> None:
+        self._recorder = recorder
+        self._attempt = attempt
+        self._started = 0.0
+
+    def __enter__(self) -> None:
+        self._started = self._recorder.clock()
+
+    def __exit__(self, *failure: object) -> None:
+        self._recorder.metrics.upstream_done(self._attempt, self._recorder.clock() - self._started)
+
+
+class _Searching:
+    """Counts a search in progress."""
+
+    __slots__ = ("_recorder",)
+
+    def __init__(self, recorder: RequestRecorder) -> None:
+        self._recorder = recorder
+
+    def __enter__(self) -> None:
+        self._recorder.searches(+1)
+
+    def __exit__(self, *failure: object) -> None:
+        self._recorder.searches(-1)
+
+
+# The system's own source of randomness would be a call of the kernel for each request.
+_IDS = random.Random()  # noqa: S311 - tells requests apart in a log, and is no secret
 
 
 class RequestRecord:
-    """One request while it lasts: what is learned of it on the way to its end.
+    """One request until its end.
 
-    ``request_id``: what the log calls it, here and nowhere else; nothing of the client's is in it.
+    ``request_id``: its random id in the log, used nowhere else and not derived from the client.
     """
 
     __slots__ = (
-        "_tally",
+        "_recorder",
         "bypass",
         "fail_open",
         "operation",
@@ -69,10 +104,10 @@ class RequestRecord:
     )
 
     def __init__(self, recorder: RequestRecorder, started: float, trace_id: str | None, trace: Trace) -> None:
-        self._tally = recorder
+        self._recorder = recorder
         self.started = started
         self.trace_id = trace_id
-        self.request_id = secrets.token_hex(8)
+        self.request_id = f"{_IDS.getrandbits(64):016x}"
         self.trace = trace
         self.operation: Operation | None = None
         self.outcome = Outcome.PASSTHROUGH
@@ -82,101 +117,85 @@ class RequestRecord:
 
     @property
     def searches_in_flight(self) -> int:
-        """How many searches are being improved now."""
-        return self._tally.searches_in_flight
+        return self._recorder.searches_in_flight
 
     def classified(self, operation: Operation) -> None:
-        """It is a ranked search."""
+        """The request is a ranked search."""
         self.operation = operation
         self.trace.classified(operation.name)
 
     def bypassed(self, reason: BypassReason) -> None:
-        """It is left alone on purpose."""
         self.outcome, self.bypass = Outcome.BYPASS, reason
 
     def failed_open(self, reason: FailOpen) -> None:
-        """Our part failed before a pool was fetched; the client gets its plain answer."""
+        """VecSieve failed before a pool was fetched; the client gets its plain answer."""
         self.outcome, self.fail_open = Outcome.FAIL_OPEN, reason
 
     def reported(self, report: Report) -> None:
-        """The interceptor is done with it."""
         self.outcome, self.report = report.outcome, report
         self.trace.staged(report.marks)
 
     def shadowed(self) -> None:
-        """Upstream's own answer went out; the measurement counts itself."""
+        """Upstream's own answer was sent; the measurement is counted separately."""
         self.outcome = Outcome.SHADOW
 
     def shed(self, reason: Shed) -> None:
-        """There was no room for it."""
-        self._tally.shed(reason)
+        """There was no room for the request."""
+        self._recorder.shed(reason)
 
     def overridden(self, names: Iterable[OverrideName]) -> None:
-        """Its headers changed the policy."""
+        """Override headers changed the policy."""
         for name in names:
-            self._tally.metrics.overrides_total.labels(name.value).inc()
+            self._recorder.metrics.overrides_total.labels(name).inc()
 
-    @contextmanager
-    def original(self, attempt: AttemptKind) -> Iterator[None]:
-        """Time the client's own bytes on their way and their answer on its way back, both streamed."""
-        with self._tally.timed(attempt):
-            yield
+    def original(self, attempt: AttemptKind) -> _Timed:
+        """Time the client's own request and its answer, both streamed."""
+        return self._recorder.timed(attempt)
 
     def bad_request(self) -> None:
-        """Its override headers cannot be obeyed."""
+        """The override headers are invalid."""
         self.outcome = Outcome.BYPASS
-        self._tally.metrics.local_error(LocalError.BAD_REQUEST)
+        self._recorder.metrics.local_error(LocalError.BAD_REQUEST)
 
-    def searching(self) -> AbstractContextManager[None]:
-        """Hold one of the places for searches that are being improved."""
-        return self._tally.searching()
+    def searching(self) -> _Searching:
+        """Take one of the places for searches in progress."""
+        return self._recorder.searching()
 
 
 class RequestRecorder:
-    """Counts. ``clock``: monotonic seconds. ``log`` takes every ended request and must return at once."""
+    """Records requests. ``clock``: monotonic seconds. ``log`` takes every ended request and must return at once."""
 
-    __slots__ = ("_clock", "_log", "metrics", "requests_in_flight", "searches_in_flight")
+    __slots__ = ("_log", "_searching", "clock", "metrics", "requests_in_flight", "searches_in_flight")
 
     def __init__(self, metrics: Metrics, *, log: Callable[[Access], None], clock: Clock) -> None:
         self.metrics = metrics
         self._log = log
-        self._clock = clock
+        self._searching = _Searching(self)
+        self.clock = clock
         self.searches_in_flight = 0
         self.requests_in_flight = 0
 
     def begin(self, *, trace_id: str | None = None, trace: Trace = UNTRACED) -> RequestRecord:
-        """Follow a request; whoever begins must end. ``trace_id``: of the recorded trace it belongs to, when ``trace`` has none."""
+        """Start the record of a request; the same code must call ``end``. ``trace_id``: of its recorded trace, if ``trace`` has none."""
         self._requests(+1)
-        return RequestRecord(self, self._clock(), trace.trace_id or trace_id, trace)
+        return RequestRecord(self, self.clock(), trace.trace_id or trace_id, trace)
 
-    def end(self, visit: RequestRecord, ended: Ended) -> None:
-        """Count the request, however it ended."""
+    def end(self, record: RequestRecord, ended: Ended) -> None:
         self._requests(-1)
-        self._count(visit, ended, self._clock() - visit.started)
-        if visit.trace.trace_id is not None:
-            visit.trace.end(_finish(visit, ended))
+        self._count(record, ended, self.clock() - record.started)
+        if record.trace.trace_id is not None:
+            record.trace.end(_finish(record, ended))
 
-    @contextmanager
-    def searching(self) -> Iterator[None]:
-        """One more search is being improved."""
-        self._searches(+1)
-        try:
-            yield
-        finally:
-            self._searches(-1)
+    def searching(self) -> _Searching:
+        return self._searching
 
-    @contextmanager
-    def timed(self, attempt: AttemptKind) -> Iterator[None]:
-        """An exchange with upstream."""
-        started = self._clock()
-        try:
-            yield
-        finally:
-            self.metrics.upstream_done(attempt, self._clock() - started)
+    def timed(self, attempt: AttemptKind) -> _Timed:
+        """Time an exchange with upstream."""
+        return _Timed(self, attempt)
 
     def shed(self, reason: Shed) -> None:
-        """A request was refused for want of room."""
-        self.metrics.requests_shed_total.labels(reason.value).inc()
+        """A request was refused for lack of room."""
+        self.metrics.requests_shed_total.labels(reason).inc()
         self.metrics.local_error(LocalError.SHED)
 
     def measured(self, report: Report, attempt: Attempt) -> None:
@@ -189,45 +208,46 @@ class RequestRecorder:
         self.requests_in_flight += change
         self.metrics.requests_in_flight.inc(change)
 
-    def _searches(self, change: int) -> None:
+    def searches(self, change: int) -> None:
+        """Change the number of searches in progress."""
         self.searches_in_flight += change
         self.metrics.searches_in_flight.inc(change)
 
-    def _count(self, visit: RequestRecord, ended: Ended, seconds: float) -> None:
-        operation = OTHER if visit.operation is None else visit.operation.name
+    def _count(self, record: RequestRecord, ended: Ended, seconds: float) -> None:
+        operation = OTHER if record.operation is None else record.operation.name
         self.metrics.request_done(
             operation,
-            visit.outcome,
+            record.outcome,
             status=ended.status,
             origin=ended.origin,
             seconds=seconds,
-            trace_id=visit.trace_id,
+            trace_id=record.trace_id,
         )
         if ended.status is not None and ended.status >= 500 and ended.origin is Origin.UPSTREAM:
             self.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
         if ended.is_relayed:
             self.metrics.received(ended.response_bytes)
         self.metrics.sent(ended.response_bytes)
-        report = visit.report
-        if report is None and (visit.bypass is not None or visit.fail_open is not None):
+        report = record.report
+        if report is None and (record.bypass is not None or record.fail_open is not None):
             report = Report(
                 backend=self.metrics.backend,
                 operation=operation,
-                outcome=visit.outcome,
+                outcome=record.outcome,
                 total_seconds=seconds,
                 upstream_seconds=seconds,
-                bypass=visit.bypass,
-                fail_open=visit.fail_open,
+                bypass=record.bypass,
+                fail_open=record.fail_open,
             )
         if report is not None:
-            self.metrics.search_done(report, trace_id=visit.trace_id)
+            self.metrics.search_done(report, trace_id=record.trace_id)
         self._log(
             Access(
-                request_id=visit.request_id,
+                request_id=record.request_id,
                 method=ended.method,
                 operation=operation,
                 backend=self.metrics.backend,
-                outcome=visit.outcome,
+                outcome=record.outcome,
                 origin=ended.origin,
                 status=ended.status,
                 seconds=seconds,
@@ -235,28 +255,29 @@ class RequestRecorder:
                 response_bytes=ended.response_bytes,
                 is_loopback=ended.is_loopback,
                 is_reused=ended.is_reused,
+                cause=ended.cause,
                 report=report,
             )
         )
 
 
-def _finish(visit: RequestRecord, ended: Ended) -> Finish:
-    """What a trace says of the end: how far selection came, nothing of what it chose."""
-    report = visit.report
+def _finish(record: RequestRecord, ended: Ended) -> Finish:
+    """The end of a request for its trace: counts of selection, nothing of its content."""
+    report = record.report
     figures = () if report is None else report.figures
     return Finish(
         method=ended.method,
-        outcome=visit.outcome,
+        outcome=record.outcome,
         status=ended.status if ended.code is None else None,
         code=ended.code,
-        fail_open=visit.fail_open if report is None else report.fail_open,
+        fail_open=record.fail_open if report is None else report.fail_open,
         candidates=sum(each.candidates for each in figures) if figures else None,
         collapsed=sum(each.collapsed for each in figures) if figures else None,
     )
 
 
 def divergences(attempt: Attempt) -> list[Divergence]:
-    """How the answer of each search would have differed from upstream's own page, once per search and kind."""
+    """How the answers would have differed from upstream's own pages: at most once per search and kind."""
     found: list[Divergence] = []
     for search, selection in zip(attempt.call.searches, attempt.selections, strict=False):
         own = np.arange(len(selection.labels))[search.offset : search.offset + search.top_k]

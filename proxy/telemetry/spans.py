@@ -1,8 +1,11 @@
-"""Tracing that is on: which requests are recorded, and the spans they leave.
+"""Tracing that is on: which requests are recorded, and their spans.
 
-A request whose traceparent says that its trace is recorded is; one that says it is not, is not; one without is by chance,
-at the settings' ratio. What is not recorded is not touched: its headers go on byte for byte. So does a traceparent that
-is not well formed; the span of such a request begins a trace of its own, which the database does not hear of.
+The sampled flag of a request's traceparent decides; without a traceparent the settings' ratio does. The headers of an
+unrecorded request are forwarded byte for byte. So is a malformed traceparent; the span of such a request starts its own
+trace, of which the database gets no traceparent.
+
+No field of a span holds text: spans are numbers, flags and members of closed sets. Names and addresses are looked up in
+tables made from the settings. So no path, collection, key, query or exception message can be exported.
 """
 
 from __future__ import annotations
@@ -18,22 +21,17 @@ from vecsieve.proxy.grpc.status import Code
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.tracing import SAMPLED, UNTRACED, Clock, Finish, Leg, Mark, Trace, parent_of, written
 
-# The only thing that leaves a process as a trace: numbers, flags and members of closed sets.
-#
-# Rule of this file: no field holds text. Names and addresses are looked up behind it, in tables that the settings alone
-# make, so whatever a request says, a path, a collection, a key, a query, an exception's message, cannot be exported.
-
 
 class Kind(Enum):
-    """What a span is about."""
+    """What a span stands for."""
 
-    REQUEST = "request"  # a client's
-    LEG = "leg"  # one of ours to the database
-    STAGE = "stage"  # a part of the work between
+    REQUEST = "request"  # of a client
+    LEG = "leg"  # a request to the database
+    STAGE = "stage"  # of a search
 
 
 class Method(StrEnum):
-    """HTTP's methods, as OpenTelemetry closes the set (RFC 9110 and PATCH, RFC 5789)."""
+    """HTTP methods, the closed set of OpenTelemetry (RFC 9110, and PATCH of RFC 5789)."""
 
     GET = "GET"
     HEAD = "HEAD"
@@ -48,7 +46,7 @@ class Method(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> Method:
-        """The member called ``name``; OTHER for every name that is not in the set."""
+        """OTHER for every name outside the set."""
         return _METHODS.get(name, cls.OTHER)
 
 
@@ -57,7 +55,7 @@ _METHODS: Mapping[str, Method] = {member.value: member for member in Method}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One span. ``host``: the place of the address among those the settings name; None for every other."""
+    """One span. ``host``: the index of its address among those of the settings; None for every other."""
 
     kind: Kind
     trace_id: int
@@ -82,18 +80,18 @@ class Span:
 
 
 def known_status(status: int | None) -> int | None:
-    """A status of three digits; None for what is none."""
+    """None for what is no status of three digits."""
     return status if status is not None and 100 <= status <= 999 else None
 
 
 def known_code(code: int | None) -> Code | None:
-    """A status of gRPC; numbers it does not know are UNKNOWN, as its clients take them."""
+    """UNKNOWN for numbers outside the set, as gRPC clients map them."""
     if code is None:
         return None
     return Code(code) if 0 <= code <= Code.UNAUTHENTICATED else Code.UNKNOWN
 
 
-# A server's codes that are its own failures; the others are its client's (OpenTelemetry's conventions for gRPC).
+# Codes that are failures of the server; the others are failures of the client (OpenTelemetry's conventions for gRPC).
 _SERVER_FAILURES = frozenset(
     {Code.UNKNOWN, Code.DEADLINE_EXCEEDED, Code.UNIMPLEMENTED, Code.INTERNAL, Code.UNAVAILABLE, Code.DATA_LOSS}
 )
@@ -103,19 +101,20 @@ class Exporting(Protocol):
     """Where spans go."""
 
     def emit(self, span: Span) -> None:
-        """Take a span that ended; at once, and without fail."""
+        """Take an ended span; never blocks, never raises."""
         ...
 
     async def close(self) -> None:
-        """Hand over what is held, for a bounded time."""
+        """Send what is queued, for a bounded time."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Records. ``ratio``: of requests without a parent. ``origins``: those that the settings name; of no other an address is told.
+    """Records requests. ``ratio``: the sampled share of requests without a parent. ``origins``: those of the settings; other
+    addresses are not exported.
 
-    ``clock``: monotonic seconds, the one that stages are timed by; ``wall``: nanoseconds since the epoch.
+    ``clock``: monotonic seconds, as for stages; ``wall``: nanoseconds since the epoch.
     """
 
     exporting: Exporting
@@ -126,7 +125,7 @@ class Recording:
     chance: random.Random
 
     def begin(self, parents: Sequence[str]) -> Trace:
-        """Record the request, or leave it alone."""
+        """Record the request if it is sampled."""
         parent = parent_of(parents) if parents else None
         if parent is not None:
             ids = _Ids(parent.trace_id, self._id(64), parent.span_id, parent.flags)
@@ -136,11 +135,11 @@ class Recording:
         return _Recorded(self, _Ids(self._id(128), self._id(64), None, SAMPLED), is_told=not parents)
 
     def below(self, ids: _Ids) -> _Ids:
-        """Ids for a child of a span."""
+        """Ids for a child span."""
         return _Ids(ids.trace_id, self._id(64), ids.span_id, ids.flags)
 
     async def close(self) -> None:
-        """Hand over what is held, for a bounded time."""
+        """Send what is queued, for a bounded time."""
         await self.exporting.close()
 
     def _id(self, bits: int) -> int:
@@ -149,7 +148,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class _Ids:
-    """Where a span stands in its trace."""
+    """The position of a span in its trace."""
 
     trace_id: int
     span_id: int
@@ -158,7 +157,7 @@ class _Ids:
 
 
 class _Recorded:
-    """One recorded request. ``is_told``: whether the database hears of it. ``at``: nanoseconds since the epoch at a time of the clock."""
+    """One recorded request. ``is_told``: whether the database gets a traceparent. ``at``: a time of the clock in nanoseconds since the epoch."""
 
     __slots__ = ("_at", "_ns", "_recording", "ids", "is_told", "operation", "trace_id")
 
@@ -182,7 +181,7 @@ class _Recorded:
     def staged(self, marks: Iterable[Mark]) -> None:
         for stage, started, ended in marks:
             if stage is Stage.UPSTREAM:
-                continue  # its legs say it better
+                continue  # its legs are spans already
             ids = self._recording.below(self.ids)
             self._recording.exporting.emit(
                 Span(
@@ -223,7 +222,7 @@ class _Recorded:
 
 
 class _RecordedLeg:
-    """One request to the database. Failed unless an answer came that is none of an error."""
+    """One request to the database. It failed unless a success answered."""
 
     __slots__ = (
         "_code",

@@ -1,10 +1,10 @@
-"""What the planes tell of a request so that it can be traced, and the way of a process that traces nothing.
+"""The interface of tracing that the planes use, the stopwatch of stages, and tracing that is off.
 
     begin ─► Trace ─► leg ─► Leg, one per request to the database ── its traceparent goes out with it
                   ─► staged, the parts of the work between
                   ─► end, once
 
-Whoever implements this never raises, never waits, and learns nothing of a request but what stands here.
+An implementation never raises and never waits; it gets no other data of a request.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from typing import Protocol, Self
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
 
-# Which trace a request belongs to, by W3C's traceparent. Nothing but 32 hexadecimal digits, and the two ids as numbers, ever comes out.
-#
-# Only a trace that its sender records: an exemplar must lead somewhere. The header itself goes on to the database untouched, unless
-# this process records a span of its own between the two (proxy/telemetry/spans.py).
+# W3C's traceparent. The header is forwarded untouched unless this process records a span between client and database
+# (proxy/telemetry/spans.py). Exemplars take ids of sampled traces only, so that each leads to a recorded trace.
 
 NAME = "traceparent"
 SAMPLED = 0x01
-# What is passed on of the flags: recorded, and (level 2 of the recommendation) that the trace's id is random. The others have
-# no meaning yet, and a sender of version 00 must set them to zero.
+# The flags that are passed on: sampled, and (level 2 of the recommendation) random trace id. The others have no meaning yet, and
+# a sender of version 00 must set them to zero.
 KNOWN_FLAGS = 0x03
-# Version ff and ids of zeros are invalid; versions after 00 may say more behind the flags.
+# Version ff and ids of zeros are invalid; versions after 00 may append fields.
 _FORM = re.compile(
     r"(?:00|(?P<later>(?!00|ff)[0-9a-f]{2}))"
     r"-(?P<trace>(?!0{32})[0-9a-f]{32})-(?P<span>(?!0{16})[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?(later)(?:-.*)?)"
@@ -45,12 +43,11 @@ class Parent:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether its sender records the trace."""
         return bool(self.flags & SAMPLED)
 
 
 def parent_of(values: Sequence[str]) -> Parent | None:
-    """The parent in a request's traceparent fields; None unless there is exactly one, and well formed."""
+    """The parent of a request; None unless it has exactly one well-formed traceparent."""
     found = _FORM.fullmatch(values[0]) if len(values) == 1 else None
     if found is None:
         return None
@@ -58,17 +55,15 @@ def parent_of(values: Sequence[str]) -> Parent | None:
 
 
 def sampled_trace_id(values: Sequence[str]) -> str | None:
-    """The id in a request's traceparent fields; None unless there is exactly one, well formed, of a recorded trace."""
+    """The trace id of a request with exactly one well-formed, sampled traceparent, else None."""
     found = parent_of(values)
     return None if found is None or not found.is_sampled else f"{found.trace_id:032x}"
 
 
 def written(trace_id: int, span_id: int, flags: int) -> str:
-    """The field that names a span as the parent of what follows."""
+    """The traceparent that names a span as the parent."""
     return f"00-{trace_id:032x}-{span_id:016x}-{flags:02x}"
 
-
-# Where one call's time went, by stage. The clock is handed in; a stage entered twice adds up.
 
 Clock = Callable[[], float]
 """Monotonic seconds."""
@@ -76,11 +71,11 @@ Clock = Callable[[], float]
 Mark = tuple[Stage, float, float]
 """When a stage was entered and left, by the clock."""
 
-MOST_MARKS = 64  # a batch of a hundred searches enters four hundred stages: those that come later are only added up
+MOST_MARKS = 64  # a batch of a hundred searches enters four hundred stages: later ones are only added up
 
 
 class Timed:
-    """A block that is timed. A class, because a generator costs three times as much and a search has five blocks."""
+    """A timed block. A class, because a generator costs three times as much and a search has five blocks."""
 
     __slots__ = ("_clock", "_marks", "_seconds", "_stage", "_start")
 
@@ -92,11 +87,9 @@ class Timed:
         self._start = 0.0
 
     def __enter__(self) -> None:
-        """The time counts from here."""
         self._start = self._clock()
 
     def __exit__(self, *failure: object) -> None:
-        """To here, whatever ended the block."""
         ended = self._clock()
         self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + (ended - self._start)
         if self._marks is not None and len(self._marks) < MOST_MARKS:
@@ -104,7 +97,7 @@ class Timed:
 
 
 class Laps:
-    """Blocks of one after another's stages: a stage may end in a later block than it began in. Between them nothing counts."""
+    """Blocks of consecutive stages: a stage may end in a later block than it began in. Time between blocks is not counted."""
 
     __slots__ = ("_add", "_clock", "_last", "_seconds")
 
@@ -115,16 +108,15 @@ class Laps:
         self._seconds = 0.0  # of the present stage, in blocks before this one
 
     def __enter__(self) -> Callable[[str], None]:
-        """The time counts from here. Hands out ``over``."""
+        """Returns ``over``."""
         self._last = self._clock()
         return self.over
 
     def __exit__(self, *failure: object) -> None:
-        """To here."""
         self._seconds += self._clock() - self._last
 
     def over(self, name: str) -> None:
-        """The stage of this name is over, and the next begins."""
+        """The stage of this name ends, and the next one begins."""
         now = self._clock()
         self._add(Stage(name), self._last - self._seconds, now)
         self._last, self._seconds = now, 0.0
@@ -133,7 +125,7 @@ class Laps:
 class Stopwatch:
     """Adds up seconds per stage, in the order in which stages were first entered.
 
-    ``keeps_marks``: also remembers when each was entered and left, which nobody but a trace wants to know.
+    ``keeps_marks``: also keep when each was entered and left, for a trace.
     """
 
     __slots__ = ("_clock", "_marks", "_seconds", "started")
@@ -145,31 +137,29 @@ class Stopwatch:
         self.started = clock()
 
     def stage(self, stage: Stage) -> Timed:
-        """Time the block, also when it raises."""
+        """Time the block, even if it raises."""
         return Timed(stage, self._seconds, self._marks, self._clock)
 
     def laps(self) -> Laps:
-        """Time blocks in which stages end one after another; what follows the last one is not timed."""
+        """Time blocks of consecutive stages; time after the last end of a stage is not counted."""
         return Laps(self._add, self._clock)
 
     def restart(self) -> None:
-        """Count the elapsed time from now; the stages so far stay."""
+        """Count the elapsed time from now; the stages stay."""
         self.started = self._clock()
 
     def elapsed(self) -> float:
-        """Seconds since the watch was made."""
+        """Seconds since the start."""
         return self._clock() - self.started
 
     def seconds(self, stage: Stage) -> float:
-        """Seconds spent in a stage so far."""
         return self._seconds.get(stage, 0.0)
 
     def stages(self) -> tuple[tuple[Stage, float], ...]:
-        """Every stage entered, with its seconds."""
         return tuple(self._seconds.items())
 
     def marks(self) -> tuple[Mark, ...]:
-        """The first times that stages were entered and left, where they are kept."""
+        """The first MOST_MARKS marks, if they are kept."""
         return () if self._marks is None else tuple(self._marks)
 
     def _add(self, stage: Stage, started: float, ended: float) -> None:
@@ -180,7 +170,7 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """How a request ended. ``status``: HTTP's; None over gRPC, or when the client got none. ``code``: gRPC's alone."""
+    """How a request ended. ``status``: of HTTP; None over gRPC, or if the client got none. ``code``: of gRPC."""
 
     method: str
     outcome: Outcome
@@ -192,27 +182,27 @@ class Finish:
 
 
 class Leg(AbstractContextManager["Leg"], Protocol):
-    """One request to the database, for as long as its answer lasts."""
+    """One request to the database, until the end of its answer."""
 
     @property
     def traceparent(self) -> str | None:
-        """What to send as traceparent; None: what the client sent, or nothing."""
+        """The traceparent to send; None: leave the client's."""
         ...
 
     def __enter__(self) -> Self:
-        """It goes out now."""
+        """The request is sent now."""
         ...
 
     def answered(self, status: int) -> None:
-        """The head of an HTTP answer has come."""
+        """The head of an HTTP answer arrived."""
         ...
 
     def ended(self, code: int) -> None:
-        """A gRPC call has ended so."""
+        """A gRPC call ended with this code."""
         ...
 
     def cut(self) -> None:
-        """The answer had begun, and was not whole."""
+        """The answer began and was incomplete."""
         ...
 
 
@@ -221,35 +211,35 @@ class Trace(Protocol):
 
     @property
     def trace_id(self) -> str | None:
-        """32 hexadecimal digits when it is recorded, else None."""
+        """32 hexadecimal digits if the request is recorded, else None."""
         ...
 
     def classified(self, operation: str) -> None:
-        """It is a ranked search."""
+        """The request is a ranked search."""
         ...
 
     def leg(self, kind: AttemptKind, method: str, origin: Origin | None) -> Leg:
-        """A request to the database, still to be entered. ``origin``: None where the settings' upstream is meant."""
+        """A request to the database, not entered yet. ``origin``: None for the settings' upstream."""
         ...
 
     def staged(self, marks: Iterable[Mark]) -> None:
-        """These parts of the work took place."""
+        """Add the stages of the work."""
         ...
 
     def end(self, finish: Finish) -> None:
-        """The client has its answer. Legs of a measurement beside it may still follow."""
+        """The client has its answer. Legs of a shadow measurement may follow."""
         ...
 
 
 class Tracing(Protocol):
-    """One process's tracing."""
+    """The tracing of one process."""
 
     def begin(self, parents: Sequence[str]) -> Trace:
-        """A request with these traceparent fields has come."""
+        """Start the trace of a request with these traceparent fields."""
         ...
 
     async def close(self) -> None:
-        """Hand over what is held, for a bounded time."""
+        """Send what is queued, for a bounded time."""
         ...
 
 
@@ -289,22 +279,21 @@ class _Untraced:
 
 
 UNTOLD: Leg = _UntracedLeg()
-"""A request to the database that nobody records."""
+"""A request to the database that is not recorded."""
 
 UNTRACED: Trace = _Untraced()
-"""A request that is not recorded: what it carries goes on byte for byte."""
+"""A request that is not recorded."""
 
 
 class NoTracing:
-    """Tracing that is off: every request is untraced."""
+    """Tracing that is off."""
 
     def begin(self, _parents: Sequence[str]) -> Trace:
-        """Untraced."""
         return UNTRACED
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing is queued."""
 
 
 NO_TRACING: Tracing = NoTracing()
-"""The way of a process that traces nothing."""
+"""For a process without tracing."""

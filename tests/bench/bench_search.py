@@ -1,80 +1,136 @@
-"""A proxied search: against a bare relay of the same upstream bytes, and against the same job done in the client."""
+"""A search through the proxy, by what it has seen before, against bare relays: of the widened bytes (a), of the plain answer (c)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
-from bench.client_side import connect, loop, search, search_and_select
-from bench.contenders import TOP_K, Server, ask, check_selected
-from bench.figures import Aim, Figure, Sides, figure
-from bench.rates import Contest, Rate, contest
-from bench.rounds import Effort, interleave
-from bench.scenes import DIMENSIONS, POOL, Scene, collection
-from bench.upstream import Upstream
+from bench.asking import searches, warm
+from bench.contenders import Database, Proxy, bare_relay, database, grpc_relay, unselected, vecsieve
+from bench.load import Outcome, Script, ask
+from bench.report import Section, judged
+from bench.rounds import Effort, Turns, interleave, turns
+from bench.stats import Spread, ratios, spread
+from bench.store import store
 
-AGAINST_RELAY = (Aim("ratio", ">=", 0.45),)
-AGAINST_CLIENT = (Aim("ratio", ">=", 2.0),)
-# The head that a reply may add to its body, with the report header.
-HEAD_BYTES = 600
-# On a crowded machine a pause may cost a search its deadline, and its client gets the plain answer. More than this many
-# of those, and the rate is a rate of something else.
-MOST_UNSELECTED = 0.05
-
-
-class MixedAnswersError(Exception):
-    """Under load some searches were answered unselected: the rate is not a rate of selected searches."""
+# Pools: their name, the collection's kind, and what is wanted of (a) at 384 and at 1536.
+COLD, HALF, NEW, SAME = "never seen", "half of the points known", "points known, pools new", "pools known, Zipf"
+KINDS = {COLD: "cold", HALF: "half", NEW: "new", SAME: "same"}
+WANTED = {(NEW, 384): 0.50, (NEW, 1536): 1.0, (SAME, 384): 0.85, (SAME, 1536): 2.3}
+GRPC_WANTED = {"shared port": 0.45, "own port": 0.6, "own port, mode off": 0.85}
 
 
-def bench_search(scene: Scene, proxy: Server, relay: Server, effort: Effort) -> Iterator[Figure]:
-    """Searches per second with 8 connections, per dimension."""
-    for dimensions in DIMENSIONS:
-        request = scene.searches[dimensions]
-        selected = ask(request, proxy.port)
-        check_selected(selected)
-        one = Contest(
-            name=f"search {POOL} × {dimensions}, 8 connections",
-            unit="searches/s",
-            request=request,
-            aims=AGAINST_RELAY,
-        )
-        rounds, figures = contest(one, proxy, relay, effort)
-        share = unselected_share(rounds, selected_bytes=len(selected), pool_bytes=len(scene.replies[request.path]))
-        note = f"{share:.1%} unselected" if share else ""
-        yield from (replace(each, note=note) for each in figures)
+class Round(NamedTuple):
+    """One round of one side. ``moved``: kilobytes that the database sent per request; ``plain``: share of plain answers."""
+
+    outcome: Outcome
+    moved: float
+    plain: float | None
 
 
-def bench_client_side(scene: Scene, proxy: Server, upstream: Upstream, effort: Effort) -> Iterator[Figure]:
-    """Searches per second of one client's own loop, per dimension."""
-    through, direct = connect(proxy.port), connect(upstream.port)
-    for dimensions in DIMENSIONS:
-        name, query = collection(dimensions), scene.queries[dimensions]
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Whom to ask what, and the process whose time counts. ``selects``: the proxy, where copies are to be removed."""
+
+    script: Script
+    port: int
+    pid: int
+    selects: Proxy | None = None
+
+    def run(self, upstream: Database, seconds: float, turns: Turns) -> Round:
+        """One round. Raises OtherSearchError when too few searches were selected from."""
+        sent, begun = upstream.moved()["bytes"], self.selects and self.selects.improved()
+        outcome = ask(self.script, self.port, seconds=seconds, seed=next(turns), pid=self.pid)
+        plain = unselected(begun, self.selects.improved()) if begun and self.selects else None
+        return Round(outcome, (upstream.moved()["bytes"] - sent) / outcome.replies / 1e3, plain)
+
+
+def bench_search(dimensions: int, effort: Effort) -> Iterator[Section]:
+    """One table: processor time per search, rates, ratios, bytes."""
+    held = store(dimensions)
+    with ExitStack() as running:
+        upstream = running.enter_context(database(dimensions))
+        # What is new all the time would push out what the warm rows rely on: a process for each.
+        known, cold = (running.enter_context(vecsieve(upstream)) for _ in range(2))
+        relay = running.enter_context(bare_relay(upstream.port))
+        sides = {}
+        for name, kind in KINDS.items():
+            proxy = known if name in {NEW, SAME} else cold
+            script = searches(held, kind, order="zipf" if name == SAME else "turn")
+            sides[name] = Side(script, proxy.port, proxy.pid, proxy)
+        sides["a"] = Side(searches(held, "new", widened=True), relay.port, relay.pid)
+        sides["c"] = Side(searches(held, "new"), relay.port, relay.pid)
+        for kind in ("new", "same"):
+            warm(searches(held, kind), known.port, upstream)
+        rounds = measured(sides, upstream, effort)
+    rows = [row(name, rounds[name], rounds["a"], rounds["c"], wanted=WANTED.get((name, dimensions))) for name in KINDS]
+    rows += [baseline("(a) relay of 50 with vectors", rounds["a"]), baseline("(c) relay of 10", rounds["c"])]
+    yield Section(f"search-{dimensions}", f"a search of 10 among 50 × {dimensions}, 8 connections", rows)
+
+
+def bench_grpc(dimensions: int, effort: Effort) -> Iterator[Section]:
+    """The same over gRPC: on the port both transports share, on a port of its own, and there with mode off."""
+    held = store(dimensions)
+    with ExitStack() as running:
+        upstream = running.enter_context(database(dimensions, has_grpc=True))
+        on = running.enter_context(vecsieve(upstream))
+        off = running.enter_context(vecsieve(upstream, mode="off"))
+        relay = running.enter_context(grpc_relay(upstream.grpc_port))
+        new, widened = (searches(held, "new", widened=each, is_grpc=True) for each in (False, True))
         sides = {
-            "proxy": loop(partial(search, through, name, query, top_k=TOP_K), seconds=effort.seconds),
-            "client": loop(partial(search_and_select, direct, name, query, top_k=TOP_K), seconds=effort.seconds),
+            "shared port": Side(new, on.port, on.pid, on),
+            "own port": Side(new, on.grpc_port, on.pid, on),
+            "own port, mode off": Side(widened, off.grpc_port, off.pid),
+            "a": Side(widened, relay.port, relay.pid),
+            "c": Side(new, relay.port, relay.pid),
         }
-        rates = interleave(sides, rounds=effort.rounds)
-        yield figure(
-            f"search {POOL} × {dimensions}, one qdrant-client",
-            Sides(rates["proxy"], rates["client"]),
-            unit="searches/s",
-            against="client-side MMR",
-            aims=AGAINST_CLIENT,
-        )
-    through.close()
-    direct.close()
+        warm(new, on.grpc_port, upstream)
+        rounds = measured(sides, upstream, effort)
+    rows = [row(name, rounds[name], rounds["a"], rounds["c"], wanted=wanted) for name, wanted in GRPC_WANTED.items()]
+    rows += [baseline("(a) grpc.aio relay of 50 with vectors", rounds["a"]), baseline("(c) relay of 10", rounds["c"])]
+    yield Section(f"grpc-{dimensions}", f"{NEW}, over gRPC, 50 × {dimensions}, 8 connections", rows)
 
 
-def unselected_share(rounds: Sequence[Rate], *, selected_bytes: int, pool_bytes: int) -> float:
-    """How many searches were answered with the whole pool, from the mean size of a reply.
+Rounds = Sequence[Round]
 
-    Raises MixedAnswersError when they are too many, or when replies were smaller than a selected page.
-    """
-    mean = sum(each.reply_bytes for each in rounds) / len(rounds)
-    if mean < selected_bytes:
-        raise MixedAnswersError(f"{mean:.0f} bytes a reply, wanted {selected_bytes} and a head")
-    share = max(0.0, mean - selected_bytes - HEAD_BYTES) / (pool_bytes - selected_bytes)
-    if share > MOST_UNSELECTED:
-        raise MixedAnswersError(f"{share:.0%} of the searches were answered unselected")
-    return share
+
+def measured(sides: Mapping[str, Side], upstream: Database, effort: Effort) -> dict[str, list[Round]]:
+    """All sides in turn."""
+    begins = turns()
+    calls = {name: partial(side.run, upstream, effort.seconds, begins) for name, side in sides.items()}
+    for side in sides.values():  # connections open, heaps grown
+        ask(side.script, side.port, seconds=0.3)
+    return interleave(calls, rounds=effort.rounds)
+
+
+def row(name: str, ours: Rounds, relay: Rounds, plain: Rounds, *, wanted: float | None = None) -> dict[str, object]:
+    """``wanted``: the least share of (a)."""
+    share = over(relay, ours)
+    return {
+        **baseline(name, ours),
+        "of (a)": share,
+        "of (c)": over(plain, ours),
+        "wanted of (a)": judged(share.median, wanted),
+    }
+
+
+def baseline(name: str, rounds: Rounds) -> dict[str, object]:
+    """What was measured of one side."""
+    plain = [each.plain for each in rounds if each.plain is not None]
+    return {
+        "": name,
+        "CPU ms": spread([each.outcome.cpu_ms for each in rounds]),
+        "per s": spread([each.outcome.per_second for each in rounds]).median,
+        "p50 ms": spread([each.outcome.p50 for each in rounds]).median,
+        "p99 ms": spread([each.outcome.p99 for each in rounds]).median,
+        "kB from db": spread([each.moved for each in rounds]).median,
+        "plain": f"{spread(plain).median:.1%}" if plain else "",
+    }
+
+
+def over(relay: Rounds, ours: Rounds) -> Spread:
+    """Their processor time over ours, round by round: 0.5 is twice the work."""
+    return spread(ratios([each.outcome.cpu_ms for each in relay], [each.outcome.cpu_ms for each in ours]))

@@ -10,24 +10,28 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.figures import Aim, Figure, Sides, figure
+from bench.passages import passages
 from bench.pools import sample
+from bench.report import Section, section
 from bench.rounds import Effort, interleave
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Metric
+from vecsieve.proxy.selection.text.features import text_of
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric
 
 SHAPES = ((50, 384), (50, 1536), (200, 1536), (1000, 1536))
 TOP_K = 10
 POOLS = 6  # rotated, so that no pool stays in the first-level cache from call to call
 ROUND_SECONDS = 0.03
 AIMS = {(50, 1536): (Aim("ours", "<=", 0.4), Aim("ratio", "<=", 4.0))}
+WITH_TEXTS = {384: (Aim("ours", "<=", 0.25),), 1536: (Aim("ours", "<=", 0.35),)}
 
 
-def bench_select(effort: Effort) -> Iterator[Figure]:
+def bench_select(effort: Effort) -> Iterator[Section]:
     """One figure per pool shape, in milliseconds a call."""
-    policy = default_policy()
+    policy, figures = default_policy(), []
     for n, dimensions in SHAPES:
         samples = [sample(n, dimensions, seed=seed) for seed in range(POOLS)]
         candidates = [
@@ -39,13 +43,45 @@ def bench_select(effort: Effort) -> Iterator[Figure]:
         }
         interleave(sides, rounds=1)  # warm: first calls load libraries and touch memory
         times = interleave(sides, rounds=effort.kernel_rounds)
-        yield figure(
-            f"select {n} × {dimensions}",
-            Sides(times["select"], times["gram"]),
-            unit="ms",
-            against="its Gram matrix",
-            aims=AIMS.get((n, dimensions), ()),
+        figures.append(
+            figure(
+                f"{n} × {dimensions}",
+                Sides(times["select"], times["gram"]),
+                unit="ms",
+                against="its Gram matrix",
+                aims=AIMS.get((n, dimensions), ()),
+            )
         )
+    figures += [_with_texts(dimensions, policy, effort) for dimensions in WITH_TEXTS]
+    yield section("select", "select() alone", figures)
+
+
+def _with_texts(dimensions: int, policy: Policy, effort: Effort) -> Figure:
+    """Fifty chunks that overlap with the next one, all of them seen before."""
+    samples = [sample(50, dimensions, seed=seed) for seed in range(POOLS)]
+    candidates = [
+        Candidates(
+            scores=one.scores,
+            vectors=one.vectors,
+            metric=Metric.COSINE,
+            query=one.query,
+            metadata=Metadata(texts=tuple(map(text_of, passages(50, seed=seed)))),
+        )
+        for seed, one in enumerate(samples)
+    ]
+    sides = {
+        "select": per_call([partial(_select, each, policy) for each in candidates]),
+        "gram": per_call([partial(gram, one.vectors) for one in samples]),
+    }
+    interleave(sides, rounds=1)
+    times = interleave(sides, rounds=effort.kernel_rounds)
+    return figure(
+        f"50 × {dimensions} with texts",
+        Sides(times["select"], times["gram"]),
+        unit="ms",
+        against="its Gram matrix",
+        aims=WITH_TEXTS[dimensions],
+    )
 
 
 def gram(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

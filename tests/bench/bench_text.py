@@ -8,11 +8,12 @@ from functools import partial
 import numpy as np
 
 from bench.bench_select import default_policy, per_call
-from bench.figures import Aim, Figure, Sides, figure
+from bench.figures import Aim, Sides, figure
 from bench.passages import WORDS, passages
+from bench.report import Section, section
 from bench.rounds import Effort, interleave
+from support.texts import as_texts, forget
 from vecsieve.proxy.selection.policy import TextRules
-from vecsieve.proxy.selection.text import reading
 from vecsieve.proxy.selection.text.matching import Matches, matches
 from vecsieve.proxy.selection.text.reading import read
 from vecsieve.proxy.selection.values import Metadata, finished
@@ -22,12 +23,12 @@ POOLS = 6
 AIMS = {(50, "never seen"): (Aim("ours", "<=", 1.5),), (50, "remembered"): (Aim("ours", "<=", 0.75),)}
 
 
-def bench_text(effort: Effort) -> Iterator[Figure]:
+def bench_text(effort: Effort) -> Iterator[Section]:
     """Per pool size two figures, in milliseconds a pool: all texts new, and all of them seen before."""
-    rules = text_rules()
+    rules, figures = text_rules(), []
     for n in SIZES:
         pools = [passages(n, seed=seed) for seed in range(POOLS)]
-        work = [partial(_matched, Metadata(texts=texts), rules) for texts in pools]
+        work = [partial(_matched, Metadata(texts=as_texts(texts)), rules) for texts in pools]
         sides = {
             "never seen": per_call([partial(_forgetting, each) for each in work]),
             "split": per_call([partial(_split, texts) for texts in pools]),
@@ -36,13 +37,16 @@ def bench_text(effort: Effort) -> Iterator[Figure]:
         interleave(sides, rounds=1)
         times = interleave(sides, rounds=effort.kernel_rounds)
         for name in ("never seen", "remembered"):
-            yield figure(
-                f"texts {n} × {WORDS} words, {name}",
-                Sides(times[name], times["split"]),
-                unit="ms",
-                against="str.split of each",
-                aims=AIMS.get((n, name), ()),
+            figures.append(
+                figure(
+                    f"{n} × {WORDS} words, {name}",
+                    Sides(times[name], times["split"]),
+                    unit="ms",
+                    against="str.split of each",
+                    aims=AIMS.get((n, name), ()),
+                )
             )
+    yield section("text", "what texts add to a selection", figures)
 
 
 def text_rules() -> TextRules:
@@ -51,12 +55,6 @@ def text_rules() -> TextRules:
     if rules is None:
         raise LookupError("the default policy has no text rules: there is nothing to measure")
     return rules
-
-
-def forget() -> None:
-    """Empty the memory of texts, as if none had been seen."""
-    for memo in (reading._PIECES, reading._FOLDED, reading._HASHES):
-        memo.clear()
 
 
 def _warmed(work: Sequence[Callable[[], object]]) -> Callable[[], float]:

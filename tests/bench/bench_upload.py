@@ -1,43 +1,62 @@
-"""A 200 MiB upload, counted and chunked: throughput against direct and against the bare relay, and peak memory."""
+"""A 200 MiB upload, counted, chunked and as a gRPC stream: throughput against direct and against the bare relay, and peak memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from bench.contenders import Server, bare_relay, vecsieve
-from bench.figures import Figure, Sides, figure
+from bench.contenders import Database, bare_relay, database, grpc_relay, vecsieve
+from bench.figures import Aim, Figure, Sides, figure
+from bench.grpc_upload import MESSAGE_MEBIBYTES
+from bench.grpc_upload import upload as stream
 from bench.processes import free_port, listening, own_module, peak_rss_bytes
+from bench.report import Section, section
 from bench.rounds import Effort, interleave
 from bench.upload import Framing, upload
 
 MEBIBYTES = 200
 FRAMINGS: tuple[Framing, ...] = ("content-length", "chunked")
+AGAINST_RELAY = (Aim("ratio", ">=", 0.9),)
 
 
-def bench_upload(effort: Effort) -> Iterator[Figure]:
+def bench_upload(effort: Effort) -> Iterator[Section]:
     """MiB per second, and the peak resident memory of a fresh proxy before and after all uploads, in MiB."""
     port = free_port()
-    with listening(own_module("sink", str(port)), port), vecsieve(port) as proxy, bare_relay(port) as relay:
+    figures: list[Figure] = []
+    with (
+        listening(own_module("sink", str(port)), port) as pid,
+        vecsieve(Database(port, pid)) as proxy,
+        bare_relay(port) as relay,
+    ):
         before = peak_rss_bytes(proxy.pid)
         for framing in FRAMINGS:
-            yield from _throughput(framing, port, proxy, relay, effort=effort)
+            ports = {"proxy": proxy.port, "direct": port, "bare aiohttp relay": relay.port}
+            sides = {name: partial(upload, each, mebibytes=MEBIBYTES, framing=framing) for name, each in ports.items()}
+            figures += _against(f"upload {MEBIBYTES} MiB, {framing}", interleave(sides, rounds=effort.upload_rounds))
         after = peak_rss_bytes(proxy.pid)
-    grown = (after - before) / (1 << 20)
-    yield figure(
-        "peak RSS over all uploads",
-        Sides([after / (1 << 20)], [before / (1 << 20)]),
-        unit="MiB",
-        against="before them",
-        note=f"grew by {grown:.1f} MiB",
-    )
+    grown = Sides([after / (1 << 20)], [before / (1 << 20)])
+    note = f"grew by {(after - before) / (1 << 20):.1f} MiB"
+    figures.append(figure("peak RSS over all uploads", grown, unit="MiB", against="before them", note=note))
+    yield section("upload", "large uploads", figures)
 
 
-def _throughput(framing: Framing, sink: int, proxy: Server, relay: Server, *, effort: Effort) -> Iterator[Figure]:
-    ports = {"proxy": proxy.port, "direct": sink, "relay": relay.port}
-    sides = {name: partial(upload, port, mebibytes=MEBIBYTES, framing=framing) for name, port in ports.items()}
-    rates = interleave(sides, rounds=effort.upload_rounds)
-    for baseline, against in (("direct", "direct"), ("relay", "bare aiohttp relay")):
-        yield figure(
-            f"upload {MEBIBYTES} MiB, {framing}", Sides(rates["proxy"], rates[baseline]), unit="MiB/s", against=against
-        )
+def bench_grpc_upload(effort: Effort) -> Iterator[Section]:
+    """MiB per second of one stream."""
+    with (
+        database(384, has_grpc=True) as upstream,
+        vecsieve(upstream) as proxy,
+        grpc_relay(upstream.grpc_port) as relay,
+    ):
+        ports = {"proxy": proxy.grpc_port, "direct": upstream.grpc_port, "bare grpc.aio relay": relay.port}
+        sides = {name: partial(stream, each, mebibytes=MEBIBYTES) for name, each in ports.items()}
+        rates = interleave(sides, rounds=effort.upload_rounds)
+    name = f"gRPC stream of {MEBIBYTES} MiB in messages of {MESSAGE_MEBIBYTES} MiB"
+    yield section("grpc-upload", "a large stream", list(_against(name, rates)))
+
+
+def _against(name: str, rates: Mapping[str, list[float]]) -> Iterator[Figure]:
+    """Against the database itself, and against the relay."""
+    for baseline, rounds in rates.items():
+        if baseline != "proxy":
+            aims = () if baseline == "direct" else AGAINST_RELAY
+            yield figure(name, Sides(rates["proxy"], rounds), unit="MiB/s", against=baseline, aims=aims)

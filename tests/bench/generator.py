@@ -1,24 +1,26 @@
-"""A load generator over raw sockets, in a process of its own: closed loop, or open loop on a fixed schedule.
+"""A load generator over raw sockets, in a process of its own: a closed loop of many requests, in turn or by Zipf's law.
 
-In the open loop a request's latency counts from the moment it was due, not from when a connection was free, so a
-stall of the server is charged to every request it delayed. Gaps are exponential with a fixed seed, as independent
-clients' are. select() is used because its timeout is exact to microseconds; epoll's, and asyncio's, to one millisecond.
+select() is used because its timeout is exact to microseconds; epoll's, and asyncio's, to one millisecond.
 
-Usage: python -m bench.generator PORT REQUEST_FILE CONNECTIONS SECONDS RATE PROTOCOL     (RATE 0: closed loop)
-PROTOCOL is http, or grpc: then the file holds one call's frames, and a connection makes one call at a time.
-Prints one JSON object: replies, failures, reply_bytes, seconds, late_share, p50, p90, p99 (seconds).
+Usage: python -m bench.generator PORT REQUESTS_FILE CONNECTIONS SECONDS COUNT ORDER SEED PROTOCOL
+REQUESTS_FILE: requests one after the other, each behind its length (four bytes, big endian). COUNT: how many at most, 0 for
+as many as fit into SECONDS. ORDER: turn (SEED is where it begins) or zipf. PROTOCOL: http, or grpc: then a request is one call's
+frames, and a connection makes one call at a time.
+Prints one JSON object: replies, failures, reply_bytes, seconds, p50, p99 (seconds).
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import select
 import socket
+import struct
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,50 +28,34 @@ from bench.connections import CONNECTIONS, Talk
 from bench.stats import percentile
 
 RECEIVE_BYTES = 1 << 18
-DRAIN_SECONDS = 2.0  # how long replies still under way at the end are waited for
+DRAIN_SECONDS = 10.0  # how long replies still under way at the end are waited for
 
 
 class Run:
-    """One measurement."""
+    """One measurement. ``requests``: what is asked, in this order, from all connections together."""
 
-    def __init__(self, connect: Callable[[], Talk], request: bytes, connections: int) -> None:
-        self._connect, self._request = connect, request
+    def __init__(self, connect: Callable[[], Talk], requests: Iterator[bytes], connections: int) -> None:
+        self._connect, self._requests = connect, requests
         self._idle = deque(connect() for _ in range(connections))
         self._busy: dict[socket.socket, Talk] = {}
-        self._waiting: deque[float] = deque()
         self.latencies: list[float] = []
         self.failures = 0
-        self.late = 0
         self.reply_bytes = 0
 
     def closed(self, seconds: float) -> None:
-        """Every connection asks again as soon as it is answered."""
+        """Every connection asks again as soon as it is answered, until the time or the requests end."""
         end = time.perf_counter() + seconds
         while (now := time.perf_counter()) < end:
-            self._waiting.extend([now] * len(self._idle))
-            self._dispatch()
+            self._dispatch(now)
+            if not self._busy:
+                return
             self._collect(end - now)
         self._drain()
 
-    def open(self, seconds: float, rate: float) -> None:
-        """Requests fall due on the schedule, whatever the server does."""
-        gaps = random.Random(1)
-        start = time.perf_counter()
-        due = start + gaps.expovariate(rate)
-        while due < start + seconds:
-            now = time.perf_counter()
-            while due <= now:
-                self.late += not self._idle
-                self._waiting.append(due)
-                due += gaps.expovariate(rate)
-            self._dispatch()
-            self._collect(max(0.0, due - time.perf_counter()))
-        self._drain()
-
-    def _dispatch(self) -> None:
-        while self._waiting and self._idle:
+    def _dispatch(self, now: float) -> None:
+        while self._idle and (request := next(self._requests, None)) is not None:
             connection = self._idle.popleft()
-            connection.send(self._request, self._waiting.popleft())
+            connection.send(request, now)
             self._busy[connection.socket] = connection
 
     def _collect(self, timeout: float) -> None:
@@ -92,33 +78,56 @@ class Run:
 
     def _drain(self) -> None:
         end = time.perf_counter() + DRAIN_SECONDS
-        while (self._busy or self._waiting) and (now := time.perf_counter()) < end:
-            self._dispatch()
+        while self._busy and (now := time.perf_counter()) < end:
             self._collect(end - now)
-        self.failures += len(self._busy) + len(self._waiting)
+        self.failures += len(self._busy)
 
 
-def measure(run: Run, *, seconds: float, rate: float) -> dict[str, float]:
+def measure(run: Run, *, seconds: float) -> dict[str, float]:
     """Run, and sum up. Raises ValueError when not one reply came."""
     start = time.perf_counter()
-    if rate > 0:
-        run.open(seconds, rate)
-    else:
-        run.closed(seconds)
+    run.closed(seconds)
     return {
         "replies": len(run.latencies),
         "failures": run.failures,
         "reply_bytes": run.reply_bytes,
         "seconds": time.perf_counter() - start,
-        "late_share": run.late / max(1, len(run.latencies)),
         "p50": percentile(run.latencies, 0.50),
-        "p90": percentile(run.latencies, 0.90),
         "p99": percentile(run.latencies, 0.99),
     }
 
 
+def ordered(requests: Sequence[bytes], order: str, seed: int) -> Iterator[bytes]:
+    """In turn from a place, or each drawn by Zipf's law: the first twice as often as the second. Endless. Raises ValueError."""
+    if order == "turn":
+        begins = seed % len(requests)
+        return itertools.cycle([*requests[begins:], *requests[:begins]])
+    if order != "zipf":
+        raise ValueError(f"order {order!r}, wanted turn or zipf")
+    weights = list(itertools.accumulate(1.0 / rank for rank in range(1, len(requests) + 1)))
+    draw = random.Random(seed)
+    return (draw.choices(requests, cum_weights=weights)[0] for _ in itertools.count())
+
+
+def packed(requests: Sequence[bytes]) -> bytes:
+    """Requests as they lie in the file."""
+    return b"".join(struct.pack(">I", len(each)) + each for each in requests)
+
+
+def unpacked(data: bytes) -> list[bytes]:
+    """The requests of a file."""
+    found, at = [], 0
+    while at < len(data):
+        (size,) = struct.unpack_from(">I", data, at)
+        found.append(data[at + 4 : at + 4 + size])
+        at += 4 + size
+    return found
+
+
 if __name__ == "__main__":
-    port, request_file, connections, seconds, rate, protocol = sys.argv[1:]
+    port, requests_file, connections, seconds, count, order, seed, protocol = sys.argv[1:]
     connect = partial(CONNECTIONS[protocol], int(port), bytearray(RECEIVE_BYTES))
-    whole = Run(connect, Path(request_file).read_bytes(), int(connections))
-    print(json.dumps(measure(whole, seconds=float(seconds), rate=float(rate))))
+    asked = ordered(unpacked(Path(requests_file).read_bytes()), order, int(seed))
+    if int(count):
+        asked = itertools.islice(asked, int(count))
+    print(json.dumps(measure(Run(connect, asked, int(connections)), seconds=float(seconds))))

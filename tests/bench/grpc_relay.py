@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 import grpc
 
-from bench.grpc_canned import OPTIONS, SINK
+from bench.grpc_database import OPTIONS, SINK
 from bench.loops import run
 
 Context = grpc.aio.ServicerContext[bytes, bytes]

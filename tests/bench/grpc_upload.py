@@ -6,7 +6,7 @@ import time
 
 import grpc
 
-from bench.grpc_canned import OPTIONS, SINK
+from bench.grpc_database import OPTIONS, SINK
 from bench.load import MeasurementFailedError
 
 MESSAGE_MEBIBYTES = 8

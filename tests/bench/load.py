@@ -1,31 +1,23 @@
-"""Load on one server: its capacity with 8 keep-alive connections (wrk where present), its latency at a given rate."""
+"""Load on one server: closed loops of many different requests on keep-alive connections, and what they cost a process."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from bench import http2
-from bench.processes import environment, own_module
+from bench.generator import packed
+from bench.processes import cpu_seconds, environment, own_module
 
 CONNECTIONS = 8
-OPEN_CONNECTIONS = 64  # enough that a request hardly ever waits for a connection at half load
-GRACE_SECONDS = 15.0
+GRACE_SECONDS = 60.0
 
-# wrk prints no machine-readable summary of its own; `done` does. A reply that is not 2xx counts as a failure.
-WRK_SCRIPT = """
-local file = io.open("%s", "rb")
-wrk.method, wrk.body = "%s", file and file:read("*a") or nil
-if file then wrk.headers["Content-Type"] = "application/json" end
-done = function(summary, latency, requests)
-  local e = summary.errors
-  io.write(string.format('\\n{"replies":%%d,"failures":%%d,"reply_bytes":%%d,"seconds":%%.6f}\\n', summary.requests,
-    e.connect + e.read + e.write + e.status + e.timeout, summary.bytes, summary.duration / 1e6))
-end
-"""
+Order = Literal["turn", "zipf"]
 
 
 class MeasurementFailedError(Exception):
@@ -34,15 +26,11 @@ class MeasurementFailedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request, asked again and again. ``directory`` is where the generators' files go.
-
-    ``is_grpc``: a call with the one message ``body``, to the method ``path``.
-    """
+    """One request. ``is_grpc``: a call with the one message ``body``, to the method ``path``."""
 
     method: str
     path: str
     body: bytes
-    directory: Path
     is_grpc: bool = False
 
     def raw(self) -> bytes:
@@ -55,93 +43,76 @@ class Request:
         return head.encode() + b"\r\n" + self.body
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What is asked: these requests, in turn or by Zipf's law, on so many connections."""
+
+    requests: Sequence[Request]
+    order: Order = "turn"
+    connections: int = CONNECTIONS
+    _file: list[tempfile._TemporaryFileWrapper[bytes]] = field(default_factory=list)
+
+    @property
+    def path(self) -> Path:
+        """The file of the requests, written once; it goes with the script."""
+        if not self._file:
+            written = tempfile.NamedTemporaryFile(prefix="bench-")  # noqa: SIM115 - lives as long as the script
+            written.write(packed([each.raw() for each in self.requests]))
+            written.flush()
+            self._file.append(written)
+        return Path(self._file[0].name)
+
+
 @dataclass(frozen=True, slots=True)
-class Capacity:
-    """Replies in all and per second, and the mean size of a reply with its head, in bytes."""
+class Outcome:
+    """Replies in all and per second, the mean size of a reply with its head, percentiles of the latency in ms.
+
+    ``cpu_ms``: processor time per request of the process that was asked, user and system; nan when none was named.
+    """
 
     replies: int
     per_second: float
     reply_bytes: float
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Percentiles from the moment a request was due, or in a closed loop was sent, in seconds."""
-
     p50: float
-    p90: float
     p99: float
+    cpu_ms: float
 
 
-def generator_kind() -> str:
-    """Which load generator measures the capacity for HTTP/1.1."""
-    return "wrk" if shutil.which("wrk") else "own generator (wrk not found)"
+def capacity(request: Request, port: int, *, seconds: int) -> Outcome:
+    """One request again and again. Raises MeasurementFailedError when any failed."""
+    return ask(Script(requests=[request]), port, seconds=seconds)
 
 
-def capacity(request: Request, port: int, *, seconds: int) -> Capacity:
-    """Closed loop, 8 connections. Raises MeasurementFailedError when any request failed."""
-    wrk = None if request.is_grpc else shutil.which("wrk")
-    if wrk is None:
-        outcome = _generate(request, port, seconds=seconds, rate=0, connections=CONNECTIONS)
-    else:
-        outcome = _wrk(wrk, request, port, seconds)
-    _check(outcome)
-    replies = int(outcome["replies"])
-    return Capacity(replies, replies / outcome["seconds"], outcome["reply_bytes"] / replies)
+def ask(
+    script: Script, port: int, *, seconds: float = 60.0, count: int = 0, seed: int = 0, pid: int | None = None
+) -> Outcome:  # the generator's arguments
+    """A closed loop. Raises MeasurementFailedError when any request failed."""
+    protocol = "grpc" if script.requests[0].is_grpc else "http"
+    command = own_module(
+        "generator", *map(str, (port, script.path, script.connections, seconds, count, script.order, seed, protocol))
+    )
+    before = cpu_seconds(pid) if pid else 0.0
+    seen = _output(command, seconds)
+    used = cpu_seconds(pid) - before if pid else float("nan")
+    if seen["failures"] or not seen["replies"]:
+        raise MeasurementFailedError(f"{seen['failures']:.0f} failures beside {seen['replies']:.0f} replies")
+    replies = int(seen["replies"])
+    return Outcome(
+        replies,
+        replies / seen["seconds"],
+        seen["reply_bytes"] / replies,
+        seen["p50"] * 1e3,
+        seen["p99"] * 1e3,
+        used / replies * 1e3,
+    )
 
 
-def latency(request: Request, port: int, *, seconds: float, rate: float) -> Latency:
-    """Open loop at ``rate`` per second. Raises MeasurementFailedError when any request failed."""
-    return _latency(_generate(request, port, seconds=seconds, rate=rate, connections=OPEN_CONNECTIONS))
-
-
-def closed_latency(request: Request, port: int, *, seconds: float, clients: int) -> Latency:
-    """Closed loop: each of so many clients asks again as soon as it is answered. Raises MeasurementFailedError when any request failed."""
-    return _latency(_generate(request, port, seconds=seconds, rate=0, connections=clients))
-
-
-def _latency(outcome: dict[str, float]) -> Latency:
-    _check(outcome)
-    return Latency(outcome["p50"], outcome["p90"], outcome["p99"])
-
-
-def _check(outcome: dict[str, float]) -> None:
-    if outcome["failures"] or not outcome["replies"]:
-        raise MeasurementFailedError(f"{outcome['failures']:.0f} failures beside {outcome['replies']:.0f} replies")
-
-
-def _wrk(wrk: str, request: Request, port: int, seconds: int) -> dict[str, float]:
-    body = request.directory / "load-body"
-    body.unlink(missing_ok=True)
-    if request.body:
-        body.write_bytes(request.body)
-    script = request.directory / "load.lua"
-    script.write_text(WRK_SCRIPT % (body, request.method), encoding="utf-8")
-    url = f"http://127.0.0.1:{port}{request.path}"
-    printed = _output([wrk, "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script), url], seconds)
-    return _last_object(printed)
-
-
-def _generate(
-    request: Request, port: int, *, seconds: float, rate: float, connections: int
-) -> dict[str, float]:  # the generator's arguments
-    file = request.directory / "load-request"
-    file.write_bytes(request.raw())
-    protocol = "grpc" if request.is_grpc else "http"
-    arguments = (str(port), str(file), str(connections), str(seconds), str(rate), protocol)
-    return _last_object(_output(own_module("generator", *arguments), seconds))
-
-
-def _output(command: list[str], seconds: float) -> str:
+def _output(command: list[str], seconds: float) -> dict[str, float]:
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=seconds + GRACE_SECONDS, env=environment()
         )
     except subprocess.CalledProcessError as error:
-        raise MeasurementFailedError(f"{command[0]} ended with {error.returncode}: {error.stderr[-1000:]}") from error
-    return done.stdout
-
-
-def _last_object(printed: str) -> dict[str, float]:
-    outcome: dict[str, float] = json.loads(printed.strip().splitlines()[-1])
+        raise MeasurementFailedError(f"{command[2]} ended with {error.returncode}: {error.stderr[-1000:]}") from error
+    outcome: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return outcome

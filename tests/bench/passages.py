@@ -13,13 +13,17 @@ COLUMNS = 12  # words a line, in wrapped texts
 
 def passages(n: int, *, seed: int) -> tuple[str, ...]:
     """n texts: every third is wrapped, with a header and a footer; every fourth has curly quotes. Same seed, same texts."""
+    words = drawn(n * STRIDE + WORDS, seed=seed)
+    return tuple(_shaped(words[i * STRIDE : i * STRIDE + WORDS], i) for i in range(n))
+
+
+def drawn(count: int, *, seed: int) -> list[str]:
+    """So many words by Zipf's law: as in prose, a hundred words make up half of the text."""
     generator = np.random.default_rng(seed)
     vocabulary = ["".join(generator.choice(list(LETTERS), length)) for length in generator.integers(2, 11, VOCABULARY)]
-    # Zipf's law: as in prose, a hundred words make up half of the text.
     weights = 1.0 / np.arange(1, VOCABULARY + 1)
-    ranks = generator.choice(VOCABULARY, n * STRIDE + WORDS, p=weights / weights.sum())
-    words = [vocabulary[rank] for rank in ranks.tolist()]
-    return tuple(_shaped(words[i * STRIDE : i * STRIDE + WORDS], i) for i in range(n))
+    ranks = generator.choice(VOCABULARY, count, p=weights / weights.sum())
+    return [vocabulary[rank] for rank in ranks.tolist()]
 
 
 def _shaped(words: list[str], number: int) -> str:

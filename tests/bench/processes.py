@@ -41,11 +41,19 @@ def environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def listening(command: Sequence[str], port: int) -> Iterator[int]:
-    """Run a server until the block ends; yields its process id once the port answers. Raises DidNotStartError."""
+def listening(command: Sequence[str], port: int, **variables: str) -> Iterator[int]:
+    """Run a server until the block ends, with these variables too; yields its process id once the port answers.
+
+    Raises DidNotStartError.
+    """
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
-            command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment(), start_new_session=True
+            command,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            env=environment() | variables,
+            start_new_session=True,
         )
         try:
             if not _answers(child, port):
@@ -65,10 +73,24 @@ def peak_rss_bytes(pid: int) -> int:
     raise OSError(f"no VmHWM for process {pid}")
 
 
+def rss_bytes(pid: int) -> int:
+    """What the process and its session have resident now, in bytes."""
+    return sum(int(stat[21]) for stat in _session(pid)) * os.sysconf("SC_PAGE_SIZE")
+
+
 def cpu_seconds(pid: int) -> float:
-    """Processor time the process has used, user and system; exact to the kernel's tick, 10 ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor time of the process and its session, user and system; exact to the kernel's tick, 10 ms."""
+    return sum(int(stat[11]) + int(stat[12]) for stat in _session(pid)) / os.sysconf("SC_CLK_TCK")
+
+
+def _session(pid: int) -> Iterator[list[str]]:
+    """/proc/PID/stat behind the name, of the process and of those it started: each child begins a session of its own."""
+    for each in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if each.name.isdigit():
+                stat = (each / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+                if int(each.name) == pid or int(stat[3]) == pid:
+                    yield stat
 
 
 def _answers(child: subprocess.Popen[bytes], port: int) -> bool:

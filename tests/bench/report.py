@@ -1,9 +1,9 @@
-"""The figures as a table for people and as a document for machines."""
+"""The tables for people, and the same as a document for machines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from rich import box
 from rich.table import Table
@@ -11,37 +11,69 @@ from rich.table import Table
 from bench.figures import Aim, Figure
 from bench.stats import Spread
 
-SCHEMA = 1  # of the JSON document; grows when a member changes its meaning
+SCHEMA = 2  # of the JSON document; grows when a member changes its meaning
 
 
-def table(figures: Sequence[Figure], *, title: str) -> Table:
-    """One row a figure."""
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    made.add_column("benchmark")
-    made.add_column("VecSieve", justify="right")
-    made.add_column("baseline", justify="right")
-    made.add_column("against")
-    made.add_column("ratio", justify="right")
-    made.add_column("aim")
-    for each in figures:
-        made.add_row(
-            f"{each.name} ({each.note})" if each.note else each.name,
-            f"{number(each.ours.median)} {each.unit}",
-            f"{number(each.baseline.median)} {each.unit}",
-            each.against,
-            _range(each.ratio),
-            "\n".join(_aim(aim, each) for aim in each.aims),
-        )
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table. Rows by column; a row may leave columns out. A number, a text, or a Spread over rounds."""
+
+    name: str
+    title: str
+    rows: Sequence[Mapping[str, object]]
+
+
+def table(section: Section) -> Table:
+    """For people."""
+    made = Table(
+        title=f"{section.name}: {section.title}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
+    )
+    columns = list(dict.fromkeys(column for row in section.rows for column in row))
+    for column in columns:
+        made.add_column(column, justify="right" if column else "left")
+    for row in section.rows:
+        made.add_row(*(_shown(row.get(column, "")) for column in columns))
     return made
 
 
-def document(figures: Sequence[Figure], facts: Mapping[str, object]) -> dict[str, object]:
-    """What is written to the file: the machine, the set-up, every figure with its rounds' range."""
+def document(sections: Sequence[Section], facts: Mapping[str, object]) -> dict[str, object]:
+    """What is written to the file: the machine, the set-up, every table with its rounds' range."""
+    found = {
+        each.name: [
+            {column: asdict(value) if isinstance(value, Spread) else value for column, value in row.items()}
+            for row in each.rows
+        ]
+        for each in sections
+    }
+    return {"schema": SCHEMA, **facts, "sections": found}
+
+
+def judged(value: float, wanted: float | None) -> str:
+    """Whether at least that much was reached; empty when nothing is wanted."""
+    if wanted is None:
+        return ""
+    return f"≥ {wanted:g}: {'met' if value >= wanted else 'missed'}"
+
+
+def judged_most(value: float, wanted: float) -> str:
+    """Whether it stayed at or below that."""
+    return f"≤ {wanted:g}: {'met' if value <= wanted else 'missed'}"
+
+
+def section(name: str, title: str, figures: Sequence[Figure]) -> Section:
+    """Figures that each have one baseline, as rows."""
     rows = [
-        {**asdict(each), "aims": [{**asdict(aim), "met": aim not in each.missed} for aim in each.aims]}
+        {
+            "": f"{each.name} ({each.note})" if each.note else each.name,
+            "VecSieve": f"{number(each.ours.median)} {each.unit}",
+            "baseline": f"{number(each.baseline.median)} {each.unit}",
+            "against": each.against,
+            "ratio": each.ratio,
+            "wanted": ", ".join(_aim(aim, each) for aim in each.aims),
+        }
         for each in figures
     ]
-    return {"schema": SCHEMA, **facts, "figures": rows}
+    return Section(name, title, rows)
 
 
 def number(value: float) -> str:
@@ -49,11 +81,13 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _range(ratio: Spread) -> str:
-    return f"{number(ratio.median)} ({number(ratio.low)}-{number(ratio.high)})"
+def _shown(value: object) -> str:
+    if isinstance(value, Spread):
+        return f"{number(value.median)} ({number(value.low)}-{number(value.high)})"
+    return number(float(value)) if isinstance(value, int | float) else str(value)
 
 
 def _aim(aim: Aim, each: Figure) -> str:
-    verdict = "[red]missed[/red]" if aim in each.missed else "met"
+    verdict = "missed" if aim in each.missed else "met"
     unit = f" {each.unit}" if aim.of == "ours" else ""
     return f"{aim.of} {aim.bound} {aim.value:g}{unit}: {verdict}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +17,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from bench import bodies, connections, stats
-from bench.bench_search import MixedAnswersError, unselected_share
+from bench.bench_client import mmr
 from bench.canned import load
-from bench.client_side import mmr
-from bench.contenders import OtherSearchError, check_selected
+from bench.contenders import OtherSearchError, unselected
 from bench.figures import Aim, Figure, Sides, figure
+from bench.generator import ordered, packed, unpacked
 from bench.load import Request
 from bench.pools import sample
-from bench.processes import cpu_seconds, peak_rss_bytes
-from bench.rates import Rate
-from bench.report import document, number, table
+from bench.processes import cpu_seconds, peak_rss_bytes, rss_bytes
+from bench.report import document, judged, judged_most, number, section, table
 from bench.rounds import interleave
 
 POSITIVE = st.floats(min_value=1e-6, max_value=1e6)
@@ -111,21 +112,28 @@ def test_an_aim_is_judged_by_the_median_and_its_bound_counts_as_met(aim: Aim, is
     assert (one_figure(aim).missed == ()) is is_met
 
 
-def test_the_document_says_of_each_aim_whether_it_was_met() -> None:
-    made = document([one_figure(Aim("ratio", ">=", 0.4), Aim("ours", ">=", 51.0))], {"cores": 2})
+def test_the_document_keeps_the_range_of_every_row() -> None:
+    made = document([section("search", "here", [one_figure()])], {"cores": 2})
     read = json.loads(json.dumps(made))
-    assert (read["schema"], read["cores"]) == (1, 2)
-    assert [aim["met"] for aim in read["figures"][0]["aims"]] == [True, False]
-    assert read["figures"][0]["ratio"] == {"median": 0.4, "low": 0.3, "high": 0.5}
+    assert (read["schema"], read["cores"]) == (2, 2)
+    assert read["sections"]["search"][0]["ratio"] == {"median": 0.4, "low": 0.3, "high": 0.5}
 
 
 def test_the_table_shows_ours_the_baseline_the_range_and_a_missed_aim() -> None:
     console = Console(width=160)
     with console.capture() as captured:
-        console.print(table([one_figure(Aim("ratio", ">=", 0.45))], title="here"))
+        console.print(table(section("search", "here", [one_figure(Aim("ratio", ">=", 0.45))])))
     shown = captured.get()
-    for wanted in ("search", "50 1/s", "100 1/s", "relay", "0.4 (0.3-0.5)", "ratio >= 0.45: missed"):
+    for wanted in ("search: here", "50 1/s", "100 1/s", "relay", "0.4 (0.3-0.5)", "ratio >= 0.45: missed"):
         assert wanted in shown
+
+
+def test_what_is_wanted_counts_as_met_at_its_bound() -> None:
+    assert judged(0.5, 0.5) == "≥ 0.5: met"
+    assert judged(0.49, 0.5) == "≥ 0.5: missed"
+    assert judged(0.1, None) == ""
+    assert judged_most(1.0, 1.0) == "≤ 1: met"
+    assert judged_most(1.1, 1.0) == "≤ 1: missed"
 
 
 @pytest.mark.parametrize(
@@ -182,31 +190,29 @@ def test_the_client_side_mmr_prefers_what_is_unlike_the_picked() -> None:
     assert mmr(vectors, np.array([0.9, 0.89, 0.75], dtype=np.float32), top_k=9) == [0, 2, 1]
 
 
-def reply(ids: list[int], *, vector: bool = False) -> bytes:
-    points = [{"id": each, **({"vector": [1.0]} if vector else {})} for each in ids]
-    return json.dumps({"result": {"points": points}}).encode()
+def test_searches_without_a_removed_copy_are_counted_and_too_many_are_refused() -> None:
+    assert unselected((10.0, 20.0), (110.0, 120.0)) == 0.0
+    assert unselected((10.0, 20.0), (107.0, 120.0)) == pytest.approx(0.03)
+    with pytest.raises(OtherSearchError, match="60% of 100 searches"):
+        unselected((10.0, 20.0), (50.0, 120.0))
+    with pytest.raises(OtherSearchError, match="100% of 0 searches"):
+        unselected((10.0, 20.0), (10.0, 20.0))
 
 
-def test_only_a_selected_page_is_measured() -> None:
-    check_selected(reply([1, 2, 3, 5, 8, 9, 10, 12, 13, 14]))
-    with pytest.raises(OtherSearchError, match="first ten"):
-        check_selected(reply(list(range(1, 11))))
-    with pytest.raises(OtherSearchError, match="50 points"):
-        check_selected(reply(list(range(1, 51))))
-    with pytest.raises(OtherSearchError, match="without vectors"):
-        check_selected(reply([1, 2, 3, 5, 8, 9, 10, 12, 13, 14], vector=True))
+def test_requests_are_asked_in_turn_from_a_place_or_by_zipfs_law() -> None:
+    requests = [b"%d" % number for number in range(100)]
+    assert list(itertools.islice(ordered(requests, "turn", 98), 4)) == [b"98", b"99", b"0", b"1"]
+    drawn = Counter(itertools.islice(ordered(requests, "zipf", 1), 20_000))
+    assert drawn[b"0"] == pytest.approx(2 * drawn[b"1"], rel=0.15)
+    assert drawn[b"0"] == pytest.approx(10 * drawn[b"9"], rel=0.3)
+    with pytest.raises(ValueError, match="order 'dice', wanted turn or zipf"):
+        ordered(requests, "dice", 1)
 
 
-def test_searches_that_were_answered_unselected_are_counted_and_too_many_are_refused() -> None:
-    def share(*means: float) -> float:
-        return unselected_share([Rate(1.0, mean, 1.0) for mean in means], selected_bytes=7_000, pool_bytes=1_007_000)
-
-    assert share(7_200.0, 7_300.0) == 0.0
-    assert share(7_600.0, 27_600.0) == pytest.approx(0.01)
-    with pytest.raises(MixedAnswersError, match="50% of the searches"):
-        share(507_600.0)
-    with pytest.raises(MixedAnswersError, match="6000 bytes a reply"):
-        share(6_000.0)
+@given(st.lists(st.binary(max_size=50)))
+def test_requests_are_read_from_the_file_as_they_were_written(requests: list[bytes]) -> None:
+    """Invariant: any requests come back, in order."""
+    assert unpacked(packed(requests)) == requests
 
 
 def test_the_generator_takes_only_a_counted_200() -> None:
@@ -217,8 +223,8 @@ def test_the_generator_takes_only_a_counted_200() -> None:
         connections.body_bytes(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked")
 
 
-def test_a_raw_request_is_framed(tmp_path: Path) -> None:
-    made = Request(method="POST", path="/a", body=b"{}", directory=tmp_path).raw()
+def test_a_raw_request_is_framed() -> None:
+    made = Request(method="POST", path="/a", body=b"{}").raw()
     assert made.startswith(b"POST /a HTTP/1.1\r\nHost: ")
     assert made.endswith(b"Content-Length: 2\r\n\r\n{}")
 
@@ -244,3 +250,4 @@ def test_processor_time_and_peak_memory_are_read_of_a_process() -> None:
         pass
     assert 0.05 <= cpu_seconds(os.getpid()) - before <= 0.5
     assert peak_rss_bytes(os.getpid()) > 1 << 20
+    assert rss_bytes(os.getpid()) > 1 << 20

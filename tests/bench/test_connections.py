@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import struct
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
-import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import bodies, grpc_bodies, grpc_canned, grpc_relay, http2
+from bench import http2
 from bench.connections import TOP_UP_BYTES, GrpcConnection
-from bench.contenders import OtherSearchError, ask_grpc, check_page
 from bench.generator import RECEIVE_BYTES
-from bench.grpc_upload import upload
 from bench.load import Request
-from bench.pools import sample
-from bench.scenes import QUERY_METHOD, scene
 
 FRAMES = st.lists(st.tuples(st.integers(0, 255), st.integers(0, 255), st.binary(max_size=80)), max_size=6)
 
@@ -117,50 +110,6 @@ def test_pings_and_settings_are_answered_and_the_window_is_opened_again(scripted
     assert scripted.theirs.recv(1 << 16) == http2.widened(TOP_UP_BYTES)
 
 
-def test_a_grpc_reply_says_what_the_rest_reply_says() -> None:
-    pool = sample(12, 16, seed=1)
-    message = grpc_bodies.query_reply(pool, bodies.query_reply(pool, seed=1))
-    assert grpc_bodies.shown(message) == [(number, True) for number in range(1, 13)]
-    assert all(row.tobytes() in message for row in pool.vectors)
-    assert "naïve".encode() in message
-    asked = grpc_bodies.query_request("bench16", pool, limit=10)
-    assert asked.startswith(b"\x0a\x07bench16")
-    assert pool.query.tobytes() in asked
-
-
-def test_only_a_selected_page_is_measured_over_grpc_too() -> None:
-    check_page([(number, False) for number in (1, 2, 3, 5, 8, 9, 10, 12, 13, 14)])
-    with pytest.raises(OtherSearchError, match="without vectors"):
-        check_page([(number, True) for number in (1, 2, 3, 5, 8, 9, 10, 12, 13, 14)])
-
-
-async def test_canned_messages_are_relayed_by_collection_and_streams_are_counted(tmp_path: Path) -> None:
-    made = scene(tmp_path)
-    for path, body in made.grpc_replies.items():
-        file = tmp_path / "grpc" / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(body)
-    replies = grpc_canned.load(tmp_path / "grpc")
-    assert replies[("bench384", QUERY_METHOD)] == made.grpc_replies["bench384" + QUERY_METHOD]
-    upstream = grpc.aio.server(handlers=(grpc_canned.Canned(replies),), options=grpc_canned.OPTIONS)
-    port = upstream.add_insecure_port("127.0.0.1:0")
-    await upstream.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=grpc_canned.OPTIONS) as channel:
-        relay = grpc.aio.server(handlers=(grpc_relay.Relay(channel),), options=grpc_canned.OPTIONS)
-        through = relay.add_insecure_port("127.0.0.1:0")
-        await relay.start()
-        loop = asyncio.get_running_loop()
-        for dimensions, request in made.grpc_searches.items():
-            answer = await loop.run_in_executor(None, ask_grpc, request, through)
-            assert answer == replies[(f"bench{dimensions}", QUERY_METHOD)]
-        assert await loop.run_in_executor(None, lambda: upload(through, mebibytes=16)) > 0
-        unknown = Request(method="POST", path=QUERY_METHOD, body=b"\x0a\x01x", directory=tmp_path, is_grpc=True)
-        with pytest.raises(OtherSearchError, match="no canned reply"):
-            await loop.run_in_executor(None, ask_grpc, unknown, through)
-        await relay.stop(None)
-    await upstream.stop(None)
-
-
-def test_requests_are_asked_for_the_generator_in_frames(tmp_path: Path) -> None:
-    request = Request(method="POST", path="/a.B/C", body=b"m", directory=tmp_path, is_grpc=True)
+def test_requests_are_asked_for_the_generator_in_frames() -> None:
+    request = Request(method="POST", path="/a.B/C", body=b"m", is_grpc=True)
     assert request.raw() == http2.request("/a.B/C", b"m")

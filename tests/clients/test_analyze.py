@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from qdrant_client import QdrantClient, models
 
 from support import stack
 from support.analyzed import COPIES, FAMILIES, planted
+from support.commands import command_line
 from support.memory_source import families
 from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
 from vecsieve.proxy.jobs.qdrant import QdrantSource
@@ -53,20 +55,15 @@ def create(
         client.upsert(name, made[start : start + 500], wait=True)
 
 
-def analyze(url: str, collection: str, *arguments: str) -> subprocess.Popen[str]:
-    line = ["analyze", "--url", url, "--collection", collection, "--rate", "1000", *arguments]
-    command = [sys.executable, "-m", "vecsieve.proxy", *line]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
+def analyze(url: str, collection: str, *arguments: str) -> tuple[int, str, str]:
+    """The exit status, what it said, and what it complained of."""
+    done = command_line("analyze", "--url", url, "--collection", collection, "--rate", "1000", *arguments)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("collection", ["planted", "euclid"])
 def test_the_planted_families_and_sources_are_found(engine: str, collection: str) -> None:
-    code, out, err = ended(analyze(engine, collection, "--cut", "0.05", "--json", "-"))
+    code, out, err = analyze(engine, collection, "--cut", "0.05", "--json", "-")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["near"] == {"with_copy": FAMILIES * COPIES, "redundant": FAMILIES * (COPIES - 1)}
@@ -101,11 +98,11 @@ def test_uuids_named_vectors_and_points_without_one(engine: str) -> None:
     ]
     client.upsert("named", made, wait=True)
     client.close()
-    code, out, err = ended(analyze(engine, "named", "--json", "-"))
+    code, out, err = analyze(engine, "named", "--json", "-")
     assert (code, out) == (1, "")
     assert "several vectors; say which with --vector: dense, other" in err
     wanted = ("--vector", "dense", "--text-field", "page.body", "--cut", "0.05", "--json", "-")
-    code, out, err = ended(analyze(engine, "named", *wanted))
+    code, out, err = analyze(engine, "named", *wanted)
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert (found["about"]["points"], found["about"]["with_vector"], found["about"]["with_text"]) == (15, 12, 15)
@@ -120,7 +117,7 @@ def test_uuids_named_vectors_and_points_without_one(engine: str) -> None:
 
 def test_a_report_for_people_and_a_page(engine: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    code, out, err = ended(analyze(engine, "planted", "--cut", "0.05", "--html", str(page)))
+    code, out, err = analyze(engine, "planted", "--cut", "0.05", "--html", str(page))
     assert (code, err) == (0, "")
     assert "72 % of the points have a copy" in out
     assert max(map(len, out.splitlines())) <= 120
@@ -130,7 +127,7 @@ def test_a_report_for_people_and_a_page(engine: str, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def whole(engine: str) -> str:
     """What one run over the long collection says."""
-    code, out, err = ended(analyze(engine, "long", "--json", "-"))
+    code, out, err = analyze(engine, "long", "--json", "-")
     assert (code, err) == (0, "")
     return out
 
@@ -162,7 +159,7 @@ def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
     if number is not signal.SIGKILL:
         assert f"{state}; run the same command again" in err
         assert list(tmp_path.iterdir()) == [state]
-    code, out, err = ended(analyze(engine, "long", *wanted, "--json", "-"))
+    code, out, err = analyze(engine, "long", *wanted, "--json", "-")
     assert (code, err) == (0, "")
     assert out == whole
     assert not state.exists()
@@ -183,8 +180,8 @@ def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: 
         return send(self, request, **named)
 
     monkeypatch.setattr(httpx.Client, "send", spying)
-    with QdrantSource(
-        engine, "planted", vector_name=None, api_key=None, timeout_seconds=30, requests_per_second=None
+    with closing(
+        QdrantSource(engine, "planted", vector_name=None, api_key=None, timeout_seconds=30, requests_per_second=None)
     ) as source:
         analysis(source, asked(), bar=no_bar)
     assert seen == {
@@ -197,10 +194,12 @@ def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: 
 
 def test_ids_and_distances_alone_say_what_whole_neighbours_say(engine: str) -> None:
     for collection in ("planted", "euclid"):
-        with QdrantSource(
-            engine, collection, vector_name=None, api_key=None, timeout_seconds=30, requests_per_second=None
+        with closing(
+            QdrantSource(
+                engine, collection, vector_name=None, api_key=None, timeout_seconds=30, requests_per_second=None
+            )
         ) as source:
-            points, _ = source.scroll(after=None, page=50)
+            points = source.read(source.ids(after=None, page=50)[0])
             vectors = families(FAMILIES, COPIES)
             assert len(points) == len(planted())
             light = source.nearest(vectors, count=NEIGHBOURS)
@@ -215,11 +214,11 @@ def test_what_cannot_be_read_is_told_without_a_traceback_or_the_key(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANALYZE_TEST_KEY", "sesame-open")
-    code, out, err = ended(analyze(engine, "nowhere", "--api-key-env", "ANALYZE_TEST_KEY"))
+    code, out, err = analyze(engine, "nowhere", "--api-key-env", "ANALYZE_TEST_KEY")
     assert (code, out) == (1, "")
     assert "has no collection 'nowhere'; it has: euclid, long, " in err
     assert "Traceback" not in err
     assert "sesame" not in err
-    code, out, err = ended(analyze(engine, "planted", "--cut", "3"))
+    code, out, err = analyze(engine, "planted", "--cut", "3")
     assert code == 2
     assert "--cut" in err

@@ -119,11 +119,11 @@ def check(engine: str, collection: Collection, request: Request, *, direct: Answ
 
 
 def reported(answer: Answer) -> dict[str, float]:
-    """The report header's figures; empty without it."""
+    """The report header's figures; empty without it, and for a search that was left alone."""
     value = answer.header("x-vecsieve")
     return (
         {}
-        if value is None
+        if value is None or value.startswith("bypass=")
         else {name: float(number) for name, _, number in (p.partition("=") for p in value.split(";"))}
     )
 

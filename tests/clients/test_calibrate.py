@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from support import planted, stack
+from support.commands import Done, command_line
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
 from vecsieve.proxy.demo.qdrant import Collection
@@ -25,14 +26,8 @@ from vecsieve.proxy.search.profiles import Profiles
 COMMAND = (sys.executable, "-m", "vecsieve.proxy", "calibrate", "--rate", "1000")
 
 
-def run(url: str, collection: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, "--url", url, "--collection", collection, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+def run(url: str, collection: str, *arguments: str) -> Done:
+    return command_line("calibrate", "--rate", "1000", "--url", url, "--collection", collection, *arguments)
 
 
 def words(text: str) -> str:
@@ -42,7 +37,7 @@ def words(text: str) -> str:
 @pytest.fixture(scope="module")
 def demo() -> Iterator[str]:
     with stack.embedded() as url:
-        with Collection(url) as collection:
+        with closing(Collection(url)) as collection:
             collection.load(load(), progress=lambda _: None)
         yield url
 
@@ -145,9 +140,7 @@ def test_nothing_is_written_to_the_collection(engine: str) -> None:
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(engine: str, arguments: tuple[str, ...], code: int, said: str) -> None:
-    done = subprocess.run(
-        [*COMMAND, "--url", engine, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = command_line("calibrate", "--url", engine, *arguments)
     assert done.returncode == code
     assert said in words(done.stderr)
     assert "Traceback" not in done.stderr

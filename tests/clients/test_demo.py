@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -45,10 +46,10 @@ def test_the_demo_ends_well_in_under_a_minute_and_complains_of_nothing(plain: Do
 def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done) -> None:
     assert "Asked directly" in plain.out
     assert "Asked through VecSieve" in plain.out
-    assert "4 of 8 repeat a result above, 4 left out" in plain.out
-    assert "no repeats, 4 came in" in plain.out
-    assert plain.out.count("= same text as") >= 2
-    assert plain.out.count("+ came in, was number") == 4
+    assert "7 of 8 repeat a result above, 7 left out" in plain.out
+    assert "no repeats, 7 came in" in plain.out
+    assert plain.out.count("= same text as") == 7
+    assert plain.out.count("+ came in, was number") == 7
 
 
 def test_the_demo_fits_the_plain_width(plain: Done) -> None:
@@ -68,13 +69,13 @@ def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) ->
     assert by_vector is not None
     assert by_wording is not None
     assert (int(by_vector[1]), int(by_wording[1])) > (80, 80)
-    assert int(by_vector[2]) <= 10
-    assert int(by_wording[2]) <= 20
+    assert int(by_vector[2]) <= 36
+    assert int(by_wording[2]) <= 53
     said = " ".join(plain.out.split())
     assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in said
     stay = re.search(r"Repeats that stay: (\d+), (\d+) of them because a guard says they differ", said)
     assert stay is not None
-    assert int(stay[1]) - int(stay[2]) <= 10
+    assert int(stay[1]) - int(stay[2]) <= 14
 
 
 def test_answers_without_copies_come_back_unchanged(plain: Done) -> None:
@@ -86,7 +87,12 @@ def test_answers_without_copies_come_back_unchanged(plain: Done) -> None:
 def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
     corpus = load()
     policy = Policies(Settings()).resolve("qdrant", NAME)
-    with stack.embedded() as url, stack.serve(url) as (proxy, _), Collection(url) as direct, Collection(proxy) as asked:
+    with (
+        stack.embedded() as url,
+        stack.serve(url) as (proxy, _),
+        closing(Collection(url)) as direct,
+        closing(Collection(proxy)) as asked,
+    ):
         direct.load(corpus, progress=lambda _: None)
         for vector in corpus.question_vectors:
             pool = Pool(answer=direct.ask(vector, limit=160), first=40, policy=policy)
@@ -135,6 +141,13 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything(kept: subpr
     metrics = re.search(r"http://\S+/metrics", text)
     assert metrics is not None
     assert stack.exchange(metrics[0].removesuffix("/metrics"), "GET", "/metrics").status == 200
+    page = re.search(r"http://\S+/$", read_until(kept, "What was left out, and why: ").rstrip())
+    assert page is not None
+    assert stack.exchange(page[0], "GET", "/").status == 200
+    newest, *_ = json.loads(stack.exchange(page[0], "GET", "/api/searches").body)["searches"]
+    assert newest["collection"] == NAME
+    shown = json.loads(stack.exchange(page[0], "GET", f"/api/searches/{newest['number']}").body)
+    assert all(each["text"] for each in shown["kept"]), "the demo's texts are public, and shown"
     kept.send_signal(signal.SIGINT)
     assert kept.wait(timeout=30) == 0
     assert not [pid for pid in children if is_alive(pid)]
@@ -163,7 +176,7 @@ def test_a_proxy_that_dies_under_way_is_a_failure_and_leaves_no_process_behind(k
 def test_the_engine_gives_back_the_corpus_that_was_loaded() -> None:
     corpus = load()
     written: list[int] = []
-    with stack.embedded() as url, Collection(url) as collection:
+    with stack.embedded() as url, closing(Collection(url)) as collection:
         collection.load(corpus, progress=written.append)
         answer = collection.ask(corpus.vectors[17], limit=3)
         stored = json.loads(stack.exchange(url, "GET", f"/collections/{NAME}/points/17").body)["result"]

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -38,10 +39,10 @@ def test_the_demo_ends_well_in_under_a_minute_and_complains_of_nothing(plain: Do
 
 
 def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done) -> None:
-    assert "4 of 8 repeat a result above, 4 left out" in plain.out
-    assert "no repeats, 4 came in" in plain.out
-    assert plain.out.count("= same text as") >= 2
-    assert plain.out.count("+ came in, was number") == 4
+    assert "7 of 8 repeat a result above, 7 left out" in plain.out
+    assert "no repeats, 7 came in" in plain.out
+    assert plain.out.count("= same text as") == 7
+    assert plain.out.count("+ came in, was number") == 7
 
 
 def test_the_demo_fits_the_plain_width_and_speaks_of_no_other_database(plain: Done) -> None:
@@ -56,7 +57,7 @@ def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) ->
     repeats = re.search(r"repeat one above │ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out)
     assert repeats is not None
     assert int(repeats[1]) > 100
-    assert int(repeats[2]) <= 25
+    assert int(repeats[2]) <= 55
     assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in " ".join(plain.out.split())
 
 
@@ -67,14 +68,14 @@ def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
     with (
         chroma_server() as engine,
         stack.serve(engine, *CHROMA) as (proxy, _),
-        ChromaCollection(engine) as direct,
-        ChromaCollection(proxy) as asked,
+        closing(ChromaCollection(engine)) as direct,
+        closing(ChromaCollection(proxy)) as asked,
     ):
         direct.load(corpus, progress=lambda _: None)
         for vector in corpus.question_vectors:
             given = asked.ask(vector, limit=8)
             answer = direct.ask(vector, limit=policy.fetch.cap)
-            pool = Pool(answer=answer, first=40, policy=policy, known=given.chosen_from)
+            pool = Pool(answer=answer, first=40, policy=policy, size=given.pool_size)
             explained = explain(corpus, pool, direct.ask(vector, limit=8)).kept
             assert [corpus.chunks[row].text for row in explained] == [corpus.chunks[row].text for row in given.rows]
             assert given.scores == tuple(sorted(given.scores))

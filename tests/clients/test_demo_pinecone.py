@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -46,10 +47,10 @@ def test_it_says_that_it_is_an_emulator_first_and_last(plain: Done) -> None:
 
 
 def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done) -> None:
-    assert "4 of 8 repeat a result above, 4 left out" in plain.out
-    assert "no repeats, 4 came in" in plain.out
-    assert plain.out.count("= same text as") >= 2
-    assert plain.out.count("+ came in, was number") == 4
+    assert "7 of 8 repeat a result above, 7 left out" in plain.out
+    assert "no repeats, 7 came in" in plain.out
+    assert plain.out.count("= same text as") == 7
+    assert plain.out.count("+ came in, was number") == 7
 
 
 def test_the_demo_fits_the_plain_width(plain: Done) -> None:
@@ -67,7 +68,7 @@ def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) ->
     repeats = re.search(r"repeat one above │ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out)
     assert repeats is not None
     assert int(repeats[1]) > 100
-    assert int(repeats[2]) <= 25
+    assert int(repeats[2]) <= 55
     assert f"first result stayed first in {QUESTIONS} of {QUESTIONS}" in " ".join(plain.out.split())
 
 
@@ -86,15 +87,15 @@ def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
     with (
         emulated() as emulator,
         stack.serve(emulator.url, *PINECONE) as (proxy, _),
-        PineconeIndex(emulator.url) as direct,
-        PineconeIndex(proxy) as asked,
+        closing(PineconeIndex(emulator.url)) as direct,
+        closing(PineconeIndex(proxy)) as asked,
     ):
         direct.load(corpus, progress=lambda _: None)
         for vector in corpus.question_vectors:
             given = asked.ask(vector, limit=8)
-            pools.add(given.chosen_from)
+            pools.add(given.pool_size)
             answer = direct.ask(vector, limit=160)
-            pool = Pool(answer=answer, first=40, policy=policy, known=given.chosen_from)
+            pool = Pool(answer=answer, first=40, policy=policy, size=given.pool_size)
             explained = explain(corpus, pool, direct.ask(vector, limit=8)).kept
             assert [corpus.chunks[row].text for row in explained] == [corpus.chunks[row].text for row in given.rows]
     assert None not in pools

@@ -1,4 +1,4 @@
-"""A first look at `vecsieve embedded`: what README says that it serves, asked through the official client, directly and through the proxy."""
+"""A first look at `vecsieve embedded`: what docs/limits.md says that it serves, asked through the official client, directly and through the proxy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from support.stack import embedded, serve
 from vecsieve.proxy.demo.embedded.rest import ROUTES
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+LIMITS = (Path(__file__).resolve().parents[2] / "docs/limits.md").read_text(encoding="utf-8")
 DENSE = models.VectorParams(size=2, distance=models.Distance.DOT)
 
 
@@ -107,10 +107,10 @@ WORDS = {
     "search": "`search`",
     "search_batch": "in a batch",
 }
-"""What README calls a verb."""
+"""What the page calls a verb."""
 
 
-def test_readme_lists_what_is_served() -> None:
-    said = README[README.index("It speaks REST and serves:") :].split("\n\n")[1]
+def test_the_page_lists_what_is_served() -> None:
+    said = LIMITS[LIMITS.index("It serves:") :].split("\n\n")[1]
     assert {verb.__name__ for _, _, verb in ROUTES} == set(WORDS)
     assert [word for word in WORDS.values() if word not in said] == []

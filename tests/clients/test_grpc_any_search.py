@@ -152,8 +152,10 @@ def check(world: World, collection: Collection, request: Request, call: Said, *,
 
 
 def reported(seen: Seen) -> dict[str, float]:
-    """The report's figures; empty without it."""
-    values = [str(value) for name, value in seen.initial if name == "x-vecsieve"]
+    """The report's figures; empty without it, and where it says why the search was left alone."""
+    values = [
+        str(value) for name, value in seen.initial if name == "x-vecsieve" and not str(value).startswith("bypass=")
+    ]
     pairs = [pair.partition("=") for pair in (values[0].split(";") if values else ())]
     return {name: float(number) for name, _, number in pairs}
 

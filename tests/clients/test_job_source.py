@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def opened(url: str, collection: str, vector_name: str | None = None, *, api_key
 
 @pytest.fixture
 def copied(engine: str) -> Iterator[QdrantSource]:
-    with opened(engine, "copied_cosine") as source:
+    with closing(opened(engine, "copied_cosine")) as source:
         yield source
 
 
@@ -46,7 +47,7 @@ def all_ids(source: QdrantSource, page: int) -> list[PointId]:
 def test_the_shape_is_that_of_the_chosen_vector(
     engine: str, collection: str, vector_name: str | None, dimension: int, distance: str
 ) -> None:
-    with opened(engine, collection, vector_name) as source:
+    with closing(opened(engine, collection, vector_name)) as source:
         shape = source.shape()
     assert (shape.dimension, shape.distance, shape.vector_name) == (dimension, distance, vector_name or "")
     assert shape.points == (90 if collection == "named" else 240)
@@ -59,11 +60,8 @@ def test_pages_hold_every_id_once_in_ascending_order(copied: QdrantSource, page:
     assert ids == sorted(base * 10 + copy for base in range(planted.BASES) for copy in range(planted.COPIES))
 
 
-def test_pages_of_points_come_in_the_same_order_with_vectors_and_payloads(copied: QdrantSource) -> None:
-    points, after = copied.scroll(after=None, page=10)
-    more, _ = copied.scroll(after=after, page=5)
-    assert [point.id for point in points + more] == all_ids(copied, 100)[:15]
-    for point in points:
+def test_points_come_with_vectors_and_payloads(copied: QdrantSource) -> None:
+    for point in copied.read(all_ids(copied, 100)[:15]):
         assert point.vector is not None
         assert point.vector.dtype == np.float32
         assert point.vector.shape == (planted.DIMENSION,)
@@ -99,25 +97,27 @@ def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(copied: Qdr
 def test_only_the_wanted_part_of_a_payload_is_asked_for(
     engine: str, fields: tuple[str, ...] | None, keys: set[str]
 ) -> None:
-    with QdrantSource(
-        engine,
-        "copied_cosine",
-        vector_name=None,
-        api_key=None,
-        timeout_seconds=10,
-        requests_per_second=None,
-        payload_fields=fields,
+    with closing(
+        QdrantSource(
+            engine,
+            "copied_cosine",
+            vector_name=None,
+            api_key=None,
+            timeout_seconds=10,
+            requests_per_second=None,
+            payload_fields=fields,
+        )
     ) as source:
         (point,) = source.read([20])
         assert point.vector is not None
         (pool,) = source.neighbours(point.vector[None], count=3)
-        page, _ = source.scroll(after=None, page=3)
+        page = source.read(source.ids(after=None, page=3)[0])
     assert {frozenset(each.payload) for each in (point, *page, *(other for other, _ in pool))} == {frozenset(keys)}
 
 
 @pytest.mark.parametrize("collection", ["copied_dot", "copied_euclid", "copied_manhattan"])
 def test_copies_are_found_by_every_metric(engine: str, collection: str) -> None:
-    with opened(engine, collection) as source:
+    with closing(opened(engine, collection)) as source:
         vector = source.read([50])[0].vector
         assert vector is not None
         (pool,) = source.neighbours(vector[None], count=planted.COPIES)
@@ -126,8 +126,8 @@ def test_copies_are_found_by_every_metric(engine: str, collection: str) -> None:
 
 
 def test_a_point_without_the_chosen_vector_has_none(engine: str) -> None:
-    with opened(engine, "named", "dense") as source:
-        points, _ = source.scroll(after=None, page=90)
+    with closing(opened(engine, "named", "dense")) as source:
+        points = source.read(source.ids(after=None, page=90)[0])
     bare = [point.id for point in points if point.vector is None]
     assert bare == [point.id for point in points if isinstance(point.id, int) and point.id % 7 == 0]
     assert bare
@@ -147,7 +147,7 @@ def test_a_point_without_the_chosen_vector_has_none(engine: str) -> None:
 def test_what_cannot_be_read_is_named_with_what_there_is(
     engine: str, collection: str, vector_name: str | None, said: list[str]
 ) -> None:
-    with opened(engine, collection, vector_name) as source, pytest.raises(SourceError) as caught:
+    with closing(opened(engine, collection, vector_name)) as source, pytest.raises(SourceError) as caught:
         source.shape()
     assert not [each for each in said if each not in str(caught.value)]
 
@@ -165,13 +165,16 @@ def test_collections_without_one_dense_vector_a_point_are_refused(kind: str) -> 
             parameters = models.VectorParams(size=4, distance=models.Distance.COSINE, multivector_config=late)
             client.create_collection("only", vectors_config=parameters)
         client.close()
-        with opened(url, "only") as source, pytest.raises(SourceError, match=r"only (sparse vectors|multivectors)"):
+        with (
+            closing(opened(url, "only")) as source,
+            pytest.raises(SourceError, match=r"only (sparse vectors|multivectors)"),
+        ):
             source.shape()
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
     with (
-        opened("http://127.0.0.1:1", "docs") as source,
+        closing(opened("http://127.0.0.1:1", "docs")) as source,
         pytest.raises(SourceError, match=r"http://127\.0\.0\.1:1 .*refused"),
     ):
         source.shape()
@@ -179,7 +182,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://user:sesame@127.0.0.1:1", "http://127.0.0.1:1/?api-key=sesame"])
 def test_a_url_that_leads_nowhere_shows_no_secret(url: str) -> None:
-    with pytest.raises(SourceError) as caught, opened(url, "docs") as source:
+    with pytest.raises(SourceError) as caught, closing(opened(url, "docs")) as source:
         source.shape()
     assert "sesame" not in str(caught.value)
 
@@ -190,7 +193,7 @@ async def test_a_missing_or_wrong_key_is_told_of_and_never_shown() -> None:
     async with embedded_server(api_key="sesame") as server:
 
         def outcome(key: str | None) -> str:
-            with opened(server.url, "docs", api_key=key) as source, pytest.raises(SourceError) as caught:
+            with closing(opened(server.url, "docs", api_key=key)) as source, pytest.raises(SourceError) as caught:
                 source.shape()
             return str(caught.value)
 

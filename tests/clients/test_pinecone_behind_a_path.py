@@ -94,7 +94,7 @@ async def test_two_indexes_of_one_gateway_share_nothing_that_was_learned() -> No
             await talk.send(gateway(received))
 
     async with FaultyUpstream(script) as upstream:
-        own = {"index_host": upstream.url, "vector_memory_bytes": 1_000_000}
+        own = {"index_host": upstream.url}
         async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
             at = f"/_i/127.0.0.1:{upstream.port}/pinecone"
 

@@ -24,7 +24,7 @@ from support.pinecone_verdict import differences, faults
 from support.ports import free_ports
 from support.running import running
 from support.stack import exchange
-from vecsieve.proxy.search.lookups import WINDOW
+from vecsieve.proxy.search.memory import WINDOW
 
 PLAN = plan()
 NEAR: list[Any] = [{"id": f"near-{number}", "values": [1.0, 0.0]} for number in range(8)]
@@ -104,16 +104,16 @@ async def test_the_services_own_words_reach_the_client(emulator: Emulator) -> No
 
 
 async def test_a_write_over_one_transport_is_noticed_over_the_other(emulator: Emulator) -> None:
-    """What was remembered of records, for both transports, is forgotten before the next search."""
+    """A score that no longer fits what is remembered makes both transports fetch vectors again."""
     created = {"name": "edited", "dimension": 2, "metric": "cosine", "spec": SERVERLESS}
     host = sent(emulator.url, "/indexes", created)["host"]
-    sent(host, "/vectors/upsert", {"vectors": NEAR + FAR})  # past the proxy, which would remember nothing for a while
-    own = {"index_host": host, "vector_memory_bytes": 1_000_000}
+    sent(host, "/vectors/upsert", {"vectors": NEAR + FAR})
+    own = {"index_host": host}
     try:
         async with running(emulator.url, backend="pinecone", mode="on", pinecone=own) as proxy:
 
             def recalled() -> float:
-                return proxy.count("vector_recalls_total", backend="pinecone", result="hit")
+                return proxy.count("memory_recalls_total", backend="pinecone", result="whole")
 
             await asyncio.to_thread(written_and_asked, f"http://127.0.0.1:{proxy.port}", recalled)
     finally:

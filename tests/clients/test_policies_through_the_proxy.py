@@ -38,6 +38,7 @@ rules:
 """
 COLLECTIONS = ("tenants", "texts", "in-mmr-order", "short", "always", "ghost", "classical", "plain", "switched-off")
 FAMILIES, COPIES = 12, 4
+NAMED = ["oak", "birch", "maple", "pine", "cedar", "willow", "aspen", "elm", "beech", "hazel", "larch", "rowan"]
 QUERY = [float(value) for value in planted.bases()[:6].sum(axis=0)]
 PAYLOADS: tuple[dict[str, Any], ...] = (
     {},
@@ -72,7 +73,7 @@ def load(client: QdrantClient, collection: str) -> None:
         models.PointStruct(
             id=family * 10 + copy,
             vector=(vector + rng.normal(scale=0.003, size=planted.DIMENSION)).tolist(),
-            payload={"tenant": copy // 2, "body": f"{family:02}{'x' * copy}", "n": 2**63 + family},
+            payload={"tenant": copy // 2, "body": f"{NAMED[family]} stays on" + " and on" * copy, "n": 2**63 + family},
         )
         for family, vector in enumerate(planted.bases()[:FAMILIES])
         for copy in range(COPIES)

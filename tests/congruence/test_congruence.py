@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import zlib
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from congruence import run
 from congruence.plugin import GRPC_PORT, REST, TRANSPORT, redirected
-from congruence.run import CHECKOUT, Server, SuiteError, losses, main, read_report, server, unlike
+from congruence.run import CHECKOUT, Server, Suite, SuiteError, losses, main, read_report, repeated, server, unlike
 
 # Two tests with the suite's own way to a server. The second one wants copies, which mode `on` leaves out.
 SUITE = """
@@ -81,6 +82,9 @@ def test_a_test_that_passes_directly_alone_is_told(checkout: Path, capsys: pytes
     assert "grpc on: {'passed': 4, 'failed': 1}" in said
     told = [line for line in said.splitlines() if line.startswith("passes directly")]
     assert told == ["passes directly, not over grpc in mode on: test_two::test_equal_points_are_found"]
+    failed = [line for line in said.splitlines() if line.startswith("  failed: ")]
+    assert len(failed) == 1
+    assert failed[0].startswith("  failed: test_two::test_equal_points_are_found: assert ")
     assert sorted(checkout.rglob("*")) == before
 
 
@@ -144,11 +148,17 @@ def test_a_remote_client_goes_where_the_environment_says(monkeypatch: pytest.Mon
 
 def test_a_report_is_read_and_an_error_is_a_failure(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
-    cases = ("", "<failure/>", "<error/>", "<skipped/>")
+    cases = ("", "<failure/>", '<error message="no server&#10;and more"/>', "<skipped/>")
     told = "".join(f'<testcase classname="a.test_b" name="t{n}">{part}</testcase>' for n, part in enumerate(cases))
     report.write_text(f"<testsuites><testsuite>{told}</testsuite></testsuites>", encoding="utf-8")
     found = read_report(report)
-    assert found == {"test_b::t0": "passed", "test_b::t1": "failed", "test_b::t2": "failed", "test_b::t3": "skipped"}
+    assert found.causes == {"test_b::t1": "no message", "test_b::t2": "no server"}
+    assert found.outcomes == {
+        "test_b::t0": "passed",
+        "test_b::t1": "failed",
+        "test_b::t2": "failed",
+        "test_b::t3": "skipped",
+    }
     report.write_text("<testsuites/>", encoding="utf-8")
     with pytest.raises(SuiteError, match="no tests"):
         read_report(report)
@@ -157,6 +167,18 @@ def test_a_report_is_read_and_an_error_is_a_failure(tmp_path: Path) -> None:
 def test_a_test_that_did_not_run_did_not_pass() -> None:
     assert losses({"a": "passed", "b": "passed", "c": "failed"}, {"a": "passed", "c": "failed"}) == ["b"]
     assert losses({"a": "failed"}, {"a": "passed"}) == []
+
+
+def test_a_test_that_passes_when_it_is_repeated_is_not_lost() -> None:
+    asked: list[list[str]] = []
+
+    def again(names: Sequence[str]) -> Suite:
+        asked.append(list(names))
+        return Suite({"a": "failed", "b": "passed" if len(asked) == 2 else "failed"}, {})
+
+    assert repeated(["a", "b"], again) == ["a"]
+    assert asked == [["a", "b"], ["a", "b"]]
+    assert repeated([], again) == []
 
 
 def test_a_run_that_leaves_a_test_out_is_told_whatever_it_said_directly() -> None:
@@ -171,8 +193,8 @@ def test_a_run_that_leaves_a_test_out_is_told_whatever_it_said_directly() -> Non
 def test_a_mode_that_ran_fewer_tests_than_the_server_itself_is_a_failure(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = iter([{"a": "passed", "b": "failed"}, {"a": "passed"}])
-    monkeypatch.setattr(run, "outcomes", lambda *_: next(ran))
+    ran = iter([Suite({"a": "passed", "b": "failed"}, {"b": "no server"}), Suite({"a": "passed"}, {})])
+    monkeypatch.setattr(run, "suite", lambda *_, **__: next(ran))
     monkeypatch.setattr(run, "through", lambda direct, _: nullcontext(direct))
     assert main(["--checkout", str(checkout), *NO_SERVER, "--mode", "off", "--transport", "grpc"]) == 1
     assert "grpc off did not run the tests of grpc direct: 1 differ, such as b" in capsys.readouterr().out

@@ -11,7 +11,7 @@ import pytest
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.running import Running, running
 from support.scripted_qdrant import JSON, answering, honest, is_widened, request, scripted, search
-from support.widened_faults import ERRORS, FAULTS, STAGES, STRICT, points, resets, stays_silent
+from support.widened_faults import ERRORS, FAULTS, STAGES, STRICT, limits_of, points, resets, stays_silent
 
 
 async def direct(upstream: FaultyUpstream, body: bytes) -> bytes:
@@ -37,7 +37,7 @@ async def test_a_fault_of_the_widened_request_is_never_the_clients(name: str) ->
     misbehaviour, reason = FAULTS[name]
     async with (
         FaultyUpstream(scripted(misbehaviour)) as upstream,
-        running(upstream.url, limits={"attempt_timeout_seconds": 0.4, "reply_body_bytes": 1_000_000}) as proxy,
+        running(upstream.url, limits=limits_of(reason)) as proxy,
     ):
         expected = await direct(upstream, search())
         through = comparable(await raw_exchange(proxy.port, request(search())))

@@ -82,9 +82,9 @@ async def test_calls_that_nobody_has_looked_at_count_as_in_flight(monkeypatch: p
     waiting: list[int] = []
     asked = SearchService.no_room
 
-    def watched(self: SearchService, visit: RequestRecord) -> FailOpen | None:
+    def watched(self: SearchService, record: RequestRecord) -> FailOpen | None:
         waiting.append(self._waiting())
-        return asked(self, visit)
+        return asked(self, record)
 
     monkeypatch.setattr(SearchService, "no_room", watched)
     async with (
@@ -178,9 +178,9 @@ async def test_a_message_beyond_its_bound_is_refused_before_it_is_held_and_reach
 async def test_a_call_whose_message_never_comes_holds_its_place_for_a_while_only(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vecsieve.proxy.grpc.plane.MESSAGE_SECONDS", 0.2)
+    monkeypatch.setattr("vecsieve.proxy.grpc.plane.MESSAGE_SECONDS", 3.0)
     async with (
-        in_front(limits={"body_timeout_seconds": 0.2, "in_flight": 1, "in_flight_queue_seconds": 0.05}) as (
+        in_front(limits={"body_timeout_seconds": 3.0, "in_flight": 1, "in_flight_queue_seconds": 0.05}) as (
             database,
             proxy,
         ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -25,7 +27,7 @@ class Slow(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.startswith("/slow"):
-            time.sleep(1.0 if self.path == "/slow" else 5.0)
+            time.sleep(1.0 if self.path == "/slow" else 60.0)
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -73,11 +75,65 @@ def test_readiness_never_depends_on_the_database() -> None:
         assert exchange(admin, "GET", "/readyz").status == 200
 
 
+def test_the_log_says_why_the_database_gave_no_answer() -> None:
+    with serving("http://127.0.0.1:9") as (running, data, _):
+        body = b'{"query": [1.0], "limit": 3}'
+        assert exchange(data, "POST", "/collections/docs/points/query", body).status == 502
+        running.wait_for('"access"')
+        line = json.loads(next(each for each in running.output().splitlines() if '"access"' in each))
+        assert line["cause"] == "VecSieve cannot reach the database at 127.0.0.1:9: connection refused"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_start_and_an_end_are_lines_of_the_log(database: str, workers: str) -> None:
+    with serving(database, "--mode", "on", "--workers", workers) as (running, data, _):
+        running.wait_for("the database takes connections")
+        body = b'{"query": [1.0], "limit": 3}'
+        assert exchange(data, "POST", "/collections/docs/points/query", body).status == 200
+        assert running.close() == 0
+        lines = [json.loads(line) for line in running.output().splitlines() if line.startswith("{")]
+        (start,) = [line for line in lines if line["msg"] == "serving"]
+        assert (start["mode"], start["upstream"]) == ("on", database.removeprefix("http://"))
+        assert [line["msg"] for line in lines if line["msg"].startswith("1 search")] != [], lines
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_dead_database_does_not_hold_up_the_start_and_is_named(workers: str) -> None:
+    with serving("http://127.0.0.1:9", "--workers", workers) as (running, _, admin):
+        running.wait_for("Start it, or choose another with --upstream URL")
+        assert exchange(admin, "GET", "/livez").status == 200
+        assert "VecSieve cannot reach the database at 127.0.0.1:9: connection refused" in running.output()
+
+
+def test_a_terminal_gets_a_banner_text_and_a_summary(database: str) -> None:
+    ours, theirs = pty.openpty()
+    arguments = ["serve", "--upstream", database, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+    process = subprocess.Popen([sys.executable, "-m", "vecsieve.proxy", *arguments], stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    try:
+        while b"takes connections" not in said:
+            said += os.read(ours, 65536)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+        while b"No search arrived" not in said:
+            said += os.read(ours, 65536)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    text = said.decode()
+    assert "vecsieve serve listening on http://127.0.0.1:" in text
+    assert f"database  {database}" in text
+    assert "mode on, backend qdrant" in text
+    assert "{" not in text.replace("{$", ""), "JSON in a terminal"
+
+
 def test_sigterm_while_idle_ends_it_at_once_and_cleanly(database: str) -> None:
     with serving(database) as (running, _, _):
         started = time.monotonic()
         assert running.close() == 0
-        assert time.monotonic() - started < 2.0
+        assert time.monotonic() - started < 8.0
 
 
 def test_sigterm_lets_the_request_in_flight_finish(database: str) -> None:
@@ -89,7 +145,7 @@ def test_sigterm_lets_the_request_in_flight_finish(database: str) -> None:
         running.process.send_signal(signal.SIGTERM)
         asking.join()
         assert [(answer.status, answer.body) for answer in answers] == [(200, b"ok")]
-        assert running.process.wait(timeout=5) == 0
+        assert running.process.wait(timeout=20) == 0
 
 
 def test_the_second_sigterm_ends_it_now(database: str) -> None:
@@ -100,8 +156,8 @@ def test_the_second_sigterm_ends_it_now(database: str) -> None:
         running.process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
         running.process.send_signal(signal.SIGTERM)
-        running.process.wait(timeout=10)
-        assert time.monotonic() - started < 3.0, "it waited for the request, which takes five seconds"
+        running.process.wait(timeout=20)
+        assert time.monotonic() - started < 10.0, "it waited for the request, which takes a minute"
 
 
 def test_a_request_that_outlives_the_drain_is_cut_and_the_process_ends(database: str, tmp_path: Path) -> None:
@@ -112,8 +168,8 @@ def test_a_request_that_outlives_the_drain_is_cut_and_the_process_ends(database:
         time.sleep(0.3)
         started = time.monotonic()
         running.process.send_signal(signal.SIGTERM)
-        running.process.wait(timeout=10)
-        assert time.monotonic() - started < 3.0, "it waited for the request, which takes five seconds"
+        running.process.wait(timeout=20)
+        assert time.monotonic() - started < 10.0, "it waited for the request, which takes a minute"
 
 
 def _ignoring(data: str) -> None:
@@ -140,7 +196,7 @@ def test_sighup_takes_good_settings_and_refuses_bad_ones_with_a_line_and_a_metri
         running.wait_for("reload refused")
         assert json.loads(exchange(admin, "GET", "/status").body)["settings_hash"] == after
         assert b"vecsieve_config_last_reload_successful 0.0" in exchange(admin, "GET", "/metrics").body
-        assert "did you mean report_header" in running.output()
+        assert 'Did you mean \\"report_header\\"?' in running.output()
 
 
 def test_settings_that_take_a_restart_are_named(database: str, tmp_path: Path) -> None:
@@ -172,8 +228,8 @@ def test_an_address_in_use_is_a_message_and_exit_1(database: str) -> None:
             timeout=30,
         )
         assert done.returncode == 1
-        assert "in use" in done.stderr
-        assert "Traceback" not in done.stderr
+        address = data.removeprefix("http://")
+        assert done.stderr == f"{address} is in use (listen). Choose another with --listen HOST:PORT.\n"
 
 
 @pytest.mark.parametrize(
@@ -194,11 +250,11 @@ def test_bad_settings_are_a_message_and_exit_2(arguments: tuple[str, ...]) -> No
     assert "Traceback" not in done.stderr
 
 
-def test_check_prints_the_effective_settings_and_exits_0(tmp_path: Path) -> None:
+def test_check_prints_the_effective_settings_where_asked_and_exits_0(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("policy:\n  threshold:\n    fixed: 0.15\n")
     done = subprocess.run(
-        [sys.executable, "-m", "vecsieve.proxy", "check", "--config", str(file)],
+        [sys.executable, "-m", "vecsieve.proxy", "check", "--show", "--config", str(file)],
         capture_output=True,
         text=True,
         check=False,

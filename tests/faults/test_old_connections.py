@@ -77,13 +77,13 @@ async def test_under_load_no_request_is_lost_to_the_age_of_its_connection() -> N
 
 
 async def test_a_connection_to_the_database_is_replaced_when_it_is_old() -> None:
-    settings = {"pool_age_seconds": 0.1}
+    settings = {"pool_age_seconds": 3.0}
     async with (
         FaultyUpstream(answering(reply(b"ok"))) as database,
         bare_relay(database.url, upstream_settings=settings) as relay,
     ):
         client = await RawClient.connect(relay.port)
-        for pause in (0.0, 0.0, 0.15):
+        for pause in (0.0, 0.0, 4.5):
             await asyncio.sleep(pause)
             await asked(client)
         await client.close()
@@ -98,9 +98,8 @@ async def test_under_load_no_call_is_lost_to_the_age_of_its_connection() -> None
     ):
         begun = asyncio.get_running_loop().time()
         calls = 0
-        while asyncio.get_running_loop().time() < begun + 1.0:
+        while asyncio.get_running_loop().time() < begun + 1.0 or calls < 20:
             seen = await asyncio.gather(*(ask_on(channel, "unary_unary", (search(),), method=QUERY) for _ in range(4)))
             assert [each.code for each in seen] == [grpc.StatusCode.OK] * 4
             assert [ids(each) for each in seen] == [[0, 2, 3]] * 4
             calls += 4
-        assert calls >= 20

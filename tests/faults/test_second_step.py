@@ -7,6 +7,7 @@ import gzip
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -15,7 +16,8 @@ from support.faultup import FaultyUpstream, Received, Script, Talk, raw_exchange
 from support.pinecone_model import Service, Stored
 from support.running import Running, running
 from support.scripted_qdrant import JSON
-from vecsieve.proxy.search.breaker import CONSECUTIVE
+from vecsieve.proxy.search.hedge import HedgeTimes
+from vecsieve.proxy.search.limits import CONSECUTIVE
 from vecsieve.proxy.telemetry.labels import BreakerState
 
 Handler = Callable[[Talk, Received], Awaitable[bool]]
@@ -29,7 +31,6 @@ SERVICE = Service(records=tuple(
 ))  # fmt: skip
 DISTINCT, FIRSTS = ["r0", "r2", "r4"], ["r0", "r1", "r2"]
 OWN_UNITS, EXTRA_UNITS = 5, 2
-SECONDS = 0.3
 
 
 def is_lookup(received: Received) -> bool:
@@ -70,7 +71,7 @@ def search(headers: bytes = b"", *, namespace: bytes = b"n%20s") -> bytes:
 
 
 def behind(
-    upstream: FaultyUpstream, *, integrated: str = "fetch", budget: int | None = None, **settings: object
+    upstream: FaultyUpstream, *, integrated: str = "fetch", budget: int | None = None, **settings: Any
 ) -> AbstractAsyncContextManager[Running]:
     own = {"index_host": upstream.url, "egress_budget_bytes": budget}
     policy = {"fetch": {"integrated": integrated}}
@@ -141,7 +142,7 @@ async def broken(talk: Talk, _: Received) -> bool:
 
 
 async def silent(_: Talk, __: Received) -> bool:
-    await asyncio.sleep(4 * SECONDS)
+    await asyncio.sleep(30.0)
     return False
 
 
@@ -184,8 +185,11 @@ async def enormous(talk: Talk, _: Received) -> bool:
     ],
 )
 async def test_whatever_a_lookup_ends_in_the_client_gets_what_texts_select(handle: Handler, result: str) -> None:
-    limits = {"attempt_timeout_seconds": 2 * SECONDS, "reply_body_bytes": 1_000_000}
-    async with FaultyUpstream(pinecone(handle)) as upstream, behind(upstream, limits=limits) as proxy:
+    settings: dict[str, Any] = {"limits": {"reply_body_bytes": 1_000_000}}
+    if handle is silent:  # the search has 2 s, and the lookup what is left of them
+        brief = HedgeTimes(attempt_least=60.0, hedge_least=0.25, hedge_most=60.0)
+        settings = {"limits": {"attempt_timeout_seconds": 4.0}, "hedge_times": brief}
+    async with FaultyUpstream(pinecone(handle)) as upstream, behind(upstream, **settings) as proxy:
         assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
         assert len(upstream.requests) == 2  # the search and one lookup: nothing is tried twice
         assert looked(proxy, result) == 1

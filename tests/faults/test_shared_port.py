@@ -121,7 +121,7 @@ async def test_the_limit_counts_the_undecided_the_spliced_and_http_1_together() 
 
 async def test_handshakes_count_too_and_have_a_deadline(files: Certificates) -> None:
     tls = server_context(files.leaf, files.key, with_grpc=True)
-    limits = LimitSettings(connections=2, head_timeout_seconds=0.3)
+    limits = LimitSettings(connections=2, head_timeout_seconds=3.0)
     async with both_servers(limits=limits, tls=tls) as both:
         waiting = [await RawClient.connect(both.port) for _ in range(2)]
         async with asyncio.timeout(SECONDS):

@@ -123,7 +123,7 @@ async def test_a_body_that_stops_gets_408_and_never_completes_upstream(framing: 
 
 
 async def test_a_slow_but_steady_body_is_waited_for() -> None:
-    limits = LimitSettings(stream_idle_timeout_seconds=0.3)
+    limits = LimitSettings(stream_idle_timeout_seconds=3.0)
     async with FaultyUpstream(answering(reply(b"ok"))) as upstream, bare_relay(upstream.url, limits=limits) as relay:
         client = await RawClient.connect(relay.port)
         await client.send(b"PUT / HTTP/1.1\r\nHost: c\r\nContent-Length: 10\r\n\r\n")
@@ -224,9 +224,9 @@ async def test_draining_ends_each_connection_with_its_next_answer_and_idle_ones_
         assert (answer.body, answer.header(b"connection")) == (b"ok", b"close")
         assert await busy.rest() == b""
         began = asyncio.get_running_loop().time()
-        await relay.listener.close(grace_seconds=5)
+        await relay.listener.close(grace_seconds=60)
         assert await idle.rest() == b""
-        assert asyncio.get_running_loop().time() - began < 4, "an idle connection held the end up"
+        assert asyncio.get_running_loop().time() - began < 20, "an idle connection held the end up"
         for each in (idle, kept, busy):
             await each.close()
 

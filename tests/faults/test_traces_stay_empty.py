@@ -20,7 +20,7 @@ from support.scripted_grpc import before
 from support.scripted_grpc import scripted as scripted_grpc
 from support.scripted_grpc import search as grpc_search
 from support.scripted_qdrant import honest, request, scripted, search
-from support.widened_faults import FAULTS
+from support.widened_faults import FAULTS, limits_of
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.labels import AttemptKind, Stage
 
@@ -66,10 +66,9 @@ async def traced(upstream: str, **settings: object) -> AsyncIterator[tuple[Runni
 @pytest.mark.parametrize("reason", ONE_OF_EACH)
 async def test_a_fault_of_the_widened_request_exports_its_reason_and_nothing_else(reason: str) -> None:
     misbehaviour, _ = FAULTS[ONE_OF_EACH[reason]]
-    limits = {"attempt_timeout_seconds": 0.3, "reply_body_bytes": 1_000_000}
     async with (
         FaultyUpstream(scripted(misbehaviour)) as upstream,
-        traced(upstream.url, limits=limits) as (proxy, seen),
+        traced(upstream.url, limits=limits_of(reason)) as (proxy, seen),
     ):
         assert b" 200 OK" in await raw_exchange(proxy.port, asked())
         assert CANARY.encode() in upstream.requests[-1].raw, "the database did hear of it"

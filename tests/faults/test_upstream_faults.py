@@ -191,11 +191,11 @@ async def test_a_database_that_stops_reading_an_upload_is_given_up_at_the_idle_d
 async def test_a_slow_but_steady_database_is_waited_for() -> None:
     async def script(talk: Talk) -> None:
         await talk.request()
-        await talk.send(reply(b"0123456789"), slice_bytes=4, pause_seconds=0.02)
+        await talk.send(reply(b"0123456789"), slice_bytes=16, pause_seconds=1.2)
 
     async with (
         FaultyUpstream(script) as upstream,
-        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 0.3}) as relay,
+        bare_relay(upstream.url, upstream_settings={"stream_idle_timeout_seconds": 3.5}) as relay,
     ):
         client = await RawClient.connect(relay.port)
         await client.send(GET)

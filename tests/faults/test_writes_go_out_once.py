@@ -34,7 +34,7 @@ async def test_control_a_default_aiohttp_session_sends_again(method: str) -> Non
         for _ in range(2):
             async with session.request(method, upstream.url) as response:
                 await response.read()
-        assert len(upstream.requests) == 3, "aiohttp no longer re-sends: the switch and these tests may go"
+        assert len(upstream.requests) == 3, "aiohttp's client no longer re-sends, and the trap proves nothing"
 
 
 @pytest.mark.parametrize("method", METHODS)

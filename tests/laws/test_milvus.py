@@ -33,7 +33,7 @@ FIELDS = st.sampled_from([(), ("text",), ("dyn", "page"), ("big", "nobody", "fla
 
 
 def known(talk: Talk, **needs: Any) -> Needs:
-    return Needs(known=ADAPTER.told(talk.server.schema.SerializeToString()), **needs)
+    return Needs(known=ADAPTER.parse_description(talk.server.schema.SerializeToString()), **needs)
 
 
 def parse(talk: Talk, needs: Needs) -> SearchCall:
@@ -213,7 +213,7 @@ def test_classify_and_question_are_total(method: str, path: str, message: bytes)
     assert ADAPTER.classify(RequestHead(method="GET", path=PATH)) is None
     operation = ADAPTER.classify(RequestHead(method="POST", path=PATH, message=message))
     assert operation is not None
-    ADAPTER.question(operation, message)
+    ADAPTER.describe(operation, message)
 
 
 @given(body=st.binary(max_size=80), talk=talks())
@@ -225,7 +225,7 @@ def test_arbitrary_bytes_raise_only_the_two_verdicts(body: bytes, talk: Talk) ->
     with suppress(MalformedReplyError):
         ADAPTER.parse_reply(call, body)
     with suppress(MalformedReplyError):
-        ADAPTER.told(body)
+        ADAPTER.parse_description(body)
 
 
 def test_a_document_of_another_adapter_is_refused() -> None:

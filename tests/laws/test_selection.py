@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from support.policies import ALL_GUARDS, DEFAULT
 from support.pools import angles, page, pool
+from support.texts import as_texts
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Relevance, Short, Similarity, Strategy, Tie, When
@@ -41,7 +42,7 @@ def texts_of(rows: FloatMatrix) -> tuple[str, ...]:
 
 
 def with_texts(rows: FloatMatrix) -> Candidates:
-    return replace(pool(rows), metadata=Metadata(texts=texts_of(rows)))
+    return replace(pool(rows), metadata=Metadata(texts=as_texts(texts_of(rows))))
 
 
 def contents(candidates: Candidates, policy: Policy, top_k: int) -> list[bytes]:
@@ -121,7 +122,7 @@ FACTS = [
 @pytest.mark.parametrize("linkage", list(Linkage))
 @pytest.mark.parametrize(("one", "other", "veto"), FACTS, ids=[veto.name.lower() for _, _, veto in FACTS])
 def test_facts_that_differ_never_merge(one: str, other: str, veto: Veto, linkage: Linkage) -> None:
-    candidates = replace(pool(angles(0, 0, 90)), metadata=Metadata(texts=(one, other, "something else")))
+    candidates = replace(pool(angles(0, 0, 90)), metadata=Metadata(texts=as_texts((one, other, "something else"))))
     for policy in (DEFAULT, replace(FIXED, linkage=linkage, when=When.ALWAYS)):
         kept = select(candidates, top_k=2, policy=policy)
         assert kept.keep.tolist() == [0, 1]
@@ -135,7 +136,7 @@ def test_facts_that_differ_never_merge(one: str, other: str, veto: Veto, linkage
 
 def test_two_that_may_not_meet_do_not_meet_through_a_third() -> None:
     texts = ("The limit is 10 requests", "The limit is often reached", "The limit is 20 requests", "else")
-    candidates = replace(pool(angles(0, 1, 2, 90)), metadata=Metadata(texts=texts))
+    candidates = replace(pool(angles(0, 1, 2, 90)), metadata=Metadata(texts=as_texts(texts)))
     for linkage in Linkage:
         labels = select(candidates, top_k=2, policy=replace(FIXED, linkage=linkage)).labels
         assert labels[0] != labels[2]
@@ -152,16 +153,17 @@ def test_two_that_may_not_meet_do_not_meet_through_a_third() -> None:
 )
 def test_texts_of_any_script_are_as_distinct_as_english_ones(script: str) -> None:
     other = script[::-1]
-    candidates = replace(pool(angles(0, 60, 120, 180)), metadata=Metadata(texts=(script, other, script, other)))
-    chosen = select(
-        candidates, top_k=2, policy=replace(DEFAULT, text=replace(FIXED.text, reach=None) if FIXED.text else None)
+    candidates = replace(
+        pool(angles(0, 60, 120, 180)), metadata=Metadata(texts=as_texts((script, other, script, other)))
     )
+    policy = replace(DEFAULT, text=replace(FIXED.text, reach=None) if FIXED.text else None, when=When.ALWAYS)
+    chosen = select(candidates, top_k=2, policy=policy)
     assert chosen.labels.tolist() == [0, 1, 0, 1]
     assert chosen.links.tolist() == [Link.NONE, Link.NONE, Link.IDENTICAL, Link.IDENTICAL]
 
 
 def test_the_newest_of_a_cluster_stands_for_it_when_told_to() -> None:
-    known = Metadata(texts=("a page of the manual",) * 3, recency=np.array([1.0, 3.0, 2.0]))
+    known = Metadata(texts=as_texts(("a page of the manual",) * 3), recency=np.array([1.0, 3.0, 2.0]))
     candidates = replace(pool(angles(0, 0, 0, 90)[:3]), metadata=known)
     newest = replace(DEFAULT, representative=Strategy.CHAIN, chain=(Tie.RECENCY,), short=Short.ALLOW)
     assert select(candidates, top_k=2, policy=newest).keep.tolist() == [1]

@@ -27,6 +27,7 @@ OF_THE_MOMENT = (
     "config_info",
     "in_flight_limit",
     "_opened_",
+    "vecsieve_memory_",  # of each process: which of the two a search comes to is chance
 )
 
 

@@ -22,7 +22,7 @@ WHERE = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"
 # As transparent as nginx's own settings make it: nothing buffered, normalised, hidden, rewritten or refused that need not be.
 SETTINGS = """
 daemon off; master_process off; pid {folder}/nginx.pid; error_log stderr crit;
-events {{ worker_connections 256; }}
+events {{ worker_connections {connections}; }}
 http {{
   access_log off; server_tokens off; underscores_in_headers on; ignore_invalid_headers off; merge_slashes off;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
@@ -77,15 +77,17 @@ def _wants_end(request: Message) -> bool:
 
 
 @contextlib.contextmanager
-def through_nginx(upstream: int) -> Iterator[int | None]:
-    """The port of an nginx before that one; None where there is no nginx."""
+def through_nginx(upstream: int, *, connections: int = 256) -> Iterator[int | None]:
+    """The port of an nginx of one process before that one; None where there is no nginx. ``connections``: of either side, in all."""
     nginx = shutil.which("nginx", path=WHERE)
     if nginx is None:
         yield None
         return
     with tempfile.TemporaryDirectory() as name:
         port, settings = free_port(), Path(name) / "nginx.conf"
-        settings.write_text(SETTINGS.format(folder=name, port=port, upstream=upstream), encoding="ascii")
+        settings.write_text(
+            SETTINGS.format(folder=name, port=port, upstream=upstream, connections=connections), encoding="ascii"
+        )
         with listening([nginx, "-e", "stderr", "-p", name, "-c", str(settings)], port):
             yield port
 

@@ -10,6 +10,7 @@ from prove.toxics import Toxic, ToxicRelay
 from support.faultup import FaultyUpstream, RawClient, Talk
 from support.running import running
 from support.scripted_qdrant import honest, request, search
+from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 MODES = ("off", "shadow", "on")
 CLIENT_SECONDS = 1.5
@@ -45,6 +46,11 @@ class Seen:
     body: bytes = b""
     line: bytes = b""
     headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    def unexplained(self) -> Seen:
+        """The same without the reason why the proxy left the search alone."""
+        headers = (pair for pair in self.headers if pair[0].lower() != REPORT or not pair[1].startswith(b"bypass="))
+        return replace(self, headers=tuple(headers))
 
     def plainly(self) -> Seen:
         """The same without the proxy's report of what it left out."""
@@ -102,7 +108,10 @@ async def fault(mode: str, toxic: Toxic | None, size: int, seconds: float, *, ro
         FaultyUpstream(once_a_connection) as upstream,
         ToxicRelay(upstream.port, size=size, seconds=seconds) as relay,
         running(
-            f"http://127.0.0.1:{relay.port}", limits={"attempt_timeout_seconds": 0.4}, policy={"mode": mode}
+            f"http://127.0.0.1:{relay.port}",
+            hedge_times=HEDGE_TIMES,
+            limits={"attempt_timeout_seconds": 0.4},
+            policy={"mode": mode},
         ) as proxy,
     ):
         distinct = await seen(proxy.port)

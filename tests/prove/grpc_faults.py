@@ -16,6 +16,7 @@ from prove.toxics import Toxic, ToxicRelay
 from support.grpc_asking import Pairs, Seen, ask_on
 from support.grpc_upstream import grpc_upstream
 from support.scripted_grpc import QUERY, before, scripted, search
+from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 MODES = ("off", "shadow", "on")
 CLIENT_SECONDS = 1.5
@@ -138,7 +139,7 @@ async def both(address: str, mode: str) -> AsyncIterator[tuple[grpc.aio.Channel,
     """A channel to the address, and one through a proxy that knows nothing of it yet."""
     settings = {"limits": {"attempt_timeout_seconds": ATTEMPT_SECONDS}, "policy": {"mode": mode}}
     async with (
-        before(address, **settings) as proxy,
+        before(address, hedge_times=HEDGE_TIMES, **settings) as proxy,
         grpc.aio.insecure_channel(address, options=ALONE) as direct,
         grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}", options=ALONE) as through,
     ):

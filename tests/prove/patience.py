@@ -16,6 +16,7 @@ from support.scripted_grpc import before, query
 from support.scripted_grpc import honest as honest_message
 from support.scripted_grpc import is_widened as is_widened_message
 from support.scripted_qdrant import honest, is_widened, request, search
+from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 SLOW_SECONDS, CLIENT_SECONDS = 3.0, 5.0
 SEARCHES, AT_ONCE = 24, 8
@@ -66,7 +67,7 @@ async def over_rest(delay: Delay, mode: str) -> AsyncIterator[Ask]:
             if received.header(b"connection") == b"close":
                 return
 
-    async with FaultyUpstream(script) as upstream, running(upstream.url) as proxy:
+    async with FaultyUpstream(script) as upstream, running(upstream.url, hedge_times=HEDGE_TIMES) as proxy:
         port = upstream.port if mode == "direct" else proxy.port
 
         async def ask() -> bool:
@@ -89,7 +90,7 @@ async def over_grpc(delay: Delay, mode: str) -> AsyncIterator[Ask]:
             await asyncio.sleep(delay(is_widened_message(message)))
             await context.write(honest_message(message))
 
-    async with grpc_upstream(Query=script) as database, before(database.address) as proxy:
+    async with grpc_upstream(Query=script) as database, before(database.address, hedge_times=HEDGE_TIMES) as proxy:
         port = database.port if mode == "direct" else proxy.port
 
         async def ask() -> bool:

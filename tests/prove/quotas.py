@@ -17,6 +17,7 @@ from support.grpc_asking import ask
 from support.limited_qdrant import DIRECTIONS
 from support.running import Running, running
 from support.scripted_qdrant import request
+from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 LIMIT = 100  # reads a minute
 SEARCHES = (80, 90)
@@ -38,7 +39,7 @@ async def prove(scale: Scale) -> list[Finding]:
             if mode == "direct":
                 found += await asked(engine, mode, by_rest(urlsplit(engine.url).port or 0), by_grpc(grpc_at))
                 continue
-            async with running(engine.url, mode=mode, grpc={"upstream": grpc_at}) as proxy:
+            async with running(engine.url, hedge_times=HEDGE_TIMES, mode=mode, grpc={"upstream": grpc_at}) as proxy:
                 found += await asked(engine, mode, by_rest(proxy.port), by_grpc(f"127.0.0.1:{proxy.port}"), proxy)
     return found
 

@@ -33,6 +33,7 @@ from prove import (
     inner_faults,
     instances,
     load,
+    memory_soak,
     metrics,
     patience,
     quotas,
@@ -61,6 +62,7 @@ Prove = Callable[[Scale], Awaitable[list[Finding]]]
 # The first line of a function's module is its section's title.
 SECTIONS: dict[str, Prove] = {
     "soak": soak.prove,
+    "soak-memory": memory_soak.prove,
     "T": transparency.prove,
     "T-engine": engine_searches.prove,
     "F": faults.prove,

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from prove.differential import through_nginx
 from prove.finding import Finding, Scale
 from prove.held import held
 from prove.load import SEARCH
@@ -31,6 +32,7 @@ BODIES = b"PUT /collections/c/points HTTP/1.1\r\nHost: db\r\nContent-Length: 100
 SEARCHES = b"POST /collections/c/points/query HTTP/1.1\r\nHost: db\r\nContent-Length: 1000\r\n\r\n"
 READERS = b"GET /large HTTP/1.1\r\nHost: db\r\n\r\n"
 LIMIT = 4096  # limits.connections
+NGINX_CONNECTIONS = 9000  # for 2,000 attackers, the good client, and as many to the database
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +122,12 @@ class Slow:
 
 
 async def slow(proxy: Target, attack: Slow) -> list[Finding]:
-    """A good client beside the attackers; first beside the same on another proxy: what this machine can do meanwhile."""
+    """A good client beside the attackers; first beside the same on another proxy, and at nginx: what this machine can do meanwhile."""
     async with good_apart(proxy.port, RATE, 3.0) as asking:
         before = await asking.served()
     async with target() as other:
         control, _ = await attack.attack(other.port, proxy.port)
+    yardstick = await beside_nginx(attack)
     during, fared = await attack.attack(proxy.port, proxy.port)
     what = f"{attack.count} {attack.name}, a good client at {RATE:.0f}/s"
     p99, was, floor = (
@@ -134,10 +137,22 @@ async def slow(proxy: Target, attack: Slow) -> list[Finding]:
         Finding("S4", what, "errors 0", during.words(), not during.failed),
         Finding("S4", what, "p99 ≤ 2× baseline", f"{p99:.1f} ms, was {was:.1f} ms", p99 <= 2 * was),
         Finding("S4", f"{what}; they attack another proxy", "none: the machine's part", f"p99 {floor:.1f} ms", None),
+        Finding("S4", f"{what}; all of them at one nginx process", "none: a yardstick", yardstick, None),
     ]
     if attack.name == "slow heads":
         found.append(Finding("S4", what, f"all closed ≤ {HEAD_SECONDS:.0f} s", *verdict(fared)))
     return found
+
+
+async def beside_nginx(attack: Slow) -> str:
+    """What the same good client sees where one process of nginx, with nothing held back, stands in the proxy's place."""
+    async with FaultyUpstream(answering(answer)) as upstream:
+        with through_nginx(upstream.port, connections=NGINX_CONNECTIONS) as port:
+            if port is None:
+                return "no nginx here"
+            served, _ = await attack.attack(port, port)
+    p99 = "no answer" if served.p99_seconds is None else f"p99 {1000 * served.p99_seconds:.1f} ms"
+    return f"{p99}; {served.words()}"
 
 
 def verdict(fared: Fared) -> tuple[str, bool]:

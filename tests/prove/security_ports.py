@@ -16,6 +16,8 @@ from prove.stack import Stack, stack
 from support.stack import exchange
 
 ADMIN = (
+    "/",
+    "/api/searches",
     "/livez",
     "/readyz",
     "/metrics",
@@ -28,7 +30,6 @@ ADMIN = (
     "//metrics",
 )
 DATA = (
-    ("GET", "/"),
     ("GET", "/collections"),
     ("POST", "/collections/c/points/query"),
     ("PUT", "/collections/c/points"),

@@ -30,6 +30,10 @@ from support.stack import Command, exchange
 
 POINTS, DIMENSIONS, TOP_K = 50, 64, 10
 ROUNDS = 3
+AFTER_SECONDS = {
+    "on": 0.5,
+    "shadow": 0.5 + ROUNDS * 0.6,
+}  # shadow measures beside the answers, and rests behind large replies
 TURN_SECONDS, RISE_BYTES = 0.05, 64 * MIB
 QUERY = "/qdrant.Points/Query"
 
@@ -201,7 +205,7 @@ async def measured(name: str, mode: str, transport: str) -> list[Finding]:
         watch = Watch(admin)
         watching = asyncio.create_task(asyncio.to_thread(watch.run))
         is_answered = all([await ask(port) for _ in range(ROUNDS)])
-        await asyncio.sleep(0.5)  # what shadow does beside the answer
+        await asyncio.sleep(AFTER_SECONDS[mode])
         watch.end()
         await watching
         after, (turn, _) = held([pid]), longest(turns, earlier)

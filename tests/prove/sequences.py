@@ -240,7 +240,7 @@ class Scene:
                 times = self.database.written[raw.split(b"\r\n\r\n", 1)[1]]
                 criterion, is_kept = "W1", times <= 1 and (times == 1 or through.kind != "whole")
             self.found.judged(criterion, (asked, each, through), is_kept=is_kept)
-            self.found.asked["improved"] += through.plainly() != through
+            self.found.asked["improved"] += through.plainly() != through.unexplained()
 
     def _judged(self, asked: Search, direct: Seen, through: Seen) -> tuple[str, bool]:
         """The criterion, and whether it is kept."""

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+
+import pytest
+
+from prove.differential import WHERE
 from prove.security_apart import Fared, crowd_apart, good_apart
-from prove.security_floods import HEADS, verdict
+from prove.security_floods import HEADS, READERS, Slow, beside_nginx, verdict
 from support.faultup import FaultyUpstream, answering, reply
 from support.relay_server import bare_relay
 from vecsieve.config.schema import LimitSettings
@@ -28,6 +34,13 @@ async def test_one_with_a_deadline_passes() -> None:
         said, met = await attacked(relay.port, 1.0)
         assert met, said
         assert relay.heard.rejected == ["head_timeout"] * 5
+
+
+@pytest.mark.skipif(shutil.which("nginx", path=WHERE) is None, reason="nginx is not installed here")
+async def test_the_yardstick_is_what_a_good_client_of_nginx_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prove.security_floods.OTHERS_SECONDS", 0.5)
+    said = await beside_nginx(Slow("slow readers", READERS, b"", 3))
+    assert re.fullmatch(r"p99 \d+\.\d ms; 25 × 200", said)
 
 
 def test_without_attackers_nothing_is_proved() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from prove.security_tenants import TENANTS, Judge, calls, database, over_http, pinecones, qdrant, qdrants
+from prove.security_tenants import TENANTS, Alone, Judge, calls, database, over_http, pinecones, qdrant, qdrants
 from support.faultup import FaultyUpstream, RawClient, Received, Talk, reply
 from support.scripted_qdrant import JSON
 
@@ -33,7 +33,20 @@ async def test_an_answer_made_with_the_others_vectors_is_found_out_though_its_by
     judge, mark = Judge(), TENANTS[0].mark.encode()
     judge.answer(TENANTS[0], mark + b" r0 r2 r4")
     judge.answer(TENANTS[0], mark + b" r0 r1 r4")
-    assert judge.finding("answers").measured == "1 answers that differ from those given alone"
+    assert judge.finding("answers").measured == "1 answers that differ from those given alone; 0 answered plainly"
+
+
+def test_a_plain_answer_is_counted_apart_and_most_must_be_improved() -> None:
+    mark = TENANTS[0].mark.encode()
+    improved, plain = mark + b" r0 r2 r4", mark + b" r0 r1 r2"
+    judge = Judge({TENANTS[0].mark: Alone(improved, plain)})
+    for seen in (improved, plain):
+        judge.answer(TENANTS[0], seen)
+    found = judge.finding("answers")
+    assert found.measured == "0; 1 answered plainly"
+    assert found.met
+    judge.answer(TENANTS[0], plain)
+    assert judge.finding("answers").met is False
 
 
 def test_a_request_that_carries_the_others_bytes_and_an_answer_that_is_nobodys_are_found_out() -> None:

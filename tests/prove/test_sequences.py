@@ -8,7 +8,7 @@ import pytest
 
 from prove.finding import QUICK, Finding
 from prove.sequences import CONFIGS, EVERYWHERE, WIDENED, Broken, HangUp, Reload, Search, Step, Write, played, prove
-from vecsieve.proxy.http.message import RawResponse
+from vecsieve.proxy.http.answers import RawResponse
 from vecsieve.proxy.http.relay import Relay
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.service import SearchService

@@ -19,7 +19,7 @@ from support.faultup import FaultyUpstream, RawClient, Received, answering, repl
 AT_ONCE = 100  # requests drawn together: their bodies are held
 # All that aiohttp's parser knows, but CONNECT, which is no request for a database.
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
-# Of these RFC 9110 5.3 allows one line; aiohttp's parser refuses a second one, ours to say so: README's list.
+# Of these RFC 9110 5.3 allows one line; aiohttp's parser refuses a second one, ours to say so: docs/limits.md.
 ONCE = frozenset((b"content-type", b"etag", b"server", b"user-agent"))
 REFUSED = (400, 0)  # 0: the connection ended while the body was still being sent
 SEARCHED = (

@@ -35,7 +35,7 @@ LEAF = re.compile(r"^( *)([\w-]+):(?: (.*))?$")
 
 def checked(file: Path) -> tuple[int, str]:
     """What `vecsieve check` says of a file, and its exit status."""
-    command = [sys.executable, "-m", "vecsieve.proxy", "check", "--config", str(file)]
+    command = [sys.executable, "-m", "vecsieve.proxy", "check", "--show", "--config", str(file)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=60)
     return done.returncode, done.stdout + done.stderr
 

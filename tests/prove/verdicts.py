@@ -11,8 +11,8 @@ Judge = Callable[[Seen, Seen], bool]
 
 
 def is_direct(direct: Seen, through: Seen) -> bool:
-    """The fault is not the client's: it sees what a direct call shows, to the byte."""
-    return through == direct
+    """The fault is not the client's: it sees what a direct call shows, to the byte; a field may say why it was left alone."""
+    return through.unexplained() == direct
 
 
 def is_direct_beside_a_report(direct: Seen, through: Seen) -> bool:
@@ -28,7 +28,7 @@ def is_never_whole(_: Seen, through: Seen) -> bool:
 def is_as_broken(direct: Seen, through: Seen) -> bool:
     """A whole answer comes through whole, a broken one does not look whole, and only silence is silence."""
     if direct.kind == "whole":
-        return through == direct
+        return through.unexplained() == direct
     return is_never_whole(direct, through) or (direct.kind == "silence" == through.kind)
 
 

@@ -55,7 +55,7 @@ async def prove(scale: Scale) -> list[Finding]:
     rounds = 3 if scale.load_seconds < 10 else 7
     with tempfile.TemporaryDirectory() as name, serving({PATH: bodies.point_reply()}, Path(name)) as upstream:
         directory = Path(name)
-        request = Request(method="GET", path=PATH, body=b"", directory=directory)
+        request = Request(method="GET", path=PATH, body=b"")
         async with proxy(f"http://127.0.0.1:{upstream.port}") as running:
             with relaying(nginx, upstream.port, directory) as relay:
                 taken: dict[int, list[float]] = {running.port: [], relay: []}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from vecsieve.config.policy import PolicySettings
+from vecsieve.config.policy import PolicySettings, TextSettings
 from vecsieve.proxy.search.policy import ResolvedPolicy, resolved
 from vecsieve.proxy.selection.policy import Fixed, Policy, Threshold
 
@@ -25,3 +25,9 @@ def cutting(threshold: Threshold) -> ResolvedPolicy:
 
 
 FIXED = cutting(Fixed(value=0.1))
+# The same, with texts compared by containment, which the calibrated rule weighs by itself.
+CONTAINING = choosing(
+    dataclasses.replace(
+        resolved(PolicySettings(text=TextSettings(containment=0.8)), mode=None).selection, threshold=Fixed(value=0.1)
+    )
+)

@@ -169,6 +169,9 @@ def answering(answer: bytes | Callable[[Received], bytes]) -> Script:
     return script
 
 
+TURNS = 4  # from an accepted socket to the first step of its task
+
+
 @dataclass
 class FaultyUpstream:
     """A server that runs a script on each connection and remembers every whole request."""
@@ -204,9 +207,13 @@ class FaultyUpstream:
     ) -> None:
         assert self._server is not None
         self._server.close()
+        # A connection that was accepted in this turn has a task that has not begun: cancelled now, it would never close its writer.
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # closed transports let go of their sockets at the next turn
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -31,10 +31,6 @@ class MemorySource:
         end = start + min(page, self._limit)
         return self._order[start:end], self._order[end] if end < len(self._order) else None
 
-    def scroll(self, *, after: PointId | None, page: int) -> tuple[list[Point], PointId | None]:
-        ids, following = self.ids(after=after, page=page)
-        return [self._points[each] for each in ids], following
-
     def read(self, ids: Sequence[PointId]) -> list[Point]:
         self.requests += 1
         return [self._points[each] for each in ids if each in self._points]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import (
     Caps,
+    Certain,
     Distance,
     Fixed,
-    Growing,
     Guards,
     Linkage,
     Order,
@@ -24,25 +24,38 @@ from vecsieve.proxy.selection.policy import (
 )
 
 NO_GUARDS = Guards(
-    numbers=False, dates=False, versions=False, amounts=False, negation=False, short_words=0, keep_sources=()
+    numbers=False,
+    dates=False,
+    versions=False,
+    amounts=False,
+    negation=False,
+    subjects=False,
+    short_words=0,
+    keep_sources=(),
 )
 ALL_GUARDS = Guards(
-    numbers=True, dates=True, versions=True, amounts=True, negation=True, short_words=30, keep_sources=()
+    numbers=True,
+    dates=True,
+    versions=True,
+    amounts=True,
+    negation=True,
+    subjects=True,
+    short_words=30,
+    keep_sources=(),
 )
 TEXT_RULES = TextRules(
     identical=True,
-    near=(("containment", 0.8),),
+    near=(),
     require=Require.ANY,
     span=0.8,
     reach=1.0,
     short_words=30,
-    short_factor=1.33,
 )
 ONE_A_CLUSTER = Caps(per_cluster=1, per_document=None, per_source=None)
 
 DEFAULT = Policy(
     linkage=Linkage.LEADER,
-    threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.01),
+    threshold=Certain(first=0.85, last=0.4),
     chance=None,
     when=When.REDUNDANT,
     representative=Strategy.RANK,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vecsieve.proxy.search.report import Figures, Report
 from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome, Stage
 
@@ -11,6 +9,7 @@ FIGURES = Figures(
     candidates=50,
     clusters=31,
     returned=8,
+    repeats=3,
     collapsed=12,
     collapsed_by=((Collapse.NEAR_TEXT, 5), (Collapse.VECTORS, 7)),
     vetoed_by=((Guard.NUMBER, 2),),
@@ -36,4 +35,4 @@ REPORT = Report(
 
 
 def report_of(figures: Figures, *more: Figures) -> Report:
-    return replace(REPORT, figures=(figures, *more))
+    return REPORT._replace(figures=(figures, *more))

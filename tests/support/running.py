@@ -10,10 +10,15 @@ from prometheus_client import CollectorRegistry
 
 from support.exposed import value
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import doors_of
+from vecsieve.proxy.addresses import data_ports_of
 from vecsieve.proxy.process import Process
+from vecsieve.proxy.search.hedge import HedgeTimes
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.telemetry.metrics import Metrics
+
+# No answer of a test may depend on a machine that stalls for seconds: only tests about hedges take the product's own.
+UNHURRIED = HedgeTimes(attempt_least=60.0, hedge_least=30.0, hedge_most=60.0)
+UNHURRIED_ATTEMPT_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -48,17 +53,24 @@ class Running:
 
 @asynccontextmanager
 async def running(upstream: str, /, **settings: object) -> AsyncIterator[Running]:
-    """Run a data plane in front of ``upstream``; ``settings`` are top-level settings."""
+    """Run a data plane in front of ``upstream``; ``settings`` are top-level settings, and its ``hedge_times``."""
     registry = CollectorRegistry()
+    hedge_times = settings.pop("hedge_times", UNHURRIED)
+    assert isinstance(hedge_times, HedgeTimes)
+    if hedge_times is UNHURRIED:
+        limits = settings.get("limits", {})
+        assert isinstance(limits, dict)
+        settings["limits"] = {"attempt_timeout_seconds": UNHURRIED_ATTEMPT_SECONDS, **limits}
     own = settings.pop("upstream", {})
     assert isinstance(own, dict)
     log: list[Access] = []
     made = Settings.model_validate({"listen": "127.0.0.1:0", **settings, "upstream": {"url": upstream, **own}})
-    process = Process(made, metrics=Metrics(registry, backend=made.backend), log=log.append)
+    metrics = Metrics(registry, backend=made.backend)
+    process = Process(made, metrics=metrics, log=log.append, hedge_times=hedge_times)
     try:
-        doors = doors_of(made)
-        port, *others = await process.listen(*doors)
-        grpc_port = others.pop() if doors[-1].is_for_grpc else 0
+        data_ports = data_ports_of(made)
+        port, *others = await process.listen(*data_ports)
+        grpc_port = others.pop() if data_ports[-1].is_for_grpc else 0
         yield Running(process, port, registry, log, tuple(others), grpc_port)
     finally:
         await process.close()

@@ -13,9 +13,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 LISTENING = re.compile(r"vecsieve (\w+) (listening|admin|gRPC) on (https?://[\w.:\[\]]+)")
+TESTS = Path(__file__).resolve().parent.parent
 TIME = re.compile(rb'"time":[0-9.eE+-]+')
 
 
@@ -133,8 +135,13 @@ def _limited(descriptors: tuple[int, int] | None) -> list[str]:
 def command(
     *arguments: str, environment: Mapping[str, str] | None = None, descriptors: tuple[int, int] | None = None
 ) -> Iterator[Command]:
-    """Run a `vecsieve` command; it is ended with the block."""
-    running = Command(arguments, environment, descriptors=descriptors)
+    """Run a `vecsieve` command; it is ended with the block. `serve` has the patience of tests."""
+    if arguments[0] == "serve":
+        path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
+        environment = {"PYTHONPATH": path, **(environment or {})}
+        running = Command(arguments, environment, module="support.unhurried", descriptors=descriptors)
+    else:
+        running = Command(arguments, environment, descriptors=descriptors)
     try:
         yield running
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from vecsieve.config.policy import TextSettings
 from vecsieve.proxy.selection.policy import Require, TextRules
+from vecsieve.proxy.selection.text.features import TEXTS, Text, text_of
 from vecsieve.proxy.selection.text.matching import Matches, matches
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.text.signals import SIGNALS
@@ -42,14 +43,23 @@ def rules(**on: Any) -> TextRules:
         "span": None,
         "reach": None,
         "short_words": 0,
-        "short_factor": 1.0,
     }
     return TextRules(**{**off, **on})
 
 
+def as_texts(known: Iterable[str | None]) -> tuple[Text | None, ...]:
+    """As selection takes them."""
+    return tuple(None if raw is None else text_of(raw) for raw in known)
+
+
+def forget() -> None:
+    """Forget all texts, as if none had been seen."""
+    TEXTS.clear()
+
+
 def texts(*known: str | None, learn_from: slice = slice(None)) -> Texts:
     """These texts, read."""
-    return read(Metadata(texts=known), rules(), learn_from=learn_from)
+    return read(Metadata(texts=as_texts(known)), rules(), learn_from=learn_from)
 
 
 def matched(metadata: Metadata, count: int, on: TextRules) -> Matches:

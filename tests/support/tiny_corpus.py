@@ -20,7 +20,7 @@ BETWEEN_C_AND_D = (0.0, 0.0, 0.7071, 0.7071)  # cosine distance to either: 0.293
 def corpus_of(
     vectors: Sequence[Sequence[float]], *, texts: Sequence[str] | None = None, questions: Sequence[str] = ("What?",)
 ) -> Corpus:
-    """One chunk per vector; vectors are scaled to length 1; every question asks for the first chunk."""
+    """One chunk per vector, all of one title, which a guard reads; vectors are scaled to length 1; every question asks for the first chunk."""
     rows = np.asarray(vectors, dtype=np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     # Told apart by a letter: by a number, the guards would keep every two of them apart.
@@ -33,8 +33,8 @@ def corpus_of(
     )
 
 
-def chunk(text: str, *, document: str = "module.name") -> Chunk:
-    return Chunk(text=text, source="docstring", document=document, title=document, position=0)
+def chunk(text: str, *, document: str = "module.name", title: str = "module") -> Chunk:
+    return Chunk(text=text, source="docstring", document=document, title=title, position=0)
 
 
 def answer(*rows: int, milliseconds: float = 1.0) -> Answer:

@@ -12,25 +12,26 @@ from support.clocks import ManualClock
 from support.manual_time import Timers
 from support.toy_backend import COPIES, OPERATION, ToyAdapter, ToyDialect, ToyUpstream, call, ranking
 from support.turning import calm
-from vecsieve.adapters.contract import Bounds, Operation
+from vecsieve.adapters.contract import Bounds, Operation, Question
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.resources import MemoryGuard
 from vecsieve.proxy.runtime import LongWork
-from vecsieve.proxy.search.breaker import Breaker
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections import Learned
-from vecsieve.proxy.search.errors import RefusedReplyError, RejectedReplyError
+from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Fits, Gate, Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import AdaptiveFetch, Attempt
-from vecsieve.proxy.search.hedge import Hedging, Patience, Replays
-from vecsieve.proxy.search.limits import Admission, HeldBytes
+from vecsieve.proxy.search.hedge import AttemptTimeout, Hedging, Replays
+from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
 from vecsieve.proxy.search.profiles import Scaling
-from vecsieve.proxy.search.report import Recent, Report
+from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.pools import Pools
+from vecsieve.proxy.telemetry.recent import Recent
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
@@ -94,6 +95,9 @@ class ToyExchange:
         assert isinstance(answer, bytes)
         return answer
 
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        raise LostReplyError(FailOpen.OVERFETCH_RESET)
+
     def answer(self, body: bytes, report: Report) -> ToyAnswer:
         if not self.sent:
             raise RejectedReplyError(FailOpen.INTERNAL)
@@ -151,10 +155,12 @@ def toys(
         "memory": MemoryGuard(None, resident_bytes=lambda: 0, clock=clock),
         "learned": Learned(clock),
         "scaling": Scaling(None, None, lambda _profile, _event: None),
-        "vectors": None,
+        "features": None,
         "adaptive_fetch": AdaptiveFetch(),
-        "looking": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
-        "hedges": Hedging(patience=Patience(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers),
+        "vector_fetcher": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
+        "hedges": Hedging(
+            attempt_timeout=AttemptTimeout(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers
+        ),
         "shadow": Shadow(recorder=recorder, limit=4),
         "work": LongWork(),
         "bounds": Bounds(searches=128, parts=parts, nesting=4),
@@ -166,6 +172,7 @@ def toys(
         "recorder": recorder,
         "metrics": metrics,
         "recent": Recent(keep, now=clock),
+        "pools": Pools(keep=False, clock=clock, work=LongWork()),
     }
     services = ProcessServices(**{**shared, **other})
     return Toys(clock, registry, timers, services, SearchService(ToyAdapter(), ToyDialect(), services, number_bytes=12))

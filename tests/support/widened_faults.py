@@ -102,6 +102,12 @@ FAULTS: dict[str, tuple[Misbehaviour, str]] = {
 }
 
 
+def limits_of(reason: str) -> dict[str, float]:
+    """The limits for a fault that ends in ``reason``: only one that lasts until the timeout needs a short one."""
+    timeout = {"attempt_timeout_seconds": 0.4} if reason == "overfetch_timeout" else {}
+    return {"reply_body_bytes": 1_000_000, **timeout}
+
+
 def coded(coding: bytes, body: bytes) -> Misbehaviour:
     """A content coding that was not asked for."""
     return answering(ok(body, content_encoding=coding))
@@ -197,7 +203,7 @@ STAGES = {
     "vecsieve.adapters.qdrant.rest.QdrantRest.parse_reply": True,
     "vecsieve.proxy.search.searcher.selecting": False,
     "vecsieve.adapters.qdrant.rest.QdrantRest.trim": True,
-    "vecsieve.proxy.search.exchange.figures": False,
-    "vecsieve.proxy.http.exchange.header_value": False,
+    "vecsieve.proxy.search.report.figures": False,
+    "vecsieve.proxy.search.report.header_value": False,
 }
 ERRORS: tuple[type[Exception], ...] = (ValueError, RecursionError, MemoryError, KeyError)

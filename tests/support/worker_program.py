@@ -1,4 +1,4 @@
-"""A crew of real processes: workers that answer with their process id, and an admin listener over all of them.
+"""A workers of real processes: workers that answer with their process id, and an admin listener over all of them.
 
     python worker_program.py COUNT [crash]
 
@@ -15,18 +15,25 @@ import signal
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from prometheus_client import CollectorRegistry
+
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.admin.inspector import InForce, Inspector
+from vecsieve.proxy.admin.knowledge import egress_of
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, state_of, worker_statuses
+from vecsieve.proxy.admin.workers import asking
 from vecsieve.proxy.resources import resident_bytes
 from vecsieve.proxy.runtime import Lifecycle, LoopLag
-from vecsieve.proxy.telemetry.exposition import Scrape, exposition, join, shared_registry, show_memory
+from vecsieve.proxy.telemetry.exposition import Scrape, WorkerFiles, exposition, shared_registry
 from vecsieve.proxy.telemetry.labels import Origin, Outcome
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.workers import Crew, Worker, run_workers
+from vecsieve.proxy.workers import Worker, Workers, run_workers
 
 FACTS = Facts(version="0", backend="qdrant", mode=None, upstream="db:6333", settings_hash="0" * 12)
 
@@ -51,7 +58,7 @@ class TinyPlane:
         self._metrics.request_done("other", Outcome.PASSTHROUGH, status=200, origin=Origin.UPSTREAM, seconds=0.001)
         writer.write(f"{os.getpid()}\n".encode())
         writer.close()
-        self._metrics.requests_in_flight.dec()
+        self._metrics.requests_in_flight.inc(-1)
         self.in_flight -= 1
 
     def drain(self) -> None:
@@ -63,19 +70,20 @@ class TinyPlane:
 
 
 async def work(worker: Worker, data: socket.socket) -> None:
-    metrics = Metrics(join(worker.metrics_directory, worker.number), backend="qdrant")
+    files = WorkerFiles(worker.metrics_directory, worker.number)
+    metrics = Metrics(CollectorRegistry(), backend="qdrant", store=files)
     plane = TinyPlane(metrics)
     reloads = metrics.config_taken
     cycle = Lifecycle(
         drain_accept_seconds=0,
         drain_seconds=5,
-        reload=lambda: reloads(f"reloaded{worker.number}", previous=None, at=time.time()),
+        reload=lambda: reloads(f"reloaded{worker.number}", at=time.time()),
     )
     cycle.listen_to_signals()
 
     def beat() -> None:
         worker.beat()
-        show_memory(metrics, worker.number, resident_bytes)
+        metrics.process_resident_memory_bytes.set(resident_bytes())
 
     lag = LoopLag(metrics.event_loop_lag_seconds.observe, clock=time.monotonic, beat=beat)
     await plane.listen(data)
@@ -99,13 +107,17 @@ class Nothing:
 
 
 async def administrate(worker: Worker, admin: socket.socket) -> None:
-    registry, board = shared_registry(worker.metrics_directory), worker.board
+    registry, board = shared_registry(worker.metrics_directory, backend="qdrant"), worker.board
+    in_force = InForce.of(Settings())
+    ask = asking(worker.metrics_directory, board.places - 1)
     pages = Pages(
         is_ready=lambda: state_of(board).value == "ready",
         metrics=lambda _accept: Scrape(exposition(registry)),
         status=lambda: read_status(
             registry, FACTS, state=state_of(board), uptime_seconds=0.0, workers=worker_statuses(board)
         ),
+        inspector=Inspector(ask, in_force, registry),
+        egress=partial(egress_of, ask),
     )
     cycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=lambda: None)
     cycle.listen_to_signals()
@@ -125,7 +137,7 @@ def main() -> int:
 
     def worker(own: Worker) -> int:
         if "crash" in sys.argv:
-            raise RuntimeError("no worker of this crew ever starts")
+            raise RuntimeError("no worker of this workers ever starts")
         asyncio.run(work(own, data))
         return 0
 
@@ -134,7 +146,7 @@ def main() -> int:
         return 0
 
     return run_workers(
-        Crew(
+        Workers(
             count=int(sys.argv[1]),
             worker=worker,
             admin=administrator,

@@ -175,6 +175,24 @@ async def test_what_is_left_alone_reaches_upstream_byte_for_byte_and_says_why(ra
         assert answer.split(b"\r\n\r\n", 1)[1] == body
         assert [received.body for received in database.requests] == [body]
         assert await bypassed(proxy, reason) == 1
+        assert f"\r\nx-vecsieve: bypass={reason}\r\n".encode() in answer
+
+
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [
+        ({"report_header": False}, request(search(1))),
+        ({"mode": "off"}, request(search())),
+        ({"mode": "shadow"}, request(search(1))),
+        ({}, request(search(), target=b"/collections/c/points/scroll")),
+    ],
+    ids=["no header wanted", "off", "shadow", "no search"],
+)
+async def test_an_answer_says_nothing_of_ours_where_nothing_is_to_be_said(
+    settings: dict[str, object], sent: bytes
+) -> None:
+    async with upstream() as database, running(database.url, **settings) as proxy:
+        assert b"x-vecsieve" not in await raw_exchange(proxy.port, sent)
 
 
 async def test_a_gzipped_search_is_read_widened_and_sent_plain() -> None:
@@ -301,18 +319,23 @@ async def test_more_searches_than_selection_takes_on_pass_through() -> None:
 
 
 async def test_more_requests_than_the_process_takes_on_are_told_to_come_back() -> None:
+    go_on = asyncio.Event()
+
     async def slowly(talk: Talk, received: Received) -> bool:
-        await asyncio.sleep(1.0)
+        await go_on.wait()
         await talk.send(honest(received))
         return True
 
     limits = {"in_flight": 1, "in_flight_queue_seconds": 0.05}
     async with FaultyUpstream(scripted(slowly)) as database, running(database.url, limits=limits) as proxy:
-        answers = await asyncio.gather(*(raw_exchange(proxy.port, request(search())) for _ in range(2)))
-        refused = [answer for answer in answers if answer.startswith(b"HTTP/1.1 503 ")]
-        assert len(refused) == 1
-        assert b"Retry-After: 1\r\n" in refused[0]
-        assert b"x-vecsieve-origin: proxy" in refused[0]
+        asked = [asyncio.ensure_future(raw_exchange(proxy.port, request(search()))) for _ in range(2)]
+        done, waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        go_on.set()
+        refused = done.pop().result()
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert b"Retry-After: 1\r\n" in refused
+        assert b"x-vecsieve-origin: proxy" in refused
+        assert b"200 OK" in await waiting.pop()
         assert proxy.count("requests_shed_total", reason="in_flight") == 1
 
 
@@ -334,14 +357,14 @@ async def test_searches_are_explained_where_that_is_wanted_and_a_reload_may_want
     async with upstream() as database, running(database.url, explain={"keep": 1}) as proxy:
         for _ in range(2):
             await raw_exchange(proxy.port, request(search()))
-        (record,) = json.loads(proxy.process.recent.as_json())["records"]
-        assert [kept["id"] for kept in record["kept"]] == [0, 2, 3]
-        copies = [(each["id"], each["copy"]["of"]) for each in record["left_out"] if each["copy"]]
+        (held,) = proxy.process.recent.newest()
+        record = held.seen.record()
+        assert [kept.id for kept in record.kept] == [0, 2, 3]
+        copies = [(each.id, each.copy.of) for each in record.left_out if each.copy]
         assert copies == [(1, 0), (4, 3), (6, 2), (7, 5)]
-        assert record["number"] == 2
-        proxy.process.reload(Settings.model_validate({"upstream": {"url": database.url}}))
+        proxy.process.reload(Settings.model_validate({"upstream": {"url": database.url}, "explain": {"keep": 0}}))
         await raw_exchange(proxy.port, request(search()))
-        assert json.loads(proxy.process.recent.as_json()) == {"keep": 0, "records": []}
+        assert proxy.process.recent.newest() == []
 
 
 async def test_every_request_is_logged_once_without_what_the_client_sent() -> None:

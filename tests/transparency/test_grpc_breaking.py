@@ -38,14 +38,14 @@ async def stuck(call: Arrived, context: Context) -> None:
 async def test_the_clients_deadline_is_the_databases(*, is_unary: bool) -> None:
     async with grpc_upstream(method=stuck) as upstream, bare_grpc_relay(upstream.address, is_unary=is_unary) as way:
         direct = await ask(upstream.address, "unary_unary", timeout=0.5)
-        through = await ask(way.address, "unary_unary", timeout=0.5)
+        through = await ask(way.address, "unary_unary", timeout=3.0)
         first, second = upstream.calls
         await asyncio.wait_for(second.over.wait(), 5)
     assert through == direct
     assert direct.code is grpc.StatusCode.DEADLINE_EXCEEDED
     assert first.deadline_seconds is not None
     assert second.deadline_seconds is not None
-    assert 0 < second.deadline_seconds < 0.6  # on its way it is rounded up
+    assert 0 < second.deadline_seconds < 3.1  # on its way it is rounded up
     assert second.is_cancelled
 
 

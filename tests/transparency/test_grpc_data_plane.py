@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -171,7 +169,9 @@ MMR = pb.Query(
 )
 async def test_what_is_left_alone_reaches_upstream_byte_for_byte_and_says_why(message: bytes, reason: str) -> None:
     async with grpc_upstream(Query=echo) as database, before(database.address) as proxy:
-        assert (await query(proxy.port, message)).messages == (message,)
+        answer = await query(proxy.port, message)
+        assert answer.messages == (message,)
+        assert ("x-vecsieve", f"bypass={reason}") in answer.initial
         assert messages(database) == [message]
         assert proxy.count("bypass_total", backend="qdrant", reason=reason) == 1
 
@@ -189,10 +189,11 @@ async def test_searches_are_explained_where_that_is_wanted() -> None:
     async with in_front(explain={"keep": 1}) as (_, proxy):
         for _ in range(2):
             await query(proxy.port)
-        (record,) = json.loads(proxy.process.recent.as_json())["records"]
-        assert (record["operation"], record["collection"], record["number"]) == ("query", "c", 2)
-        assert [kept["id"] for kept in record["kept"]] == [0, 2, 3]
-        copies = [(each["id"], each["copy"]["of"]) for each in record["left_out"] if each["copy"]]
+        (held,) = proxy.process.recent.newest()
+        record = held.seen.record()
+        assert (record.operation, record.collection) == ("query", "c")
+        assert [kept.id for kept in record.kept] == [0, 2, 3]
+        copies = [(each.id, each.copy.of) for each in record.left_out if each.copy]
         assert copies == [(1, 0), (4, 3), (6, 2), (7, 5)]
 
 
@@ -235,7 +236,7 @@ async def test_a_search_counts_as_it_does_over_http(settings: dict[str, Any]) ->
         assert (one.report is None) is (other.report is None)
         if one.report is not None and other.report is not None:
             for mine, its in zip(one.report.figures, other.report.figures, strict=True):
-                assert replace(mine, score_loss=0) == replace(its, score_loss=0)
+                assert mine._replace(score_loss=0) == its._replace(score_loss=0)
                 assert mine.score_loss == pytest.approx(its.score_loss, rel=1e-5), "a float in gRPC, a decimal in JSON"
 
 

@@ -18,7 +18,7 @@ from support.emulated import call, index
 from vecsieve.adapters.contract import Adapter, Needs, Pool, Reply, RequestHead, SearchCall
 from vecsieve.adapters.pinecone.grpc import PATH, PineconeGrpc
 from vecsieve.adapters.pinecone.rest import PineconeRest
-from vecsieve.proxy.search.lookups import VectorMemory, completed
+from vecsieve.proxy.search.memory import FeatureMemory, Key, Points, Recalled
 
 DIMENSION = 24
 HOST = "idx-abc123.svc.emulator.test"
@@ -102,19 +102,21 @@ def test_both_transports_make_the_same_pool(filled: Index, name: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(over_rest, over_grpc), (over_grpc, over_rest)])
-def test_what_one_transport_brought_the_other_remembers(first: Any, second: Any) -> None:
+def test_what_one_transport_brought_the_other_recalls(first: Any, second: Any) -> None:
+    """Both name records and read vectors alike, so one memory serves both."""
     made = index(DIMENSION, "cosine")
     call(vectors.upsert, made, {"vectors": [{**one, "sparseValues": None} for one in records(sparse=False)]})
-    memory = VectorMemory(10**6, clock=ManualClock())
+    memory = FeatureMemory(10**6, ttl_seconds=1.0, clock=ManualClock())
     asked = {"vector": VECTOR, "topK": 5}
     adapter, parsed, body = first(made, asked, Needs())
-    brought = adapter.parse_reply(parsed, body)
-    assert completed(memory, parsed, brought) == brought
+    (brought,) = adapter.parse_reply(parsed, body).pools
+    key, query = Key(b"", "", DIMENSION, None), np.array(VECTOR, np.float32)
+    rows = memory.learn("c", key, Points(brought.ids, query, brought.scores), brought.vectors, None)
     adapter, parsed, body = second(made, asked, Needs(vectors=False))
-    bare = adapter.parse_reply(parsed, body)
-    assert bare.pools[0].unusable == bare.pools[0].size
-    whole = completed(memory, parsed, bare)
-    assert whole is not None
-    assert whole.pools[0].vectors.tobytes() == brought.pools[0].vectors.tobytes()
-    kept = np.arange(3)
-    assert len(adapter.trim(parsed, whole, [kept])) < len(body)
+    reply = adapter.parse_reply(parsed, body)
+    (bare,) = reply.pools
+    assert bare.unusable == bare.size
+    found = memory.recall("c", key, Points(bare.ids, query, bare.scores))
+    assert isinstance(found, Recalled)
+    assert found.rows.tobytes() == rows.tobytes()
+    assert len(adapter.trim(parsed, reply, [np.arange(3)])) < len(body)

@@ -1,18 +1,16 @@
-"""A small Qdrant-compatible server over the engine Qdrant ships: for the demo and a first look.
+"""A small Qdrant-compatible server over Qdrant's embedded engine: for the demo and a first look.
 
-server       start and stop
-rest         paths to verbs, HTTP in, bytes out
-collections  the verbs about collections, and the directory that keeps them
+rest         HTTP: routes, requests and responses; start and stop
+collections  the verbs on collections, and their directory
 configs      a collection's settings
-points       the verbs about points, which read and write without a ranking
+points       the verbs on points without ranking
 searches     the ranked verbs
-queries      one level of a query as the engine's
-filters      filters as the engine's
-replies      points as they go out, and what of them is asked for
-fields       typed reading of bodies
-errors       refusals
+queries      one level of a query, for the engine
+filters      filters, for the engine
+replies      points in responses, and selectors
+fields       typed reading of bodies, and refusals
 engine       the only importer of `qdrant_edge`
 
-`rest.ROUTES` is all that it serves. A server that serves more extends the table and the steps of `rest.Rest`, the variants in
-`queries.KINDS`, and `collections.Registry`.
+`rest.ROUTES` lists what is served. A larger server extends that table, `rest.Rest`, `queries.KINDS` and
+`collections.Registry`.
 """

@@ -1,10 +1,10 @@
-"""Collections: the verbs about them, and the directory that keeps them.
+"""The verbs on collections, and the directory that stores them.
 
 ```
-<path>/collections/000001/collection.json   {"name": .., "settings": ..}, written last: a directory without it is debris
+<path>/collections/000001/collection.json   {"name": .., "settings": ..}, written last: a directory without it is ignored
 <path>/collections/000001/shard/            the engine's own files
 ```
-Directories are numbered, so that no name of a client ever becomes a path.
+Directories are numbered, so that no client's name becomes a path.
 """
 
 from __future__ import annotations
@@ -19,17 +19,14 @@ import orjson
 
 from vecsieve.proxy.demo.embedded.configs import edge_config, read_settings, shown_config, wants_index
 from vecsieve.proxy.demo.embedded.engine import Shard
-from vecsieve.proxy.demo.embedded.errors import bad_value, conflict, no_collection
-from vecsieve.proxy.demo.embedded.fields import Body, Json, mapping
+from vecsieve.proxy.demo.embedded.fields import Body, Json, bad_value, conflict, mapping, no_collection
 
-# What Qdrant refuses in a collection's name since 1.5.
+# Refused in a collection's name since Qdrant 1.5.
 _FORBIDDEN = '<>:"/\\|?*\0\x1f'
 _MAX_NAME = 255
 
 
 class Collection:
-    """One collection: its settings, its data and the number of its next write."""
-
     def __init__(self, name: str, directory: Path, settings: dict[str, Json], shard: Shard) -> None:
         self.name = name
         self.directory = directory
@@ -38,7 +35,7 @@ class Collection:
         self._next_operation = 0
 
     def write(self, operation: object) -> int:
-        """Apply one write and return its number, counted from 0 since the collection was opened."""
+        """Apply one write. The result is its number, from 0 since the collection was opened."""
         self.shard.update(operation)
         if wants_index(self.settings):
             self.shard.optimize()
@@ -47,16 +44,15 @@ class Collection:
         return number
 
     def keep(self, settings: dict[str, Json]) -> None:
-        """Write the settings down, whole."""
         write_whole(self.directory / "collection.json", {"name": self.name, "settings": settings})
         self.settings = settings
 
 
 class Registry:
-    """Every collection of one server. Without a path the data lives in a temporary directory and ends with the server."""
+    """The collections of one server. Without a path the data is in a temporary directory and is deleted at the end."""
 
     collection_class: type[Collection] = Collection
-    """What collections are; a server whose collections do more has its own."""
+    """A larger server may have its own."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="vecsieve-embedded-") if path is None else None
@@ -66,22 +62,18 @@ class Registry:
         self._open()
 
     def find(self, name: str) -> Collection:
-        """The collection of that name, or Qdrant's 404."""
         found = self._collections.get(name)
         if found is None:
             raise no_collection(name)
         return found
 
     def has(self, name: str) -> bool:
-        """Whether `find` would find it."""
         return name in self._collections
 
     def names(self) -> list[str]:
-        """Collections, in the order of their creation."""
         return list(self._collections)
 
     def create(self, name: str, body: Body) -> None:
-        """Make an empty collection; refuses a name that is taken or cannot be one."""
         _check_name(name)
         if name in self._collections:
             raise conflict(f"Collection `{name}` already exists!")
@@ -94,7 +86,7 @@ class Registry:
         self._collections[name] = made
 
     def delete(self, name: str) -> bool:
-        """Remove a collection and its data; False when there is none of that name."""
+        """False if there is none of that name."""
         found = self._collections.pop(name, None)
         if found is None:
             return False
@@ -104,7 +96,6 @@ class Registry:
         return True
 
     def close(self) -> None:
-        """Flush everything and let go of the directory; a temporary one is removed."""
         for collection in self._collections.values():
             collection.shard.close()
         self._collections.clear()
@@ -135,64 +126,49 @@ def _check_name(name: str) -> None:
 
 
 def write_whole(path: Path, value: object) -> None:
-    """Replace a file whole: a crash leaves the old one or the new one."""
     draft = path.with_suffix(".draft")
     draft.write_bytes(orjson.dumps(value))
     draft.replace(path)
 
 
-# A verb's argument, free of transport: path and query parameters and the parsed body. Results are plain JSON values.
-#
-# Every verb is a function `(Registry, Call) -> value` in the file of its subject; a transport finds the verb, makes the Call,
-# wraps the value. A verb raises RefusalError for everything the server would refuse.
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. `body` is None when the verb has none."""
+    """A request, independent of the transport. `body` is None when the verb has none."""
 
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: Json = None
 
     def collection(self, registry: Registry) -> Collection:
-        """The collection the path names."""
         return registry.find(self.path["collection"])
 
     def object(self) -> Body:
-        """The body as an object."""
         return mapping(self.body, what="a request object")
 
 
 Verb = Callable[[Registry, Call], Json]
-
-
-# The verbs about collections.
+"""Answers a call with a plain JSON value. Raises RefusalError for what Qdrant would refuse."""
 
 
 def create(registry: Registry, call: Call) -> Json:
-    """Make a collection; True."""
     registry.create(call.path["collection"], call.object())
     return True
 
 
 def delete(registry: Registry, call: Call) -> Json:
-    """Remove a collection; False when there was none."""
     return registry.delete(call.path["collection"])
 
 
 def exists(registry: Registry, call: Call) -> Json:
-    """`{"exists": bool}`."""
     return {"exists": registry.has(call.path["collection"])}
 
 
 def listing(registry: Registry, _call: Call) -> Json:
-    """`{"collections": [{"name"}]}`."""
     return {"collections": [{"name": name} for name in registry.names()]}
 
 
 def info(registry: Registry, call: Call) -> Json:
-    """Status, counts and config; no payload key has an index."""
+    """No payload key has an index."""
     collection = call.collection(registry)
     counted = collection.shard.info()
     return {

@@ -1,18 +1,30 @@
-"""A collection's settings: the JSON of the create call, the engine's config, and the JSON `info` shows."""
+"""A collection's settings: read from the create call, for the engine, and as shown by `info`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.errors import bad_format, bad_value, not_served
-from vecsieve.proxy.demo.embedded.fields import Body, Json, boolean, mapping, number, required, text, unsigned
+from vecsieve.proxy.demo.embedded.fields import (
+    Body,
+    Json,
+    bad_format,
+    bad_value,
+    boolean,
+    mapping,
+    not_served,
+    number,
+    optional,
+    required,
+    text,
+    unsigned,
+)
 
 DEFAULT_VECTOR = ""
 _MAX_DIMENSION = 65_536
 PLACEHOLDER = "no-vectors"
-"""A sparse vector no point has. Qdrant allows a collection without vectors, for lookups; qdrant-edge-py 0.9.0 does not."""
-# What Qdrant 1.19 shows for a collection created without them.
+"""A sparse vector that no point has. Qdrant allows a collection without vectors, for lookups; qdrant-edge-py 0.9.0 does not."""
+# Shown by Qdrant 1.19 for a collection created without these settings.
 _HNSW: dict[str, Json] = {
     "m": 16,
     "ef_construct": 100,
@@ -33,19 +45,13 @@ _OPTIMIZERS: dict[str, Json] = {
 }
 _WAL: dict[str, Json] = {"wal_capacity_mb": 32, "wal_segments_ahead": 0, "wal_retain_closed": 1}
 _KEPT = (
-    "vectors",
-    "sparse_vectors",
-    "hnsw_config",
-    "optimizers_config",
-    "quantization_config",
-    "strict_mode_config",
-    "on_disk_payload",
-    "metadata",
+    *("vectors", "sparse_vectors", "hnsw_config", "optimizers_config", "quantization_config"),
+    *("strict_mode_config", "on_disk_payload", "metadata"),
 )
 
 
 def read_settings(body: Body) -> dict[str, Json]:
-    """What of a create call is kept and shown; refuses what the embedded server cannot honour."""
+    """The members of a create call that are stored and shown. Refuses what the embedded server cannot do."""
     if body.get("sharding_method") not in {None, "auto"}:
         raise not_served("custom sharding")
     if body.get("init_from") is not None:
@@ -54,17 +60,16 @@ def read_settings(body: Body) -> dict[str, Json]:
 
 
 def wants_index(settings: Body) -> bool:
-    """Whether writes build the HNSW graph as they go: only when the client set an indexing threshold above 0.
+    """Whether writes build the HNSW graph: only if the client set an indexing threshold above 0.
 
-    The real server indexes in the background. Here building holds the process (0.2 s per thousand vectors of 128), so
-    without a wish the answer stays an exact scan: reproducible, and fast enough at the sizes this server is for.
+    The real server indexes in the background. Here indexing blocks the process (0.2 s per thousand vectors of 128), so
+    the default is an exact scan: reproducible, and fast enough at this server's sizes.
     """
     threshold = mapping(settings.get("optimizers_config", {})).get("indexing_threshold")
     return threshold is not None and unsigned(threshold) > 0
 
 
 def edge_config(settings: Body) -> Any:
-    """The engine's config for these settings."""
     engine = edge()
     given = mapping(settings.get("sparse_vectors", {}))
     with Translated():
@@ -81,7 +86,7 @@ def edge_config(settings: Body) -> Any:
 
 
 def dense_settings(settings: Body) -> dict[str, Body]:
-    """Dense vectors by name; a bare object is the unnamed vector."""
+    """By name; a bare object is the unnamed vector."""
     vectors = mapping(settings.get("vectors", {}))
     if "size" in vectors and not isinstance(vectors["size"], dict):
         return {DEFAULT_VECTOR: vectors}
@@ -89,7 +94,7 @@ def dense_settings(settings: Body) -> dict[str, Body]:
 
 
 def shown_config(settings: Body) -> dict[str, Json]:
-    """The `config` member of a collection's info, in the server's field order."""
+    """The `config` member of `info`, in the server's field order."""
     params: dict[str, Json] = {"vectors": settings.get("vectors", {}), "shard_number": 1, "replication_factor": 1}
     params |= {"write_consistency_factor": 1, "on_disk_payload": settings.get("on_disk_payload", True)}
     if "sparse_vectors" in settings:
@@ -112,7 +117,6 @@ def _given(value: Json) -> dict[str, Json]:
 
 
 def read_dense(name: str, body: Body) -> Any:
-    """The engine's parameters of a dense vector."""
     field = f"vectors.{name}.size" if name else "vectors.size"
     size = unsigned(required(body, "size"), expected="u64")
     if not 1 <= size <= _MAX_DIMENSION:
@@ -128,12 +132,10 @@ def read_dense(name: str, body: Body) -> Any:
 
 
 def read_sparse(body: Body) -> Any:
-    """The engine's parameters of a sparse vector."""
     index = mapping(body.get("index") or {})
-    threshold = index.get("full_scan_threshold")
     modifier = body.get("modifier")
     return edge().EdgeSparseVectorParams(
-        full_scan_threshold=None if threshold is None else unsigned(threshold),
+        full_scan_threshold=optional(index.get("full_scan_threshold"), unsigned),
         modifier=None if modifier in {None, "none"} else choose("Modifier", modifier),
         datatype=_datatype(index.get("datatype")),
     )
@@ -155,12 +157,11 @@ def _hnsw(value: Json) -> Any:
     if value is None:
         return None
     merged = _HNSW | _given(value)
-    payload_m = merged.get("payload_m")
     return edge().HnswIndexConfig(
         m=unsigned(merged["m"]),
         ef_construct=unsigned(merged["ef_construct"]),
         full_scan_threshold=unsigned(merged["full_scan_threshold"]),
-        payload_m=None if payload_m is None else unsigned(payload_m),
+        payload_m=optional(merged.get("payload_m"), unsigned),
     )
 
 
@@ -179,27 +180,23 @@ def _quantization(value: Json) -> Any:
     body, engine = mapping(value), edge()
     if "scalar" in body:
         scalar = mapping(body["scalar"])
-        quantile = scalar.get("quantile")
-        return engine.ScalarQuantizationConfig(
-            choose("ScalarType", required(scalar, "type")), None if quantile is None else number(quantile), _ram(scalar)
-        )
+        kind = choose("ScalarType", required(scalar, "type"))
+        return engine.ScalarQuantizationConfig(kind, optional(scalar.get("quantile"), number), _ram(scalar))
     if "product" in body:
         product = mapping(body["product"])
-        return engine.ProductQuantizationConfig(
-            choose("CompressionRatio", required(product, "compression")), _ram(product)
-        )
+        ratio = choose("CompressionRatio", required(product, "compression"))
+        return engine.ProductQuantizationConfig(ratio, _ram(product))
     if "binary" in body:
         return engine.BinaryQuantizationConfig(_ram(mapping(body["binary"])))
     raise not_served(f"quantization of kind {sorted(body)}")
 
 
 def _ram(body: Body) -> bool | None:
-    value = body.get("always_ram")
-    return None if value is None else boolean(value)
+    return optional(body.get("always_ram"), boolean)
 
 
 def choose(kind: str, value: Json) -> Any:
-    """The member of an engine enumeration whose name is the wire's word, whatever the case of its letters."""
+    """The member of an engine enumeration named `value`, ignoring case and underscores."""
     enumeration, wanted = getattr(edge(), kind), text(value).replace("_", "").lower()
     for name in dir(enumeration):
         if not name.startswith("_") and name.lower() == wanted:

@@ -1,20 +1,94 @@
-"""Typed reading of a JSON body, refusing as Qdrant's deserialiser and validator do.
+"""Typed reading of JSON bodies, and Qdrant's refusals: status, text and prefix of each kind of mistake.
 
-`null` and absent are the same to an optional field. A field written twice under two of its names is an error.
+`null` and absent are the same to an optional field. A field given under two of its names is an error.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Any
-
-from vecsieve.proxy.demo.embedded.errors import bad_format, bad_value
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 Json = Any
 Body = Mapping[str, Any]
+T = TypeVar("T")
 
 MAX_UNSIGNED = 2**64 - 1
+
+
+class RefusalError(Exception):
+    """An error response. `is_timed`: False for what Qdrant refuses before it starts measuring the time."""
+
+    def __init__(self, status: int, message: str, *, is_timed: bool = True) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.is_timed = is_timed
+
+
+def bad_input(text: str) -> RefusalError:
+    return RefusalError(400, f"Wrong input: {text}")
+
+
+def bad_request(text: str) -> RefusalError:
+    """Also the prefix of strict mode."""
+    return RefusalError(400, f"Bad request: {text}")
+
+
+def not_found(text: str) -> RefusalError:
+    return RefusalError(404, f"Not found: {text}")
+
+
+def no_collection(name: str) -> RefusalError:
+    """Clients look for this sentence."""
+    return not_found(f"Collection `{name}` doesn't exist!")
+
+
+def conflict(text: str) -> RefusalError:
+    return RefusalError(409, f"Wrong input: {text}")
+
+
+def service_error(text: str) -> RefusalError:
+    return RefusalError(500, f"Service internal error: {text}")
+
+
+def not_served(text: str) -> RefusalError:
+    """For features of the real server."""
+    return RefusalError(501, f"Not implemented by the embedded server: {text}")
+
+
+def bad_format(text: str) -> RefusalError:
+    """Of the JSON parser."""
+    return RefusalError(400, f"Format error in JSON body: {text}", is_timed=False)
+
+
+def bad_value(field: str, text: str, *, where: str = "JSON body") -> RefusalError:
+    """Of the validator."""
+    return RefusalError(422, f"Validation error in {where}: [{field}: {text}]", is_timed=False)
+
+
+# The engine's texts and the server's for the same errors.
+_REWORDED = {
+    "Wrong usage of sparse vectors": "Conversion between sparse and regular vectors failed",
+    "Wrong usage of multi vectors": "Conversion between multi and regular vectors failed",
+    # qdrant-edge-py 0.9.0 reports any error in a formula like this. The server distinguishes a non-finite number from a
+    # variable that it cannot use; the engine does not.
+    "Operation cancelled: process cancelled by service": (
+        "The formula produced a non-finite number, or has a variable that is missing or of another type"
+    ),
+}
+_FAILURES = ("Inconsistent storage", "Storage file not found", "Out of memory", "Operation cancelled")
+
+
+def from_engine(text: str) -> RefusalError:
+    """As Qdrant 1.19 converts engine errors (`From<OperationError> for CollectionError`)."""
+    if text.startswith("No point with id"):
+        return not_found(f"{text} found")
+    if text.startswith("Service runtime error: "):
+        return service_error(text.removeprefix("Service runtime error: "))
+    if text in _REWORDED:
+        return bad_input(_REWORDED[text])
+    return service_error(text) if text.startswith(_FAILURES) else bad_input(text)
 
 
 def read(body: Body, name: str, *aliases: str) -> Json:
@@ -26,7 +100,6 @@ def read(body: Body, name: str, *aliases: str) -> Json:
 
 
 def required(body: Body, name: str, *aliases: str) -> Json:
-    """Like `read`, and there must be something."""
     value = read(body, name, *aliases)
     if value is None:
         raise bad_format(f"missing field `{name}`")
@@ -34,7 +107,7 @@ def required(body: Body, name: str, *aliases: str) -> Json:
 
 
 def unsigned(value: Json, *, expected: str = "usize") -> int:
-    """A whole number from 0 to 2^64 - 1; neither a float nor a boolean passes for one."""
+    """From 0 to 2^64 - 1; no float or boolean."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise bad_format(f"invalid type: {kind_of(value)}, expected {expected}")
     if not 0 <= value <= MAX_UNSIGNED:
@@ -43,13 +116,13 @@ def unsigned(value: Json, *, expected: str = "usize") -> int:
 
 
 def limit_of(body: Body, name: str, *, default: int) -> int:
-    """A count of at least 1, the default when absent."""
+    """At least 1."""
     value = read(body, name)
     return default if value is None else _counted(value, name)
 
 
 def required_limit(body: Body, name: str, *aliases: str) -> int:
-    """A count of at least 1 that must be there."""
+    """At least 1."""
     return _counted(required(body, name, *aliases), name)
 
 
@@ -60,71 +133,67 @@ def _counted(value: Json, name: str) -> int:
 
 
 def offset_of(body: Body) -> int:
-    """`offset` of a ranked search, 0 when absent."""
     value = read(body, "offset")
     return 0 if value is None else unsigned(value)
 
 
 def number(value: Json, *, expected: str = "f32") -> float:
-    """Any JSON number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise bad_format(f"invalid type: {kind_of(value)}, expected {expected}")
     return float(value)
 
 
+def optional(value: Json, reader: Callable[[Json], T]) -> T | None:
+    """`reader(value)`; None for null or absent."""
+    return None if value is None else reader(value)
+
+
 def optional_number(body: Body, name: str) -> float | None:
-    """A number, or None when absent."""
-    value = read(body, name)
-    return None if value is None else number(value)
+    return optional(read(body, name), number)
 
 
 def text(value: Json) -> str:
-    """A JSON string."""
     if not isinstance(value, str):
         raise bad_format(f"invalid type: {kind_of(value)}, expected a string")
     return value
 
 
 def boolean(value: Json) -> bool:
-    """A JSON boolean."""
     if not isinstance(value, bool):
         raise bad_format(f"invalid type: {kind_of(value)}, expected a boolean")
     return value
 
 
 def mapping(value: Json, *, what: str = "a map") -> Body:
-    """A JSON object."""
     if not isinstance(value, dict):
         raise bad_format(f"invalid type: {kind_of(value)}, expected {what}")
     return value
 
 
 def items(value: Json) -> list[Json]:
-    """A JSON array."""
     if not isinstance(value, list):
         raise bad_format(f"invalid type: {kind_of(value)}, expected a sequence")
     return value
 
 
 def one_or_many(value: Json) -> list[Json]:
-    """A JSON array, a single value standing for an array of one, or nothing."""
+    """A JSON array; a single value becomes an array of one, null an empty one."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
 def texts(value: Json) -> list[str]:
-    """An array of strings."""
     return [text(item) for item in items(value)]
 
 
 def is_point_id(value: Json) -> bool:
-    """Whether the value has the type of an id; its form is checked by `point_id`."""
+    """By type alone; `point_id` checks the form."""
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def point_id(value: Json) -> int | str:
-    """An unsigned number or a UUID in any of its spellings, returned in the canonical one."""
+    """An unsigned number, or a UUID in canonical form."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_UNSIGNED:
         return value
     if isinstance(value, str):
@@ -137,12 +206,11 @@ def point_id(value: Json) -> int | str:
 
 
 def point_ids(value: Json) -> list[int | str]:
-    """An array of ids."""
     return [point_id(item) for item in items(value)]
 
 
 def kind_of(value: Json) -> str:
-    """How the deserialiser names a value it did not want."""
+    """How the deserialiser names a value of a wrong type."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""A filter in JSON, as the engine's own filter. Every condition of Qdrant 1.19 that the engine has."""
+"""Filters in JSON, for the engine: every condition of Qdrant 1.19 that the engine has."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.errors import bad_format
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
+    bad_format,
     boolean,
     items,
     mapping,
     number,
     one_or_many,
+    optional,
     point_ids,
     required,
     text,
@@ -24,21 +25,10 @@ from vecsieve.proxy.demo.embedded.fields import (
 )
 
 _CLAUSES = ("must", "should", "must_not", "min_should")
-_FIELD_TESTS = (
-    "match",
-    "range",
-    "geo_bounding_box",
-    "geo_radius",
-    "geo_polygon",
-    "values_count",
-    "is_empty",
-    "is_null",
-)
 _UNMATCHED = "data did not match any variant of untagged enum Condition"
 
 
 def read_filter(value: Json) -> Any:
-    """The engine's filter, or None when there is none."""
     if value is None:
         return None
     body = mapping(value, what="struct Filter")
@@ -52,7 +42,6 @@ def read_filter(value: Json) -> Any:
 
 
 def excluding(ids: list[int | str], value: Json) -> Any:
-    """The filter, and none of these ids. None when there is neither."""
     if not ids:
         return read_filter(value)
     engine = edge()
@@ -64,8 +53,7 @@ def excluding(ids: list[int | str], value: Json) -> Any:
 
 
 def _conditions(body: Body, clause: str) -> list[Any] | None:
-    value = body.get(clause)
-    return None if value is None else [read_condition(item) for item in one_or_many(value)]
+    return optional(body.get(clause), lambda value: [read_condition(item) for item in one_or_many(value)])
 
 
 def _min_should(value: Json) -> Any:
@@ -77,7 +65,6 @@ def _min_should(value: Json) -> Any:
 
 
 def read_condition(value: Json) -> Any:
-    """One condition, as clauses and formulas have it."""
     body, engine = mapping(value), edge()
     readers: dict[str, Callable[[Json], Any]] = {
         "key": lambda _: _field(body),
@@ -85,7 +72,7 @@ def read_condition(value: Json) -> Any:
         "has_vector": lambda value: engine.HasVectorCondition(text(value)),
         "is_empty": lambda value: engine.IsEmptyCondition(_key(mapping(value))),
         "is_null": lambda value: engine.IsNullCondition(_key(mapping(value))),
-        "nested": lambda value: _nested(mapping(value)),
+        "nested": lambda value: engine.NestedCondition(_key(mapping(value)), read_filter(required(value, "filter"))),
         **{clause: lambda _: read_filter(body) for clause in _CLAUSES},
     }
     named = next((name for name in readers if name in body), None)
@@ -96,15 +83,8 @@ def read_condition(value: Json) -> Any:
     raise bad_format(_UNMATCHED)
 
 
-def _nested(body: Body) -> Any:
-    return edge().NestedCondition(_key(body), read_filter(required(body, "filter")))
-
-
 def _field(body: Body) -> Any:
-    tests = {name: body[name] for name in _FIELD_TESTS if body.get(name) is not None}
-    if not tests:
-        raise bad_format(_UNMATCHED)
-    readers = {
+    readers: dict[str, Callable[[Json], Any]] = {
         "match": _match,
         "range": _range,
         "geo_bounding_box": _box,
@@ -114,7 +94,10 @@ def _field(body: Body) -> Any:
         "is_empty": boolean,
         "is_null": boolean,
     }
-    return edge().FieldCondition(_key(body), **{name: readers[name](value) for name, value in tests.items()})
+    tests = {name: read(body[name]) for name, read in readers.items() if body.get(name) is not None}
+    if not tests:
+        raise bad_format(_UNMATCHED)
+    return edge().FieldCondition(_key(body), **tests)
 
 
 def _key(body: Body) -> str:
@@ -144,21 +127,22 @@ def _match(value: Json) -> Any:
 
 
 def _range(value: Json) -> Any:
-    body = {name: bound for name, bound in mapping(value).items() if name in {"gte", "gt", "lte", "lt"}}
-    bounds = {name: bound for name, bound in body.items() if bound is not None}
+    bounds = _bounds(value)
     if any(isinstance(bound, str) for bound in bounds.values()):
         return edge().RangeDateTime(**{name: text(bound) for name, bound in bounds.items()})
     return edge().RangeFloat(**{name: number(bound, expected="f64") for name, bound in bounds.items()})
 
 
 def _values_count(value: Json) -> Any:
+    return edge().ValuesCount(**{name: unsigned(bound) for name, bound in _bounds(value).items()})
+
+
+def _bounds(value: Json) -> dict[str, Json]:
     body = mapping(value)
-    bounds = {name: body[name] for name in ("gte", "gt", "lte", "lt") if body.get(name) is not None}
-    return edge().ValuesCount(**{name: unsigned(bound) for name, bound in bounds.items()})
+    return {name: body[name] for name in ("gte", "gt", "lte", "lt") if body.get(name) is not None}
 
 
 def geo_point(value: Json) -> Any:
-    """`{"lon":..,"lat":..}` as the engine's point."""
     body = mapping(value)
     return edge().GeoPoint(number(required(body, "lon"), expected="f64"), number(required(body, "lat"), expected="f64"))
 
@@ -175,10 +159,8 @@ def _radius(value: Json) -> Any:
 
 def _polygon(value: Json) -> Any:
     body = mapping(value)
-    interiors = body.get("interiors")
-    return edge().GeoPolygon(
-        _ring(required(body, "exterior")), None if interiors is None else [_ring(ring) for ring in items(interiors)]
-    )
+    interiors = optional(body.get("interiors"), lambda rings: [_ring(ring) for ring in items(rings)])
+    return edge().GeoPolygon(_ring(required(body, "exterior")), interiors)
 
 
 def _ring(value: Json) -> list[Any]:

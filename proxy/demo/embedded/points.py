@@ -1,7 +1,6 @@
-"""Points read without a ranking, and written.
+"""The verbs on points without ranking: reads and writes.
 
-A write answers `{"operation_id", "status"}`. The engine applies it before it returns, so `wait=false` is honoured by having
-waited; the answer still says `acknowledged`.
+A write is applied before the response, also with `wait=false`; the response then says `acknowledged`, as the server's does.
 """
 
 from __future__ import annotations
@@ -11,14 +10,20 @@ from typing import Any
 
 from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.errors import bad_format, bad_input, bad_request, bad_value, not_found, not_served
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
+    bad_format,
+    bad_input,
+    bad_request,
+    bad_value,
     boolean,
     items,
     limit_of,
     mapping,
+    not_found,
+    not_served,
+    optional,
     point_id,
     point_ids,
     read,
@@ -31,11 +36,10 @@ from vecsieve.proxy.demo.embedded.replies import read_payload_selector, read_vec
 from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT
 
 OrderReader = Callable[[Json], Any]
-"""`order_by` of a page as the engine's."""
+"""Reads `order_by`, for the engine."""
 
 
 def retrieve(registry: Registry, call: Call) -> Json:
-    """Records of the ids that exist, in the order asked."""
     body = call.object()
     payload = read_payload_selector(read(body, "with_payload"), default=True)
     vectors = read_vector_selector(read(body, "with_vector", "with_vectors"))
@@ -44,7 +48,6 @@ def retrieve(registry: Registry, call: Call) -> Json:
 
 
 def get(registry: Registry, call: Call) -> Json:
-    """One record with its payload and its vectors."""
     given = call.path["id"]
     identifier = point_id(int(given) if given.isdecimal() else given)
     found = call.collection(registry).shard.retrieve([identifier], True, True)
@@ -58,7 +61,6 @@ def _no_order(_value: Json) -> Any:
 
 
 def scroll(registry: Registry, call: Call, *, read_order: OrderReader = _no_order) -> Json:
-    """`{"points": [Record], "next_page_offset": id or null}`, by id, or in the order that `read_order` reads."""
     body, collection = call.object(), call.collection(registry)
     limit = limit_of(body, "limit", default=DEFAULT_LIMIT)
     offset, order = read(body, "offset"), read(body, "order_by")
@@ -69,12 +71,12 @@ def scroll(registry: Registry, call: Call, *, read_order: OrderReader = _no_orde
         )
     with Translated():
         request = edge().ScrollRequest(
-            offset=None if offset is None else point_id(offset),
+            offset=optional(offset, point_id),
             limit=limit,
             filter=read_filter(read(body, "filter")),
             with_payload=read_payload_selector(read(body, "with_payload"), default=True),
             with_vector=read_vector_selector(read(body, "with_vector", "with_vectors")),
-            order_by=None if order is None else read_order(order),
+            order_by=optional(order, read_order),
         )
     records, following = collection.shard.scroll(request)
     next_page = None if following is None or order is not None else shown_id(following)
@@ -82,43 +84,36 @@ def scroll(registry: Registry, call: Call, *, read_order: OrderReader = _no_orde
 
 
 def count(registry: Registry, call: Call) -> Json:
-    """`{"count": n}`; exact unless told otherwise."""
     body = call.object()
-    exact = read(body, "exact")
     with Translated():
         request = edge().CountRequest(
-            exact=True if exact is None else boolean(exact), filter=read_filter(read(body, "filter"))
+            exact=optional(read(body, "exact"), boolean) is not False, filter=read_filter(read(body, "filter"))
         )
     return {"count": call.collection(registry).shard.count(request)}
 
 
 Reader = Callable[[Body], Any]
-"""A body as the engine's operation."""
+"""Reads a body into an operation of the engine."""
 
 
 def upsert(registry: Registry, call: Call) -> Json:
-    """Insert or replace points, given as a list or column by column."""
     return write(registry, call, read_upsert)
 
 
 def delete(registry: Registry, call: Call) -> Json:
-    """Delete points by id or by filter."""
     return write(registry, call, read_delete)
 
 
 def set_payload(registry: Registry, call: Call) -> Json:
-    """Merge keys into payloads."""
     return write(registry, call, read_set_payload)
 
 
 def applied(collection: Collection, call: Call, operation: Any) -> dict[str, Json]:
-    """Write, and say so as the server does."""
     number = collection.write(operation)
     return {"operation_id": number, "status": "completed" if wants_to_wait(call) else "acknowledged"}
 
 
 def wants_to_wait(call: Call) -> bool:
-    """`?wait=`, false when absent, as in the REST interface."""
     given = call.query.get("wait", "false")
     if given not in {"true", "false"}:
         raise bad_value("wait", "provided string was not `true` or `false`", where="query parameters")
@@ -153,19 +148,15 @@ def read_delete(body: Body) -> Any:
 
 def read_set_payload(body: Body) -> Any:
     """`{"payload", "points" or "filter", "key"?}`."""
-    key = read(body, "key")
-    path = None if key is None else text(key)
-    return targeted(body, "set_payload", dict(mapping(required(body, "payload"))), path)
+    return targeted(body, "set_payload", _payload(required(body, "payload")), optional(read(body, "key"), text))
 
 
 def write(registry: Registry, call: Call, reader: Reader) -> Json:
-    """Apply the one operation that a body says."""
     collection = call.collection(registry)
     return applied(collection, call, read_operation(call.object(), reader))
 
 
 def read_operation(body: Body, reader: Reader) -> Any:
-    """The engine's operation. Raises RefusalError."""
     if read(body, "shard_key") is not None:
         raise bad_input(f"cannot specify shard key {body['shard_key']} on collection with auto sharding")
     with Translated():
@@ -173,7 +164,7 @@ def read_operation(body: Body, reader: Reader) -> Any:
 
 
 def targeted(body: Body, verb: str, *arguments: Any) -> Any:
-    """The engine's operation on the points of an id list or, failing that, of a filter."""
+    """The operation `verb` on the points of an id list, else of a filter."""
     make = edge().UpdateOperation
     if read(body, "points") is not None:
         return getattr(make, verb)(point_ids(body["points"]), *arguments)
@@ -182,13 +173,13 @@ def targeted(body: Body, verb: str, *arguments: Any) -> Any:
     raise bad_request("Either list of ids or filter must be provided")
 
 
+def _payload(value: Json) -> dict[str, Json]:
+    return dict(mapping(value))
+
+
 def _point(body: Body) -> Any:
-    payload = read(body, "payload")
-    return edge().Point(
-        point_id(required(body, "id")),
-        read_vectors(required(body, "vector")),
-        None if payload is None else dict(mapping(payload)),
-    )
+    vectors = read_vectors(required(body, "vector"))
+    return edge().Point(point_id(required(body, "id")), vectors, optional(read(body, "payload"), _payload))
 
 
 def _columns(body: Body) -> list[Any]:
@@ -199,7 +190,7 @@ def _columns(body: Body) -> list[Any]:
     if len(rows) != len(ids) or len(payloads) != len(ids):
         raise bad_value("batch", "all lists must have the same length")
     return [
-        edge().Point(identifier, read_vectors(row), None if payload is None else dict(mapping(payload)))
+        edge().Point(identifier, read_vectors(row), optional(payload, _payload))
         for identifier, row, payload in zip(ids, rows, payloads, strict=True)
     ]
 

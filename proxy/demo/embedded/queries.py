@@ -1,6 +1,6 @@
-"""The `query` member of one level as the engine's scoring query: nearest with MMR or without, and fusion.
+"""The `query` member of one level, for the engine: nearest with or without MMR, and fusion.
 
-A variant is a row of `KINDS`. The reader of a level takes the table as an argument: a server that knows more variants passes its own.
+A variant is a row of `KINDS`. Readers take the table as an argument, so that a larger server can pass its own.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from typing import Any
 from vecsieve.proxy.demo.embedded.collections import Collection
 from vecsieve.proxy.demo.embedded.configs import DEFAULT_VECTOR
 from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.errors import bad_format, bad_value, not_found, not_served
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
+    bad_format,
+    bad_value,
     is_point_id,
     items,
     mapping,
+    not_found,
+    not_served,
     number,
+    optional,
     optional_number,
     point_id,
     read,
@@ -28,20 +32,19 @@ from vecsieve.proxy.demo.embedded.fields import (
     unsigned,
 )
 
-# Vectors as they come in: written out, or named by the id of a point that has them.
-#
-# A vector in JSON is `[x, ..]` (dense), `{"indices": [..], "values": [..]}` (sparse) or `[[x, ..], ..]` (several).
-
 _INFERENCE = ("text", "image", "object")
 
 
 def is_document(value: Body) -> bool:
-    """Whether it is to be embedded: it names a model. Vectors may be called `text` and `model` too, but then those are vectors."""
+    """Whether it asks for inference: it has a model's name. Named vectors may be called `text` and `model` as well."""
     return any(name in value for name in _INFERENCE) and isinstance(value.get("model"), str)
 
 
 def read_vector(value: Json, *, expected: str = "VectorInput") -> Any:
-    """The engine's form of one vector. `expected`: what the server calls it when it is none."""
+    """`[x, ..]` (dense), `{"indices": [..], "values": [..]}` (sparse) or `[[x, ..], ..]` (multivector).
+
+    `expected`: the name of the type in the error.
+    """
     if isinstance(value, list) and _is_of_numbers(value):
         return value
     if isinstance(value, dict) and "indices" in value:
@@ -59,19 +62,19 @@ def read_vector(value: Json, *, expected: str = "VectorInput") -> Any:
 
 
 def _is_of_numbers(value: list[Json]) -> bool:
-    """Whether it is a row of numbers or several such rows. NaN and infinity, which gRPC can say and JSON cannot, are numbers."""
+    """Whether it is one row of numbers or several. NaN and infinity, which gRPC can carry, are numbers."""
     if value and isinstance(value[0], list):
         return all(isinstance(row, list) and _are_numbers(row) for row in value)
     return _are_numbers(value)
 
 
 def _are_numbers(row: list[Json]) -> bool:
-    """Nothing but numbers: to the server neither null nor true is one."""
+    """Neither null nor true is a number."""
     return {*map(type, row)} <= {int, float}
 
 
 def read_vectors(value: Json) -> Any:
-    """The vectors of a point to be stored: one unnamed, or an object of named ones."""
+    """The vectors of a point to store: one unnamed, or an object of named ones."""
     if value is None:
         return {}
     if isinstance(value, dict) and not is_document(value):
@@ -81,13 +84,13 @@ def read_vectors(value: Json) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the ids of one query level are looked up: a collection, and the name of the vector in it."""
+    """Where ids in one query level are looked up."""
 
     collection: Collection
     vector: str
 
     def resolve(self, value: Json) -> Any:
-        """The engine's vector for an input: a vector as it is, an id as the vector of that point."""
+        """An input is a vector, or the id of a point with one."""
         if not is_point_id(value):
             return read_vector(value)
         identifier = point_id(value)
@@ -103,67 +106,53 @@ class Source:
 
 
 def read_source(body: Body, searched: Collection, find: Callable[[str], Collection]) -> Source:
-    """`using` and `lookup_from` of one level: by default the searched collection and the searched vector."""
+    """From `lookup_from`; by default the searched collection and vector."""
     using = vector_name(body)
     lookup = read(body, "lookup_from")
     if lookup is None:
         return Source(searched, using)
     where = mapping(lookup)
-    named = read(where, "vector")
+    named = optional(read(where, "vector"), text)
     name = text(required(where, "collection"))
-    if name == searched.name:
-        return Source(searched, using if named is None else text(named))
-    return Source(find(name), using if named is None else text(named))
+    collection = searched if name == searched.name else find(name)
+    return Source(collection, using if named is None else named)
 
 
 def vector_name(body: Body) -> str:
-    """`using`, the unnamed vector when absent."""
-    using = read(body, "using")
-    return DEFAULT_VECTOR if using is None else text(using)
+    using = optional(read(body, "using"), text)
+    return DEFAULT_VECTOR if using is None else using
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a query body: the whole body, where its ids are looked up, and its own limit."""
-
     body: Body
     source: Source
     limit: int
 
     @property
     def using(self) -> str:
-        """The vector that is searched."""
         return vector_name(self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A variant of `query`: how it becomes the engine's, and which values in it may be ids of points."""
+    """A variant of `query`. `read`: makes the engine's query. `inputs`: the values that may be ids of points."""
 
     read: Callable[[Json, Level], Any]
     inputs: Callable[[Json], list[Json]]
 
 
 Kinds = Mapping[str, Kind]
-"""Variants by tag."""
 
+# Of the real server; the embedded one has some of them.
 _TAGS = (
-    "nearest",
-    "recommend",
-    "discover",
-    "context",
-    "relevance_feedback",
-    "order_by",
-    "fusion",
-    "rrf",
-    "formula",
-    "sample",
+    *("nearest", "recommend", "discover", "context", "relevance_feedback"),
+    *("order_by", "fusion", "rrf", "formula", "sample"),
 )
-"""Of the real server, served here or not."""
 
 
 def tag_of(query: Json) -> str | None:
-    """Which variant it is: a tag, `nearest` for a bare vector input, None for no query."""
+    """`nearest` for a bare vector input, None for no query."""
     if query is None:
         return None
     if isinstance(query, dict):
@@ -172,13 +161,13 @@ def tag_of(query: Json) -> str | None:
 
 
 def referenced_ids(query: Json, kinds: Kinds) -> list[int | str]:
-    """The points a query names by id; the answer leaves them out."""
+    """The ids in a query; the response omits these points."""
     kind = _kind_of(query, kinds)
     return [] if kind is None else [point_id(value) for value in kind.inputs(query) if is_point_id(value)]
 
 
 def read_query(level: Level, kinds: Kinds) -> Any:
-    """The engine's query of a level, None without one. Raises the 501 of a variant that is not among `kinds`."""
+    """None without a query. Raises the 501 for a variant that is not in `kinds`."""
     query = read(level.body, "query")
     kind = _kind_of(query, kinds)
     return None if kind is None else kind.read(query, level)
@@ -226,10 +215,9 @@ def _fusion(query: Json, _level: Level) -> Any:
     fusion = edge().Fusion
     if "rrf" in query:
         body = mapping(query["rrf"])
-        k, weights = body.get("k"), body.get("weights")
-        return fusion.Rrf(
-            _RRF_K if k is None else unsigned(k), None if weights is None else [number(item) for item in items(weights)]
-        )
+        k = optional(body.get("k"), unsigned)
+        weights = optional(body.get("weights"), lambda value: [number(item) for item in items(value)])
+        return fusion.Rrf(_RRF_K if k is None else k, weights)
     match query["fusion"]:
         case "rrf":
             return fusion.Rrf(_RRF_K)

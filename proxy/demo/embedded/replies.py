@@ -1,6 +1,6 @@
-"""Points as they go out: the server's field order, absent fields absent, vectors in the shortest digits of float32.
+"""Points in responses, in the server's field order; and the selectors of payloads, vectors and search parameters.
 
-`orjson` with OPT_SERIALIZE_NUMPY prints a float32 as Rust does (`0.98058069`), a Python float of the same value would not.
+`orjson` with OPT_SERIALIZE_NUMPY writes a float32 as Rust does (`0.98058069`); a Python float would have more digits.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import numpy as np
 import orjson
 
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.errors import bad_format
 from vecsieve.proxy.demo.embedded.fields import (
     Json,
+    bad_format,
     boolean,
     mapping,
     number,
+    optional,
     texts,
     unsigned,
 )
@@ -24,28 +25,24 @@ from vecsieve.proxy.demo.embedded.filters import read_filter
 
 
 def scored(point: Any, *, with_vector: bool = True) -> dict[str, Json]:
-    """ScoredPoint: id, version, score, payload?, vector?, order_value?."""
     shown: dict[str, Json] = {"id": shown_id(point.id), "version": point.version, "score": shown_score(point)}
     return shown | _body(point, with_vector=with_vector)
 
 
 def shown_score(point: Any) -> Json:
-    """A float32; JSON has no word for one that is not finite, and the server writes null."""
+    """A number that is not finite becomes null, as the server writes it."""
     return np.float32(point.score)
 
 
 def record(point: Any) -> dict[str, Json]:
-    """Record: id, payload?, vector?, order_value?."""
     return {"id": shown_id(point.id)} | _body(point, with_vector=True)
 
 
 def shown_id(identifier: Any) -> int | str:
-    """A number, or a UUID in its canonical spelling."""
     return identifier if isinstance(identifier, int) else str(identifier)
 
 
 def shown_vector(vector: Any) -> Json:
-    """Bare, named, sparse or of several rows: the shape is the engine's, per point."""
     if isinstance(vector, dict):
         return {name: shown_vector(part) for name, part in vector.items()}
     if isinstance(vector, list):
@@ -54,7 +51,6 @@ def shown_vector(vector: Any) -> Json:
 
 
 def dumps(value: object) -> bytes:
-    """Compact JSON, numpy included."""
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
@@ -87,45 +83,40 @@ def read_payload_selector(value: Json, *, default: bool) -> Any:
 
 
 def read_vector_selector(value: Json) -> bool | list[str]:
-    """A boolean or a list of names; False when absent. An empty list is a selector too: it answers `{}`."""
+    """A boolean or a list of names; False when absent. With an empty list, vectors are `{}`."""
     if value is None:
         return False
     return value if isinstance(value, bool) else texts(value)
 
 
 def read_params(value: Json) -> Any:
-    """Search parameters: `hnsw_ef`, `exact`, `indexed_only`, `quantization`, `acorn`."""
     if value is None:
         return None
     body, engine = mapping(value), edge()
-    ef, quantization, acorn = body.get("hnsw_ef"), body.get("quantization"), body.get("acorn")
     return engine.SearchParams(
-        hnsw_ef=None if ef is None else unsigned(ef),
+        hnsw_ef=optional(body.get("hnsw_ef"), unsigned),
         exact=_flag(body.get("exact")),
         indexed_only=_flag(body.get("indexed_only")),
-        quantization=None if quantization is None else _quantization(quantization),
-        acorn=None if acorn is None else _acorn(acorn),
-        idf=None if body.get("idf") is None else engine.IdfParams(read_filter(mapping(body["idf"]).get("corpus"))),
+        quantization=optional(body.get("quantization"), _quantization),
+        acorn=optional(body.get("acorn"), _acorn),
+        idf=optional(body.get("idf"), lambda idf: engine.IdfParams(read_filter(mapping(idf).get("corpus")))),
     )
 
 
 def _quantization(value: Json) -> Any:
     body = mapping(value)
-    rescore, oversampling = body.get("rescore"), body.get("oversampling")
     return edge().QuantizationSearchParams(
         ignore=_flag(body.get("ignore")),
-        rescore=None if rescore is None else boolean(rescore),
-        oversampling=None if oversampling is None else number(oversampling),
+        rescore=optional(body.get("rescore"), boolean),
+        oversampling=optional(body.get("oversampling"), number),
     )
 
 
 def _acorn(value: Json) -> Any:
     body = mapping(value)
-    selectivity = body.get("max_selectivity")
-    return edge().AcornSearchParams(
-        enable=_flag(body.get("enable")), max_selectivity=None if selectivity is None else number(selectivity)
-    )
+    selectivity = optional(body.get("max_selectivity"), number)
+    return edge().AcornSearchParams(enable=_flag(body.get("enable")), max_selectivity=selectivity)
 
 
 def _flag(value: Json) -> bool:
-    return False if value is None else boolean(value)
+    return optional(value, boolean) is True

@@ -1,26 +1,32 @@
-"""The REST shell: finds a request's verb, reads the body and wraps the value.
+"""The REST interface: routes, requests and responses; start and stop.
 
-`Rest` takes its routes as an argument, and its steps are methods: a server that serves more extends both.
+A larger server extends the routes, which are an argument of `Rest`, and its methods.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+import signal
+import socket
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 import orjson
 from aiohttp import web
 
+from vecsieve.config.addresses import Address, parse_address
+from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.proxy.demo.embedded import collections, points, searches
 from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
-from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_format, bad_value
-from vecsieve.proxy.demo.embedded.fields import Json
+from vecsieve.proxy.demo.embedded.engine import edge
+from vecsieve.proxy.demo.embedded.fields import Json, RefusalError, bad_format, bad_value
 from vecsieve.proxy.demo.embedded.replies import dumps
 
 Route = tuple[str, str, Verb]
-"""A method, a path whose parameters stand in braces, and the verb that answers it."""
+"""A method, a path with its parameters in braces, and the verb."""
 
 ROUTES: tuple[Route, ...] = (
     ("GET", "/collections", collections.listing),
@@ -40,12 +46,9 @@ ROUTES: tuple[Route, ...] = (
     ("POST", "/collections/{collection}/points/search", searches.search),
     ("POST", "/collections/{collection}/points/search/batch", searches.search_batch),
 )
-"""What `vecsieve embedded` serves."""
+MOST_BYTES = 32 * 1024 * 1024  # the server's default of `max_request_size_mb`
 
-MOST_BYTES = 32 * 1024 * 1024
-"""`max_request_size_mb`, the server's default."""
-
-# What the server says about itself. Clients compare the version with their own.
+# Clients compare the version with their own.
 ABOUT = {"title": "qdrant - vector search engine", "version": "1.19.0"}
 _OPEN: Mapping[str, Json] = {
     "/": ABOUT,
@@ -56,15 +59,12 @@ _OPEN: Mapping[str, Json] = {
 
 
 def normalised(raw_path: str) -> str:
-    """The path as actix's `NormalizePath::trim` leaves it: `//` merged, no `/` at the end, `/` for nothing."""
+    """As actix's `NormalizePath::trim`: `//` merged, no `/` at the end, `/` for an empty path."""
     return re.sub("/+", "/", raw_path).rstrip("/") or "/"
 
 
 def find_verb(routes: Sequence[Route], method: str, raw_path: str) -> tuple[Verb, dict[str, str]] | None:
-    """The verb and its path parameters, percent-decoded after splitting so that `%2F` stays inside a name.
-
-    The first route that matches answers.
-    """
+    """The verb of the first route that matches, and its path parameters, percent-decoded after splitting."""
     parts = normalised(raw_path).split("/")
     for known, pattern, verb in routes:
         values = _matched(pattern.split("/"), parts) if known == method else None
@@ -86,7 +86,7 @@ def _matched(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
 
 
 def read_json(raw: bytes, content_type: str) -> Json:
-    """The parsed body. Raises the 400 of a wrong content type and of text that is not JSON."""
+    """Raises the 400 of a wrong content type or of invalid JSON."""
     if content_type != "application/json" and not content_type.endswith("+json"):
         raise RefusalError(400, "Content type error", is_timed=False)
     if not raw:
@@ -98,21 +98,17 @@ def read_json(raw: bytes, content_type: str) -> Json:
 
 
 class Rest:
-    """Answers every request over the collections of one registry."""
-
     def __init__(self, registry: Registry, routes: Sequence[Route] = ROUTES) -> None:
         self.registry = registry
         self._routes = routes
 
     def app(self) -> web.Application:
-        """The application that answers with this."""
         app = web.Application(client_max_size=MOST_BYTES)
         app.router.add_route("*", "/{path:.*}", self.answer)
         app.on_response_prepare.append(_leave_out_server_name)
         return app
 
     async def answer(self, request: web.Request) -> web.Response:
-        """The response to one request."""
         path = normalised(request.rel_url.raw_path)
         found = find_verb(self._routes, request.method, path)
         if found is None:
@@ -132,18 +128,17 @@ class Rest:
         return shown({"result": value, "status": "ok", "time": time.perf_counter() - started})
 
     def other(self, method: str, path: str) -> web.Response:
-        """The response on a path without a verb: what the server says about itself, or a 404 that names the path."""
+        """The response for a path without a verb: version, health or a 404."""
         if method == "GET" and path in _OPEN:
             return shown(_OPEN[path])
         refusal = RefusalError(404, f"Not found: the embedded server does not serve {method} {path}", is_timed=False)
         return self.refused(refusal, 0.0)
 
     def parsed(self, raw: bytes, content_type: str) -> Json:
-        """A request's body. Raises RefusalError."""
         return read_json(raw, content_type)
 
     def refused(self, refusal: RefusalError, seconds: float) -> web.Response:
-        """The response that says so. `seconds`: since the server's clock started."""
+        """`seconds`: measured by the server."""
         taken = seconds if refusal.is_timed else 0.0
         return shown({"status": {"error": refusal.message}, "time": taken}, refusal.status)
 
@@ -160,7 +155,6 @@ class Rest:
 
 
 def shown(value: Json, status: int = 200) -> web.Response:
-    """A text as plain text, any other value as JSON."""
     if isinstance(value, str):
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         return web.Response(body=value.encode(), status=status, headers=headers)
@@ -178,5 +172,70 @@ def _check_query(query: Mapping[str, str]) -> None:
 
 
 async def _leave_out_server_name(_request: web.Request, response: web.StreamResponse) -> None:
-    """Unlike aiohttp, actix sends no `Server`."""
+    """Actix sends no `Server`, aiohttp does."""
     response.headers.popall("Server", None)
+
+
+_KEEPALIVE_SECONDS = 5.0  # the real server's default, which proxies in front of it must handle
+_SHUTDOWN_SECONDS = 2.0
+
+
+class EmbeddedServer:
+    """A listening server. `close` flushes the data and removes a temporary directory."""
+
+    def __init__(self, runner: web.AppRunner, registry: Registry, address: Address) -> None:
+        self._runner = runner
+        self._registry = registry
+        self.port = address.port
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        self.url = f"http://{host}:{address.port}"
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+        self._registry.close()
+
+
+async def start(rest: Rest, address: Address) -> EmbeddedServer:
+    """Listen; port 0 picks a free one. Raises OSError if the port is taken, and closes the registry then."""
+    runner = web.AppRunner(
+        rest.app(),
+        access_log=None,
+        handle_signals=False,
+        keepalive_timeout=_KEEPALIVE_SECONDS,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
+    )
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        listening = socket.create_server((address.host, address.port), family=family)
+        await runner.setup()
+        await web.SockSite(runner, listening).start()
+    except OSError:
+        await runner.cleanup()
+        rest.registry.close()
+        raise
+    return EmbeddedServer(runner, rest.registry, Address(address.host, int(listening.getsockname()[1])))
+
+
+def run(*, listen: str, path: Path | None) -> None:
+    """Serve on `host:port` until SIGTERM or SIGINT. The address is printed when it can be used.
+
+    `path`: of the data; None: a temporary directory. Raises SettingsError for an invalid address, ModuleNotFoundError
+    without the engine.
+    """
+    try:
+        address = parse_address(listen)
+    except ValueError:
+        raise SettingsError((Problem("--listen", repr(listen), "host:port such as 127.0.0.1:6333"),)) from None
+    edge()  # a missing engine is reported now, not at the first collection
+    asyncio.run(_serve(address, path))
+
+
+async def _serve(address: Address, path: Path | None) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    server = await start(Rest(Registry(path)), address)
+    print(f"vecsieve embedded listening on {server.url}", flush=True)
+    await ended.wait()
+    await server.close()

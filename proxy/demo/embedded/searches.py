@@ -1,4 +1,4 @@
-"""The ranked verbs: query and search, each alone and in a batch."""
+"""The ranked verbs: query and search, single and in batches."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.errors import bad_request
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
+    bad_request,
     items,
     limit_of,
     mapping,
@@ -42,31 +42,21 @@ from vecsieve.proxy.demo.embedded.replies import (
     shown_vector,
 )
 
+# Members of a `search` with the same meaning in a `query`.
 SHARED = (
-    "filter",
-    "params",
-    "limit",
-    "top",
-    "offset",
-    "with_payload",
-    "with_vector",
-    "with_vectors",
-    "score_threshold",
-    "shard_key",
+    *("filter", "params", "limit", "top", "offset"),
+    *("with_payload", "with_vector", "with_vectors", "score_threshold", "shard_key"),
 )
-"""Members of a `search` that mean the same in a `query`."""
 
 
 def from_search(body: Body) -> dict[str, Json]:
-    """The query body of a `search`, whose vector is bare or `{"name", "vector"}`, dense or sparse."""
+    """A `search` as a `query`. Its vector is bare or `{"name", "vector"}`."""
     vector = required(body, "vector")
     said = {name: body[name] for name in SHARED if name in body}
     if isinstance(vector, dict):
         return said | {"query": {"nearest": required(vector, "vector")}, "using": text(required(vector, "name"))}
     return said | {"query": {"nearest": vector}}
 
-
-# A whole query request: prefetches level by level, ids resolved and left out of the answer, checks as the server makes them.
 
 DEFAULT_LIMIT = 10
 _MOST_LEVELS = 64
@@ -76,7 +66,7 @@ Find = Callable[[str], Collection]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One ranked search, ready for the engine. `brings_vectors`: the engine returns vectors whatever was selected (MMR)."""
+    """One search for the engine. `brings_vectors`: the engine returns vectors whatever was selected (MMR)."""
 
     collection: Collection
     request: Any
@@ -87,10 +77,7 @@ class Search:
 def read_search(
     body: Body, collection: Collection, find: Find, *, kinds: Kinds = KINDS, is_legacy: bool = False
 ) -> Search:
-    """The engine's request for a query body. Raises RefusalError for what the server would refuse.
-
-    A legacy body must have its `limit` and may call it `top`.
-    """
+    """Raises RefusalError for what the server would refuse. A legacy body must have `limit`, or `top`."""
     limit = required_limit(body, "limit", "top") if is_legacy else limit_of(body, "limit", default=DEFAULT_LIMIT)
     levels = _Levels(collection, find, kinds)
     _check_level(body)
@@ -113,24 +100,20 @@ def read_search(
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
-    """Reads the levels of one query body."""
-
     collection: Collection
     find: Find
     kinds: Kinds
 
     def query(self, body: Body, limit: int) -> Any:
-        """The engine's query of one level."""
         return read_query(Level(body, read_source(body, self.collection, self.find), limit), self.kinds)
 
     def prefetches(self, body: Body, level: int = 1) -> list[Any]:
-        """The engine's prefetches below one level."""
         if level > _MOST_LEVELS:
             raise bad_request(f"prefetches depth {level} exceeds max depth {_MOST_LEVELS}")
         return [self._prefetch(mapping(item), level) for item in one_or_many(body.get("prefetch"))]
 
     def named_ids(self, body: Body) -> list[int | str]:
-        """Ids named at any level, unless they were looked up in another collection: all left out at the root."""
+        """Ids at any level that are looked up in this collection: the root omits these points."""
         lookup = read(body, "lookup_from")
         is_elsewhere = lookup is not None and text(mapping(lookup).get("collection")) != self.collection.name
         own = [] if is_elsewhere else referenced_ids(read(body, "query"), self.kinds)
@@ -165,37 +148,31 @@ def _check_level(body: Body) -> None:
 
 
 def query(registry: Registry, call: Call, *, kinds: Kinds = KINDS) -> Json:
-    """`{"points": [ScoredPoint]}`."""
     return {"points": ranked(read_search(call.object(), call.collection(registry), registry.find, kinds=kinds))}
 
 
 def query_batch(registry: Registry, call: Call, *, kinds: Kinds = KINDS) -> Json:
-    """A list of what `query` answers, in the order asked."""
     collection = call.collection(registry)
     searches = [read_search(body, collection, registry.find, kinds=kinds) for body in batch(call)]
     return [{"points": ranked(search)} for search in searches]
 
 
 def search(registry: Registry, call: Call) -> Json:
-    """A bare list of ScoredPoint."""
     body = from_search(call.object())
     return ranked(read_search(body, call.collection(registry), registry.find, is_legacy=True))
 
 
 def search_batch(registry: Registry, call: Call) -> Json:
-    """A list of bare lists."""
     collection = call.collection(registry)
     bodies = [from_search(body) for body in batch(call)]
     return [ranked(read_search(body, collection, registry.find, is_legacy=True)) for body in bodies]
 
 
 def batch(call: Call) -> list[Body]:
-    """The requests of a batch."""
     return [mapping(item) for item in items(required(call.object(), "searches"))]
 
 
 def ranked(search: Search) -> list[dict[str, Json]]:
-    """What the engine finds, as it goes out."""
     points = search.collection.shard.query(search.request)
     if not search.brings_vectors:
         return [scored(point) for point in points]
@@ -203,7 +180,7 @@ def ranked(search: Search) -> list[dict[str, Json]]:
 
 
 def _with_selected_vectors(search: Search, points: list[Any]) -> list[dict[str, Json]]:
-    """Points whose vectors the engine added for its own use: those are dropped, the selected ones fetched."""
+    """Drops vectors that the engine added for its own use, and fetches the selected ones."""
     shown = [scored(point, with_vector=False) for point in points]
     if search.with_vector is False:
         return shown

@@ -1,14 +1,13 @@
-"""The redundancy report of a collection: who is a copy of whom, how many, and what deduplication would save.
+"""`vecsieve analyze`: reports the copies in a collection, and what deduplication would save.
 
-command      the command line
-run          one analysis from the first request to the report
-reading      ids, payloads and neighbours into arrays
-state        how far a reading came, as a file
-families     families of copies, and the curve over the cuts
-sources      which source makes the copies
-pools        what searches meet
-report       what was found, as one value
+command      the command
+run          one analysis, from the first request to the report
+reading      ids, payloads and neighbours, read into arrays
+state        an interrupted reading as a file
+families     families of copies, by cut and by source
+pools        the results of searches around stored points
+report       the results as one value
 conclusions  the report in sentences
 terminal     the report in the terminal
-page         the report as one HTML page
+page         the report as an HTML page
 """

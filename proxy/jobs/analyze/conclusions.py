@@ -1,19 +1,19 @@
-"""The report in sentences: what it means, and what to be careful with. The terminal and the page say the same."""
+"""The report in sentences, for the terminal and the page: conclusions, and cautions."""
 
 from __future__ import annotations
 
+from vecsieve.proxy.jobs.analyze.families import NO_SOURCE, OTHERS, Sources
 from vecsieve.proxy.jobs.analyze.pools import Saving
 from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
 from vecsieve.proxy.jobs.analyze.report import Report
-from vecsieve.proxy.jobs.analyze.sources import NO_SOURCE, OTHERS, Sources
 
-FEW = 30  # points of a source below which its shares say little
-LITTLE = 0.05  # a share of a source that is not worth a sentence
+FEW = 30  # points of a source below which its shares are not meaningful
+LITTLE = 0.05  # share of a source below which there is no sentence
 ORIGINS = {"option": "chosen with --cut", "profile": "from the profile", "relative": "by the relative rule"}
 
 
 def percent(part: int, whole: int) -> str:
-    """A share in per cent; "under 1 %" and "over 99 %" where rounding would say none or all of what is some."""
+    """A share in per cent, "<1 %" and ">99 %" instead of a rounded 0 and 100."""
     if not whole:
         return "-"
     share = 100.0 * part / whole
@@ -25,12 +25,11 @@ def percent(part: int, whole: int) -> str:
 
 
 def cut_said(report: Report) -> str:
-    """The cut and where it is from."""
     return f"{report.cut.value:.3f} ({ORIGINS.get(report.cut.origin, report.cut.origin)})"
 
 
 def conclusions(report: Report) -> tuple[str, ...]:
-    """What was found, the most telling first."""
+    """The most important first."""
     said = [_redundancy(report), _saving(report.saving)]
     if report.sources is not None:
         said += [each for each in (_across(report.sources), _within(report.sources)) if each is not None]
@@ -41,7 +40,7 @@ def conclusions(report: Report) -> tuple[str, ...]:
 
 
 def cautions(report: Report) -> tuple[str, ...]:
-    """Why a figure may be less than it seems, and what would help."""
+    """The limits of the figures, and what would help."""
     about, said = report.about, []
     if report.sampled and about.examined < about.points - about.gone:
         said.append(
@@ -104,7 +103,7 @@ def _saving(saving: Saving) -> str:
 
 
 def _across(sources: Sources) -> str | None:
-    """The source most of which stands in another one."""
+    """The source with the largest share of copies in another one."""
     best: tuple[float, int, int] | None = None
     for row_number, row in enumerate(sources.rows):
         for number, copied in enumerate(row.copied):
@@ -124,7 +123,7 @@ def _across(sources: Sources) -> str | None:
 
 
 def _within(sources: Sources) -> str | None:
-    """The source that repeats itself most."""
+    """The source with the largest share of copies in itself."""
     shares = [
         (row.copied[number] / row.points, -number) for number, row in enumerate(sources.rows) if row.points >= FEW
     ]
@@ -138,7 +137,6 @@ def _within(sources: Sources) -> str | None:
 
 
 def _sensitivity(report: Report) -> str:
-    """How much hangs on the cut: the curve at about half and about double."""
     curve = report.density
     half = min(curve, key=lambda each: abs(each.cut - report.cut.value / 2.0))
     double = min(curve, key=lambda each: abs(each.cut - report.cut.value * 2.0))
@@ -150,7 +148,6 @@ def _sensitivity(report: Report) -> str:
 
 
 def _advice(exact: int, near: int) -> str:
-    """What can be done at the source, and what is left to judge."""
     said = (
         f"What to do: {exact:,} points are exact copies and can go where the data is loaded, without anything to judge."
     )

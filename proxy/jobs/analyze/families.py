@@ -1,10 +1,11 @@
-"""Families of copies: a leader, and what lies within the cut of it. Nothing chains: a copy of a copy is no member.
+"""Families of copies: a leader and the points within the cut of it. A copy of a copy alone is no member.
 
-The leader algorithm of selection/leader.py on a sparse graph. A collection has no ranking, so the order is another: the
-point with most edges goes first, those of its own list and those of the lists it stands in, so that a family's leader is
-the text that stands there most often in nearly these words. Ties by place, hence by id.
+The leader algorithm of selection/clustering.py on a sparse graph. A collection has no ranking, so points are ordered by
+edges, in their own list of neighbours and in others', most first: the leader is the most repeated text. Ties by place,
+hence by id. Exact copies are one node, so that a hundred equal texts are one family, although lists are shorter.
 
-Exact copies are one node, so that a hundred equal texts are one family, although no list of neighbours holds a hundred.
+Between sources, a direction is read from shares, not from leaders: if nine tenths of A have a copy in B and one tenth of B
+has one in A, then A repeats a part of B. Vectors do not show which of two equal texts came first.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS, NOWHERE, Gathered, Known
+from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS, NOWHERE, Gathered, Known, Places
 from vecsieve.proxy.selection.geometry import NOISE, Mask
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
@@ -23,10 +24,8 @@ _Nodes = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """Who has whom in its list within the cut, between first copies: ``left`` has ``right``, (e,) each.
-
-    ``mentions``: (n,) how many edges a node has, both ways, those among its own exact copies included. Four bytes a number
-    elsewhere: where everything has twenty copies, a million points have twenty million edges.
+    """Neighbours within the cut, between first copies: ``left`` has ``right`` in its list, (e,) int32 each, because a million
+    points may have twenty million edges. ``mentions``: (n,) edges of a node, both ways, those among its exact copies included.
     """
 
     left: _Nodes
@@ -36,7 +35,7 @@ class _Edges:
 
 
 def first_copies(gathered: Gathered) -> Indices:
-    """For each of n points the first one that it is an exact copy of: itself, unless one of the same key stands before."""
+    """For each of n points the first point with the same key, often itself."""
     n = len(gathered.keys)
     firsts = np.arange(n, dtype=np.intp)
     for kind in (Known.TEXT, Known.VECTOR):
@@ -47,9 +46,9 @@ def first_copies(gathered: Gathered) -> Indices:
 
 
 def leaders(gathered: Gathered, firsts: Indices, cut: float) -> Indices:
-    """For each of n points the leader of its family, itself for one that leads (or stands alone).
+    """For each of n points the leader of its family, itself for a leader and for a point without copies.
 
-    ``firsts``: as first_copies gives it. ``cut``: the distance up to which points are copies, itself included.
+    ``firsts``: of first_copies. ``cut``: the largest distance of a copy.
     """
     edges = _edges(gathered, firsts, cut)
     leading = _leading(edges)
@@ -64,7 +63,7 @@ def leaders(gathered: Gathered, firsts: Indices, cut: float) -> Indices:
 
 
 def saturated(gathered: Gathered, cut: float) -> int:
-    """How many points have all their listed neighbours within the cut, and may have more that no list holds."""
+    """How many points have all listed neighbours within the cut, and so may have more copies."""
     return int((gathered.distances[:, -1] <= cut + NOISE).sum())
 
 
@@ -78,7 +77,7 @@ def _edges(gathered: Gathered, firsts: Indices, cut: float) -> _Edges:
 
 
 def _leading(edges: _Edges) -> Mask:
-    """Which nodes (n,) lead: gone through by mentions, no node within the cut of a leader leads itself."""
+    """Which nodes (n,) are leaders: by mentions, each node that is not within the cut of an earlier leader."""
     n = len(edges.mentions)
     listed, listing = _by_start(edges.left, edges.right, n), _by_start(edges.right, edges.left, n)
     reached = np.zeros(n, np.bool_)
@@ -88,19 +87,19 @@ def _leading(edges: _Edges) -> Mask:
         if reached[node]:
             leading[node] = False
             continue
-        for starts, ends in (listed, listing):  # a distance has two ends, a list only one
+        for starts, ends in (listed, listing):  # an edge may be in one of the two lists only
             reached[ends[starts[node] : starts[node + 1]]] = True
     return leading
 
 
 def _by_start(starts: _Nodes, ends: _Nodes, n: int) -> tuple[Indices, _Nodes]:
-    """The edges grouped by their start: those of node i end at ``[1][[0][i] : [0][i + 1]]``."""
+    """Edges by their start, in CSR form: (n + 1,) offsets, and the ends."""
     counts = np.bincount(starts, minlength=n)
     return np.concatenate(([0], np.cumsum(counts))), ends[np.argsort(starts, kind="stable")]
 
 
 def _candidates(edges: _Edges, leading: Mask) -> tuple[_Nodes, _Nodes, FloatMatrix]:
-    """The edges between a node that does not lead and one that does: the former, the latter, how far."""
+    """The edges between a node that is no leader and a leader: nodes, leaders, distances."""
     down = leading[edges.right] & ~leading[edges.left]
     up = leading[edges.left] & ~leading[edges.right]
     return (
@@ -110,16 +109,14 @@ def _candidates(edges: _Edges, leading: Mask) -> tuple[_Nodes, _Nodes, FloatMatr
     )
 
 
-# How many points have a copy, at one cut or another: the curve that says how much hangs on the choice of the cut.
-
 CUTS = (0.01, 0.02, 0.05, 0.08, 0.10, 0.15, 0.20, 0.25, 0.30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Density:
-    """One point of the curve. ``with_copy``: points looked at that have another within the cut.
+    """One point of the curve. ``with_copy``: examined points with another within the cut.
 
-    ``redundant``: those that could go if every family kept one; None for a sample, where families are not whole.
+    ``redundant``: points to remove if each family kept one; None for a sample, whose families are incomplete.
     """
 
     cut: float
@@ -128,7 +125,6 @@ class Density:
 
 
 def density(gathered: Gathered, firsts: Indices, cut: float) -> Density:
-    """The curve at one cut. ``firsts``: as families.first_copies gives it."""
     return Density(
         cut=cut,
         with_copy=int(near(gathered, firsts, cut).sum()),
@@ -137,18 +133,96 @@ def density(gathered: Gathered, firsts: Indices, cut: float) -> Density:
 
 
 def near(gathered: Gathered, firsts: Indices, cut: float) -> Mask:
-    """Which of the m points looked at have a copy: another within the cut, or one of the same text."""
+    """(m,) bool: the examined points with a copy within the cut, or of the same text."""
     within: Mask = gathered.distances[:, 0] <= cut + NOISE
     return within | exact(gathered, firsts)
 
 
 def exact(gathered: Gathered, firsts: Indices) -> Mask:
-    """Which of the m points looked at have an exact copy."""
+    """(m,) bool: the examined points with an exact copy."""
     sizes = np.bincount(firsts, minlength=len(firsts))
     many: Mask = sizes[firsts[gathered.looked]] > 1
     return many
 
 
 def redundant(heads: Indices) -> int:
-    """How many points are not the one their family keeps."""
     return int((heads != np.arange(len(heads))).sum())
+
+
+SHOWN = 12  # sources with a row and a column of their own: the width of a page or a wide terminal
+NO_SOURCE = "(none)"
+OTHERS = "(others)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRow:
+    """``copied``: how many of its points have a copy in each source of the report, itself included. ``with_copy``: in any."""
+
+    name: str
+    points: int
+    with_copy: int
+    copied: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """``rows``: the largest sources by points, then by name; the rest as one. ``distinct``: of all sources."""
+
+    distinct: int
+    rows: tuple[SourceRow, ...]
+
+
+def sources(gathered: Gathered, heads: Indices) -> Sources | None:
+    """Of the examined points; None if no point has a source. ``heads``: (n,) leaders."""
+    if not gathered.source_names:
+        return None
+    names, groups = _groups(gathered)
+    family, counts = _counted(groups, heads, len(names))
+    mine = groups[gathered.looked]
+    rows = (
+        _row(name, number, gathered.looked[mine == number], (family, counts), heads)
+        for number, name in enumerate(names)
+    )
+    return Sources(distinct=len(gathered.source_names), rows=tuple(rows))
+
+
+def _row(name: str, number: int, points: Places, families: tuple[Indices, Indices], heads: Indices) -> SourceRow:
+    """``points``: places of the source with this number. ``families``: of _counted."""
+    family, counts = families
+    own = np.zeros(counts.shape[1], np.intp)
+    own[number] = 1  # the point itself is no copy
+    copied = counts[np.searchsorted(family, heads[points[np.isin(heads[points], family)]])] > own
+    return SourceRow(
+        name=name,
+        points=len(points),
+        with_copy=int(copied.any(axis=1).sum()),
+        copied=tuple(int(each) for each in copied.sum(axis=0)),
+    )
+
+
+def _groups(gathered: Gathered) -> tuple[list[str], Indices]:
+    """The names of the rows, and for each point (n,) the number of its row."""
+    mine = gathered.sources[gathered.looked]
+    counts = np.bincount(mine[mine != NOWHERE], minlength=len(gathered.source_names))
+    names = gathered.source_names
+    order = sorted(range(len(names)), key=lambda each: (-int(counts[each]), names[each]))
+    shown = [names[each] for each in order[:SHOWN]]
+    number = np.full(len(names) + 1, len(shown), np.intp)  # NOWHERE, which is -1, reads the last one
+    number[order[:SHOWN]] = np.arange(len(shown))
+    if len(names) > SHOWN:
+        shown.append(OTHERS)
+    if (mine == NOWHERE).any():
+        number[-1] = len(shown)
+        shown.append(NO_SOURCE)
+    return shown, number[gathered.sources]
+
+
+def _counted(groups: Indices, heads: Indices, width: int) -> tuple[Indices, Indices]:
+    """Families of more than one point: leaders (f,) ascending, and points by row (f, width)."""
+    among = np.flatnonzero(np.bincount(heads, minlength=len(heads))[heads] > 1)
+    family, inverse = np.unique(heads[among], return_inverse=True)
+    columns = (
+        width + 1
+    )  # a sample's neighbours may lack a source although no sampled point does: one more column, not shown
+    counts = np.bincount(inverse * columns + groups[among], minlength=len(family) * columns)
+    return family, counts.reshape(len(family), columns)[:, :width]

@@ -1,6 +1,6 @@
-"""The report as one HTML page that needs nothing else: no script, no font, no picture from anywhere.
+"""The report as one self-contained HTML page: no scripts, fonts or images.
 
-Everything the collection says is hostile until escaped, and the page's own policy forbids whatever would slip through.
+The collection's texts are escaped, and the page's content security policy forbids everything active.
 """
 
 from __future__ import annotations
@@ -10,25 +10,20 @@ from dataclasses import dataclass
 from html import escape
 
 from vecsieve.proxy.jobs.analyze.conclusions import cautions, conclusions, cut_said, percent
-from vecsieve.proxy.jobs.analyze.families import Density
+from vecsieve.proxy.jobs.analyze.families import Density, SourceRow, Sources
 from vecsieve.proxy.jobs.analyze.report import Family, Member, Report
-from vecsieve.proxy.jobs.analyze.sources import SourceRow, Sources
 from vecsieve.proxy.jobs.analyze.terminal import size_said
 
-# Two kinds of chart as inline SVG: columns, and curves over a scale. Colours are the page's; every text is escaped.
-#
-# A chart is a picture with a name and a description; the figures themselves stand in a table beside it, which is what a
-# screen reader and a person with a pen want.
-
+# Charts are inline SVG. Their figures are also in a table beside them, for screen readers.
 WIDTH, HEIGHT = 560, 260
-LEFT, RIGHT, TOP, BOTTOM = 46, 16, 22, 34  # the margins hold the scale, the labels and what stands above a column
+LEFT, RIGHT, TOP, BOTTOM = 46, 16, 22, 34  # margins for the scale, the labels and the values above columns
 STEPS = 4
-GAP = 0.28  # of a column's place
+GAP = 0.28  # share of a column's width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """``label`` below, ``said`` above. ``height``: from 0.0 to 1.0 of the chart's."""
+    """``label``: below. ``said``: above. ``height``: from 0.0 to 1.0."""
 
     label: str
     said: str
@@ -37,7 +32,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """``points``: x on the chart's scale, y from 0.0 to 1.0, x rising. ``kind``: which of the page's colours, 1 or 2."""
+    """``points``: x on the scale, increasing; y from 0.0 to 1.0. ``kind``: colour 1 or 2 of the style sheet."""
 
     name: str
     kind: int
@@ -45,7 +40,6 @@ class Curve:
 
 
 def columns(name: str, bars: Sequence[Column]) -> str:
-    """One column each, side by side."""
     place = (WIDTH - LEFT - RIGHT) / max(1, len(bars))
     parts = [_line(LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM, "axis")]
     for number, bar in enumerate(bars):
@@ -61,7 +55,7 @@ def columns(name: str, bars: Sequence[Column]) -> str:
 
 
 def curves(name: str, lines: Sequence[Curve], *, end: float, mark: tuple[float, str] | None) -> str:
-    """Curves over a scale from 0 to ``end``; ``mark``: a place on it, and what to call it."""
+    """Curves over a scale from 0 to ``end``. ``mark``: a position on it, and its label."""
     parts = [*_shares(), *_scale(end)]
     if mark is not None:
         at = _x(mark[0], end)
@@ -78,7 +72,7 @@ def curves(name: str, lines: Sequence[Curve], *, end: float, mark: tuple[float, 
 
 
 def _shares() -> list[str]:
-    """Lines across at every quarter, in per cent."""
+    """Horizontal lines at every quarter, in per cent."""
     parts: list[str] = []
     for step in range(STEPS + 1):
         y = _y(step / STEPS)
@@ -111,8 +105,6 @@ def _svg(name: str, parts: Sequence[str]) -> str:
     inside = "\n".join(parts)
     return f'<svg role="img" aria-label="{escape(name)}" viewBox="0 0 {WIDTH} {HEIGHT}">\n{inside}\n</svg>'
 
-
-# The page's style sheet: two colours and greys, light and dark by the reader's own setting, black on white on paper.
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --paper: #ffffff; --panel: #f4f6f9; --rule: #d9dfe7;
@@ -170,7 +162,6 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(report: Report) -> str:
-    """The whole document."""
     title = escape(f"Redundancy of {report.about.collection}")
     parts = (
         _opening(report),
@@ -371,12 +362,12 @@ def _section(title: str, inside: str) -> str:
 
 
 def _pair(chart: str, caption: str, table: str) -> str:
-    """``caption``: markup of our own."""
+    """``caption``: HTML."""
     return f'<div class="pair"><figure>{chart}<figcaption>{caption}</figcaption></figure>{table}</div>'
 
 
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, chosen: int = -1) -> str:
-    """``chosen``: the row that stands out."""
+    """``chosen``: the highlighted row."""
     first, *others = heads
     top = f'<th scope="col" class="left">{escape(first)}</th>' + "".join(
         f'<th scope="col">{escape(head)}</th>' for head in others

@@ -1,7 +1,6 @@
-"""What a search meets here: pools around stored points, as the proxy would see them if those points were the questions.
+"""Pools of searches for stored points: the collection's relative cut, and what deduplication would save at top_k 8.
 
-From them come the relative cut of the collection, and what deduplication would save at top_k 8. A stored text is the friendliest
-question there is to its own copies; a real question that lies between two subjects meets fewer of them.
+A search for a stored text finds more of its copies than a real question, which lies between subjects.
 """
 
 from __future__ import annotations
@@ -13,19 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.clustering import cluster
-from vecsieve.proxy.selection.geometry import measure
+from vecsieve.proxy.selection.geometry import SCALE_FROM, measure, median_distance
 from vecsieve.proxy.selection.policy import Linkage
-from vecsieve.proxy.selection.thresholds import SCALE_FROM, median_distance
 from vecsieve.proxy.selection.values import FloatMatrix
 
 TOP_K = 8
 FETCHED = 40  # what the proxy asks for at top_k 8
-POOL = SCALE_FROM  # and what the relative cut is read from
+POOL = SCALE_FROM  # candidates that the relative cut is computed from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """``distance``: (n, n) as selection measures it, with 0 between equal texts. ``median``: what the relative cut scales with."""
+    """``distance``: (n, n) of selection, with 0 between equal texts. ``median``: scales the relative cut."""
 
     distance: FloatMatrix
     median: float
@@ -33,10 +31,10 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """Plain answers of ``top_k`` results to ``searches`` questions, and what is a copy among their ``results``.
+    """Plain answers of ``top_k`` results to ``searches`` searches, and the ``copies`` among their ``results``.
 
-    ``by_copies``: how many answers have 0, 1, … top_k - 1 copies. ``filled``: results that would be distinct after
-    deduplication, because candidates further down take the copies' places; no more than ``results``.
+    ``by_copies``: how many answers have 0, 1, … top_k - 1 copies. ``filled``: distinct results after deduplication, when
+    lower candidates replace the copies; at most ``results``.
     """
 
     searches: int
@@ -48,20 +46,20 @@ class Saving:
 
 
 def pool(vectors: FloatMatrix, keys: npt.NDArray[np.uint64], *, magnitude: bool) -> Pool:
-    """The pool of candidates in rank order. ``vectors``: (n, d), zero for one without. ``keys``: (n,) equal for equal texts, 0 for none."""
+    """In rank order. ``vectors``: (n, d), zero without one. ``keys``: (n,) equal for equal texts, 0 without text."""
     geometry = measure(vectors, magnitude=magnitude)
     same = (keys[:, None] == keys[None, :]) & (keys[:, None] != 0)
     return Pool(distance=np.where(same, np.float32(0.0), geometry.distance), median=median_distance(geometry))
 
 
 def collection_median(pools: Sequence[Pool]) -> float | None:
-    """The median of the pools' medians, None without a pool that has two vectors."""
+    """Of the pools' medians; None without a pool of two vectors."""
     known = [each.median for each in pools if each.median > 0.0]
     return float(np.median(known)) if known else None
 
 
 def saving(pools: Sequence[Pool], cut: float) -> Saving:
-    """What the pools' first results hold: a copy is what lies within the cut of a better-ranked result that is none."""
+    """A copy is a result within the cut of a better-ranked result that is no copy itself."""
     by_copies = [0] * TOP_K
     results = filled = 0
     for each in pools:

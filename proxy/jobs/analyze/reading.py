@@ -1,13 +1,18 @@
-"""Reading a collection into arrays: its ids, then page by page each point's payload and its nearest others.
+"""A collection read into arrays: its ids, then page by page each point's payload and nearest neighbours.
 
-Reading stops between two pages only: whatever ends it, ``done`` says how far the arrays are filled.
+Reading stops only between two pages: ``done`` says how far the arrays are filled.
+
+Memory: 165 bytes for each examined point (its place, and 20 neighbours at 4 bytes of place and 4 of distance), 13 for each
+point of the collection (its key and source), and its id (8 for a number, 36 for a UUID; a dict would need 100 to 200). A
+million points are about 190 MB, whatever their vectors and texts weigh: neither is kept. Judging needs up to 0.8 kB a point
+more for a moment if everything has twenty copies (measured).
 """
 
 from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -20,16 +25,12 @@ from vecsieve.proxy.selection.text.bounds import cost
 from vecsieve.proxy.selection.text.canonical import content_hash, folded, unwrapped
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
-# A collection's ids as sorted arrays: from an id to its place and back, without a Python object a point.
-#
-# A number costs 8 bytes, a UUID 36; a dict of either costs 100 to 200.
-
 Places = npt.NDArray[np.int32]
 NOWHERE = -1
 
 
 class Ids:
-    """Every id once: numbers ascending, then texts ascending. A point's place is its position in that order."""
+    """Every id once: numbers ascending, then texts ascending. A point's place is its position."""
 
     __slots__ = ("_numbers", "_texts")
 
@@ -46,7 +47,6 @@ class Ids:
         return len(self._numbers) + len(self._texts)
 
     def at(self, places: Iterable[int]) -> list[PointId]:
-        """The ids at these places."""
         first_text = len(self._numbers)
         return [
             int(self._numbers[place]) if place < first_text else self._texts[place - first_text].decode()
@@ -54,7 +54,7 @@ class Ids:
         ]
 
     def places(self, ids: Sequence[PointId]) -> Places:
-        """Where these ids stand, NOWHERE for one that is not there: written since the ids were listed, for instance."""
+        """NOWHERE for an unknown id, such as one written after the ids were listed."""
         found = np.full(len(ids), NOWHERE, np.int32)
         numeric = np.array([isinstance(each, int) for each in ids], np.bool_)
         numbers = np.array([each for each in ids if isinstance(each, int)], np.uint64)
@@ -64,7 +64,7 @@ class Ids:
         return found
 
     def digest(self) -> str:
-        """Hex that changes whenever a point comes or goes."""
+        """In hex; changes whenever a point is added or deleted."""
         state = hashlib.blake2b(self._numbers.tobytes(), digest_size=16)
         state.update(self._texts.tobytes())
         return state.hexdigest()
@@ -81,13 +81,11 @@ def _found(
     return np.where(there[at] == wanted, at + start, NOWHERE)
 
 
-# A piece of a collection's text as it may be shown: on one line, short, and nothing in it that a terminal would act on.
-
 TEXT_CHARACTERS = 240
 
 
 def shortened(text: str) -> str:
-    """On one line, without what a terminal would act on or a reader not see, cut with an ellipsis."""
+    """On one line, without control and invisible characters, cut with an ellipsis."""
     line = " ".join("".join(_visible(each) for each in text[: 8 * TEXT_CHARACTERS]).split())
     return line if len(line) <= TEXT_CHARACTERS else line[: TEXT_CHARACTERS - 1].rstrip() + "…"
 
@@ -95,35 +93,26 @@ def shortened(text: str) -> str:
 def _visible(character: str) -> str:
     if character.isprintable():
         return character
-    return "" if unicodedata.category(character) == "Cf" else " "  # joiners and direction marks: no gap where they were
+    return "" if unicodedata.category(character) == "Cf" else " "  # joiners and direction marks leave no gap
 
-
-# What is kept of a collection while it is read: arrays, sized once, filled page by page.
-#
-# Memory: 165 bytes for each point that is looked at (its place, and 20 neighbours at 4 bytes of place and 4 of distance)
-# and 13 for each point of the collection (what it is a copy of, which source it is from), beside the ids (``Ids``: 8 or 36).
-# A million points are about 190 MB, whatever their vectors and texts weigh: neither is kept. Judging takes more for a
-# moment: up to 0.8 kB a point where everything has twenty copies, next to nothing where there are few (measured).
 
 NEIGHBOURS = 20
 
 
 class Known(IntEnum):
-    """What a point's key was made of."""
-
-    UNSEEN = 0  # not read, or gone before it could be
+    UNSEEN = 0  # not read, or deleted before
     TEXT = 1  # its canonical text
-    VECTOR = 2  # it has no text: the very bytes of its vector
-    NOTHING = 3  # neither text nor vector; a copy of nothing
+    VECTOR = 2  # without text: the bytes of its vector
+    NOTHING = 3  # neither text nor vector: never a copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """The arrays of a collection with n points, m of which are looked at; frozen are the arrays, not what they hold.
+    """The arrays for n points, m of which are examined. Their contents change while reading.
 
-    ``looked``: (m,) places, ascending. ``others``: (m, 20) places of the nearest other points, best first, NOWHERE beyond the
-    last. ``distances``: (m, 20), infinite there. ``keys``: (n,) equal for exact copies of one ``known`` kind (n,).
-    ``sources``: (n,) numbers of ``source_names``, which grows; -1 for none. ``vectors``: (m,) whether the point has one.
+    ``looked``: (m,) places of the examined points, ascending. ``others``: (m, 20) places of the nearest other points, best
+    first, then NOWHERE. ``distances``: (m, 20), infinite there. ``keys``: (n,) equal for exact copies of one ``known``
+    kind (n,). ``sources``: (n,) indices in ``source_names``, which grows; -1 for none. ``vectors``: (m,) whether there is one.
     """
 
     looked: Places
@@ -137,12 +126,10 @@ class Gathered:
 
     @property
     def whole(self) -> bool:
-        """Whether every point is looked at, so that what is found is the collection's and no sample's."""
         return len(self.looked) == len(self.keys)
 
 
 def nothing_yet(points: int, looked: Places) -> Gathered:
-    """The arrays before the first page. ``points``: n."""
     m = len(looked)
     return Gathered(
         looked=looked,
@@ -157,22 +144,22 @@ def nothing_yet(points: int, looked: Places) -> Gathered:
 
 
 def spread(points: int, limit: int | None) -> Places:
-    """Places of at most ``limit`` points, evenly spread over all of them; every point without a limit."""
+    """Places of at most ``limit`` points, evenly spread; every point without a limit."""
     if limit is None or limit >= points:
         return np.arange(points, dtype=np.int32)
     return (np.arange(limit, dtype=np.int64) * points // limit).astype(np.int32)
 
 
-# What a point is an exact copy by: its canonical text, or, where it has no text, the very bytes of its vector.
-#
-# The canonical text is the proxy's own but for one step: header and footer lines are not taken off, since what repeats in a
-# pool of fifty is told from its neighbours there, and a collection has no such pool. Such copies count as near ones. A text that is too long or too dear to read stands for itself as it is.
-
 _BYTES = 8
 
 
 def key(point: Point, text_fields: Iterable[str]) -> tuple[Known, int]:
-    """Which kind of key, and the key: 64 bits, which in a million points coincide once in 37 million collections."""
+    """The key of exact copies, 64 bits: of the canonical text, else of the vector's bytes. In a million points two
+    different ones collide once in 37 million collections.
+
+    The canonical text is the proxy's, with header and footer lines, which can be recognised only within a pool. A text that
+    is too long to canonicalise is used as it is.
+    """
     text = text_of(point.payload, text_fields)
     canonical = "" if text is None else text if cost(text) is None else folded(unwrapped(text))
     if canonical:
@@ -183,25 +170,24 @@ def key(point: Point, text_fields: Iterable[str]) -> tuple[Known, int]:
 
 
 def _vector_key(vector: Vectors) -> int:
-    content = (vector + 0.0).tobytes()  # -0.0 and 0.0 are the same number
+    content = (vector + 0.0).tobytes()  # -0.0 becomes 0.0
     return int.from_bytes(hashlib.blake2b(content, digest_size=_BYTES).digest(), "little")
 
 
-IDS_PAGE = 10_000  # ids alone are small
-PAGE = 100  # points a step: two requests, and a quarter of a megabyte of vectors at 768 dimensions
-LONGEST_NAME = 120  # characters of a source's name; a whole text in that field is not a name
+PAGE = 100  # points per step: two requests, and a quarter of a megabyte of vectors at 768 dimensions
+LONGEST_NAME = 120  # characters of a source's name; the field may hold a whole text
 
 
 class Collection(Source, Protocol):
-    """A source that can also answer without vectors and payloads, which would be nine tenths of the traffic here."""
+    """A source that can also search without vectors and payloads, which would be nine tenths of the traffic."""
 
     def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        """As ``neighbours``, ids and distances alone."""
+        """As ``neighbours``, with ids and distances alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldNames:
-    """Where a payload keeps its text and its source: keys or dotted ways, the first that holds something counts."""
+    """Payload fields of text and source: keys or dotted paths; the first one with a value counts."""
 
     text: tuple[str, ...]
     source: tuple[str, ...]
@@ -209,7 +195,7 @@ class FieldNames:
 
 @dataclass(slots=True)
 class Reading:
-    """One reading of ``gathered``, ``done`` of its points so far. ``names``: the number of each source's name."""
+    """``done``: examined points so far. ``names``: the index of each source's name."""
 
     ids: Ids
     gathered: Gathered
@@ -220,30 +206,15 @@ class Reading:
         self.names = {name: number for number, name in enumerate(self.gathered.source_names)}
 
 
-def list_ids(source: Source, progress: Callable[[int], None]) -> Ids:
-    """Every id of the collection; ``progress`` hears how many each page brought."""
-
-    def pages() -> Iterator[Sequence[PointId]]:
-        after: PointId | None = None
-        while True:
-            page, after = source.ids(after=after, page=IDS_PAGE)
-            yield page
-            progress(len(page))
-            if after is None:
-                return
-
-    return Ids(pages())
-
-
 def read_page(reading: Reading, source: Collection, fields: FieldNames) -> int:
-    """Look at the next points; how many they were, 0 when all are done. Raises SourceError, and then nothing has changed."""
+    """Examine the next points. The result is their number, 0 at the end. Raises SourceError, and then nothing has changed."""
     places = reading.gathered.looked[reading.done : reading.done + PAGE]
     if not len(places):
         return 0
     points = source.read(reading.ids.at(places.tolist()))
     with_vector = [point for point in points if point.vector is not None]
     vectors = [point.vector for point in with_vector if point.vector is not None]
-    # One more than is kept, because a point finds itself.
+    # One more, because a point finds itself.
     lists = source.nearest(np.stack(vectors), count=NEIGHBOURS + 1) if vectors else []
     note(reading, points, fields)
     rows = np.searchsorted(places, reading.ids.places([point.id for point in with_vector])) + reading.done
@@ -254,7 +225,6 @@ def read_page(reading: Reading, source: Collection, fields: FieldNames) -> int:
 
 
 def note(reading: Reading, points: Sequence[Point], fields: FieldNames) -> None:
-    """Remember of each point what it is a copy of and where it is from."""
     gathered = reading.gathered
     for place, point in zip(reading.ids.places([point.id for point in points]).tolist(), points, strict=True):
         gathered.known[place], gathered.keys[place] = key(point, fields.text)
@@ -264,7 +234,7 @@ def note(reading: Reading, points: Sequence[Point], fields: FieldNames) -> None:
 
 
 def touched(gathered: Gathered, cut: float) -> Places:
-    """Places of neighbours within the cut that are not looked at themselves: in a sample, members of its families."""
+    """Places of neighbours within the cut that are not examined: in a sample, further members of its families."""
     ends = np.unique(gathered.others[gathered.distances <= cut])
     known = gathered.known[ends] != 0
     found: Places = ends[(ends != NOWHERE) & ~known]
@@ -272,7 +242,7 @@ def touched(gathered: Gathered, cut: float) -> Places:
 
 
 def _keep(reading: Reading, row: int, found: list[tuple[PointId, float]]) -> None:
-    """Sorted by distance, then by place: the index's own order of equal scores may differ between two requests."""
+    """Sorted by distance, then by place: the index may order equal scores differently between two requests."""
     places = reading.ids.places([each for each, _ in found])
     distances = np.array([distance for _, distance in found], np.float32)
     there = places != NOWHERE
@@ -284,7 +254,7 @@ def _keep(reading: Reading, row: int, found: list[tuple[PointId, float]]) -> Non
 
 
 def _source_name(point: Point, fields: Sequence[str]) -> str | None:
-    """Names are text fit to print; numbers and truth values are written as JSON would, anything larger is no name."""
+    """A printable text, number or boolean, as in JSON; other values are no name."""
     for each in fields:
         value = value_at(point.payload, each)
         if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""What an analysis found, as one frozen value; its JSON has the members of these classes under their own names.
+"""The result of an analysis as one frozen value. Its JSON has the members of these classes by name.
 
-Members may be added; one that is renamed, or means something else, raises FORMAT. Counts are of points unless they say
-otherwise. What is not known is null, never zero.
+Members may be added; renaming one, or changing its meaning, increases FORMAT. Counts are of points unless stated otherwise.
+Unknown values are null, never zero.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from vecsieve.proxy.jobs.analyze.families import Density
+from vecsieve.proxy.jobs.analyze.families import Density, Sources
 from vecsieve.proxy.jobs.analyze.pools import Saving
-from vecsieve.proxy.jobs.analyze.sources import Sources
 from vecsieve.proxy.jobs.source import PointId
 
 FORMAT = 1
@@ -20,9 +19,8 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """Which collection, and how much of it. ``points``: when its ids were listed. ``examined``: equal to it, or a sample's.
-
-    ``with_text``, ``with_vector``: of those examined. ``gone``: listed, but deleted before they were read.
+    """``points``: when the ids were listed. ``examined``: all of them, or a sample. ``with_text``, ``with_vector``: of the
+    examined points. ``gone``: deleted before they were read.
     """
 
     collection: str
@@ -40,10 +38,10 @@ class About:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Up to which distance points are copies. ``origin``: "option", "profile" or "relative".
+    """The largest distance of a copy. ``origin``: "option", "profile" or "relative".
 
-    ``relative``: the cut that the default policy's rule gives this collection, and ``median``, what the rule scales: the median
-    distance in pools around ``pools`` points spread over the collection; null where no pool has two vectors.
+    ``relative``: the cut of the relative rule for this collection, from ``median``: the median distance in pools around
+    ``pools`` points spread over the collection; null if no pool has two vectors.
     """
 
     value: float
@@ -55,7 +53,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """``with_copy``: examined points that have a copy. ``redundant``: those that could go if one of each family stayed; null for a sample."""
+    """``with_copy``: examined points with a copy. ``redundant``: to remove if each family keeps one; null for a sample."""
 
     with_copy: int
     redundant: int | None
@@ -63,10 +61,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A point of a family. ``distance`` to its leader, null where one has no vector. ``exact``: an exact copy of the leader.
-
-    ``text``: shortened; null without one.
-    """
+    """``distance``: to the leader, null without a vector. ``exact``: an exact copy of the leader. ``text``: shortened."""
 
     id: PointId
     source: str | None
@@ -77,7 +72,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """``size``: points, the leader included. ``exact``: those of them that are the leader's exact copies, it included. ``members``: the first few."""
+    """``size``: points, the leader included. ``exact``: its exact copies, the leader included. ``members``: a few of them."""
 
     size: int
     exact: int
@@ -87,7 +82,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """``families`` of ``smallest`` to ``largest`` members, which hold ``points``. ``largest``: null for no upper end."""
+    """``families`` of ``smallest`` to ``largest`` members, with ``points`` in all. ``largest``: null for no limit."""
 
     smallest: int
     largest: int | None
@@ -97,7 +92,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Families:
-    """Families of two and more. ``saturated``: points whose listed neighbours are all copies, so that their family may be larger."""
+    """Families of at least two. ``saturated``: points whose listed neighbours are all copies: their family may be larger."""
 
     count: int
     largest: int
@@ -108,7 +103,7 @@ class Families:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything. ``density``: at rising cuts, the relative one and the chosen one among them. ``version``: VecSieve's."""
+    """``density``: at increasing cuts, with the relative and the chosen one. ``version``: VecSieve's."""
 
     format: int
     version: str
@@ -123,10 +118,9 @@ class Report:
 
     @property
     def sampled(self) -> bool:
-        """Whether only a part of the collection was looked at."""
         return self.about.examined + self.about.gone < self.about.points
 
 
 def as_json(report: Report) -> bytes:
-    """The report as indented JSON, keys in the order of the classes, a line break at its end."""
+    """Indented, keys in the order of the classes, with a final line break."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"

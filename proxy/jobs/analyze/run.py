@@ -1,4 +1,4 @@
-"""One analysis from the first request to the report. Reads, never writes to the database; keeps its state between pages."""
+"""One analysis, from the first request to the report. It only reads from the database, and saves its state between pages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import orjson
 
 from vecsieve.config.policy import RelativeThreshold
 from vecsieve.proxy.jobs.analyze.families import (
@@ -23,6 +24,7 @@ from vecsieve.proxy.jobs.analyze.families import (
     near,
     redundant,
     saturated,
+    sources,
 )
 from vecsieve.proxy.jobs.analyze.pools import POOL, Pool, collection_median, pool, saving
 from vecsieve.proxy.jobs.analyze.reading import (
@@ -31,11 +33,11 @@ from vecsieve.proxy.jobs.analyze.reading import (
     Collection,
     FieldNames,
     Gathered,
+    Ids,
     Known,
     Places,
     Reading,
     key,
-    list_ids,
     note,
     nothing_yet,
     read_page,
@@ -44,23 +46,20 @@ from vecsieve.proxy.jobs.analyze.reading import (
     touched,
 )
 from vecsieve.proxy.jobs.analyze.report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
-from vecsieve.proxy.jobs.analyze.sources import sources
 from vecsieve.proxy.jobs.analyze.state import Fingerprint, restore, save
 from vecsieve.proxy.jobs.files import Advance, progress_bar
-from vecsieve.proxy.jobs.source import Point, SourceError, Vectors, text_of
+from vecsieve.proxy.jobs.source import Point, SourceError, Vectors, id_pages, text_of
 from vecsieve.proxy.search.policy import threshold_of
 from vecsieve.proxy.selection.geometry import across, rows_of
-from vecsieve.proxy.selection.thresholds import cuts
+from vecsieve.proxy.selection.grouping import cuts
 from vecsieve.proxy.selection.values import Indices
 
-# When the state is written: every few seconds, less often when writing takes long, and once more when reading is interrupted.
-
 EVERY_SECONDS = 5.0
-SHARE = 20  # a write takes a twentieth of the time at most: the state of a million points is 180 MB
+SHARE = 20  # writing takes at most a twentieth of the time: the state of a million points is 180 MB
 
 
 class Keeper:
-    """Keeps a reading's state at ``path``; keeps nothing where that is None. Raises StateError."""
+    """Saves a reading's state at ``path``, unless that is None. Raises StateError."""
 
     def __init__(
         self, path: Path | None, fingerprint: Fingerprint, *, clock: Callable[[], float] = time.monotonic
@@ -71,17 +70,15 @@ class Keeper:
         self._next = clock() + EVERY_SECONDS
 
     def restored(self, reading: Reading) -> bool:
-        """Go on where the file left off, if there is one."""
         return self._path is not None and restore(self._path, self._fingerprint, reading)
 
     def page_done(self, reading: Reading) -> None:
-        """Write when it is time to."""
         if self._path is not None and self._clock() >= self._next:
             self._save(self._path, reading)
 
     @contextmanager
     def kept_on_interrupt(self, reading: Reading) -> Iterator[None]:
-        """Whatever ends the block early, what was read until then is written before the error goes on."""
+        """Saves the state when an exception ends the block."""
         finished = False
         try:
             yield
@@ -97,25 +94,22 @@ class Keeper:
         self._next = ended + max(EVERY_SECONDS, SHARE * (ended - started))
 
 
-# From what was gathered to what it says: shares, families by size, the curve over the cuts. Pure.
-
 SIZES = ((2, 2), (3, 3), (4, 4), (5, 5), (6, 10), (11, 20), (21, 50), (51, 100), (101, None))
 
 
 def exact_share(gathered: Gathered, firsts: Indices) -> Share:
-    """Copies by equal text, or equal vector where there is no text."""
+    """Copies by equal text, or by equal vector without text."""
     return Share(with_copy=int(exact(gathered, firsts).sum()), redundant=redundant(firsts) if gathered.whole else None)
 
 
 def near_share(gathered: Gathered, firsts: Indices, heads: Indices, cut: float) -> Share:
-    """Copies by the cut, the exact ones among them."""
     return Share(
         with_copy=int(near(gathered, firsts, cut).sum()), redundant=redundant(heads) if gathered.whole else None
     )
 
 
 def families_found(gathered: Gathered, heads: Indices, cut: float, examples: Iterable[Family]) -> Families:
-    """The families by size. ``heads``: (n,) leaders."""
+    """``heads``: (n,) leaders."""
     sizes = np.bincount(heads, minlength=len(heads))
     sizes = sizes[sizes > 1]
     return Families(
@@ -128,7 +122,7 @@ def families_found(gathered: Gathered, heads: Indices, cut: float, examples: Ite
 
 
 def curve(gathered: Gathered, firsts: Indices, cuts: Iterable[float | None]) -> tuple[Density, ...]:
-    """The density at the usual cuts and at ``cuts``, rising, each once."""
+    """The density at the usual cuts and at ``cuts``, increasing, each once."""
     chosen = sorted({*CUTS, *(cut for cut in cuts if cut is not None)})
     return tuple(density(gathered, firsts, cut) for cut in chosen)
 
@@ -138,16 +132,14 @@ def _between(sizes: Indices, smallest: int, largest: int | None) -> Sizes:
     return Sizes(smallest=smallest, largest=largest, families=len(chosen), points=int(chosen.sum()))
 
 
-# Families to look at: the largest, with what is nearest to and farthest from their leaders, so that the cut can be judged.
-
-FAMILIES = 12
-CONSIDERED = 24  # members of a family that are read again to choose from
-MEMBERS = 4
+FAMILIES = 12  # examples
+CONSIDERED = 24  # members of a family that are read again, to choose from
+MEMBERS = 4  # of a family that are shown, from the nearest to the farthest, so that the cut can be judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A family whose points are to be read. ``places``: its first members', the leader's first. ``size``: of all of it."""
+    """An example family. ``places``: of members to read, the leader's first. ``size``: of the whole family."""
 
     size: int
     exact: int
@@ -156,7 +148,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A point that was read again. ``first``: the first point that it is an exact copy of. ``text``: shortened."""
+    """A point that was read again. ``first``: the first of its exact copies. ``text``: shortened."""
 
     point: Point
     first: int
@@ -165,14 +157,14 @@ class Read:
 
 
 def choose(heads: Indices, firsts: Indices) -> tuple[Chosen, ...]:
-    """The largest families, of equally large ones the first. ``heads``, ``firsts``: (n,), as families.py gives them."""
+    """The largest families, the first of equal ones. ``heads``, ``firsts``: (n,), of families.py."""
     sizes = np.bincount(heads, minlength=len(heads))
     order = np.lexsort((np.arange(len(heads)), -sizes))[:FAMILIES]
     return tuple(_chosen(leader, heads, firsts) for leader in order[sizes[order] > 1].tolist())
 
 
 def family(chosen: Chosen, read: Mapping[int, Read], *, magnitude: bool) -> Family | None:
-    """The family in words; None when its leader is gone. ``read``: by place, without what has gone since."""
+    """None if its leader was deleted. ``read``: by place, without deleted points."""
     leader = read.get(chosen.places[0])
     if leader is None:
         return None
@@ -208,7 +200,7 @@ def _distance(left: Vectors | None, right: Vectors | None, *, magnitude: bool) -
     return distance if math.isfinite(distance) else None
 
 
-POOLS = 200  # their median's standard error is a fourteenth of their spread
+POOLS = 200  # the standard error of their median is a fourteenth of their spread
 POOLS_PAGE = 10  # 10 x 50 candidates with their vectors are 4 MB at 768 dimensions
 
 Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
@@ -216,9 +208,8 @@ Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is to be found out. ``cut``: None for the relative one; ``origin``: where it is from, as in report.Cut.
-
-    ``limit``: look at so many points only, spread over the collection; None for all. ``state``: where to keep how far it came.
+    """``cut``: None for the relative one. ``origin``: as in report.Cut. ``limit``: points to examine, spread over the
+    collection; None for all. ``state``: the state file, or None.
     """
 
     collection: str
@@ -229,11 +220,33 @@ class Asked:
     state: Path | None
 
 
-def analyze(source: Collection, asked: Asked, *, bar: Bar = progress_bar) -> Report:
-    """The report. Raises SourceError, StateError; on these and on an interruption the state is kept."""
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What could go if each family kept one. ``firsts``, ``heads``: (n,) of families.py; those who stay head themselves."""
+
+    ids: Ids
+    firsts: Indices
+    heads: Indices
+
+    def lines(self) -> Iterator[bytes]:
+        """A line of JSON each, family by family: its id, who stays for it, and whether the two are exact copies."""
+        going = np.flatnonzero(self.heads != np.arange(len(self.heads)))
+        going = going[np.argsort(self.heads[going], kind="stable")]
+        for start in range(0, len(going), PAGE):
+            places = going[start : start + PAGE]
+            stays = self.heads[places]
+            exact = (self.firsts[places] == self.firsts[stays]).tolist()
+            for one, other, same in zip(self.ids.at(places.tolist()), self.ids.at(stays.tolist()), exact, strict=True):
+                yield orjson.dumps({"id": one, "survivor": other, "exact": same}) + b"\n"
+
+
+def analyze(
+    source: Collection, asked: Asked, *, bar: Bar = progress_bar, take: Callable[[Copies], None] | None = None
+) -> Report:
+    """``take`` gets what could go. Raises SourceError, StateError. The state is saved then, and on an interruption."""
     shape = source.shape()
     with bar("listing ids", shape.points) as advance:
-        ids = list_ids(source, advance)
+        ids = Ids(id_pages(source, advance))
     if not len(ids):
         raise SourceError(f"collection {asked.collection!r} has no points")
     gathered = nothing_yet(len(ids), spread(len(ids), asked.limit))
@@ -246,11 +259,14 @@ def analyze(source: Collection, asked: Asked, *, bar: Bar = progress_bar) -> Rep
             while done := read_page(reading, source, asked.fields):
                 keeper.page_done(reading)
                 advance(done)
-        return _judged(source, asked, reading, bar)
+        report, copies = _judged(source, asked, reading, bar)
+    if take is not None:
+        take(copies)
+    return report
 
 
 def _fingerprint(source: Collection, asked: Asked, reading: Reading) -> dict[str, str | int | float | None]:
-    """Everything on which the arrays or the report depend: a state is continued for the very same only."""
+    """Everything that the arrays and the report depend on: a state is continued only for the same."""
     shape = source.shape()
     return {
         "collection": asked.collection,
@@ -266,8 +282,7 @@ def _fingerprint(source: Collection, asked: Asked, reading: Reading) -> dict[str
     }
 
 
-def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> Report:
-    """Everything after the long reading: a few hundred requests, the same ones each time."""
+def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> tuple[Report, Copies]:
     gathered, shape = reading.gathered, source.shape()
     pools = _pools(source, asked.fields, reading, bar)
     cut = _cut(asked, pools)
@@ -276,7 +291,7 @@ def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> Rep
     heads = leaders(gathered, firsts, cut.value)
     examples = _examples(source, asked.fields, reading, (firsts, choose(heads, firsts)), bar)
     known = gathered.known[gathered.looked]
-    return Report(
+    report = Report(
         format=FORMAT,
         version=version("vecsieve"),
         about=About(
@@ -300,10 +315,10 @@ def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> Rep
         density=curve(gathered, firsts, (cut.value, cut.relative)),
         saving=saving(pools, cut.value),
     )
+    return report, Copies(reading.ids, firsts, heads)
 
 
 def _pools(source: Collection, fields: FieldNames, reading: Reading, bar: Bar) -> list[Pool]:
-    """Pools around points spread over those that have a vector."""
     with_vector = reading.gathered.looked[reading.gathered.vectors]
     places = with_vector[spread(len(with_vector), POOLS)]
     pools: list[Pool] = []
@@ -324,7 +339,7 @@ def _pool(points: Sequence[Point], source: Collection, fields: FieldNames) -> Po
 
 
 def _cut(asked: Asked, pools: Sequence[Pool]) -> Cut:
-    """The cut that was asked for, else what the relative rule makes of the median of the pools' medians."""
+    """The given cut, else the relative rule's for the median of the pools' medians."""
     median = collection_median(pools)
     relative = cuts(threshold_of(RelativeThreshold()), 0.0 if median is None else median, 1)[0]
     return Cut(
@@ -350,13 +365,13 @@ def _examples(
     read: dict[int, Read] = {}
     for points in _read(source, reading, places, PAGE, ("reading examples", bar)):
         for place, point in zip(reading.ids.places([point.id for point in points]).tolist(), points, strict=True):
-            read[place] = _told(point, (place, int(firsts[place])), reading.gathered, fields)
+            read[place] = _example(point, (place, int(firsts[place])), reading.gathered, fields)
     magnitude = source.shape().magnitude
     families = (family(each, read, magnitude=magnitude) for each in chosen)
     return [each for each in families if each is not None]
 
 
-def _told(point: Point, at: tuple[int, int], gathered: Gathered, fields: FieldNames) -> Read:
+def _example(point: Point, at: tuple[int, int], gathered: Gathered, fields: FieldNames) -> Read:
     place, first = at
     number = int(gathered.sources[place])
     text = text_of(point.payload, fields.text)

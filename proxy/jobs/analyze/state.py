@@ -1,8 +1,7 @@
-"""How far a reading came, as one file: written whole or not at all, and continued only by the very same analysis.
+"""An interrupted reading as one file, written atomically and continued only by the same analysis.
 
-A digest, then a NumPy archive (npz, nothing pickled): the arrays of ``Gathered``, and as JSON what they were read for. The
-digest is checked first, so that damage never gets as far as a decoder. The file goes when the report is made; a reading
-that is done has nothing to continue, and its collection moves on.
+A digest, then a NumPy archive (npz, without pickles): the arrays of ``Gathered``, and the analysis as JSON. The digest is
+checked before anything is decoded. The file is deleted when the report is done.
 """
 
 from __future__ import annotations
@@ -27,11 +26,10 @@ Fingerprint = Mapping[str, str | int | float | None]
 
 
 class StateError(Exception):
-    """A state file that cannot be continued, or not written. Its text says why and what to do, and is fit to print."""
+    """A state file that cannot be continued or written. Its text says why and what to do."""
 
 
 def save(path: Path, fingerprint: Fingerprint, reading: Reading) -> None:
-    """Put the reading at ``path``, in place of an earlier one. Raises StateError."""
     gathered, done = reading.gathered, reading.done
     about = {"format": FORMAT, "done": done, "sources": gathered.source_names, "of": dict(fingerprint)}
     buffer = io.BytesIO()
@@ -52,7 +50,7 @@ def save(path: Path, fingerprint: Fingerprint, reading: Reading) -> None:
 
 
 def restore(path: Path, fingerprint: Fingerprint, reading: Reading) -> bool:
-    """Fill ``reading`` with what ``path`` holds; False when there is no such file. Raises StateError."""
+    """Fill ``reading`` from the file; False if there is none. Raises StateError."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -86,7 +84,6 @@ def _differing(held: Mapping[str, object], wanted: Fingerprint) -> list[str]:
 
 
 def _fill(reading: Reading, held: Mapping[str, npt.NDArray[np.generic]], about: Mapping[str, Any]) -> None:
-    """The digest and the fingerprint hold: these are the arrays of this very reading, as save wrote them."""
     gathered, done = reading.gathered, int(about["done"])
     gathered.others[:done] = held["others"]
     gathered.distances[:done] = held["distances"]

@@ -1,4 +1,4 @@
-"""The report as rich renderables. Whatever the collection says is shown as text: nothing in it is read as markup."""
+"""The report as rich renderables. The collection's texts are never parsed as markup."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from vecsieve.proxy.jobs.analyze.conclusions import cautions, conclusions, cut_said, percent
+from vecsieve.proxy.jobs.analyze.families import Sources
 from vecsieve.proxy.jobs.analyze.report import Family, Member, Report
-from vecsieve.proxy.jobs.analyze.sources import Sources
 
 EXAMPLES = 5  # the page and the JSON have more
 TEXT_CHARACTERS = 150  # two or three lines of a cell
@@ -20,7 +20,6 @@ COLUMNS = 6  # sources side by side in a terminal of 80 columns
 
 
 def rendered(report: Report) -> RenderableType:
-    """The whole report, whatever the width: long cells are cut, nothing is left out for it."""
     return Group(*_parts(report))
 
 
@@ -48,7 +47,7 @@ def _parts(report: Report) -> Iterator[RenderableType]:
 
 
 def _titled(title: str, table: Table) -> Iterator[RenderableType]:
-    """Above the table, not in it: a narrow table would break its title into pieces."""
+    """With the title above the table: a narrow table would wrap its own."""
     yield Text()
     yield Text(title, style="bold")
     yield table
@@ -110,7 +109,6 @@ def _sizes(report: Report) -> Table:
 
 
 def size_said(smallest: int, largest: int | None) -> str:
-    """A range of sizes in a few signs."""
     if largest is None:
         return f"over {smallest - 1}"
     return str(smallest) if smallest == largest else f"{smallest}-{largest}"
@@ -146,7 +144,8 @@ def _examples(report: Report) -> Table:
             repeats = member.exact and member is not family.leader
             text = "= the same text" if repeats and member.text else (member.text or "")[:TEXT_CHARACTERS]
             cells = (first, str(member.id), member.source or "", text)
-            table.add_row(*(Text(cell, style=style) for cell in cells), end_section=member is _last(family))
+            is_last = member is (family.members or (family.leader,))[-1]
+            table.add_row(*(Text(cell, style=style) for cell in cells), end_section=is_last)
     return table
 
 
@@ -154,7 +153,3 @@ def _lines(family: Family) -> Iterator[tuple[str, str, Member]]:
     yield "bold", f"{family.size} points", family.leader
     for member in family.members:
         yield "", "?" if member.distance is None else f"{member.distance:.3f}", member
-
-
-def _last(family: Family) -> Member:
-    return family.members[-1] if family.members else family.leader

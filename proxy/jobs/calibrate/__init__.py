@@ -1,8 +1,8 @@
-"""`vecsieve calibrate`: how near is a copy in this collection? A sample is read, a cut proposed, a profile written.
+"""`vecsieve calibrate`: reads a sample of a collection, proposes a cut, and writes a profile.
 
-command    the command line
-survey     a sample of ids, and its distances
-labels     labelled pairs, and the largest cut that is right often enough
+command    the command
+survey     the sample and its distances
+labels     labelled pairs, and the largest cut with the wanted precision
 proposal   the cut, its effect, and the pairs around it
 rendering  the report
 """

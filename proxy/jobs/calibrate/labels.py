@@ -1,7 +1,8 @@
-"""The labelled pairs a user brings: which points are copies of each other, as one JSON object a line.
+"""Labelled pairs of points, one JSON object a line; and the largest cut with the wanted precision on them.
 
-``{"a": id, "b": id, "copy": true}`` names two points of the collection; ``{"distance": 0.07, "copy": false}`` brings
-the distance along, for labels made elsewhere with the same embedding model.
+``{"a": id, "b": id, "copy": true}`` names two points of the collection; ``{"distance": 0.07, "copy": false}`` has a
+distance, for labels made elsewhere with the same embedding model. A line may name its ``collection``, as those do that the
+inspector writes: it is for that collection alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.proxy.jobs.files import read_input
 from vecsieve.proxy.jobs.source import Point, PointId, Source
 from vecsieve.proxy.selection.geometry import across, rows_of
 from vecsieve.proxy.selection.values import FloatVector
@@ -29,11 +31,12 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     a: int | str | None = None
     b: int | str | None = None
     distance: float | None = None
+    collection: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """``pair``: two ids, or None when ``distance`` is known."""
+    """Either ``pair`` or ``distance`` is None."""
 
     copy: bool
     pair: tuple[PointId, PointId] | None
@@ -42,27 +45,25 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """``distances``: (n,) float64; ``copies``: (n,) bool. ``missing``: labels whose points are gone or have no vector."""
+    """``distances``: (n,) float64. ``copies``: (n,) bool. ``missing``: labels whose points are deleted or have no vector."""
 
     distances: FloatVector
     copies: npt.NDArray[np.bool_]
     missing: int
 
 
-def read_labels(path: Path) -> tuple[Label, ...]:
-    """Every label of the file. Raises SettingsError that names each wrong line, up to twenty."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        seen = (error.strerror or "an error").lower()
-        raise SettingsError([Problem(str(path), seen, "a readable file of labelled pairs")]) from error
+def read_labels(path: Path, *, collection: str) -> tuple[Label, ...]:
+    """The labels for this collection. Raises SettingsError that names each wrong line, up to twenty."""
+    lines = read_input(path, place=str(path), wanted="a readable file of labelled pairs").splitlines()
     labels: list[Label] = []
     problems: list[Problem] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            labels.append(_label(line))
+            label, of = _label(line)
+            if of in {None, collection}:
+                labels.append(label)
         except ValueError as error:
             wanted = '{"a": id, "b": id, "copy": true or false} or {"distance": number, "copy": true or false}'
             problems.append(Problem(f"{path}, line {number}", str(error), wanted))
@@ -72,7 +73,7 @@ def read_labels(path: Path) -> tuple[Label, ...]:
 
 
 def resolved(labels: Sequence[Label], source: Source) -> Labelled:
-    """Distances of the labelled pairs, reading the points they name. Raises SourceError."""
+    """The distances of the pairs; reads their points. Raises SourceError."""
     named = sorted({each for label in labels if label.pair for each in label.pair}, key=_order)
     points = {
         point.id: point
@@ -89,8 +90,8 @@ def resolved(labels: Sequence[Label], source: Source) -> Labelled:
     )
 
 
-def _label(line: bytes) -> Label:
-    """Raises ValueError that says what was seen."""
+def _label(line: bytes) -> tuple[Label, str | None]:
+    """A label and the collection that it is for, None for any. Raises ValueError with what was seen."""
     try:
         read = msgspec.json.decode(line, type=_Line)
     except msgspec.DecodeError as error:
@@ -98,11 +99,11 @@ def _label(line: bytes) -> Label:
     if read.distance is not None and read.a is None and read.b is None:
         if not 0.0 <= read.distance <= 2.0:
             raise ValueError(f"distance {read.distance}, which no cosine distance is")
-        return Label(copy=read.copy, pair=None, distance=read.distance)
+        return Label(copy=read.copy, pair=None, distance=read.distance), read.collection
     if read.distance is None and read.a is not None and read.b is not None:
         if read.a == read.b:
             raise ValueError("the same point twice")
-        return Label(copy=read.copy, pair=(read.a, read.b), distance=None)
+        return Label(copy=read.copy, pair=(read.a, read.b), distance=None), read.collection
     raise ValueError("neither two ids nor a distance" if read.distance is None else "a distance and ids")
 
 
@@ -120,26 +121,22 @@ def _order(value: PointId) -> tuple[bool, int, str]:
     return (True, 0, value) if isinstance(value, str) else (False, value, "")
 
 
-# The largest cut that is right often enough on labelled pairs, and how sure one may be of it.
-
 Counts = npt.NDArray[np.intp]
 
-FEWEST_OF_A_KIND = 15  # copies, and pairs that are none: with fewer any cut between two of them looks perfect
-FEWEST_MERGED = 10  # below the cut: ten of ten right leave a lower bound of 0.72
+FEWEST_OF_A_KIND = 15  # copies, and other pairs: with fewer, any cut between two of them looks perfect
+FEWEST_MERGED = 10  # below the cut: ten of ten have a lower bound of 0.72
 _ROUNDING = 1e-9  # 0.9 x 10 must be 9
 _Z = 1.959963984540054  # two-sided 95 % of the normal distribution
 
 
 class CannotFitError(Exception):
-    """No cut can be had from these labels. The text says what was seen and what was wanted."""
+    """No cut fits these labels. The text says what was seen and wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """``merged``: labelled pairs at or below ``cut``; ``right``: those of them that are copies.
-
-    ``precision`` is their ratio, ``lower_bound`` its Wilson lower bound at 95 %. ``recall``: share of all labelled
-    copies at or below the cut.
+    """``merged``: labelled pairs at or below ``cut``. ``right``: the copies among them. ``precision``: their ratio, with
+    ``lower_bound``, Wilson's at 95 %. ``recall``: share of all labelled copies at or below the cut.
     """
 
     cut: float
@@ -154,7 +151,7 @@ class Fit:
 
 
 def fit(labelled: Labelled, *, precision: float) -> Fit:
-    """The largest distance of a copy such that at least ``precision`` of the pairs up to it are copies. Raises CannotFitError."""
+    """The largest distance of a copy up to which at least ``precision`` of the pairs are copies. Raises CannotFitError."""
     copies = int(labelled.copies.sum())
     others = len(labelled.copies) - copies
     if min(copies, others) < FEWEST_OF_A_KIND:
@@ -162,8 +159,8 @@ def fit(labelled: Labelled, *, precision: float) -> Fit:
             f"too few labelled pairs: saw {copies} copies and {others} that are none"
             f"{_gone(labelled.missing)}; wanted at least {FEWEST_OF_A_KIND} of each"
         )
-    # Only a copy's distance is a place to cut: to end on a pair that is none would let it in and find nothing by it. The
-    # pairs up to a place are all at most that far apart, as a cut merges equal distances together.
+    # Only copies' distances are candidates: a cut at another pair's distance would merge that pair and no further copy.
+    # side="right": a cut merges all pairs of equal distance.
     distances = np.unique(labelled.distances[labelled.copies])
     merged = np.searchsorted(np.sort(labelled.distances), distances, side="right")
     right = np.searchsorted(np.sort(labelled.distances[labelled.copies]), distances, side="right")
@@ -187,7 +184,7 @@ def fit(labelled: Labelled, *, precision: float) -> Fit:
 
 
 def wilson_lower_bound(right: int, of: int) -> float:
-    """Lower end of the 95 % interval of a share (Wilson 1927), which holds up at few trials and shares near one."""
+    """Lower end of the 95 % interval of a share (Wilson 1927), valid for few trials and shares near one."""
     if of == 0:
         return 0.0
     share, z2 = right / of, _Z * _Z

@@ -1,4 +1,4 @@
-"""The report a person reads: what was seen, what the cut would do, ten pairs to judge it by, what to paste."""
+"""The report: the sample, the cut and its effect, pairs to judge it by, and settings to paste."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vecsieve.proxy.jobs.calibrate.proposal import PAGE, Effect, Findings, Pair,
 
 
 def report(findings: Findings, *, written: Path | None) -> RenderableType:
-    """The whole report. ``written``: the profile file, None when none was asked for."""
+    """``written``: the profile file, None without one."""
     return Group(
         _seen(findings),
         Text(),
@@ -130,7 +130,7 @@ def _side(pair: Pair, at: int) -> Text:
 
 
 def printable(text: str) -> str:
-    """A text as a table may show it: no control characters, whatever a payload holds."""
+    """Without control characters, which a payload may contain."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 

@@ -1,8 +1,7 @@
-"""What a sample shows of a collection's distances: nearest neighbours, pools as a search would fetch them, strangers.
+"""A collection's distances, from a sample: nearest neighbours, pools as a search would fetch them, unrelated points.
 
-Pools drawn around points stand in for those that live queries will draw: over eight labelled sets their median
-distances differ by 5 % on average (at most 13 %), and of live pools of 40 candidates at most 4 % lie outside the range seen here
-once it is widened by a quarter.
+Pools around stored points represent those of live queries: over eight labelled sets their median distances differ by 5 % on
+average (at most 13 %), and at most 4 % of live pools of 40 candidates are outside the sampled range widened by a quarter.
 """
 
 from __future__ import annotations
@@ -15,42 +14,30 @@ from typing import TypeVar
 import numpy as np
 
 from vecsieve.proxy.jobs.files import Advance
-from vecsieve.proxy.jobs.source import Point, PointId, Shape, Source, SourceError, Vectors, text_of
+from vecsieve.proxy.jobs.source import Point, PointId, Shape, Source, SourceError, Vectors, id_pages, text_of
 from vecsieve.proxy.selection.distances import relative_distances
-from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.thresholds import SCALE_FROM, median_distance
+from vecsieve.proxy.selection.geometry import SCALE_FROM, measure, median_distance
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector
-
-# Which points are looked at: ids evenly spread over the whole collection, in the order of ids.
-#
-# Ids are listed without vectors and payloads, which a database answers from its id index: a million are a hundred
-# requests. A random sample of the same size would say as much, but not the same twice.
-
-IDS_PAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """``ids``: at most as many as wanted, evenly spread over ``listed`` ids."""
+    """``ids``: evenly spread over the ``listed`` ids of the collection. Unlike a random sample it is reproducible."""
 
     ids: tuple[PointId, ...]
     listed: int
 
 
 def spread(source: Source, wanted: int, progress: Advance) -> Sample:
-    """List every id and keep ``wanted`` of them. Memory: twice ``wanted`` ids and a page, however large the collection."""
+    """List every id, without vectors and payloads, and keep at most ``wanted``. Memory: twice ``wanted`` ids and a page."""
     kept: list[PointId] = []
     stride, listed = 1, 0
-    after: PointId | None = None
-    while True:
-        ids, after = source.ids(after=after, page=IDS_PAGE)
+    for ids in id_pages(source, progress):
         kept.extend(ids[-listed % stride :: stride])
         listed += len(ids)
         while len(kept) > 2 * wanted:
             kept, stride = kept[::2], 2 * stride
-        progress(len(ids))
-        if after is None:
-            return Sample(ids=tuple(_thinned(kept, wanted)), listed=listed)
+    return Sample(ids=tuple(_thinned(kept, wanted)), listed=listed)
 
 
 def _thinned(ids: Sequence[PointId], wanted: int) -> Sequence[PointId]:
@@ -59,14 +46,12 @@ def _thinned(ids: Sequence[PointId], wanted: int) -> Sequence[PointId]:
     return [ids[place * len(ids) // wanted] for place in range(wanted)]
 
 
-FEWEST_POINTS = 20  # fewer have no pool to speak of
-# The quantiles at 1 and 99 % rest on two pools each; more cost more vectors than all the rest. 61 MB at 1536 dimensions.
+FEWEST_POINTS = 20  # with fewer there are no pools
+# The quantiles at 1 and 99 % depend on two pools each. More pools would be most of the traffic: these are 61 MB at 1536 dimensions.
 MOST_POOLS = 200
-EXCERPT_CHARACTERS = 1000  # of 10,000 candidates: 10 MB. What is shown of a pair is cut from it where the two differ
+EXCERPT_CHARACTERS = 1000  # of 10,000 candidates: 10 MB; pairs are shown from where their excerpts differ
 _READ_PAGE = 100  # 100 x 1536 numbers are about 2 MB of JSON
-_NEAREST_COUNT = (
-    4  # itself, two chances that the index misses, and one for metrics that rank otherwise than our distance
-)
+_NEAREST_COUNT = 4  # itself, two that the index may miss, and one for metrics that rank differently from our distance
 _NEAREST_BATCH = 25
 _POOL_BATCH = 2
 
@@ -76,10 +61,10 @@ Steps = Callable[[str, int], AbstractContextManager[Advance]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """The candidates nearest to one sampled point, which itself is left out.
+    """The k candidates nearest to one sampled point, without it, best first.
 
-    ``ids``: k of them, best first. ``texts``: their beginnings, None where there is none. ``vectors``: (k, d) float32.
-    ``distance``: (k, k) float32. ``median``: their median pairwise distance.
+    ``texts``: excerpts; None without text. ``vectors``: (k, d) float32. ``distance``: (k, k) float32, cosine or by position.
+    ``median``: as relative thresholds use it. ``cosine_median``: of ``distance``.
     """
 
     ids: tuple[PointId, ...]
@@ -92,9 +77,9 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """``nearest``: (m,) float64, each sampled point's distance to its nearest other point, infinite without one.
+    """``nearest``: (m,) float64, from each sampled point to its nearest other point; infinite without one.
 
-    ``unrelated``: mean cosine similarity of two sampled points. ``unusable``: how many had no vector, or one of zeros.
+    ``unrelated``: mean cosine similarity of two sampled points. ``unusable``: points without a vector, or with a zero one.
     """
 
     shape: Shape
@@ -106,12 +91,12 @@ class Survey:
 
     @property
     def medians(self) -> FloatVector:
-        """The pools' median distances, in the order of the pools; without pools that have nothing to measure."""
+        """Of the pools, in their order, without those that have no distance to measure."""
         return np.array([pool.median for pool in self.pools if pool.median > 0.0], np.float64)
 
 
 def survey(source: Source, sample: Sample, *, fields: Sequence[str], step: Steps) -> Survey:
-    """Read and measure. ``step``: opens a progress bar. Raises SourceError, also for a collection that is too small."""
+    """``step``: opens a progress bar. Raises SourceError, also for a collection that is too small."""
     shape = source.shape()
     with step("reading the sample", len(sample.ids)) as progress:
         points = [point for page in _pages(sample.ids, _READ_PAGE) for point in _read(source, page, progress)]
@@ -136,9 +121,9 @@ def survey(source: Source, sample: Sample, *, fields: Sequence[str], step: Steps
 
 
 def mean_similarity(vectors: Vectors) -> float:
-    """Mean cosine similarity over all pairs of ``vectors`` (m, d), no row zero; m at least 2.
+    """Mean cosine similarity over all pairs of ``vectors`` (m, d), without zero rows; m at least 2.
 
-    Of all pairs and not of random ones, because the sum of unit vectors knows it: |sum|^2 = m + 2 x the pairs' sum.
+    From the sum of unit vectors: |sum|^2 = m + 2 x the pairs' sum.
     """
     rows = vectors.astype(np.float64)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -187,7 +172,6 @@ def _pool(points: Sequence[Point], shape: Shape, fields: Sequence[str]) -> Pool:
 
 
 def excerpt(text: str | None) -> str | None:
-    """The beginning of a text on one line."""
     return None if text is None else " ".join(text[: 2 * EXCERPT_CHARACTERS].split())[:EXCERPT_CHARACTERS]
 
 

@@ -2,9 +2,11 @@
 
 command     the command line
 reading     a set's folder and its matrices
+sample      the labelled set that comes with the package
 contenders  the policies that are compared
 searching   one query through the code that the proxy runs
 judging     one answer against the labels
+fitting     the calibrated rule fitted to labelled sets, and judged on sets left out
 evaluation  every contender on every query
 summary     figures and intervals
 rendering   tables, and the same for a program

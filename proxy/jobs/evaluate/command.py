@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from io import TextIOWrapper
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
-from rich.console import Console
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
 from vecsieve.proxy.jobs.evaluate.contenders import Contender, contenders
 from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome, evaluated
+from vecsieve.proxy.jobs.evaluate.fitting import as_module, examples, fit_report, fitted, left_out
 from vecsieve.proxy.jobs.evaluate.reading import read_set, set_folders
 from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, as_json, report
+from vecsieve.proxy.jobs.evaluate.sample import sample_set
 from vecsieve.proxy.jobs.evaluate.summary import summarised
-from vecsieve.proxy.jobs.files import progress_bar, write_whole
+from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.runtime import ended_by_signals
+from vecsieve.proxy.selection.policy import Certain, Model
 
-PLAIN_WIDTH = 120  # where the output is not a terminal there is no width to ask for
+SAMPLE_SAID = "This is the sample set, made of the demo's texts: a first look, no benchmark. For your own data: vecsieve evaluate FOLDER"
+OWN = "own"  # the embeddings in the sets' own folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What the command line said. ``policies``: NAME=VALUE each; ``geometries``: NAME=FOLDER each; ``sets``: all if none."""
+    """What the command line said. ``data``: None for the sample set. ``policies``: NAME=VALUE each; ``geometries``: NAME=FOLDER each; ``sets``: all if none.
+    ``fit``: where the constants of a fit go, None for none; ``more``: NAME=FOLDER with further sets for it.
+    """
 
-    data: Path
+    data: Path | None
     policies: tuple[str, ...]
     config: Path | None
     sets: tuple[str, ...]
@@ -39,6 +43,8 @@ class Arguments:
     seed: int
     geometries: tuple[str, ...]
     json: Path | None
+    fit: Path | None = None
+    more: tuple[str, ...] = ()
 
     @property
     def terms(self) -> Terms:
@@ -49,9 +55,11 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     """Evaluate; the exit code: 0, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
     _check(arguments)
+    if arguments.fit is not None:
+        return refit(arguments)
     named = contenders(given=arguments.policies, config=arguments.config, pool=arguments.pool)
     geometries = _geometries(arguments.geometries)
-    folders = set_folders(arguments.data, arguments.sets)
+    folders = (None,) if arguments.data is None else set_folders(arguments.data, arguments.sets)
     try:
         with ended_by_signals():
             found = [_findings(name, folder, folders, named, arguments.terms) for name, folder in geometries]
@@ -59,14 +67,75 @@ def run(arguments: Arguments) -> int:
         sys.stderr.write("\nstopped; nothing was written\n")
         return 130
     _tell(found, arguments.terms)
+    if arguments.data is None:
+        sys.stderr.write(f"\n{SAMPLE_SAID}\n")
     if arguments.json is not None:
-        _write(arguments.json, orjson.dumps(as_json(found, named, arguments.terms), option=orjson.OPT_INDENT_2))
+        content = orjson.dumps(as_json(found, named, arguments.terms), option=orjson.OPT_INDENT_2)
+        write_output("--json", arguments.json, content)
     return 0
 
 
-def outcome(folder: Path, geometry: Path | None, named: Sequence[Contender], terms: Terms) -> SetOutcome:
-    """One set, with a progress bar. Raises SettingsError for data that cannot be read."""
-    labelled = read_set(folder, geometry=geometry)
+def refit(arguments: Arguments) -> int:
+    """Fit the calibrated rule, write its constants, and print how it does on what each fit did not see."""
+    assert arguments.fit is not None  # noqa: S101 - the caller's condition
+    check_output("--fit", arguments.fit)
+    base = contenders(given=("rule={short: allow}",), config=arguments.config, pool=arguments.pool)[0]
+    sources = _sources(arguments)
+    known = []
+    for name, folder, geometry in sources:
+        with progress_bar(one_line(f"{folder.name}, {name}"), 1) as advance:
+            known.append(examples(read_set(folder, geometry=geometry), name, base.policy, every=arguments.every))
+            advance(1)
+    model = fitted(known)
+    by_set, by_geometry = left_out(known, lambda each: each.name), left_out(known, lambda each: each.geometry)
+    found: dict[str, list[SetOutcome]] = {}
+    for (name, folder, geometry), each in zip(sources, known, strict=True):
+        named = with_models(
+            base,
+            {
+                "fitted to all": model,
+                "this set left out": by_set.get(each.name, model),
+                "this embedding left out": by_geometry.get(name, model),
+            },
+        )
+        found.setdefault(name, []).append(outcome(folder, geometry, named, arguments.terms))
+    summaries = {
+        name: summarised(outcomes, draws=arguments.draws, seed=arguments.seed) for name, outcomes in found.items()
+    }
+    _tell([Findings(geometry=name, summaries=each) for name, each in summaries.items()], arguments.terms)
+    console = output_console()
+    console.print(fit_report(model, known, by_set))
+    write_output("--fit", arguments.fit, as_module(model, known).encode())
+    return 0
+
+
+def with_models(base: Contender, models: Mapping[str, Model]) -> tuple[Contender, ...]:
+    """The base's policy with each model in place of the shipped one."""
+    rule = base.policy.selection.threshold
+    assert isinstance(rule, Certain)  # noqa: S101 - the default policy's
+    return tuple(
+        replace(
+            base,
+            name=name,
+            policy=replace(base.policy, selection=replace(base.policy.selection, threshold=replace(rule, model=model))),
+        )
+        for name, model in models.items()
+    )
+
+
+def _sources(arguments: Arguments) -> list[tuple[str, Path, Path | None]]:
+    """For each set in each embedding: the embedding's name, the set's folder, and where the embedding is."""
+    assert arguments.data is not None  # noqa: S101 - checked
+    own = set_folders(arguments.data, arguments.sets)
+    given = [(OWN, None), *((name or OWN, folder) for name, folder in _geometries(arguments.geometries) if name)]
+    found = [(name, folder, geometry) for name, geometry in given for folder in own]
+    further = _named_folders("--more", arguments.more, "in it a folder per set")
+    return found + [(name, each, None) for name, folder in further for each in set_folders(folder, ())]
+
+
+def outcome(folder: Path | None, geometry: Path | None, named: Sequence[Contender], terms: Terms) -> SetOutcome:
+    """One set, with a progress bar; None: the sample set. Raises SettingsError for data that cannot be read."""
+    labelled = sample_set() if folder is None else read_set(folder, geometry=geometry)
     asked = len(range(0, len(labelled.queries), terms.every))
     with progress_bar(one_line(labelled.name), asked) as advance:
         return evaluated(
@@ -75,16 +144,14 @@ def outcome(folder: Path, geometry: Path | None, named: Sequence[Contender], ter
 
 
 def _findings(
-    name: str | None, geometry: Path | None, folders: Sequence[Path], named: Sequence[Contender], terms: Terms
+    name: str | None, geometry: Path | None, folders: Sequence[Path | None], named: Sequence[Contender], terms: Terms
 ) -> Findings:
     outcomes = [outcome(folder, geometry, named, terms) for folder in folders]
     return Findings(geometry=name, summaries=summarised(outcomes, draws=terms.draws, seed=terms.seed))
 
 
 def _tell(found: Sequence[Findings], terms: Terms) -> None:
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # sets and policies may have names that an old terminal cannot show
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    console = output_console()
     for number, each in enumerate(found):
         if number:
             console.print()
@@ -93,29 +160,26 @@ def _tell(found: Sequence[Findings], terms: Terms) -> None:
 
 def _geometries(given: Sequence[str]) -> list[tuple[str | None, Path | None]]:
     """Names and folders; the sets' own embeddings when none is given."""
-    found: list[tuple[str | None, Path | None]] = []
+    found = _named_folders("--geometry", given, "in it a folder per set with its embeddings")
+    return [*found] or [(None, None)]
+
+
+def _named_folders(option: str, given: Sequence[str], inside: str) -> list[tuple[str, Path]]:
+    found: list[tuple[str, Path]] = []
     for each in given:
         name, equals, folder = each.partition("=")
         if not equals or not name or not Path(folder).is_dir():
             seen = one_line(repr(each)) if not equals or not name else f"no folder {folder}"
-            raise SettingsError(
-                [Problem("--geometry", seen, "NAME=FOLDER, in it a folder per set with its embeddings")]
-            )
+            raise SettingsError([Problem(option, seen, f"NAME=FOLDER, {inside}")])
         found.append((name, Path(folder)))
-    return found or [(None, None)]
+    return found
 
 
 def _check(arguments: Arguments) -> None:
-    """Before anything is read: minutes of work for nothing would be rude."""
-    pool, path = arguments.pool, arguments.json
-    if pool is not None and pool <= arguments.top_k:
-        raise SettingsError([Problem("--pool", str(pool), f"more than --top-k, which is {arguments.top_k}")])
-    if path is not None and (not path.parent.is_dir() or path.is_dir()):
-        raise SettingsError([Problem("--json", one_line(repr(str(path))), "a file in a directory that exists")])
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise SettingsError([Problem("--json", (error.strerror or "an error").lower(), f"to write {path}")]) from error
+    if arguments.data is None and (arguments.sets or arguments.geometries or arguments.fit is not None):
+        seen = "nothing, beside --set, --geometry or --fit"
+        raise SettingsError([Problem("DATA", seen, "a folder with labelled sets")])
+    if arguments.pool is not None and arguments.pool <= arguments.top_k:
+        seen, wanted = str(arguments.pool), f"more than --top-k, which is {arguments.top_k}"
+        raise SettingsError([Problem("--pool", seen, wanted)])
+    check_output("--json", arguments.json)

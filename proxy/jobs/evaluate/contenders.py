@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vecsieve.config.load import judged, load
 from vecsieve.config.policy import PolicySettings
-from vecsieve.config.presets import PRESETS, policy_of
+from vecsieve.config.presets import PRESETS, instead_of, policy_of
 from vecsieve.config.problems import Finding, Problem, SettingsError, dotted, one_line, shown
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.yaml_core import NotYamlError, read
@@ -84,7 +84,7 @@ def _laid(base: PolicySettings, change: object, *, place: str) -> PolicySettings
     """``change`` over ``base``, judged as a rule of the settings file is. Raises SettingsError."""
     if isinstance(change, str):
         if change not in PRESETS:
-            raise SettingsError([Problem(place, shown(change), WANTED)])
+            raise SettingsError([Problem(place, shown(change), instead_of(change) or WANTED)])
         rule: dict[str, object] = {"preset": change}
     elif isinstance(change, Mapping):
         rule = {"policy": dict(change)}

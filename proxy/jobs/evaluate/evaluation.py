@@ -34,6 +34,14 @@ class Columns:
     retained: FloatVector
     kept: FloatVector
     lost: FloatVector
+    dropped: FloatVector
+    wrong: FloatVector
+    same_text: FloatVector
+    same_text_wrong: FloatVector
+    contained: FloatVector
+    contained_wrong: FloatVector
+    near: FloatVector
+    near_wrong: FloatVector
     choosing_seconds: FloatVector
     added_seconds: FloatVector
 

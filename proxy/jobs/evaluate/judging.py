@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet
-from vecsieve.proxy.jobs.evaluate.searching import Found
+from vecsieve.proxy.jobs.evaluate.searching import Evidence, Found
 from vecsieve.proxy.selection.values import FloatVector
 
 # One ranked list against the labels: what repeats, what was found, in what order.
@@ -125,7 +125,9 @@ class Judged:
     ``redundancy``: share of the returned items that repeat those above. ``collapsed``: share of the plain answer's redundant
     items that are gone, NaN where there were none. ``documents``: distinct documents by returned items. ``retained``: 1.0
     where a relevant item is still there, NaN where the plain answer had none. ``kept``, ``lost``: of the subtopics that the
-    plain answer met.
+    plain answer met. ``dropped``: items of the plain answer that are gone; ``wrong``: those of them of whose labels fewer than
+    half stand in the answer. ``same_text``, ``contained``, ``near``, and each with ``_wrong``: the same of those left out by that
+    evidence.
     """
 
     returned: float
@@ -139,6 +141,14 @@ class Judged:
     retained: float
     kept: float
     lost: float
+    dropped: float
+    wrong: float
+    same_text: float
+    same_text_wrong: float
+    contained: float
+    contained_wrong: float
+    near: float
+    near_wrong: float
     choosing_seconds: float
     added_seconds: float
 
@@ -146,7 +156,7 @@ class Judged:
 class Judge:
     """Judges the answers to one query; the first, plain one is what the others are held against."""
 
-    __slots__ = ("_alpha_ndcg", "_hit", "_labelled", "_met", "_query", "_redundant", "_top_k")
+    __slots__ = ("_alpha_ndcg", "_hit", "_labelled", "_met", "_plain", "_query", "_redundant", "_top_k")
 
     def __init__(self, labelled: LabelledSet, number: int, plain: Found, *, top_k: int) -> None:
         self._labelled = labelled
@@ -154,6 +164,7 @@ class Judge:
         self._top_k = top_k
         self._alpha_ndcg = AlphaNdcg(self._query.subtopics, top_k)
         self._met = met(plain.rows, self._query.subtopics)
+        self._plain = plain.rows
         self._hit = self._is_hit(plain)
         self._redundant = self._repeats(plain)
 
@@ -162,6 +173,8 @@ class Judge:
         query, rows = self._query, found.rows
         now, repeats, is_hit = met(rows, query.subtopics), self._repeats(found), self._is_hit(found)
         size = max(len(rows), 1)
+        dropped, wrong = self._drops(rows)
+        by = {kind: [row for row in dropped if found.evidence.get(row) is kind] for kind in Evidence}
         return Judged(
             returned=len(rows),
             redundancy=repeats / size,
@@ -174,9 +187,28 @@ class Judge:
             retained=float(is_hit) if self._hit else math.nan,
             kept=len(self._met & now),
             lost=len(self._met - now),
+            dropped=len(dropped),
+            wrong=len(wrong),
+            same_text=len(by[Evidence.SAME_TEXT]),
+            same_text_wrong=len(wrong.intersection(by[Evidence.SAME_TEXT])),
+            contained=len(by[Evidence.CONTAINED]),
+            contained_wrong=len(wrong.intersection(by[Evidence.CONTAINED])),
+            near=len(by[Evidence.NEAR]),
+            near_wrong=len(wrong.intersection(by[Evidence.NEAR])),
             choosing_seconds=found.choosing_seconds,
             added_seconds=found.added_seconds,
         )
+
+    def _drops(self, rows: Sequence[int]) -> tuple[list[int], frozenset[int]]:
+        """The plain answer's items that are gone, and those of them that repeat nothing that stands."""
+        stand = {atom for row in rows for atom in self._labelled.items[row].atoms}
+        gone = [row for row in self._plain if row not in rows]
+        wrong = (row for row in gone if self._states_more(row, stand))
+        return gone, frozenset(wrong)
+
+    def _states_more(self, row: int, stand: Collection[str]) -> bool:
+        atoms = self._labelled.items[row].atoms
+        return sum(atom in stand for atom in atoms) < NEW_SHARE * len(atoms)
 
     def _is_hit(self, found: Found) -> bool:
         return not self._query.relevant.isdisjoint(found.rows)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
+from vecsieve.proxy.jobs.files import read_input
 from vecsieve.proxy.selection.values import Indices
 
 # A labelled set as evaluation sees it. Items and relevant ids are row numbers from here on.
@@ -262,10 +263,7 @@ def _extra(folder: Path) -> Path | None:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SettingsError([Problem(str(path), (error.strerror or "an error").lower(), "a readable file")]) from error
+    return read_input(path, place=str(path), wanted="a readable file")
 
 
 def _beside(folder: Path, geometry: Path | None) -> Path:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from vecsieve.config.problems import one_line
 from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, Contender
-from vecsieve.proxy.jobs.evaluate.summary import REDUNDANT, Estimate, SetSummary, Summary, Worst
+from vecsieve.proxy.jobs.evaluate.summary import MANY_DROPS, REDUNDANT, Estimate, SetSummary, Summary, Worst
 
 # Everything an evaluation found, as plain values for a program.
 
@@ -76,12 +76,20 @@ def _headlines(findings: Findings, terms: Terms) -> Table:
     title = (
         f"{_counted(len(some.sets), 'set')}, {_counted(queries, 'query', 'queries')}, top {terms.top_k}{pool}{vectors}"
     )
-    table = Table(box=box.HORIZONTALS, title=Text(title), title_justify="left", show_lines=True, padding=(0, 1, 0, 0))
+    table = Table(box=box.HORIZONTALS, title=Text(title), title_justify="left", show_lines=True, padding=0)
     table.add_column("\npolicy", min_width=12)
-    for heading in ("redundancy\nremoved", "answer kept\nworst set", "\nmean", "S-recall\ngained", "\nworst set"):
+    for heading in (
+        "redundancy\nremoved",
+        "answer kept\nworst set",
+        "\nmean",
+        "S-recall\ngained",
+        "\nworst set",
+        "wrong\ndrops",
+        "\nworst set",
+    ):
         table.add_column(heading, justify="right")
     for heading in ("\nitems", "ms to\nchoose", "ms\nadded"):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", no_wrap=True, min_width=5)
     for name, summary in findings.summaries.items():
         table.add_row(Text(one_line(name)), *_headline_cells(name, summary))
     return table
@@ -90,13 +98,15 @@ def _headlines(findings: Findings, terms: Terms) -> Table:
 def _headline_cells(name: str, summary: Summary) -> Sequence[str | Text]:
     line = summary.headline
     if name == PLAIN:  # what the others are held against: its own differences are zero by definition
-        return [ABSENT] * 5 + [f"{line.returned:.2f}", ABSENT, ABSENT]
+        return [ABSENT] * 7 + [f"{line.returned:.2f}", ABSENT, ABSENT]
     return [
         _estimate(line.reduction),
         _worst(line.retention_worst),
         _estimate(line.retention_mean),
         _estimate(line.gain_mean, sign="+"),
         _worst(line.gain_worst, sign="+"),
+        _estimate(line.wrong_mean),
+        _worst(line.wrong_worst),
         f"{line.returned:.2f}",
         f"{line.choosing_ms:.2f}",
         f"{line.added_ms:.2f}",
@@ -108,7 +118,8 @@ def _legend(terms: Terms) -> Text:
     return Text(
         f"Redundancy removed: mean over the sets whose plain answers are redundant to more than {REDUNDANT:.0%}. Answer kept: "
         "of the queries whose plain answer has a relevant item, the share that still has one. S-recall gained: share of a query's subtopics met, less the "
-        f"plain answer's.{drawn} Milliseconds: medians per "
+        "plain answer's. Wrong drops: of the plain answer's results that are gone, the share of whose labels fewer than half "
+        f"stand in the answer; over sets with {MANY_DROPS} drops or more. Wrong by text: the same of drops with the same or a contained text.{drawn} Milliseconds: medians per "
         "search, for clusters, representatives and diversifier, and for everything but the database.",
         style="dim",
     )
@@ -120,9 +131,9 @@ def _by_set(name: str, summary: Summary) -> Table:
         show_edge=False,
         title=Text(one_line(name), style="bold"),
         title_justify="left",
-        padding=(0, 1, 0, 0),
+        padding=0,
     )
-    table.add_column("\nset", no_wrap=True)
+    table.add_column("\n\nset", no_wrap=True)
     for heading in _SET_COLUMNS:
         table.add_column(heading, justify="right")
     for each in summary.sets:
@@ -131,20 +142,25 @@ def _by_set(name: str, summary: Summary) -> Table:
     return table
 
 
-# Heading -> what stands there, and its form.
+# Heading -> what stands there, and its form. Three lines each, so that all columns stand in 120 characters.
 _SET_COLUMNS: Mapping[str, tuple[_Value, str]] = {
-    "\nqueries": (lambda each: each.queries, "d"),
-    "redundant\nplain": (lambda each: each.plain_redundancy, ".3f"),
-    "\nnow": (lambda each: each.redundancy, ".3f"),
-    "\nremoved": (lambda each: None if each.reduction is None else each.reduction.value, ".3f"),
-    "answer\nkept": (lambda each: each.retention.value, ".3f"),
-    "subtopics\nkept": (lambda each: each.retained_subtopics, ".3f"),
-    "\nS-recall": (lambda each: each.recall, ".3f"),
-    "\ngained": (lambda each: each.gain.value, "+.3f"),
-    "\nα-nDCG": (lambda each: each.alpha_ndcg, ".3f"),
-    "\nnDCG": (lambda each: each.ndcg, ".3f"),
-    "distinct\ndocuments": (lambda each: each.documents, ".3f"),
-    "\nitems": (lambda each: each.returned, ".2f"),
+    "\nque-\nries": (lambda each: each.queries, "d"),
+    "redun\ndant,\nplain": (lambda each: each.plain_redundancy, ".3f"),
+    "\n\nnow": (lambda each: each.redundancy, ".3f"),
+    "\nre-\nmoved": (lambda each: None if each.reduction is None else each.reduction.value, ".3f"),
+    "an-\nswer\nkept": (lambda each: each.retention.value, ".3f"),
+    "sub-\ntop.\nkept": (lambda each: each.retained_subtopics, ".3f"),
+    "S-\nre-\ncall": (lambda each: each.recall, ".3f"),
+    "\n\ngained": (lambda each: each.gain.value, "+.3f"),
+    "\n\ndrops": (lambda each: each.drops, "d"),
+    "\n\nwrong": (lambda each: each.wrong.value, ".3f"),
+    "of\nsame\ntext": (lambda each: each.wrong_same_text, ".2f"),
+    "con-\ntain-\ned": (lambda each: each.wrong_contained, ".2f"),
+    "\n\nnear": (lambda each: each.wrong_near, ".2f"),
+    "\nα-\nnDCG": (lambda each: each.alpha_ndcg, ".3f"),
+    "\n\nnDCG": (lambda each: each.ndcg, ".3f"),
+    "dis-\ntinct\ndocs": (lambda each: each.documents, ".2f"),
+    "\n\nitems": (lambda each: each.returned, ".2f"),
 }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
-from vecsieve.proxy.selection.values import Indices
+from vecsieve.proxy.selection.values import Fate, Indices, Link
 from vecsieve.proxy.telemetry.labels import Stage
 from vecsieve.proxy.telemetry.tracing import Clock, Stopwatch
 
@@ -181,13 +182,14 @@ class _Answer(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """``rows``: best first. ``choosing_seconds``: the stages cluster, select and mmr. ``added_seconds``: everything but
+    """``rows``: best first. ``evidence``: by row, on what evidence it was left out as a copy. ``choosing_seconds``: the stages cluster, select and mmr. ``added_seconds``: everything but
     the database's own time.
     """
 
     rows: tuple[int, ...]
     choosing_seconds: float
     added_seconds: float
+    evidence: Mapping[int, Evidence] = field(default_factory=dict)
 
 
 class Trial:
@@ -222,12 +224,41 @@ class Trial:
             answer = self._searcher.plain(attempt)
         return Found(
             rows=_rows(answer),
+            evidence=_evidence(attempt),
             choosing_seconds=sum(watch.seconds(stage) for stage in (Stage.CLUSTER, Stage.SELECT, Stage.MMR)),
             added_seconds=watch.elapsed() - watch.seconds(Stage.UPSTREAM),
         )
 
     def _body(self, vector: Vectors) -> bytes:
         return b'{"query":%s,"limit":%d,"with_payload":false}' % (json_floats(vector), self._top_k)
+
+
+class Evidence(StrEnum):
+    """On what evidence a result was left out."""
+
+    SAME_TEXT = "same text"
+    CONTAINED = "contained"
+    NEAR = "near"
+
+
+_TEXT_EVIDENCE = {
+    Link.IDENTICAL: Evidence.SAME_TEXT,
+    Link.CONTAINMENT: Evidence.CONTAINED,
+    Link.SPAN: Evidence.CONTAINED,
+}
+
+
+def _evidence(attempt: Attempt) -> dict[int, Evidence]:
+    """By row, on what evidence it was collapsed."""
+    found: dict[int, Evidence] = {}
+    if attempt.reply is None:
+        return found
+    for pool, selection in zip(attempt.reply.pools, attempt.selections, strict=False):
+        ids = [int(each) for each in pool.ids]
+        for place in np.flatnonzero(selection.fates == Fate.COLLAPSED).tolist():
+            link = Link(int(selection.links[place]))
+            found[ids[place]] = _TEXT_EVIDENCE.get(link, Evidence.NEAR)
+    return found
 
 
 def _operation(found: Operation | None) -> Operation:

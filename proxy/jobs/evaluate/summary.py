@@ -33,13 +33,14 @@ class Estimate:
 class Resampled:
     """One set under one policy: the sample itself first, then each draw. All (1 + draws,) float64.
 
-    ``retention`` is NaN where no drawn query's plain answer had a relevant item.
+    ``retention`` is NaN where no drawn query's plain answer had a relevant item, ``wrong`` where nothing was dropped.
     """
 
     redundancy: FloatVector
     plain_redundancy: FloatVector
     retention: FloatVector
     gain: FloatVector
+    wrong: FloatVector
 
 
 def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int) -> Resampled:
@@ -52,17 +53,21 @@ def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int)
             np.where(has_answer, own.retained, 0.0),
             has_answer.astype(np.float64),
             own.recall - plain.recall,
+            own.wrong,
+            own.dropped,
         )
     )
     sums = np.concatenate([weights @ measures.T for weights in _weights(name, len(has_answer), draws=draws, seed=seed)])
     with np.errstate(invalid="ignore"):  # 0 / 0: the NaN that is wanted
         retention = sums[:, 2] / sums[:, 3]
+        wrong = sums[:, 5] / sums[:, 6]
     queries = len(has_answer)
     return Resampled(
         redundancy=sums[:, 0] / queries,
         plain_redundancy=sums[:, 1] / queries,
         retention=retention,
         gain=sums[:, 4] / queries,
+        wrong=wrong,
     )
 
 
@@ -88,6 +93,8 @@ def _weights(name: str, queries: int, *, draws: int, seed: int) -> Iterator[Floa
 
 # Sets whose plain answers hold more redundant items than this: elsewhere a reduction is a quotient of noise.
 REDUNDANT = 0.10
+# Sets with fewer drops than this say nothing of the share of wrong ones.
+MANY_DROPS = 100
 MILLISECONDS = 1000.0
 
 
@@ -96,7 +103,8 @@ class SetSummary:
     """Means over the queries of one set under one policy; NaN where no query has the measure.
 
     ``reduction``: None where there was hardly anything to reduce. ``retained_subtopics``: of all that plain answers met,
-    the share still met. ``choosing_ms``, ``added_ms``: medians.
+    the share still met. ``wrong``: of the ``drops`` (results of the plain answer that are gone) the share that repeats nothing
+    that stands; ``wrong_same_text``, ``wrong_contained``, ``wrong_near``: of those left out by that evidence. ``choosing_ms``, ``added_ms``: medians.
     """
 
     name: str
@@ -114,13 +122,18 @@ class SetSummary:
     ndcg: float
     hit: float
     returned: float
+    drops: int
+    wrong: Estimate
+    wrong_same_text: float
+    wrong_contained: float
+    wrong_near: float
     choosing_ms: float
     added_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worst:
-    """The set with the lowest value, and that set's own interval."""
+    """The set with the worst value, and that set's own interval."""
 
     name: str
     estimate: Estimate
@@ -130,7 +143,8 @@ class Worst:
 class Headline:
     """One policy over all sets, each set counting the same; None where no set has the measure.
 
-    ``reduction``: over the sets with more than REDUNDANT. ``choosing_ms``, ``added_ms``: medians over all queries.
+    ``reduction``: over the sets with more than REDUNDANT.
+    ``wrong_mean``, ``wrong_worst``: over the sets with MANY_DROPS. ``choosing_ms``, ``added_ms``: medians over all queries.
     """
 
     reduction: Estimate | None
@@ -139,6 +153,8 @@ class Headline:
     gain_mean: Estimate
     gain_worst: Worst
     returned: float
+    wrong_mean: Estimate | None
+    wrong_worst: Worst | None
     choosing_ms: float
     added_ms: float
 
@@ -184,6 +200,11 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Resampled) -> SetSummary
         ndcg=_mean(own.ndcg),
         hit=_mean(own.hit),
         returned=_mean(own.returned),
+        drops=int(own.dropped.sum()),
+        wrong=estimate(drawn.wrong),
+        wrong_same_text=_share(own.same_text_wrong, own.same_text),
+        wrong_contained=_share(own.contained_wrong, own.contained),
+        wrong_near=_share(own.near_wrong, own.near),
         choosing_ms=float(np.median(own.choosing_seconds)) * MILLISECONDS,
         added_ms=float(np.median(own.added_seconds)) * MILLISECONDS,
     )
@@ -194,6 +215,8 @@ def _headline(sets: Sequence[SetSummary], drawn: Sequence[Resampled], own: Seque
     retentions = [each.retention for each in drawn if not np.isnan(each.retention[0])]
     judged = [each for each in sets if not np.isnan(each.retention.value)]
     least_kept = min(judged, key=lambda each: each.retention.value, default=None)
+    many = [(each, values) for each, values in zip(sets, drawn, strict=True) if each.drops >= MANY_DROPS]
+    most_wrong = max((each for each, _ in many), key=lambda each: each.wrong.value, default=None)
     least_gain = min(sets, key=lambda each: each.gain.value)
     return Headline(
         reduction=_over_sets(reductions),
@@ -202,6 +225,8 @@ def _headline(sets: Sequence[SetSummary], drawn: Sequence[Resampled], own: Seque
         gain_mean=estimate(np.mean([each.gain for each in drawn], axis=0)),
         gain_worst=Worst(name=least_gain.name, estimate=least_gain.gain),
         returned=float(np.mean([each.returned for each in sets])),
+        wrong_mean=_over_sets([np.nan_to_num(values.wrong) for _, values in many]),
+        wrong_worst=None if most_wrong is None else Worst(name=most_wrong.name, estimate=most_wrong.wrong),
         choosing_ms=_median([each.choosing_seconds for each in own]),
         added_ms=_median([each.added_seconds for each in own]),
     )
@@ -220,6 +245,10 @@ def _reduction(drawn: Resampled) -> FloatVector:
 
 def _over_sets(values: Sequence[FloatVector]) -> Estimate | None:
     return estimate(np.mean(values, axis=0)) if values else None
+
+
+def _share(part: FloatVector, whole: FloatVector) -> float:
+    return float(part.sum() / whole.sum()) if whole.any() else float("nan")
 
 
 def _mean(values: FloatVector) -> float:

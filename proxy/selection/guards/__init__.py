@@ -1,6 +1,7 @@
 """What forbids that two candidates share a cluster, however alike they are.
 
 veto      which pairs may not share a cluster, and by which guard
+subjects  names at the beginning of texts of any length
 figures   what a text counts: versions, dates, amounts, numbers
 numerals  numbers as people write them, in one spelling
 dates     dates and times of day

@@ -222,6 +222,8 @@ def contradict(one: Polarity, other: Polarity) -> bool:
     Opposite: one is negated and the other is not, or they name opposite sides of something; both together is the same
     fact again ("is not allowed", "is forbidden").
     """
+    if one.negated is other.negated and not (one.sides and other.sides):
+        return False  # as most are
     opposite = (one.negated is not other.negated) is not _oppose(one.sides, other.sides)
     return opposite and _alike(one.stems, other.stems)
 
@@ -242,7 +244,7 @@ def _oppose(one: frozenset[int], other: frozenset[int]) -> bool:
 
 def _leaves_out(one: frozenset[int], other: frozenset[int]) -> bool:
     """Whether ``one`` has a side of which only ``other`` has the opposite."""
-    return any(side ^ 1 in other and side ^ 1 not in one for side in one)
+    return bool(one and other) and any(side ^ 1 in other and side ^ 1 not in one for side in one)
 
 
 def _denying(plain: str, words: list[str]) -> set[str]:

@@ -12,11 +12,12 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.proxy.selection.guards.figures import NONE as NO_FIGURES
 from vecsieve.proxy.selection.guards.figures import (
     Figures,
     counted,
@@ -27,9 +28,11 @@ from vecsieve.proxy.selection.guards.figures import (
     versions_differ,
 )
 from vecsieve.proxy.selection.guards.negation import ALIKE, Polarity, contradict, polarity
+from vecsieve.proxy.selection.guards.subjects import HEAD, NOTHING, Subject, subject, subjects_differ
 from vecsieve.proxy.selection.policy import Guards
-from vecsieve.proxy.selection.text.bounds import cost, short
-from vecsieve.proxy.selection.values import Indices, Steps, Veto
+from vecsieve.proxy.selection.text.bounds import lengths_of, short
+from vecsieve.proxy.selection.text.features import Text
+from vecsieve.proxy.selection.values import Indices, Metadata, Steps, Veto
 
 # The verdicts of the guards for many pairs at once: the number of facts that two texts share is a matrix product.
 #
@@ -46,10 +49,14 @@ _Sets = Sequence[AbstractSet[Hashable]]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the guards read of one text."""
+    """What the guards read of one text. ``counts``: whether it has any figure. ``points``: whether it denies anything or names a side
+    of an opposite.
+    """
 
     figures: Figures
     polarity: Polarity
+    counts: bool
+    points: bool
 
 
 def many(said: Mapping[int, Facts | None], first: Indices, second: Indices, checks: Sequence[Veto]) -> Steps[Codes]:
@@ -173,8 +180,6 @@ _APPLIES: Mapping[Veto, Callable[[Sequence[Facts], Sequence[Facts]], Mask]] = {
     Veto.NEGATION: _contradict,
 }
 
-# Texts remembered: some pools' worth of the short ones. What is read of a text takes at most some 20 kB.
-REMEMBERED = 1024
 # A text that has more numbers is a table, of which each row may differ from the next, and not worth the time.
 MOST_NUMBERS = 64
 # Characters that are read of each so many ranks, the best-ranked first: 1 to 3 microseconds each. Texts of 30 words have 180.
@@ -193,53 +198,110 @@ _DIGITS = re.compile(r"\d+")
 
 
 def vetoes(
-    texts: Sequence[str | None],
-    sources: Sequence[str | None] | None,
+    texts: Sequence[Text | None],
+    known: Metadata,
     first: Indices,
     second: Indices,
     guards: Guards,
     word_counts: npt.NDArray[np.int64] | None,
-    form: Callable[[int], str | None],
+    form: Callable[[int], Hashable],
 ) -> Steps[Codes]:
     """For each of p pairs, ``first[i]`` with ``second[i]``, the first Veto that applies, else NONE (p,).
 
-    ``texts``: raw, one a candidate. ``sources``: one a candidate, None: none is known. ``word_counts``: (n,), -1 of a text that
-    was not read, None: no text is. ``form``: what equal texts have in common.
+    ``texts``: one a candidate, read or not. ``known``: names in titles, and sources. ``word_counts``: (n,), -1 of a
+    text that was not read, None: no text is. ``form``: what equal texts have in common.
     """
     codes = np.zeros(len(first), np.int8)
-    if sources is not None and guards.keep_sources:
-        kept = np.fromiter((source in guards.keep_sources for source in sources), np.bool_, len(sources))
+    if known.sources is not None and guards.keep_sources:
+        kept = np.fromiter((source in guards.keep_sources for source in known.sources), np.bool_, len(known.sources))
         codes[kept[first] | kept[second]] = Veto.SOURCE
-    checks = _checks(guards)
-    if word_counts is None or not checks:
+    if word_counts is None:
         return codes
-    is_short = short(texts, word_counts, guards.short_words)
-    open_pairs = np.flatnonzero((codes == Veto.NONE) & is_short[first] & is_short[second])
-    left, right = first[open_pairs], second[open_pairs]
-    is_read = _within_bounds(texts, is_short & (word_counts >= 0))
-    said = yield from _read(texts, np.unique(np.concatenate((left, right))), is_read)
-    has_facts = np.fromiter((said.get(which) is not None for which in range(len(texts))), np.bool_, len(texts))
-    known = has_facts[left] & has_facts[right]
-    codes[open_pairs[known]] = yield from _judged(said, left[known], right[known], checks)
-    codes[open_pairs[~known]] = _unread(form, left[~known], right[~known])
+    if _checks(guards):
+        yield from _compare_facts(codes, texts, first, second, guards, word_counts, form)
+    if guards.subjects:
+        places = list(zip(first.tolist(), second.tolist(), strict=True))
+        involved = set(chain.from_iterable(places))
+        begins = {place: NOTHING if (text := texts[place]) is None else text.subject for place in involved}
+        if None in begins.values():
+            begins = {place: _of_text(texts[place]) for place in involved}
+        differ = _different(begins, places)
+        codes[[pair for pair in differ if not codes[pair]]] = Veto.SUBJECT
+        titles = known.titles
+        if titles is not None:
+            differ = _different({place: titles[place] or NOTHING for place in involved}, places)
+            # Equal texts are copies, whatever their titles are.
+            codes[[pair for pair in differ if not codes[pair] and form(first[pair]) != form(second[pair])]] = (
+                Veto.SUBJECT
+            )
     return codes
 
 
+def _compare_facts(
+    codes: Codes,
+    texts: Sequence[Text | None],
+    first: Indices,
+    second: Indices,
+    guards: Guards,
+    word_counts: npt.NDArray[np.int64],
+    form: Callable[[int], Hashable],
+) -> Steps[None]:
+    """Mark the open pairs (p,) of short texts that state different facts."""
+    few = word_counts <= guards.short_words
+    if not (few[first] & few[second]).any():
+        return
+    lengths = lengths_of(texts)
+    is_short = short(lengths, word_counts, guards.short_words)
+    open_pairs = np.flatnonzero((codes == 0) & is_short[first] & is_short[second])
+    left, right = first[open_pairs], second[open_pairs]
+    is_read = _within_bounds(lengths, is_short & (word_counts >= 0))
+    said = yield from _read(texts, sorted({*left.tolist(), *right.tolist()}), is_read)
+    has_facts = np.zeros(len(texts), np.bool_)
+    has_facts[[place for place, facts in said.items() if facts is not None]] = True
+    both = has_facts[left] & has_facts[right]
+    codes[open_pairs[both]] = yield from _judged(said, left[both], right[both], _checks(guards))
+    codes[open_pairs[~both]] = _unread(form, left[~both], right[~both])
+
+
+def _of_text(text: Text | None) -> Subject:
+    if text is None:
+        return NOTHING
+    if text.subject is None:
+        text.subject = subject(text.raw[:HEAD])
+    return text.subject
+
+
+def names_in_title(title: str) -> Subject:
+    """A title is all title: its names count wherever they stand in it."""
+    return subject(f"{title[:HEAD]}\n.")
+
+
+def _different(begins: Mapping[int, Subject | None], places: Sequence[tuple[int, int]]) -> list[int]:
+    """Which of p pairs of places each begin with a name that the other does not begin with."""
+    return [
+        pair
+        for pair, (one, other) in enumerate(places)
+        if (mine := begins[one]) and (theirs := begins[other]) and mine != theirs and subjects_differ(mine, theirs)
+    ]
+
+
 def _read(
-    texts: Sequence[str | None], which: Indices, is_read: npt.NDArray[np.bool_]
+    texts: Sequence[Text | None], which: Sequence[int], is_read: npt.NDArray[np.bool_]
 ) -> Steps[Mapping[int, Facts | None]]:
     """What these texts state, by place; None of one that is not read."""
     said: dict[int, Facts | None] = {}
     left = STEP_CHARACTERS
-    for place in which[is_read[which]].tolist():
+    for place in which:
         text = texts[place]
-        if text is None:
+        if text is None or not is_read[place]:
             continue
-        left -= len(text)
-        if left < 0:
-            yield
-            left = STEP_CHARACTERS - len(text)
-        said[place] = _facts(text)
+        if text.facts is None:
+            left -= len(text.raw)
+            if left < 0:
+                yield
+                left = STEP_CHARACTERS - len(text.raw)
+            text.facts = (_facts(text),)
+        said[place] = text.facts[0]
     return said
 
 
@@ -255,28 +317,31 @@ def _judged(
             part = slice(start, start + MOST_PAIRS)
             codes[part] = yield from many(said, first[part], second[part], tuple(veto for veto, _ in checks))
         return codes
+    states = {place for place, facts in said.items() if facts is not None and (facts.counts or facts.points)}
     for pair, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-        mine, theirs = said[one], said[other]
-        if mine is not None and theirs is not None and mine is not theirs:
-            codes[pair] = _veto(mine, theirs, checks)
+        if one in states or other in states:
+            mine, theirs = said[one], said[other]
+            if mine is not None and theirs is not None and mine is not theirs:
+                codes[pair] = _veto(mine, theirs, checks)
     return codes
 
 
-def _unread(form: Callable[[int], str | None], first: Indices, second: Indices) -> Codes:
+def _unread(form: Callable[[int], Hashable], first: Indices, second: Indices) -> Codes:
     """UNREAD for each pair (p,) but those of equal texts."""
     if not len(first):
         return np.empty(0, np.int8)
-    numbers: dict[str | None, int] = {}
+    numbers: dict[Hashable, int] = {}
     involved, which = np.unique(np.concatenate((first, second)), return_inverse=True)
     forms = np.array([numbers.setdefault(form(place), len(numbers)) for place in involved.tolist()], np.intp)[which]
     return np.where(forms[: len(first)] == forms[len(first) :], Veto.NONE.value, Veto.UNREAD.value).astype(np.int8)
 
 
-def _within_bounds(texts: Sequence[str | None], is_short: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _within_bounds(lengths: npt.NDArray[np.int64], is_short: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Which of the short texts are read (n,). It depends on the texts up to the end of a text's own RANKS alone."""
-    lengths = np.fromiter((0 if text is None else len(text) for text in texts), np.int64, len(texts))
     counted = np.where(is_short, lengths, 0)
-    spent = np.cumsum(np.pad(counted, (0, -len(counted) % RANKS)).reshape(-1, RANKS), axis=1).ravel()[: len(texts)]
+    if int(counted.sum()) <= CHARACTERS:
+        return counted > 0
+    spent = np.cumsum(np.pad(counted, (0, -len(counted) % RANKS)).reshape(-1, RANKS), axis=1).ravel()[: len(counted)]
     found: npt.NDArray[np.bool_] = (counted > 0) & (spent <= CHARACTERS)
     return found
 
@@ -299,13 +364,18 @@ def _checks(guards: Guards) -> tuple[_Check, ...]:
 
 
 def _veto(one: Facts, other: Facts, checks: tuple[_Check, ...]) -> Veto:
-    return next((veto for veto, applies in checks if applies(one, other)), Veto.NONE)
+    # A text without figures differs in none, and one that points nowhere contradicts none that does not either.
+    both_count, one_points = one.counts and other.counts, one.points or other.points
+    for veto, applies in checks:
+        if (one_points if veto is Veto.NEGATION else both_count) and applies(one, other):
+            return veto
+    return Veto.NONE
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _facts(text: str) -> Facts | None:
-    """Pure memoisation: facts depend on the text alone. None for what is no sentence, or dear to read."""
-    price = cost(text)
-    if price is None or price > _DEAREST * len(text) or len(_DIGITS.findall(text)) > MOST_NUMBERS:
+def _facts(text: Text) -> Facts | None:
+    """None for what is no sentence, or dear to read."""
+    price = text.cost()
+    if price < 0 or price > _DEAREST * len(text.raw) or len(_DIGITS.findall(text.raw)) > MOST_NUMBERS:
         return None
-    return Facts(figures(text), polarity(text))
+    counts, points = figures(text.raw), polarity(text.raw)
+    return Facts(counts, points, counts is not NO_FIGURES, points.negated or bool(points.sides))

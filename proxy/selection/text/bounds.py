@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from vecsieve.proxy.selection.text.features import Text
 
 Traits = npt.NDArray[np.uint8]
 
@@ -56,23 +60,27 @@ _TABLE_END = 0x20000
 _PLAIN = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xD800, 0xF8FF), (0x17000, 0x18AFF))
 
 
-def readable(texts: Sequence[str | None]) -> tuple[str | None, ...]:
-    """The texts that are read, None in place of the others. ``texts``: of a pool, in rank order.
+def readable(texts: Sequence[Text | None]) -> tuple[Sequence[Text | None], Sequence[int]]:
+    """The texts that are read, None in place of the others, and what each costs, 0 of those. ``texts``: in rank order.
 
     The first text that the budget does not cover ends it: what is read of a ranking does not depend on what stands behind.
     """
+    prices = [0 if text is None else text.known_cost for text in texts]
+    if None not in prices and -1 not in prices and sum(filter(None, prices)) <= POOL_COST:
+        return texts, [price or 0 for price in prices]
     left = POOL_COST
-    found: list[str | None] = [None] * len(texts)
+    found: list[Text | None] = [None] * len(texts)
+    costs = [0] * len(texts)
     for place, text in enumerate(texts):
-        if text is None or len(text) > LONGEST:
+        if text is None or len(text.raw) > LONGEST:
             continue
-        price = cost(text)
-        left -= len(text) if price is None else price
+        price = text.cost()
+        left -= len(text.raw) if price < 0 else price
         if left < 0:
             break
-        if price is not None:
-            found[place] = text
-    return tuple(found)
+        if price >= 0:
+            found[place], costs[place] = text, price
+    return tuple(found), tuple(costs)
 
 
 def cost(text: str) -> int | None:
@@ -87,13 +95,12 @@ def cost(text: str) -> int | None:
     return None if price > TEXT_COST or _longest_run(traits) > MOST_MARKS else price
 
 
-def portions(texts: Sequence[str | None], which: Sequence[int]) -> Iterator[list[int]]:
-    """The places ``which`` of readable texts in portions, of which none costs more than STEP_COST but for a single text."""
+def portions(costs: Sequence[int], which: Sequence[int]) -> Iterator[list[int]]:
+    """The places ``which`` of texts in portions, of which none costs more than STEP_COST but for a single text."""
     portion: list[int] = []
     spent = 0
     for place in which:
-        text = texts[place]
-        price = 0 if text is None else cost(text) or 0
+        price = costs[place]
         if portion and spent + price > STEP_COST:
             yield portion
             portion, spent = [], 0
@@ -103,13 +110,16 @@ def portions(texts: Sequence[str | None], which: Sequence[int]) -> Iterator[list
         yield portion
 
 
-def short(texts: Sequence[str | None], counts: npt.NDArray[np.int64], most_words: int) -> npt.NDArray[np.bool_]:
-    """Which texts (n,) have at most so many words. ``counts``: (n,) of their words, -1 where nobody counted: such a text is
-    short when it has no more characters than short ones have.
+def short(lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], most_words: int) -> npt.NDArray[np.bool_]:
+    """Which texts (n,) have at most so many words. ``lengths``: (n,) in characters, 0 without a text. ``counts``: (n,) of their
+    words, -1 where nobody counted: such a text is short when it has no more characters than short ones have.
     """
-    longest = LONGEST_WORD * most_words
-    has_length = (text is not None and 0 < len(text) <= longest for text in texts)
-    return np.fromiter(has_length, np.bool_, len(texts)) & (counts <= most_words)
+    return (lengths > 0) & (lengths <= LONGEST_WORD * most_words) & (counts <= most_words)
+
+
+def lengths_of(texts: Sequence[Text | None]) -> npt.NDArray[np.int64]:
+    """How many characters each text has (n,), 0 where there is none."""
+    return np.array([0 if text is None else len(text.raw) for text in texts], np.int64)
 
 
 def _longest_run(traits: Traits) -> int:

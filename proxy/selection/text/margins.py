@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -34,11 +34,15 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """``lines``: a text's lines without the blank ones. ``head``, ``tail``: the first and the last of them, masked."""
+    """``lines``: a text's lines without the blank ones. ``head``, ``tail``: the first and the last of them, masked. ``key``: equal
+    for equal lines, in this process. ``length``: of all lines, in characters.
+    """
 
     lines: tuple[str, ...]
     head: str
     tail: str
+    key: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,40 +60,49 @@ def edges(text: str) -> Edges | None:
     lines = tuple(filter(str.strip, text.split("\n")))  # a fourth of the time that a loop of Python's own takes
     if len(lines) < 2:
         return None
-    return Edges(lines, _masked(lines[0]), _masked(lines[-1]))
+    return Edges(lines, _masked(lines[0]), _masked(lines[-1]), hash(lines), sum(map(len, lines)))
 
 
-def learn(known: Iterable[Edges]) -> Margins:
+NO_MARGINS = Margins(frozenset(), frozenset())
+
+
+def learn(known: Sequence[Edges]) -> Margins:
     """The margins of these texts. The order of the texts does not matter."""
-    distinct = {each.lines: each for each in known}.values()
-    headers = _repeated([(each.lines[:DEEPEST], each.head) for each in distinct])
-    footers = _repeated([(each.lines[: -DEEPEST - 1 : -1], each.tail) for each in distinct])
-    return Margins(headers, footers)
+    distinct = list({each.key: each for each in known}.values())
+    headers = _repeated(distinct, [each.head for each in distinct], 1)
+    footers = _repeated(distinct, [each.tail for each in distinct], -1)
+    return Margins(headers, footers) if headers or footers else NO_MARGINS
 
 
-def body(text: str, known: Edges, margins: Margins) -> str:
-    """``text`` without its margins, or ``text`` itself where it has none or where too little would remain."""
+def remaining(known: Edges, margins: Margins) -> tuple[int, int]:
+    """The first line that is no margin, and behind the last one; all lines where too little would remain."""
+    count = len(known.lines)
+    if known.head not in margins.headers and known.tail not in margins.footers:
+        return 0, count
     first = _depth(known.lines[:DEEPEST], known.head, margins.headers)
-    last = len(known.lines) - _depth(known.lines[: -DEEPEST - 1 : -1], known.tail, margins.footers)
-    if first == 0 and last == len(known.lines):
-        return text
-    remaining = sum(map(len, known.lines[first:last]))
-    if remaining < max(REMAINING_AT_LEAST, REMAINING_SHARE * sum(map(len, known.lines))):
-        return text
-    return "\n".join(known.lines[first:last])
+    last = count - _depth(known.lines[: -DEEPEST - 1 : -1], known.tail, margins.footers)
+    remains = known.length - sum(map(len, known.lines[:first])) - sum(map(len, known.lines[last:]))
+    if remains < max(REMAINING_AT_LEAST, REMAINING_SHARE * known.length):
+        return 0, count
+    return first, last
 
 
-def _repeated(reached: list[tuple[tuple[str, ...], str]]) -> frozenset[str]:
-    """The masked lines that repeat. ``reached``: of each text the lines from one end inwards, and the outermost masked.
+def _repeated(known: list[Edges], outermost: list[str], inwards: int) -> frozenset[str]:
+    """The masked lines that repeat at one end. ``outermost``: of each text, masked. ``inwards``: 1 from the head, -1 from the foot.
 
     A line further in counts only where all lines outside it are margins already.
     """
     found: set[str] = set()
+    reached, lines = known, outermost
     for depth in range(DEEPEST):
-        counts = Counter(line for _, line in reached)
-        found.update(line for line, count in counts.items() if line and count >= SEEN_AT_LEAST)
+        # The empty line is none, and stands for what is no header.
+        found.update([line for line, count in Counter(lines).items() if count >= SEEN_AT_LEAST and line])
+        reached = [each for each, line in zip(reached, lines, strict=True) if line in found]
+        if not reached:
+            break
         inner = depth + 1
-        reached = [(lines, _masked(lines[inner])) for lines, line in reached if line in found and len(lines) > inner]
+        reached = [each for each in reached if len(each.lines) > inner]
+        lines = [_masked(each.lines[inner if inwards > 0 else -1 - inner]) for each in reached]
     return frozenset(found)
 
 

@@ -87,9 +87,7 @@ def _of(texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: Te
         share = shares(texts.documents, texts.spans, rows, columns)
         found.add(Link.SPAN, compared & (share > 0.0) & (share >= np.float32(rules.span)), share)
     if rules.identical:
-        left, right = _numbered(texts, rows, columns)
-        same = (left[:, None] == right[None, :]) & (left >= 0)[:, None]
-        found.add(Link.IDENTICAL, compared & same, np.float32(1.0))
+        found.add(Link.IDENTICAL, compared & equal(texts, rows[:, None], columns), np.float32(1.0))
     return found
 
 
@@ -116,17 +114,11 @@ def _near(
         found.add(link, near.passed, near.similarity)
 
 
-def _numbered(texts: Texts, rows: Indices, columns: Indices) -> tuple[Indices, Indices]:
-    """Canonical texts as numbers, of the rows (n,) and of the columns (m,): equal texts, equal numbers; -1 without text."""
-    known: dict[str, int] = {}
-    numbers = [
-        np.array(
-            [-1 if (form := texts.canonical(i)) is None else known.setdefault(form, len(known)) for i in side.tolist()],
-            dtype=np.intp,
-        )
-        for side in (rows, columns)
-    ]
-    return numbers[0], numbers[1]
+def equal(texts: Texts, first: Indices, second: Indices) -> Mask:
+    """Which pairs are equal texts. ``first``, ``second``: candidates, of shapes that fit one another."""
+    one, other = texts.numbers.take(first), texts.numbers.take(second)
+    same: Mask = (one == other) & (one != 0)
+    return same
 
 
 def _nothing(shape: tuple[int, ...]) -> Matches:

@@ -1,137 +1,300 @@
-"""The texts of a pool. Each is read once, and only as far as it is needed.
+"""The texts of a pool, each in the form that is compared in this pool, and what is read of them as arrays.
 
-What is derived from a text depends on that text alone, except for its margins, which are learnt from the pool (margins.py).
-So the results of all other steps are cached by content across searches, in bounded memory.
+What is found of a text is kept with it (features.py). The margins alone are learnt from the pool (margins.py).
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.policy import TextRules
-from vecsieve.proxy.selection.text.bounds import LONGEST, portions, readable
-from vecsieve.proxy.selection.text.canonical import folded, unwrapped
-from vecsieve.proxy.selection.text.margins import Edges, Margins, body, edges, learn
-from vecsieve.proxy.selection.text.memo import Memo
-from vecsieve.proxy.selection.text.tokens import Hashes, hashed, words
-from vecsieve.proxy.selection.values import FloatVector, Metadata, Steps
+from vecsieve.proxy.selection.text.bounds import POOL_WORDS, lengths_of, portions, readable, short
+from vecsieve.proxy.selection.text.features import NOTHING, RECORD, Form, Text, Tokens, complete, learn_words
+from vecsieve.proxy.selection.text.margins import Margins, learn, remaining
+from vecsieve.proxy.selection.text.tokens import Hashes
+from vecsieve.proxy.selection.values import FloatVector, Indices, Metadata, Steps
 
-# A text of a hundred words takes some 2 kB in each: four thousand of them are remembered.
-_BOUND_BYTES = 8 << 20
-
-_Piece = tuple[str, Edges | None]
+# Words are as rare as they are in so many texts at most, as distances are scaled by so many candidates.
+SCALE_FROM = 50
 
 
-def _piece_bytes(text: str, piece: _Piece) -> int:
-    lines = () if piece[1] is None else (*piece[1].lines, piece[1].head, piece[1].tail)
-    return sum(map(sys.getsizeof, (text, piece[0], *lines)))
+def weight(texts: int, counts: Indices) -> FloatVector:
+    """What words weigh (w,) of which ``counts`` (w,) of so many texts have each."""
+    weights: FloatVector = np.log((texts + 1) / counts)
+    return weights
 
 
-_PIECES: Memo[str, _Piece] = Memo(_BOUND_BYTES, _piece_bytes)
-_FOLDED: Memo[str, str] = Memo(_BOUND_BYTES, lambda text, form: sys.getsizeof(text) + sys.getsizeof(form))
-_HASHES: Memo[str, Hashes] = Memo(_BOUND_BYTES, lambda form, hashes: sys.getsizeof(form) + hashes.nbytes)
+Found = TypeVar("Found")
+
+# The hashes of words, in 32 bits.
+Words = npt.NDArray[np.uint32]
 
 _NO_WORDS: Hashes = np.empty(0, np.uint64)
+_NO_TOKENS: Tokens = frozenset()
 
 
 class Texts:
     """The texts of n candidates. Nothing changes once it is known; what nobody asks for is not made.
 
-    ``raw``: the metadata's texts, None for those that are not read: too long, too dear, or behind the pool's budget.
+    ``given``: the metadata's texts, None for those that are not read: too long, too dear, or behind the pool's budget.
     ``documents`` and ``spans`` are the metadata's, for chunks of one document; None where nobody looks at them.
+    ``short_words``: a text of at most so many words is short.
     """
 
-    __slots__ = ("_canonical", "_counts", "_hashes", "_learn_from", "_margins", "documents", "raw", "spans")
-
-    def __init__(self, metadata: Metadata, learn_from: slice, *, with_spans: bool) -> None:
+    def __init__(self, metadata: Metadata, learn_from: slice, rules: TextRules) -> None:
         size = max((len(known) for known in (metadata.texts, metadata.documents) if known is not None), default=0)
-        self.documents: Sequence[str | None] | None = metadata.documents if with_spans else None
-        self.spans: FloatVector | None = metadata.spans if with_spans else None
-        self.raw = readable(metadata.texts) if metadata.texts is not None else (None,) * size
+        self.documents: Sequence[str | None] | None = metadata.documents if rules.span is not None else None
+        self.spans: FloatVector | None = metadata.spans if rules.span is not None else None
+        self.given, self._costs = readable(metadata.texts if metadata.texts is not None else (None,) * size)
+        self.short_words = rules.short_words
         self._learn_from = learn_from
+        self._needs_hashes = bool(rules.near)
+        self._is_read = False
         self._margins: Margins | None = None
-        self._canonical: list[str | None] = [""] * size  # empty: not looked at yet
-        self._hashes: list[Hashes | None] = [None] * size
-        self._counts: npt.NDArray[np.int64] | None = None
+        self._forms: list[Form | None] = [None] * size
+        self._found: Any = None
+        self._rarity: tuple[int, Words, Indices] | None = None
 
     def __len__(self) -> int:
-        return len(self.raw)
+        return len(self.given)
+
+    def form(self, i: int) -> Form | None:
+        """The form of candidate i's text; None where no text is read."""
+        found, text = self._forms[i], self.given[i]
+        if found is None and text is not None:
+            found = self._forms[i] = self._form(text)
+        return found
 
     def canonical(self, i: int) -> str | None:
         """The canonical form of candidate i's text; None where there is none, or nothing that can be seen, or too much."""
-        known = self._canonical[i]
-        if known == "":
-            known = self._canonical[i] = self._read(self.raw[i])
-        return known
-
-    def words(self, i: int) -> tuple[str, ...]:
-        """The words of candidate i's canonical text, none where there is no text."""
-        known = self.canonical(i)
-        return () if known is None else words(known)
+        form = self.form(i)
+        return None if form is None else form.canonical or None
 
     def hashes(self, which: Sequence[int]) -> list[Hashes]:
         """For each candidate of ``which`` the hashes (w,) of its words, empty where it has no text."""
-        missing: dict[str, list[int]] = {}
-        for i in which:
-            if self._hashes[i] is None:
-                known = self.canonical(i)
-                found = _NO_WORDS if known is None else _HASHES.get(known)
-                if found is None and known is not None:
-                    missing.setdefault(known, []).append(i)
-                self._hashes[i] = found
-        for text, found in zip(missing, hashed(list(missing)), strict=True):
-            _HASHES.keep(text, found)
-            for i in missing[text]:
-                self._hashes[i] = found
-        return [found for i in which if (found := self._hashes[i]) is not None]
+        forms = [self.form(i) for i in which]
+        complete([form for form in forms if form is not None], hashes=True)
+        return [_NO_WORDS if form is None or form.hashes is None else form.hashes for form in forms]
 
     def reading(self, which: Sequence[int]) -> Steps[None]:
-        """Find what ``hashes`` gives, and the header lines before, in steps."""
-        missing = [i for i in which if self._hashes[i] is None]
+        """Find what ``records`` gives of these candidates, and the header lines before, in steps."""
+        if self._is_read:
+            return
+        if self._margins is None and None not in [True if text is None else text.whole for text in self.given]:
+            self._forms = self._all_forms()
+        missing = [i for i in which if (form := self._forms[i]) is None or form.record is None or self._needs_hashes]
+        missing = [i for i in missing if self._lacks(i)]
         if missing and self._margins is None:
-            for portion in portions(self.raw, range(len(self))[self._learn_from]):
-                with_lines = [text for i in portion if (text := self.raw[i]) is not None and _has_lines(text)]
+            for portion in portions(self._costs, range(len(self))[self._learn_from]):
+                with_lines = [text for i in portion if (text := self.given[i]) is not None and text.has_lines]
+                is_new = any(text.whole is None for text in with_lines)
                 for text in with_lines:
-                    _piece(text)
-                if with_lines and len(portion) < len(missing):
+                    text.unwrap()
+                if is_new and len(portion) < len(missing):
                     yield
-        for number, portion in enumerate(portions(self.raw, missing)):
+        for number, portion in enumerate(portions(self._costs, missing)):
             if number:
                 yield
-            self.hashes(portion)
+            complete([form for i in portion if (form := self.form(i)) is not None], hashes=self._needs_hashes)
+        self._is_read = len(which) == len(self)
 
-    @property
+    def _all_forms(self) -> list[Form | None]:
+        """The forms of texts that were seen before."""
+        margins = self._learnt()
+        if not (margins.headers or margins.footers):
+            return [None if text is None else text.whole for text in self.given]
+        headers, footers = margins.headers, margins.footers
+        return [
+            None
+            if text is None
+            else text.whole
+            if (known := text.edges) is None or (known.head not in headers and known.tail not in footers)
+            else self._form(text)
+            for text in self.given
+        ]
+
+    def _lacks(self, i: int) -> bool:
+        form = self._forms[i]
+        if form is None:
+            return self.given[i] is not None
+        return form.record is None or (self._needs_hashes and form.hashes is None)
+
+    @cached_property
+    def records(self) -> npt.NDArray[np.void]:
+        """The RECORD of each text (n,), all zero where there is none."""
+        if None in self._forms:
+            self._forms = [self.form(i) for i in range(len(self))]
+        if not self._is_read:
+            complete([form for form in self._forms if form is not None])
+        joined = b"".join([NOTHING if form is None else form.record or NOTHING for form in self._forms])
+        return np.frombuffer(joined, RECORD)
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """Equal for equal texts (n,), 0 where there is none."""
+        return self.records["number"].copy()
+
+    @cached_property
     def word_counts(self) -> npt.NDArray[np.int64]:
         """How many words each text has (n,), -1 where there is no text."""
-        if self._counts is None:
-            counts = [len(found) or -1 for found in self.hashes(range(len(self)))]
-            self._counts = np.array(counts, dtype=np.int64)
-            self._counts.setflags(write=False)
-        return self._counts
+        counts = self.records["words"].astype(np.int64)
+        counts[counts == 0] = -1
+        counts.setflags(write=False)
+        return counts
 
-    def _read(self, text: str | None) -> str | None:
-        if text is None:
-            return None
-        whole, known = _piece(text)
-        if len(whole) > LONGEST:
-            return None  # composing made it longer
+    @cached_property
+    def is_short(self) -> npt.NDArray[np.bool_]:
+        """Which texts are short (n,)."""
+        return short(lengths_of(self.given), self.word_counts, self.short_words)
+
+    @cached_property
+    def grams(self) -> FloatVector:
+        """How many different 3-grams each text has (n,)."""
+        return self.records["grams"].astype(np.float64)
+
+    @cached_property
+    def bits(self) -> npt.NDArray[np.uint64]:
+        """The map of each text's 3-grams (n, 8)."""
+        return np.ascontiguousarray(self.records["bits"])
+
+    @cached_property
+    def doubled(self) -> FloatVector:
+        """How many 3-grams of each text have no bit of their own (n,)."""
+        return self.grams - ones(self.bits)
+
+    def once(self, find: Callable[[Texts, npt.NDArray[np.bool_]], Found], among: npt.NDArray[np.bool_]) -> Found:
+        """What ``find`` gives of these texts; it is called once, and always with the same ones ``among`` them."""
+        if self._found is None:
+            self._found = find(self, among)
+        found: Found = self._found
+        return found
+
+    @cached_property
+    def words(self) -> int:
+        """How many words all texts have together."""
+        return int(self.records["words"].sum(dtype=np.int64))
+
+    def words_of(self, first: Indices, second: Indices) -> int:
+        """How many words the texts of these pairs have together."""
+        return int(self.word_counts[self._involved(first, second)].sum())
+
+    def compared(self, first: Indices, second: Indices, *, but: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which pairs (p,) stand among the first POOL_WORDS words of all pairs but those of ``but`` (p,)."""
+        involved = self._involved(first[~but], second[~but])
+        within = np.zeros(len(self), np.bool_)
+        within[involved[np.cumsum(self.word_counts[involved]) <= POOL_WORDS]] = True
+        found: npt.NDArray[np.bool_] = within[first] & within[second]
+        return found
+
+    def _involved(self, first: Indices, second: Indices) -> Indices:
+        used = np.zeros(len(self), np.bool_)
+        used[first] = used[second] = True
+        return np.flatnonzero(used)
+
+    def grams_of(self, which: Sequence[int]) -> tuple[npt.NDArray[np.uint32], Indices]:
+        """The different 3-grams of each candidate of ``which``, one behind the other, and how many each has."""
+        known = [b"" if (form := self.form(i)) is None or form.grams is None else form.grams for i in which]
+        return np.frombuffer(b"".join(known), np.uint32), np.array([len(each) // 4 for each in known], np.intp)
+
+    def marks(self, i: int) -> tuple[Tokens, Tokens]:
+        """The figures and the names of candidate i's text."""
+        form = self.form(i)
+        return (_NO_TOKENS, _NO_TOKENS) if form is None else form.marks
+
+    def vocabularies(self, which: Sequence[int]) -> tuple[Words, Indices]:
+        """The different words of each candidate of ``which``, one behind the other, and how many each has."""
+        forms = [self._forms[i] or self.form(i) for i in which]
+        if None in [b"" if form is None else form.vocabulary for form in forms]:
+            learn_words([form for form in forms if form is not None])
+        known = [b"" if form is None else form.vocabulary or b"" for form in forms]
+        return np.frombuffer(bytearray().join(known), np.uint32), np.array([len(each) // 4 for each in known], np.intp)
+
+    @cached_property
+    def first_different(self) -> list[int]:
+        """Of the first texts, those that differ."""
+        first = range(len(self))[self._learn_from][:SCALE_FROM]
+        numbers = self.numbers.tolist()
+        return sorted({numbers[i]: i for i in reversed(first) if numbers[i]}.values())
+
+    def rarity(self, words: Words) -> FloatVector:
+        """How rare each of the ``words`` (w,), given by hash, is among the first texts: log((t + 1) / texts with it) of t.
+
+        Equal texts count once. A word that none of them has is as rare as one that a single text has.
+        """
+        if self._rarity is None:
+            known = self.vocabularies(self.first_different)[0]
+            known.sort()
+            places = _new(known).nonzero()[0]
+            self._rarity = len(self.first_different), known[places], np.diff(places, append=len(known))
+        texts, values, counts = self._rarity
+        if not texts:
+            return np.ones(len(words))
+        at = np.minimum(values.searchsorted(words), len(values) - 1)
+        found = np.where(values.take(at) == words, counts.take(at), 1)
+        return weight(texts, found)
+
+    def _form(self, text: Text) -> Form:
+        whole, known = text.unwrap(), text.edges
         if known is not None:
-            whole = body(whole, known, self._learnt())
-        form = _FOLDED.get(whole)
-        if form is None:
-            form = folded(whole)
-            _FOLDED.keep(whole, form)
-        return form or None
+            first, last = remaining(known, self._learnt())
+            if (first, last) != (0, len(known.lines)):
+                return text.without(first, last)
+        return whole
 
     def _learnt(self) -> Margins:
         if self._margins is None:
-            teachers = (text for text in self.raw[self._learn_from] if text is not None and _has_lines(text))
-            self._margins = learn(known for text in teachers if (known := _piece(text)[1]) is not None)
+            teachers = [text for text in self.given[self._learn_from] if text is not None and text.has_lines]
+            for text in teachers:
+                if text.whole is None:
+                    text.unwrap()
+            self._margins = learn([text.edges for text in teachers if text.edges is not None])
         return self._margins
+
+
+def numbered(values: Words) -> tuple[Words, Indices]:
+    """The different ones of ``values`` (v,), ascending, and which of them each is: np.unique without its ceremony."""
+    order = values.argsort()
+    ascending = values.take(order)
+    is_new = _new(ascending)
+    codes = np.empty(len(values), np.intp)
+    codes[order] = is_new.cumsum() - 1
+    return ascending[is_new], codes
+
+
+def _new(ascending: Words) -> npt.NDArray[np.bool_]:
+    """Which of the values (v,) differ from the one before."""
+    found = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=found[1:])
+    return found
+
+
+_FOUR = np.uint64(0x00FF00FF00FF00FF)
+_SUM = np.uint64(0x0001000100010001)
+
+
+def ones(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """How many bits of each row (p, 8) are set (p,)."""
+    eight = _bit_counts(bits).view(np.uint64).ravel()  # a byte for each of a row's numbers
+    four = (eight & _FOUR) + ((eight >> np.uint64(8)) & _FOUR)
+    return (four * _SUM) >> np.uint64(48)
+
+
+def _bit_counts(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    """How many bits of each number are set. numpy has a function for it from 2.0 on."""
+    counts: npt.NDArray[np.uint8]
+    if hasattr(np, "bitwise_count"):
+        counts = np.bitwise_count(bits)
+        return counts
+    counts = _BYTES.take(bits.view(np.uint8)).reshape(*bits.shape, 8).sum(axis=-1, dtype=np.uint8)
+    return counts
+
+
+_BYTES = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 
 
 def read(metadata: Metadata, rules: TextRules, *, learn_from: slice = slice(None)) -> Texts:
@@ -140,19 +303,4 @@ def read(metadata: Metadata, rules: TextRules, *, learn_from: slice = slice(None
     ``learn_from``: the candidates whose header and footer lines teach what a header is: a list that is read page by page
     must not change its mind about earlier pages, so it learns from its first block alone.
     """
-    return Texts(metadata, learn_from, with_spans=rules.span is not None)
-
-
-def _has_lines(text: str) -> bool:
-    return "\n" in text or "\r" in text
-
-
-def _piece(text: str) -> _Piece:
-    if text.isascii() and not _has_lines(text):
-        return text, None  # nothing to do, which is quicker than to remember
-    found = _PIECES.get(text)
-    if found is None:
-        whole = unwrapped(text)
-        found = whole, edges(whole)
-        _PIECES.keep(text, found)
-    return found
+    return Texts(metadata, learn_from, rules)

@@ -73,15 +73,23 @@ def shared(found: Grams) -> Shared:
     """How many different 3-grams each two texts share."""
     values, owners = distinct(found)
     sizes = np.bincount(owners, minlength=found.texts).astype(np.float32)
-    if len(values):
-        columns = np.cumsum(np.concatenate(([0], values[1:] != values[:-1])))
-        owned = np.bincount(columns)[columns]
-        counts = _by_pairs(values[owned <= FEW], owners[owned <= FEW], found.texts)
-        counts += _by_product(values[owned > FEW], owners[owned > FEW], found.texts)
-    else:
-        counts = np.zeros((found.texts, found.texts), np.float32)
+    counts = counted(values, owners, found.texts)
     np.fill_diagonal(counts, sizes)
     return Shared(sizes, counts)
+
+
+def counted(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:
+    """How many 3-grams each two texts share (t, t), 0 on the diagonal. ``values`` and ``owners``: of different 3-grams of each
+    text, ascending by value.
+    """
+    if not len(values):
+        return np.zeros((texts, texts), np.float32)
+    columns = np.cumsum(np.concatenate(([0], values[1:] != values[:-1])))
+    owned = np.bincount(columns)[columns]
+    counts = _by_pairs(values[owned <= FEW], owners[owned <= FEW], texts)
+    counts += _by_product(values[owned > FEW], owners[owned > FEW], texts)
+    np.fill_diagonal(counts, 0.0)
+    return counts
 
 
 def _by_pairs(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:

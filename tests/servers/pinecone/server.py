@@ -14,13 +14,12 @@ from servers.pinecone.grpc_service import GrpcServer, Service
 from servers.pinecone.rest import Edge, Rest
 from servers.pinecone.store import Place, Project, label_of
 
-from vecsieve.adapters.pinecone.dialect import PineconeDialect
+from vecsieve.adapters.pinecone.rest import PineconeDialect
 from vecsieve.config.addresses import Address
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.connections import Connections
-from vecsieve.proxy.http.events import Unheard
+from vecsieve.proxy.http.connections import Connections, Unobserved
 from vecsieve.proxy.http.protocol import ConnectionRules
 
 # The emulator's ports, plain or over TLS. One with an index behind it speaks gRPC beside HTTP/1, as at the service.
@@ -95,9 +94,9 @@ class Ports:
 
 def _rules() -> ConnectionRules:
     """A data port's own, with nobody to count."""
-    limits, unheard = LimitSettings(), Unheard()
-    connections = Connections(limit=limits.connections, events=unheard)
-    return ConnectionRules(limits.head_timeout_seconds, connections, LocalAnswers(PineconeDialect()), unheard)
+    limits, unobserved = LimitSettings(), Unobserved()
+    connections = Connections(limit=limits.connections, events=unobserved)
+    return ConnectionRules(limits.head_timeout_seconds, connections, LocalAnswers(PineconeDialect()), unobserved)
 
 
 # Start and stop the emulator inside a running loop.

@@ -22,8 +22,23 @@ from vecsieve.proxy.demo.embedded.configs import (
     wants_index,
 )
 from vecsieve.proxy.demo.embedded.engine import Shard, Translated, edge
-from vecsieve.proxy.demo.embedded.errors import bad_format, bad_input, bad_value, conflict, no_collection, not_found
-from vecsieve.proxy.demo.embedded.fields import Body, Json, boolean, items, mapping, required, text, texts, unsigned
+from vecsieve.proxy.demo.embedded.fields import (
+    Body,
+    Json,
+    bad_format,
+    bad_input,
+    bad_value,
+    boolean,
+    conflict,
+    items,
+    mapping,
+    no_collection,
+    not_found,
+    required,
+    text,
+    texts,
+    unsigned,
+)
 from vecsieve.proxy.demo.embedded.points import applied, wants_to_wait
 
 # The product's verbs as they are: with these, every verb about collections stands here.

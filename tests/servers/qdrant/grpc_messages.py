@@ -16,8 +16,7 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from vecsieve.adapters.wire.protobuf import length_field
-from vecsieve.proxy.demo.embedded.errors import RefusalError, not_served
-from vecsieve.proxy.demo.embedded.fields import Json
+from vecsieve.proxy.demo.embedded.fields import Json, RefusalError, not_served
 
 _CLAUSES = frozenset({"must", "should", "must_not"})
 

@@ -19,8 +19,7 @@ from servers.qdrant.grpc_messages import (
 )
 
 from vecsieve.proxy.demo.embedded.collections import Call
-from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_value
-from vecsieve.proxy.demo.embedded.fields import Json
+from vecsieve.proxy.demo.embedded.fields import Json, RefusalError, bad_value
 
 Reader = Callable[[Any], Json]
 

@@ -17,7 +17,7 @@ from servers.qdrant.rest import refused_key
 from vecsieve.adapters.wire.protobuf import number_field
 from vecsieve.config.addresses import Address
 from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 from vecsieve.proxy.demo.embedded.rest import ABOUT
 
 if TYPE_CHECKING:

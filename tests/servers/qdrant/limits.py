@@ -10,8 +10,16 @@ from collections.abc import Mapping
 from typing import Literal, Protocol, runtime_checkable
 
 from vecsieve.proxy.demo.embedded.collections import Collection
-from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_request
-from vecsieve.proxy.demo.embedded.fields import Body, Json, limit_of, mapping, one_or_many, unsigned
+from vecsieve.proxy.demo.embedded.fields import (
+    Body,
+    Json,
+    RefusalError,
+    bad_request,
+    limit_of,
+    mapping,
+    one_or_many,
+    unsigned,
+)
 from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT
 
 _MINUTE_SECONDS = 60.0

@@ -11,10 +11,12 @@ from servers.qdrant.queries import read_order
 from vecsieve.proxy.demo.embedded import points
 from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.errors import bad_format, bad_input, bad_value
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
+    bad_format,
+    bad_input,
+    bad_value,
     boolean,
     items,
     limit_of,

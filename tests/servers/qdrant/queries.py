@@ -10,10 +10,12 @@ import numpy as np
 
 from vecsieve.proxy.demo.embedded.configs import choose
 from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.errors import bad_format, bad_input, bad_request
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
+    bad_format,
+    bad_input,
+    bad_request,
     items,
     mapping,
     number,

@@ -12,8 +12,7 @@ from servers.qdrant import catalogue, points, searches
 from servers.qdrant.limits import RateExceededError
 
 from vecsieve.proxy.demo.embedded.collections import Registry
-from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_format
-from vecsieve.proxy.demo.embedded.fields import Json
+from vecsieve.proxy.demo.embedded.fields import Json, RefusalError, bad_format
 from vecsieve.proxy.demo.embedded.rest import ABOUT, ROUTES, Rest, Route, normalised, read_json, shown
 
 # The first route that matches answers: these stand before the product's of the same path.

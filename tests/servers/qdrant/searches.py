@@ -12,10 +12,11 @@ from servers.qdrant.queries import ALL_KINDS
 from vecsieve.proxy.demo.embedded import searches
 from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
 from vecsieve.proxy.demo.embedded.engine import Translated
-from vecsieve.proxy.demo.embedded.errors import RefusalError, bad_request
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
+    RefusalError,
+    bad_request,
     limit_of,
     mapping,
     one_or_many,

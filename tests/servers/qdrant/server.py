@@ -10,8 +10,8 @@ from servers.qdrant.grpc_server import GrpcListener, Service, authority, serve
 from servers.qdrant.rest import FullRest
 
 from vecsieve.config.addresses import Address
-from vecsieve.proxy.demo.embedded.server import EmbeddedServer
-from vecsieve.proxy.demo.embedded.server import start as start_rest
+from vecsieve.proxy.demo.embedded.rest import EmbeddedServer
+from vecsieve.proxy.demo.embedded.rest import start as start_rest
 
 
 class QdrantServer:

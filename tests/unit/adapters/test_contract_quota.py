@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from support.transports import GRPC, REST
 from vecsieve.adapters.backends import Transport
-from vecsieve.adapters.contract import RequestHead, is_exhausted, is_oversized, is_too_many
+from vecsieve.adapters.base import GrpcDialect, RestDialect, is_oversized
+from vecsieve.adapters.contract import RequestHead
 
 LIMITED = b"rate limit exceeded[rate=0.1]"
 
@@ -34,7 +35,7 @@ def test_over_grpc_resource_exhausted_says_so(backend: str, code: int, expected:
 )
 def test_a_message_too_long_for_one_of_the_ends_is_nobodys_quota(words: bytes) -> None:
     assert is_oversized(8, words)
-    assert not is_exhausted(8, words)
+    assert not GrpcDialect().is_quota(8, words)
     assert not is_oversized(2, words)
 
 
@@ -92,7 +93,7 @@ def test_any_bytes_are_judged_without_an_exception(data: bytes) -> None:
 @given(status=st.integers(100, 599))
 def test_no_other_status_says_so(status: int) -> None:
     """Only 429 does."""
-    assert is_too_many(status) is (status == 429)
+    assert RestDialect().is_quota(status, b"") is (status == 429)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from vecsieve.config.addresses import (
     Address,
-    listen_address,
     parse_address,
     parse_upstream,
     path_prefix,
     port_number,
     upstream_url,
 )
+from vecsieve.config.schema import Settings
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from vecsieve.config.addresses import (
 )
 def test_host_and_port_are_read(text: str, address: Address) -> None:
     assert parse_address(text) == address
-    assert listen_address(text) == text
+    assert Settings(listen=text, admin="127.0.0.2:9464").listen == text
 
 
 @pytest.mark.parametrize(

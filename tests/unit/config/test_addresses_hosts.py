@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.config.addresses import Host, HostPattern, host_pattern, index_url, parse_pattern, public_url, read_host
+from vecsieve.config.addresses import Host, HostPattern, index_url, parse_pattern, public_url, read_host
 
 INDEX = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
 
@@ -125,7 +125,7 @@ def test_a_pattern_without_a_star_is_exact() -> None:
 )
 def test_everything_else_is_no_pattern(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a pattern|an address"):
-        host_pattern(text)
+        parse_pattern(text)
 
 
 labels = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)

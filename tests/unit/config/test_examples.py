@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vecsieve.config.load import load
-from vecsieve.config.policy import FixedThreshold, PolicySettings
+from vecsieve.config.policy import CertaintySettings, FixedThreshold, PolicySettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import effective
@@ -63,14 +63,18 @@ def test_the_collections_example_gives_each_collection_its_own() -> None:
     assert made["manuals-*"].text_fields == ("text", "content")
     assert (made["products-*"].vector, made["products-*"].mmr) == ("image", None)
     assert made["news-*"].threshold == FixedThreshold(fixed=0.20)
+    assert (made["statutes-*"].threshold, made["statutes-*"].certainty) == (
+        None,
+        CertaintySettings(first=0.9, last=0.9),
+    )
     assert made["audit-*"].mode == "off"
 
 
 def test_the_classical_example_compares_the_recipe_its_cut_and_a_variation() -> None:
     made = policies(example("classical"))
     assert made["articles-classical"].when == "always"
-    assert made["articles-balanced"].when == "redundant"
-    assert made["articles-balanced"].threshold == made["articles-classical"].threshold
+    assert made["articles-fixed"].when == "redundant"
+    assert made["articles-fixed"].threshold == made["articles-classical"].threshold
     assert made["articles-relevant"].mmr is not None
     assert made["articles-relevant"].mmr.lambda_ == 1.0
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vecsieve.config.fields import leaves
 from vecsieve.config.load import LARGEST_FILE_BYTES, load
-from vecsieve.config.policy import FixedThreshold, RelativeThreshold
+from vecsieve.config.policy import CertaintySettings, FixedThreshold, RelativeThreshold
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 
@@ -56,7 +56,7 @@ def test_ports_of_indexes_come_from_the_file_and_flags_are_laid_over_them_port_b
     }
     given = problems(None, {"VECSIEVE_PINECONE_INDEX_PORTS": "8101=a.example.com"})
     assert len(given) == 1
-    assert "wanted a known variable" in given[0]
+    assert given[0].startswith("unknown variable VECSIEVE_PINECONE_INDEX_PORTS")
 
 
 def test_the_environment_may_name_the_file_and_the_flag_beats_it(tmp_path: Path) -> None:
@@ -94,6 +94,33 @@ def test_none_leaves_optional_settings_unset(tmp_path: Path) -> None:
     assert settings.mode is settings.policy.vector is settings.rules[0].preset is None
 
 
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("certainty: 0.9", 0.9, 0.3),
+        ("certainty: {first: 0.8, last: 0.6}", 0.8, 0.3),
+        ("when: always", 0.85, 0.3),
+    ],
+)
+def test_a_variable_of_one_member_of_certainty_leaves_the_file_s_other(
+    tmp_path: Path, text: str, first: float, last: float
+) -> None:
+    file = written(tmp_path, f"policy: {{{text}}}")
+    environment = {"VECSIEVE_POLICY_CERTAINTY_LAST": "0.3"}
+    certainty = load(file=file, environment=environment, flags={}).policy.certainty
+    assert certainty == CertaintySettings(first=first, last=last)
+
+
+def test_a_certainty_that_cannot_be_one_is_told_beside_a_variable_of_its_member(tmp_path: Path) -> None:
+    file = written(tmp_path, "policy: {certainty: 90}")
+    with pytest.raises(SettingsError) as caught:
+        load(file=file, environment={"VECSIEVE_POLICY_CERTAINTY_LAST": "0.3"}, flags={})
+    assert (
+        str(caught.value)
+        == f"{file}:1: policy.certainty: wanted a number from 0 to 1, or {{first: …, last: …}}; saw 90"
+    )
+
+
 def test_a_threshold_is_relative_unless_it_says_fixed(tmp_path: Path) -> None:
     file = written(tmp_path, "policy: {threshold: {max: 0.2}}")
     threshold = load(file=file, environment={}, flags={}).policy.threshold
@@ -117,7 +144,7 @@ def test_a_variable_beneath_a_none_of_the_file_switches_mmr_on_again(tmp_path: P
 def test_what_stands_in_the_way_of_a_variable_is_still_reported(tmp_path: Path) -> None:
     file = written(tmp_path, "limits: 5")
     found = problems(file, {"VECSIEVE_LIMITS_IN_FLIGHT": "5"})
-    assert found == ["limits: wanted a mapping; saw 5"]
+    assert found == [f"{file}:1: limits: wanted a mapping; saw 5"]
 
 
 def test_a_closing_slash_of_the_upstream_url_is_dropped(tmp_path: Path) -> None:
@@ -165,9 +192,7 @@ def test_a_problem_says_which_variable_or_flag_the_value_came_from() -> None:
 
 
 def test_an_unknown_flag_is_a_problem_like_an_unknown_key() -> None:
-    with pytest.raises(
-        SettingsError, match=r"^upstream.uri \(command line\): wanted a known key \(did you mean url\?\)"
-    ):
+    with pytest.raises(SettingsError, match=r'^unknown setting "upstream.uri"\. Did you mean "url"\?$'):
         load(file=None, environment={}, flags={"upstream.uri": "http://a:1"})
 
 
@@ -179,7 +204,7 @@ scalars = st.one_of(
     st.booleans(),
     st.integers(),
     st.floats(),
-    st.sampled_from(["on", "off", "none", "classical", "heavy", "*", "127.0.0.1:6343", "http://a:1", "longest"]),
+    st.sampled_from(["on", "off", "none", "classical", "careful", "*", "127.0.0.1:6343", "http://a:1", "longest"]),
     st.text(max_size=20),
 )
 trees = st.recursive(

@@ -70,8 +70,25 @@ def test_a_text_of_another_kind_is_a_finding(name: str, text: str) -> None:
 
 def test_an_unknown_variable_is_a_finding_with_a_suggestion_and_without_its_value() -> None:
     _, findings = from_environment({"VECSIEVE_UPSTREAM_URI": "https://me:hunter2@host"})
-    wanted = "a known variable (did you mean VECSIEVE_UPSTREAM_URL?)"
-    assert findings == (Finding(("VECSIEVE_UPSTREAM_URI",), "a variable of that name", wanted),)
+    path, words = ("VECSIEVE_UPSTREAM_URI",), "unknown variable VECSIEVE_UPSTREAM_URI"
+    hint = "Did you mean VECSIEVE_UPSTREAM_URL?"
+    assert findings == (Finding(path, "a variable of that name", "a known variable", words=words, hint=hint),)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("VECSIEVE_POLICY_TEXT_SHORT_FACTOR", "nothing: the calibrated rule weighs short texts"),
+        ("VECSIEVE_POLICY_THRESHOLD_GROWING", "policy.certainty, such as {first: 0.85, last: 0.4}"),
+        ("VECSIEVE_POLICY_THRESHOLD_LEAST", "policy.certainty, such as {first: 0.85, last: 0.4}"),
+        ("VECSIEVE_POLICY_METADATA_SECTION", "nothing: searches never read it"),
+    ],
+)
+def test_a_variable_of_an_earlier_version_says_what_to_write(name: str, begins: str) -> None:
+    values, (finding,) = from_environment({name: "0.5"})
+    assert values == {}
+    assert (finding.path, finding.seen) == ((name,), "a variable of that name")
+    assert finding.wanted.startswith(begins)
 
 
 def test_lists_have_no_variable() -> None:

@@ -8,14 +8,14 @@ import pytest
 from pydantic import ValidationError
 
 from vecsieve.config.policy import (
+    CertaintySettings,
     FetchSettings,
     FixedThreshold,
-    GrowingThreshold,
     MmrSettings,
     PolicySettings,
     RelativeThreshold,
 )
-from vecsieve.config.presets import PRESETS, merged, own_members, policy_of
+from vecsieve.config.presets import PRESETS, instead_of, merged, own_members, policy_of
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.values import PresetName
 
@@ -33,12 +33,85 @@ def test_the_names_that_the_schema_takes_are_the_presets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "distance"), [("conservative", 0.10), ("balanced", 0.15), ("aggressive", 0.20), ("heavy", 0.25)]
+    ("name", "first", "last"),
+    [("exact", 1.0, 1.0), ("careful", 0.9, 0.9), ("default", 0.85, 0.4), ("tickets", 0.6, 0.3)],
 )
-def test_a_classical_cut_changes_the_threshold_and_nothing_else(name: str, distance: float) -> None:
-    policy = policy_of(PolicySettings(), rule(preset=name))
-    assert policy.threshold == FixedThreshold(fixed=distance)
-    assert policy.model_copy(update={"threshold": GrowingThreshold()}) == PolicySettings()
+def test_a_preset_of_the_calibrated_rule_decides_by_its_certainty_whatever_the_policy_says(
+    name: str, first: float, last: float
+) -> None:
+    for policy in (PolicySettings(), base(threshold={"fixed": 0.1}), base(certainty=0.5)):
+        made = policy_of(policy, rule(preset=name))
+        assert made.threshold is None
+        assert made.certainty == CertaintySettings(first=first, last=last)
+
+
+def test_careful_and_default_change_the_certainty_and_nothing_else() -> None:
+    assert policy_of(PolicySettings(), rule(preset="default")) == PolicySettings()
+    careful = policy_of(PolicySettings(), rule(preset="careful"))
+    assert careful.model_copy(update={"certainty": CertaintySettings()}) == PolicySettings()
+
+
+def test_exact_compares_texts_by_containment() -> None:
+    made = policy_of(PolicySettings(), rule(preset="exact"))
+    assert made.text is not None
+    assert (made.text.identical, made.text.containment) == (True, 0.9)
+
+
+def test_vectors_reads_no_text() -> None:
+    assert policy_of(PolicySettings(), rule(preset="vectors")) == base(text=None)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_rule_of_a_preset_keeps_to_the_members_that_it_gives(name: str) -> None:
+    made = policy_of(PolicySettings(), rule(preset=name, policy={"certainty": 0.7, "threshold": {"fixed": 0.07}}))
+    assert (made.certainty, made.threshold) == (CertaintySettings(first=0.7, last=0.7), FixedThreshold(fixed=0.07))
+
+
+@pytest.mark.parametrize(
+    ("name", "cut"), [("conservative", "0.10"), ("balanced", "0.15"), ("aggressive", "0.20"), ("heavy", "0.25")]
+)
+def test_a_preset_of_an_earlier_version_is_none_and_says_what_to_write(name: str, cut: str) -> None:
+    assert name not in PRESETS
+    said = instead_of(name)
+    assert said is not None
+    assert said.startswith("exact, careful, default, tickets, classical or vectors; ")
+    assert said.endswith(f"; threshold: {{fixed: {cut}}} gives the cut of the former {name}")
+
+
+@pytest.mark.parametrize("value", ["exact", "agressive", "", None, 5, {"a": 1}, ["heavy"]])
+def test_every_other_value_was_never_a_preset(value: object) -> None:
+    assert instead_of(value) is None
+
+
+@pytest.mark.parametrize("number", [0, 0.0, 0.5, 1, 1.0])
+def test_a_certainty_of_one_number_is_the_same_everywhere(number: float) -> None:
+    assert base(certainty=number).certainty == CertaintySettings(first=number, last=number)
+    assert policy_of(PolicySettings(), rule(policy={"certainty": number})).certainty == base(certainty=number).certainty
+
+
+@pytest.mark.parametrize(
+    ("below", "own", "first", "last"),
+    [
+        ({"certainty": 0.9}, {"certainty": {"last": 0.5}}, 0.9, 0.5),
+        ({"certainty": {"first": 0.8}}, {"certainty": {"last": 0.5}}, 0.8, 0.5),
+        ({"certainty": {"first": 0.8, "last": 0.6}}, {"certainty": 0.7}, 0.7, 0.7),
+        ({}, {"certainty": {"first": 0.3}}, 0.3, 0.4),
+    ],
+)
+def test_members_of_certainty_are_laid_on_one_by_one(
+    below: dict[str, object], own: dict[str, object], first: float, last: float
+) -> None:
+    assert policy_of(base(**below), rule(policy=own)).certainty == CertaintySettings(first=first, last=last)
+
+
+def test_a_member_of_certainty_is_laid_on_the_preset_s() -> None:
+    made = policy_of(base(certainty=0.2), rule(preset="careful", policy={"certainty": {"last": 0.5}}))
+    assert made.certainty == CertaintySettings(first=0.9, last=0.5)
+
+
+@pytest.mark.parametrize("none", [None, "none"])
+def test_a_rule_goes_back_from_a_threshold_to_the_calibrated_rule(none: object) -> None:
+    assert policy_of(base(threshold={"fixed": 0.1}), rule(policy={"threshold": none})).threshold is None
 
 
 def test_classical_is_the_whole_classical_recipe() -> None:
@@ -94,8 +167,9 @@ def test_a_list_replaces_a_list() -> None:
 
 
 def test_own_members_are_the_presets_under_the_rules() -> None:
-    assert own_members(rule(preset="heavy", policy={"when": "always"})) == {
-        "threshold": {"fixed": 0.25},
+    assert own_members(rule(preset="careful", policy={"when": "always"})) == {
+        "certainty": {"first": 0.9, "last": 0.9},
+        "threshold": None,
         "when": "always",
     }
 

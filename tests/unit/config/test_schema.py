@@ -1,4 +1,4 @@
-"""The settings of tracing: off unless asked for, no credentials in them, and a missing extra is told by name."""
+"""The settings of tracing (off unless asked for, no credentials in them) and of the inspector (for this machine alone)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from vecsieve.config import schema
+from vecsieve.config import contradictions
+from vecsieve.config.addresses import collector_url
 from vecsieve.config.load import judged, load
 from vecsieve.config.problems import SettingsError
-from vecsieve.config.schema import Settings, TracingSettings, collector_url
+from vecsieve.config.schema import Settings, TracingSettings
+from vecsieve.proxy.telemetry.recent import kept_by
 
 ENDPOINT = "http://127.0.0.1:4318"
 
@@ -84,7 +86,7 @@ def missing(*names: str) -> Callable[[str], object | None]:
 def test_a_missing_extra_is_told_where_tracing_is_on_and_only_there(
     names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "find_spec", missing(*names))
+    monkeypatch.setattr(contradictions, "find_spec", missing(*names))
     (found,) = judged({"tracing": {"endpoint": ENDPOINT}}, ())[1]
     assert found.path == ("tracing", "endpoint")
     assert found.wanted == "none: tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'"
@@ -112,3 +114,33 @@ main()
     done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2, done.stderr
     assert "tracing is on, but opentelemetry is not installed: pip install 'vecsieve[otel]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("admin", "explain", "is_private"),
+    [
+        ("127.0.0.1:9464", {}, True),
+        ("localhost:1", {}, True),
+        ("127.8.8.8:1", {}, True),
+        ("[::1]:9464", {}, True),
+        ("0.0.0.0:9464", {}, False),
+        ("127.0.0.1.example:9464", {}, False),
+        ("0.0.0.0:9464", {"token_file": "t"}, True),
+    ],
+)
+def test_the_inspector_is_private_on_loopback_or_behind_a_token(
+    admin: str, explain: dict[str, object], is_private: bool
+) -> None:
+    settings = Settings.model_validate({"admin": admin, "explain": explain})
+    assert settings.admin_is_private is is_private
+    assert kept_by(settings) == (50 if is_private else 0)
+    named = Settings.model_validate({"admin": admin, "explain": {**explain, "keep": 7}})
+    assert kept_by(named) == 7
+
+
+@pytest.mark.parametrize(("name", "value"), [("texts", True), ("judgements", "pairs.jsonl")])
+def test_texts_and_judgements_need_loopback_or_a_token(name: str, value: object) -> None:
+    with pytest.raises(
+        SettingsError, match=rf"explain\.{name} .+: wanted .+, because admin \(0\.0\.0\.0:9464\) is not on loopback"
+    ):
+        load(file=None, environment={}, flags={"admin": "0.0.0.0:9464", f"explain.{name}": value})

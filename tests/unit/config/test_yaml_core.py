@@ -109,9 +109,9 @@ def test_every_duplicate_is_found_and_the_first_value_stands() -> None:
     document = read("a: 1\nb: {c: 1, c: 2}\na: 2\na: 3")
     assert document.value == {"a": 1, "b": {"c": 1}}
     assert document.findings == (
-        Finding(("b", "c"), "it again on line 2", "the key once", stands=True),
-        Finding(("a",), "it again on line 3", "the key once", stands=True),
-        Finding(("a",), "it again on line 4", "the key once", stands=True),
+        Finding(("b", "c"), "it again", "the key once", stands=True, line=2),
+        Finding(("a",), "it again", "the key once", stands=True, line=3),
+        Finding(("a",), "it again", "the key once", stands=True, line=4),
     )
 
 

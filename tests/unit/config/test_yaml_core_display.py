@@ -32,7 +32,7 @@ def test_every_setting_is_shown_in_the_order_of_the_models() -> None:
 
 def test_numbers_words_and_lists_look_as_a_person_would_write_them() -> None:
     lines = effective(Settings(mode="off", policy=PolicySettings(tenant_keys=("tenant",)))).splitlines()
-    assert {"mode: off", "listen: 127.0.0.1:6343", "  connect_timeout_seconds: 2.0", "    growing: 0.15"} <= set(lines)
+    assert {"mode: off", "listen: 127.0.0.1:6343", "  connect_timeout_seconds: 2.0", "    first: 0.85"} <= set(lines)
     assert lines[lines.index("  tenant_keys:") + 1] == "  - tenant"
 
 
@@ -70,6 +70,12 @@ def test_what_is_shown_loads_back_to_the_same_settings(
     tree = {"policy": policy, "rules": ({"collection": "c", "policy": {"linkage": linkage, "mmr": None}},)}
     settings = Settings.model_validate(tree)
     assert loaded_again(effective(settings), tmp_path_factory.getbasetemp()) == settings
+
+
+def test_a_threshold_is_shown_without_a_certainty_and_loads_back(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"policy": {"threshold": {"fixed": 0.1}}})
+    assert "certainty" not in effective(settings).partition("overrides:")[2].partition("policy:")[2]
+    assert loaded_again(effective(settings), tmp_path) == settings
 
 
 @pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])

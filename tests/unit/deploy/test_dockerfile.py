@@ -196,7 +196,7 @@ def test_the_image_holds_our_wheel_and_no_means_to_install_another(image: Image,
 @INSTALLED
 def test_check_accepts_the_settings_of_the_manifests(image: Image, config_map: Path) -> None:
     config_map.write_text((ROOT / "deploy/kubernetes/base/settings.yaml").read_text())
-    process = started(image, "check", VECSIEVE_CONFIG=str(config_map))
+    process = started(image, "check", "--show", VECSIEVE_CONFIG=str(config_map))
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert "url: http://qdrant:6333" in out
@@ -209,13 +209,10 @@ def test_a_bad_config_map_is_explained_and_ends_with_2(image: Image, config_map:
     process = started(image, command, VECSIEVE_CONFIG=str(config_map))
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
-    assert [line.partition(": ")[0] for line in err.splitlines()] == [
-        "mode",
-        "upstream.url",
-        "upstream.api_key",
-        "limits.in_flight",
-    ]
-    assert err.startswith('mode: wanted on, shadow, off or none; saw "shadwo"\n')
+    places = [line.removeprefix(f"{config_map}:") for line in err.splitlines()]
+    assert [place.partition(": ")[0] for place in places] == ["1", "2", "2", "3"]
+    assert places[0] == '1: mode: wanted on, shadow, off or none; saw "shadwo". Did you mean "shadow"?'
+    assert places[2] == '2: unknown setting "upstream.api_key"'
     assert "canary-secret" not in err
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from unittest import mock
 
 import pytest
+import yaml
 
+from vecsieve.config.schema import Settings
 from vecsieve.proxy.cli import main
 
 Refused = Callable[..., tuple[object, str, str]]
@@ -101,3 +105,38 @@ def test_evaluating_what_is_not_there_ends_with_what_was_wanted(refused: Refused
     code, out, err = refused("evaluate", "nowhere")
     assert (code, out) == (2, "")
     assert err == "nowhere: wanted a folder of labelled sets, each with queries.jsonl; saw no such folder\n"
+
+
+def test_the_version_is_told(refused: Refused) -> None:
+    assert refused("--version") == (0, f"vecsieve {metadata.version('vecsieve')}\n", "")
+
+
+def test_the_shell_can_complete(refused: Refused) -> None:
+    _code, out, _err = refused("--help")
+    assert "--install-completion" in out
+
+
+def test_the_defaults_that_help_shows_are_those_of_the_settings(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    _code, out, _err = refused("serve", "--help")
+    defaults = Settings()
+    for value in (defaults.backend, defaults.listen, defaults.admin, defaults.upstream.url, defaults.workers):
+        assert f"[default: ({value}" in out
+    assert defaults.policy.mode == "on"
+    assert "[default: (the policies' own, on)]" in out
+
+
+def test_check_is_short_unless_asked(refused: Refused) -> None:
+    code, out, _err = refused("check")
+    assert (code, out.count("\n")) == (0, 1)
+    assert out.startswith("The settings are valid.")
+    _code, shown, _err = refused("check", "--show")
+    assert yaml.safe_load(shown)["listen"] == Settings().listen
+
+
+def test_the_schema_is_printed_for_editors(refused: Refused) -> None:
+    code, out, _err = refused("check", "--schema")
+    assert code == 0
+    assert json.loads(out)["title"] == "VecSieve settings"

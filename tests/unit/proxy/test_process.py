@@ -76,13 +76,13 @@ def test_opened_connections_are_counted_once_however_often_one_looks(held: Held)
 
 
 def test_who_has_come_and_is_not_inside_waits(held: Held) -> None:
-    visits = [held.recorder.begin() for _ in range(3)]
+    records = [held.recorder.begin() for _ in range(3)]
     held.door.in_flight = 1
     assert held.shown("requests_waiting") == 2
     held.door.in_flight = 3
     assert held.shown("requests_waiting") == 0
-    for visit in visits:
-        held.recorder.end(visit, ENDED)
+    for record in records:
+        held.recorder.end(record, ENDED)
     assert held.shown("requests_waiting") == 0, "the last ones are still inside for a moment"
 
 

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import logging
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import doors_of
+from vecsieve.proxy.addresses import data_ports_of
 from vecsieve.proxy.admin.server import CONNECTIONS as ADMIN
 from vecsieve.proxy.http.listener import arriving_at_most
 from vecsieve.proxy.resources import Budget, budget, claim, needed, say
@@ -21,7 +19,7 @@ PLAIN = Settings()
 
 
 def given_to(settings: Settings, limit: int, held: int = 20) -> Budget:
-    return budget(settings, doors_of(settings), held=held, limit=limit, hard=limit)
+    return budget(settings, data_ports_of(settings), held=held, limit=limit, hard=limit)
 
 
 def used_by(given_: Budget, *, each: int) -> int:
@@ -50,7 +48,7 @@ def test_a_larger_limit_is_never_worth_less(limit: int) -> None:
 
 @pytest.mark.parametrize("settings", [PLAIN, GRPC], ids=["http", "grpc"])
 def test_what_is_needed_is_enough_for_all_that_is_asked_for(settings: Settings) -> None:
-    limit = needed(settings, doors_of(settings), 20)
+    limit = needed(settings, data_ports_of(settings), 20)
     got = given_to(settings, limit)
     assert (got.connections, got.pool_connections) == (4096, 256)
     assert got.fitted(settings) == settings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vecsieve.proxy.addresses import DataPort, Origin
-from vecsieve.proxy.server import announce, announce_doors
+from vecsieve.proxy.server import announce, announce_ports
 
 
 def test_an_address_is_printed_as_a_url(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,13 +20,13 @@ def test_an_address_is_printed_as_a_url(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_each_index_is_printed_with_its_port_behind_the_main_one(capsys: pytest.CaptureFixture[str]) -> None:
     fixed, docs = Origin("https", "fixed.example.com"), Origin("https", "docs.example.com")
-    doors = (
+    data_ports = (
         DataPort("0.0.0.0", 0, fixed),
         DataPort("0.0.0.0", 8101, docs),
         DataPort("0.0.0.0", 8102, fixed),
         DataPort("::1", 6344, is_for_grpc=True),
     )
-    announce_doors(doors, (6343, 8101, 8102, 6344), over_tls=False)
+    announce_ports(data_ports, (6343, 8101, 8102, 6344), over_tls=False)
     assert capsys.readouterr().out == (
         "vecsieve serve listening on http://0.0.0.0:6343\n"
         "vecsieve serve index docs.example.com on http://0.0.0.0:8101\n"
@@ -36,8 +36,8 @@ def test_each_index_is_printed_with_its_port_behind_the_main_one(capsys: pytest.
 
 
 def test_ports_that_speak_tls_are_printed_with_https(capsys: pytest.CaptureFixture[str]) -> None:
-    doors = (DataPort("127.0.0.1", 0), DataPort("127.0.0.1", 8101, Origin("https", "docs.example.com")))
-    announce_doors(doors, (6343, 8101), over_tls=True)
+    data_ports = (DataPort("127.0.0.1", 0), DataPort("127.0.0.1", 8101, Origin("https", "docs.example.com")))
+    announce_ports(data_ports, (6343, 8101), over_tls=True)
     assert capsys.readouterr().out == (
         "vecsieve serve listening on https://127.0.0.1:6343\n"
         "vecsieve serve index docs.example.com on https://127.0.0.1:8101\n"

@@ -106,7 +106,7 @@ def test_a_recorded_query_among_fewer_records_than_it_wants_is_left_alone() -> N
 
 @NEEDS_EXCHANGES
 def test_a_recorded_refusal_is_no_refusal_of_a_limit() -> None:
-    from vecsieve.adapters.chroma.dialect import ChromaDialect
+    from vecsieve.adapters.chroma.rest import ChromaDialect
 
     refused = [each for each in RECORDED if each.status >= 400]
     assert refused

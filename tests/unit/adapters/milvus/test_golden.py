@@ -52,7 +52,7 @@ def needs(call: Captured) -> Needs:
         each for each in calls(call.label.partition("/")[0]) if each.label.endswith(("insert_COSINE", "describe"))
         and each.path.endswith("DescribeCollection")
     )  # fmt: skip
-    return Needs(known=adapter.told(described.reply))
+    return Needs(known=adapter.parse_description(described.reply))
 
 
 def read(call: Captured) -> SearchCall:
@@ -82,7 +82,7 @@ def test_what_is_ours_and_what_is_left_alone(call: Captured) -> None:
 @pytest.mark.parametrize("server", SERVERS)
 def test_the_description_of_each_server_is_read(server: str) -> None:
     described = next(call for call in calls(server) if call.path.endswith("DescribeCollection"))
-    told = MilvusGrpc().told(described.reply)
+    told = MilvusGrpc().parse_description(described.reply)
     scalars = frozenset({"id", "text", "src"})
     assert told == Schema(vectors=frozenset({"vec"}), scalars=scalars, is_dynamic=True, shows_all="lite" in server)
 

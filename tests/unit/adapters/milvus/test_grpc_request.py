@@ -278,10 +278,10 @@ def test_a_head_without_a_message_names_the_method_alone() -> None:
 def test_the_question_describes_the_collection_that_is_searched() -> None:
     operation = Operation(backend="milvus", name="search", collection="")
     message = message_type("SearchRequest")(db_name="own", collection_name="docs", dsl="x").SerializeToString()
-    asked = MilvusGrpc().question(operation, message)
+    asked = MilvusGrpc().describe(operation, message)
     assert asked is not None
     assert asked.target == DESCRIBE
     described = message_type("DescribeCollectionRequest").FromString(asked.body)
     assert (described.db_name, described.collection_name) == ("own", "docs")
-    assert MilvusGrpc().question(operation, b"") is None
-    assert MilvusGrpc().question(operation, b"\xff") is None
+    assert MilvusGrpc().describe(operation, b"") is None
+    assert MilvusGrpc().describe(operation, b"\xff") is None

@@ -6,6 +6,7 @@ Version 1 as the real server of 2.3.5 writes it; version 2 as its handlers' sour
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -222,14 +223,14 @@ def test_arbitrary_bytes_raise_only_the_two_verdicts(raw: bytes) -> None:
     with pytest.raises(MalformedReplyError):
         ADAPTER.parse_reply(call, raw)
     with pytest.raises(MalformedReplyError):
-        ADAPTER.told(raw)
-    assert ADAPTER.question(call.operation, raw) is None
+        ADAPTER.parse_description(raw)
+    assert ADAPTER.describe(call.operation, raw) is None
 
 
 def test_the_question_of_each_version() -> None:
     operations = {version: read(body(version), version).operation for version in (V1, V2)}
-    first = ADAPTER.question(operations[V1], body(dbName="a b"))
-    second = ADAPTER.question(operations[V2], body(V2))
+    first = ADAPTER.describe(operations[V1], body(dbName="a b"))
+    second = ADAPTER.describe(operations[V2], body(V2))
     assert first is not None
     assert second is not None
     assert (first.method, first.target) == ("GET", "/v1/vector/collections/describe?dbName=a+b&collectionName=docs")
@@ -243,9 +244,11 @@ def test_a_description_of_version_1_as_the_real_server_writes_it() -> None:
         b'"description":"","name":"id","primaryKey":true,"type":"Int64"},{"autoId":false,"description":"","name":"vector",'
         b'"primaryKey":false,"type":"FloatVector(4)"},{"name":"s","type":"SparseFloatVector"}],"shardsNum":1}}'
     )
-    assert ADAPTER.told(raw) == Schema(vectors=frozenset({"vector"}), scalars=frozenset({"id"}), is_dynamic=True)
+    assert ADAPTER.parse_description(raw) == Schema(
+        vectors=frozenset({"vector"}), scalars=frozenset({"id"}), is_dynamic=True, primary="id"
+    )
     with pytest.raises(MalformedReplyError, match="code 100"):
-        ADAPTER.told(b'{"code":100,"data":{"fields":[]}}')
+        ADAPTER.parse_description(b'{"code":100,"data":{"fields":[]}}')
 
 
 def test_a_document_of_another_adapter_is_refused() -> None:
@@ -254,3 +257,36 @@ def test_a_document_of_another_adapter_is_refused() -> None:
     )
     with pytest.raises(TypeError):
         ADAPTER.widen(call, [1])
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_without_a_need_for_vectors_none_is_asked_for_and_the_pool_names_the_one_that_would_be(version: str) -> None:
+    lean = Needs(known=replace(SCHEMA, primary="id"), vectors=False)
+    call = read(body(version), version, lean)
+    assert b'"outputFields": ["text"]' in ADAPTER.widen(call, [24])
+    raw = reply(version=version)
+    stripped = json.dumps(
+        {
+            **json.loads(raw),
+            "data": [{k: v for k, v in row.items() if k != "vector"} for row in json.loads(raw)["data"]],
+        }
+    ).encode()
+    (pool,) = ADAPTER.parse_reply(call, stripped).pools
+    assert (pool.compared_by, pool.vectors.shape, pool.unusable) == ("vector", (4, 0), 4)
+    assert pool.ids == (b'"470"', b'"471"', b'"472"', b'"473"')
+    with pytest.raises(MalformedReplyError, match="rows have no vector"):
+        ADAPTER.parse_reply(read(body(version), version), stripped)
+
+
+def test_rows_are_known_by_their_ids_where_the_field_of_these_is_known() -> None:
+    assert ADAPTER.parse_reply(read(body()), reply()).pools[0].ids == ()
+    known = Needs(known=replace(SCHEMA, primary="id"))
+    assert len(ADAPTER.parse_reply(read(body(), needs=known), reply()).pools[0].ids) == 4
+    other = Needs(known=replace(SCHEMA, primary="nobody"))
+    assert ADAPTER.parse_reply(read(body(), needs=other), reply()).pools[0].ids == ()
+
+
+def test_the_partitions_of_a_search_are_its_part_of_the_collection() -> None:
+    (search,) = read(body(V2, partitionNames=["a", "b"]), V2).searches
+    assert search.partition == b'["a", "b"]'
+    assert read(body(V2), V2).searches[0].partition == b""

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.pinecone_messages import SPARSE, UNKNOWN, queries, query, read
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
-from vecsieve.adapters.pinecone import request
+from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone.grpc import Document, parse, widen
 
 ASKING = b"\x20\x01"  # include_values
@@ -126,11 +124,11 @@ def test_metadata_is_never_asked_for_by_us() -> None:
 
 def test_no_more_is_asked_for_than_the_client_lets_the_index_look_at_and_a_reply_can_hold() -> None:
     assert parsed(query(top_k=10, vector=[1], max_candidates=20))[0].most == 20
-    assert parsed(query(top_k=10, vector=[1], max_candidates=100_000))[0].most == request.most(numbers=1)
-    assert parsed(query(top_k=10, vector=[0.5] * 1536))[0].most == request.most(numbers=1536)
-    unknown = request.most(numbers=request.UNKNOWN_NUMBERS)
+    assert parsed(query(top_k=10, vector=[1], max_candidates=100_000))[0].most == rest_request.most_matches(numbers=1)
+    assert parsed(query(top_k=10, vector=[0.5] * 1536))[0].most == rest_request.most_matches(numbers=1536)
+    unknown = rest_request.most_matches(numbers=rest_request.UNKNOWN_NUMBERS)
     assert parsed(query(top_k=10, id="a"))[0].most == unknown
-    assert parsed(query(top_k=10, sparse_vector=SPARSE))[0].most == request.most(is_sparse=True)
+    assert parsed(query(top_k=10, sparse_vector=SPARSE))[0].most == rest_request.most_matches(is_sparse=True)
 
 
 @given(body=queries(), count=st.integers(2, 10_000))

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import json
@@ -12,9 +10,9 @@ from hypothesis import strategies as st
 
 from support.pinecone_bodies import FIELD_TEXTS, conversations
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool, RequestHead
-from vecsieve.adapters.pinecone.request import Document
 from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.adapters.pinecone.rest_reply import ReplyDocument, parse_reply
+from vecsieve.adapters.pinecone.rest_request import Document
 
 ADAPTER = PineconeRest()
 BY_VECTOR = b'{"topK":5,"vector":[1,0],"includeMetadata":true}'

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import json
@@ -11,9 +9,8 @@ from hypothesis import strategies as st
 
 from support.pinecone_bodies import documents_searches
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
-from vecsieve.adapters.pinecone import request as pinecone_request
-from vecsieve.adapters.pinecone.request import Document, widen
-from vecsieve.adapters.pinecone.rest_request import parse_documents
+from vecsieve.adapters.pinecone import rest_request
+from vecsieve.adapters.pinecone.rest_request import Document, parse_documents, widen
 from vecsieve.adapters.wire.json import whole
 
 TEXT = Needs(optional_fields=("text",))
@@ -60,7 +57,7 @@ def test_what_a_search_by_vector_asks_for() -> None:
     search, document = read(body(DENSE))
     assert search.query is not None
     assert search.query.tolist() == [0.5, 1]
-    assert (search.top_k, search.most) == (3, pinecone_request.most(numbers=2, has_texts=True))
+    assert (search.top_k, search.most) == (3, rest_request.most_matches(numbers=2, has_texts=True))
     assert (document.vector, document.emptied) == ("_values", False)
     assert document.added == {"_values"}
 

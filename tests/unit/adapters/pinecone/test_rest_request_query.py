@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import json
@@ -12,9 +10,8 @@ from hypothesis import strategies as st
 
 from support.pinecone_bodies import queries
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
-from vecsieve.adapters.pinecone import request
-from vecsieve.adapters.pinecone.request import Document, widen
-from vecsieve.adapters.pinecone.rest_request import parse_query
+from vecsieve.adapters.pinecone import rest_request
+from vecsieve.adapters.pinecone.rest_request import Document, parse_query, widen
 from vecsieve.adapters.wire.json import whole
 
 
@@ -121,15 +118,15 @@ def test_metadata_is_never_asked_for_by_us() -> None:
 def test_no_more_is_asked_for_than_the_client_lets_the_index_look_at() -> None:
     assert read(b'{"topK":10,"vector":[1],"maxCandidates":20}')[0].most == 20
     assert read(b'{"topK":10,"vector":[1],"max_candidates":10}')[0].most == 10
-    assert read(b'{"topK":10,"vector":[1],"maxCandidates":100000}')[0].most == request.most(numbers=1)
+    assert read(b'{"topK":10,"vector":[1],"maxCandidates":100000}')[0].most == rest_request.most_matches(numbers=1)
 
 
 def test_no_more_is_asked_for_than_a_reply_can_hold() -> None:
     dense = b'{"topK":10,"vector":%s}' % json.dumps([0.5] * 1536).encode()
-    assert read(dense)[0].most == request.most(numbers=1536)
-    assert read(b'{"topK":10,"id":"a"}')[0].most == request.most(numbers=request.UNKNOWN_NUMBERS)
+    assert read(dense)[0].most == rest_request.most_matches(numbers=1536)
+    assert read(b'{"topK":10,"id":"a"}')[0].most == rest_request.most_matches(numbers=rest_request.UNKNOWN_NUMBERS)
     sparse = b'{"topK":10,"sparseVector":{"indices":[1],"values":[1]}}'
-    assert read(sparse)[0].most == request.most(is_sparse=True)
+    assert read(sparse)[0].most == rest_request.most_matches(is_sparse=True)
 
 
 @given(document=queries(), count=st.integers(2, 10_000))

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import json
@@ -11,9 +9,8 @@ from hypothesis import strategies as st
 
 from support.pinecone_bodies import records_searches
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
-from vecsieve.adapters.pinecone import request
-from vecsieve.adapters.pinecone.request import Document, widen
-from vecsieve.adapters.pinecone.rest_request import parse_records
+from vecsieve.adapters.pinecone import rest_request
+from vecsieve.adapters.pinecone.rest_request import Document, parse_records, widen
 from vecsieve.adapters.wire.json import whole
 
 TEXT = Needs(optional_fields=("text",))
@@ -74,7 +71,7 @@ def test_there_are_no_vectors_to_compare() -> None:
     assert search.query is None
     assert (document.vector, document.sparse) == (None, None)
     assert not document.emptied
-    assert search.most == request.most(has_texts=True)
+    assert search.most == rest_request.most_matches(has_texts=True)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from typing import Any
@@ -106,11 +104,11 @@ def test_nothing_is_added_where_nothing_is_missing() -> None:
         (including("x"), ("a",), ("b",), Payload(("a", "b")), including("x", "a", "b")),
         (including("a"), ("a",), (), Payload(), including("a")),
         (including(), (), ("b",), Payload(("b",)), including("b")),
-        (including("b.c"), (), ("b",), Payload(), including("b.c")),
+        (including("b.c"), (), ("b",), Payload(is_cut=True), including("b.c")),
         (including("b.c"), (), ("a",), Payload(("a",)), including("b.c", "a")),
-        (including('"b"'), (), ("b",), Payload(), including('"b"')),
+        (including('"b"'), (), ("b",), Payload(is_cut=True), including('"b"')),
         (excluding("x"), ("a",), ("b",), Payload(), excluding("x")),
-        (excluding("b"), (), ("b",), Payload(), excluding("b")),
+        (excluding("b"), (), ("b",), Payload(is_cut=True), excluding("b")),
         (excluding("b"), (), (), Payload(), excluding("b")),
     ],
 )

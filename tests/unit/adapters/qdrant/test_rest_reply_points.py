@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import math
@@ -15,11 +13,10 @@ from vecsieve.adapters.qdrant.rest_reply import (
     _read_compact,
     has_null,
     member_cut,
-    members_of,
     read_points,
     score_of,
 )
-from vecsieve.adapters.wire.json import cuts, elements
+from vecsieve.adapters.wire.json import cuts, elements, members
 
 POINT = b'{"id":1,"version":2,"score":0.5,"payload":{"a":1},"vector":[1,2],"shard_key":"s","order_value":3}'
 
@@ -122,18 +119,12 @@ def test_nulls_of_the_server_are_told_from_nulls_of_the_user(members: bytes, exp
     assert has_null(text, read_points(text, (0, len(text)))[0]) is expected
 
 
-def test_all_members_of_a_point_can_be_asked_for() -> None:
-    text = b"[" + POINT + b"]"
-    (point,) = read_points(text, (0, len(text)))
-    assert list(members_of(text, point)) == ["id", "version", "score", "payload", "vector", "shard_key", "order_value"]
-
-
 @pytest.mark.parametrize("name", ["payload", "vector"])
 def test_a_member_that_stands_as_servers_write_it_is_cut_as_the_walk_would_cut_it(name: str) -> None:
     (point,) = read_points(b"[" + POINT + b"]", (0, len(POINT) + 2))
     value = {"payload": point.payload, "vector": point.vector}[name]
     assert value is not None
-    assert [member_cut(b"[" + POINT + b"]", name, value)] == cuts(members_of(b"[" + POINT + b"]", point), {name})
+    assert [member_cut(b"[" + POINT + b"]", name, value)] == cuts(members(b"[" + POINT + b"]", point.span), {name})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import json
@@ -70,9 +68,7 @@ def test_the_quick_way_and_the_slow_way_read_the_same(talk: Conversation, fields
     body = talk.answer(ADAPTER.widen(asked, [9] * len(asked.searches)))
     quick = ADAPTER.parse_reply(asked, body)
     assert isinstance(asked.document, Document)
-    pools, document = rest_reply._read(
-        asked.document, asked.needs, set_aside(body, ()), in_object=talk.path.rsplit("points/")[1].startswith("query")
-    )
+    pools, document = rest_reply._read(asked.document, asked.needs, set_aside(body, ()))
     for one, other in zip(quick.pools, pools, strict=True):
         assert_same(one, other)
     keep = [np.arange(pool.size)[::-2] for pool in pools]
@@ -130,10 +126,10 @@ def test_a_set_aside_span_that_is_no_array_of_numbers_sends_the_reply_the_slow_w
     ],
 )
 def test_what_is_not_understood_is_malformed_at_once(body: bytes) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(MalformedReplyError):
         ADAPTER.parse_reply(call(), body)
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0
 
 
 def test_the_shape_of_another_endpoint_is_malformed() -> None:
@@ -181,9 +177,9 @@ def test_what_was_found_by_asking_for_everything_is_told() -> None:
 
 def test_a_large_payload_and_the_quick_way_stay_quick() -> None:
     body = enveloped(*[POINT % json.dumps({"text": "x" * 100_000})] * 20)
-    began = time.perf_counter()
+    began = time.thread_time()
     assert aside(ADAPTER.parse_reply(call(), body)) == 20
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0
 
 
 def fields_of(payload: str, *optional: str, must: tuple[str, ...] = ()) -> tuple[bytes | None, ...]:

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import json
@@ -143,7 +141,7 @@ def test_a_key_that_is_a_must_is_none_the_less_beside_optional_ones(selector: st
 def test_optional_keys_are_not_forced_on_a_client_without_payload_unless_they_may_be() -> None:
     for selector in (b"", b"null", b"false"):
         span = (0, len(selector)) if selector else None
-        assert plan_payload(selector, span, (), ("k",), may_force=False) == Payload(span)
+        assert plan_payload(selector, span, (), ("k",), may_force=False) == Payload(span, is_cut=True)
         assert plan_payload(selector, span, ("t",), ("k",), may_force=False).value == b'["t"]'
     assert plan_payload(b'["a"]', (0, 5), (), ("k",), may_force=False).added == ("k",)
 
@@ -180,3 +178,26 @@ def test_an_absent_selector_becomes_a_list() -> None:
     value = widen_vectors(b"", Vectors(wanted=False, span=None), "größe")
     assert value is not None
     assert json.loads(value) == ["größe"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "is_cut"),
+    [
+        (b"true", False),
+        (b"false", False),
+        (b"[]", False),
+        (b'["k"]', False),
+        (b'["k.a"]', True),
+        (b'["k[].a", "x"]', True),
+        (b'["\\"k\\""]', True),
+        (b'{"include":["x"]}', False),
+        (b'{"exclude":["x"]}', False),
+        (b'{"exclude":["k"]}', True),
+        (b'{"exclude":["k.a"]}', True),
+        (b'{"exclude":["x"],"exclude":["k"]}', True),
+    ],
+)
+def test_a_plan_says_whether_optional_keys_come_whole(selector: bytes, is_cut: bool) -> None:
+    assert plan_payload(selector, (0, len(selector)), (), ("k",)).is_cut is is_cut
+    assert plan_payload(selector, (0, len(selector)), (), ("k", "a.b")).is_cut is (is_cut or selector != b"true")
+    assert not plan_payload(selector, (0, len(selector)), (), ()).is_cut

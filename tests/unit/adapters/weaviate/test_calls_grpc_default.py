@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from contextlib import suppress
@@ -11,8 +9,10 @@ from hypothesis import strategies as st
 from support.weaviate_messages import message_type
 from support.weaviate_model import Collection, Stored
 from support.weaviate_talks import search
-from vecsieve.adapters.contract import MalformedReplyError, Needs
-from vecsieve.adapters.weaviate.calls import PATH, default_limit, question, told
+from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation
+from vecsieve.adapters.weaviate.calls import PATH, default_limit, describe, parse_description
+
+OPERATION = Operation(backend="weaviate", name="search", collection="Docs")
 
 
 def collection(objects: int, default: int) -> Collection:
@@ -21,7 +21,7 @@ def collection(objects: int, default: int) -> Collection:
 
 
 def test_a_search_without_a_limit_is_asked_about_with_the_least_there_is() -> None:
-    asked = question(search(collection="Docs", near_text={"query": ["x"]}))
+    asked = describe(OPERATION, search(collection="Docs", near_text={"query": ["x"]}))
     assert asked is not None
     assert (asked.method, asked.target) == ("POST", PATH)
     request = message_type("SearchRequest").FromString(asked.body)
@@ -32,7 +32,7 @@ def test_a_search_without_a_limit_is_asked_about_with_the_least_there_is() -> No
 
 
 def test_the_question_is_about_the_same_tenant() -> None:
-    asked = question(search(collection="Docs", tenant="t", bm25_search={"query": "x"}))
+    asked = describe(OPERATION, search(collection="Docs", tenant="t", bm25_search={"query": "x"}))
     assert asked is not None
     assert message_type("SearchRequest").FromString(asked.body).tenant == "t"
 
@@ -41,14 +41,14 @@ def test_the_question_is_about_the_same_tenant() -> None:
     "message", [search(collection="Docs", limit=1), search(), b"\xff", b"\xf0\x01\x05\xf0\x01\x06"]
 )
 def test_a_search_with_a_limit_or_without_a_collection_asks_nothing(message: bytes) -> None:
-    assert question(message) is None
+    assert describe(OPERATION, message) is None
 
 
 @pytest.mark.parametrize("default", [10, 25, 40])
 def test_the_list_is_as_long_as_the_servers_default(default: int) -> None:
-    asked = question(search(collection="Docs"))
+    asked = describe(OPERATION, search(collection="Docs"))
     assert asked is not None
-    assert told(collection(50, default).answer(asked.body)) == default
+    assert parse_description(collection(50, default).answer(asked.body)) == default
     assert default_limit(Needs(known=default)) == default
 
 
@@ -65,6 +65,6 @@ def test_what_another_adapter_was_told_is_refused() -> None:
 @given(body=st.binary(max_size=40))
 def test_arbitrary_bytes_are_counted_or_malformed(body: bytes) -> None:
     """Nothing but a number or the verdict comes of any bytes, and a question of any bytes is one or none."""
-    question(body)
+    describe(OPERATION, body)
     with suppress(MalformedReplyError):
-        assert told(body) >= 0
+        assert parse_description(body) >= 0

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import numpy as np
@@ -29,9 +27,9 @@ def test_one_search_from_its_head_to_its_answer() -> None:
     body = search(collection="Docs", near_vector={"vectors": [single([1.0, 0.0])]})
     operation = ADAPTER.classify(RequestHead(method="POST", path=PATH, message=body))
     assert operation is not None
-    asked = ADAPTER.question(operation, body)
+    asked = ADAPTER.describe(operation, body)
     assert asked is not None
-    call = ADAPTER.parse_request(operation, body, Needs(known=ADAPTER.told(server.answer(asked.body))))
+    call = ADAPTER.parse_request(operation, body, Needs(known=ADAPTER.parse_description(server.answer(asked.body))))
     reply = ADAPTER.parse_reply(call, server.answer(ADAPTER.widen(call, [24])))
     assert (call.searches[0].top_k, reply.pools[0].size) == (10, 24)
     assert ADAPTER.trim(call, reply, [np.arange(10)]) == server.answer(body)

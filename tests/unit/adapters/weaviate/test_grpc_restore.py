@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from typing import Any
@@ -38,7 +36,7 @@ def kept(places: list[int], needs: Needs | None = None, *, server: Collection = 
     document = parse_request(OPERATION, body, needs or Needs()).document
     assert isinstance(document, Document)
     _, reply = parse_reply(document, needs or Needs(), server.answer(widen(document, [6])) + UNKNOWN)
-    return trim(document, reply, np.array(places, dtype=np.intp))
+    return trim(document, reply, [np.array(places, dtype=np.intp)])
 
 
 def direct(*, server: Collection = PLAIN, **fields: Any) -> bytes:
@@ -87,4 +85,4 @@ def test_a_result_without_the_property_that_was_asked_for_stays_as_it_is() -> No
     assert document.shown.properties == ("owner",)
     upstream = PLAIN.answer(body)
     _, reply = parse_reply(document, needs, upstream)
-    assert trim(document, reply, np.arange(3)) == upstream
+    assert trim(document, reply, [np.arange(3)]) == upstream

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,9 +18,9 @@ from vecsieve.adapters.wire.json_requests import (
     switch,
     text_of,
     texts_of,
-    usable,
     vector_of,
 )
+from vecsieve.adapters.wire.vectors import usable
 
 
 def refusal(call: Callable[[], Any]) -> Reason:

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import itertools
@@ -156,10 +154,10 @@ def test_what_is_no_json_object_is_a_value_error(text: bytes) -> None:
 def test_a_hundred_thousand_levels_are_refused_at_once(opening: bytes, is_closed: bool) -> None:
     closing = (b"]" if opening == b"[" else b"}") * 100_000 if is_closed else b""
     text = b'{"a":' + opening * 100_000 + b"1" + closing + b"}"
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(ValueError, match=r"depth|truncated"):
         members(text, whole(text))
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0
 
 
 def test_a_lone_surrogate_is_masked_without_moving_a_byte() -> None:

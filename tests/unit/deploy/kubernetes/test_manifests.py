@@ -201,6 +201,28 @@ def test_the_pod_monitor_finds_every_pod_and_its_port() -> None:
         assert endpoint["port"] in {port["name"] for port in ours(overlay)["ports"]}
 
 
+def test_monitor_and_rules_have_the_label_that_the_operators_prometheus_selects_by() -> None:
+    made = [each for each in build(KUBERNETES / "monitoring") if each["kind"] in CUSTOM]
+    assert {each["kind"] for each in made} == CUSTOM
+    assert {each["metadata"]["labels"]["release"] for each in made} == {"kube-prometheus-stack"}
+
+
+EXAMPLES = sorted((KUBERNETES / "examples").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_an_example_of_egress_is_valid_and_lets_the_replicas_out_to_one_port(path: Path) -> None:
+    example = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for version in versions(29):
+        judged([example], version)
+    pods = only("service", "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert example["spec"]["podSelector"]["matchLabels"].items() <= pods.items()
+    assert example["spec"]["policyTypes"] == ["Egress"]
+    (way,) = example["spec"]["egress"]
+    assert way["to"], "an empty list is everybody"
+    assert [port["port"] for port in way["ports"]] == [443 if path.stem.endswith("pinecone") else 4318]
+
+
 def test_the_effective_settings_of_the_base_can_be_printed() -> None:
     loaded = load(file=KUBERNETES / "base/settings.yaml", environment={}, flags={})
     assert yaml.safe_load(effective(loaded))["upstream"]["url"] == "http://qdrant:6333"

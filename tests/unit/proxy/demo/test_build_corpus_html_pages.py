@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.demo.build_corpus import Word, page_words
+from support.build_corpus import Word, page_words
 
 
 def page(body: str) -> str:

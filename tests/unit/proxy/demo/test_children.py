@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vecsieve.proxy.demo.children import ChildFailedError, Patience, child
+from vecsieve.proxy.demo.children import ChildFailedError, ChildTimeouts, child
 
 PYTHON = (sys.executable, "-c")
 READY = "fake listening on"
@@ -32,7 +32,7 @@ def is_alive(pid: int) -> bool:
 
 
 def run(script: str, *announces: str, seconds: float = 20.0) -> Mapping[str, str]:
-    with child((script,), announces=announces, program=PYTHON, patience=Patience(start_seconds=seconds)) as urls:
+    with child((script,), announces=announces, program=PYTHON, timeouts=ChildTimeouts(start_seconds=seconds)) as urls:
         return urls
 
 
@@ -114,7 +114,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_child() -> None:
 
 def test_a_child_that_ignores_the_request_to_end_is_killed() -> None:
     stubborn = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + announcing_pid()
-    with child((stubborn,), announces=("pid",), program=PYTHON, patience=Patience(stop_seconds=0.2)) as urls:
+    with child((stubborn,), announces=("pid",), program=PYTHON, timeouts=ChildTimeouts(stop_seconds=0.2)) as urls:
         pid = int(urls["pid"].rpartition(":")[2])
     assert not is_alive(pid)
 

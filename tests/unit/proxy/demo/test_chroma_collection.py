@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -26,9 +27,9 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def collection(server: str) -> Iterator[ChromaCollection]:
-    with ChromaCollection(server) as client, pytest.raises(DatabaseRefusedError, match="404"):
+    with closing(ChromaCollection(server)) as client, pytest.raises(DatabaseRefusedError, match="404"):
         client.ask(CORPUS.vectors[0], limit=1)
-    with ChromaCollection(server) as client:
+    with closing(ChromaCollection(server)) as client:
         steps: list[int] = []
         client.load(CORPUS, progress=steps.append)
         assert steps == [3]
@@ -40,7 +41,7 @@ def test_the_nearest_chunks_come_back_as_corpus_rows_with_rising_distances(colle
     assert answer.rows == (1, 2)
     assert answer.scores == pytest.approx((0.0, 0.001), abs=1e-4)
     assert answer.milliseconds > 0
-    assert answer.chosen_from is None
+    assert answer.pool_size is None
 
 
 def test_what_is_stored_is_the_corpus(server: str, collection: ChromaCollection) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+import threading
+import webbrowser
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from dataclasses import replace
 from inspect import getsource
 
 import pytest
@@ -15,7 +18,7 @@ from vecsieve.proxy.demo import command
 from vecsieve.proxy.demo.command import DEFAULT_QUESTION, run
 from vecsieve.proxy.demo.corpus import Choice, choose, load
 from vecsieve.proxy.demo.database import Addresses, DatabaseRefusedError, Store
-from vecsieve.proxy.demo.pinecone import Pinecone
+from vecsieve.proxy.demo.pinecone import PINECONE
 
 
 def test_an_unknown_number_ends_with_code_2_and_the_list_of_questions(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,22 +65,47 @@ def test_of_either_backend_nothing_is_said_before_the_question_is_found(
     assert capsys.readouterr().out == ""
 
 
-class Refusing(Pinecone):
-    """A database that starts nothing and answers no request."""
+@contextmanager
+def nothing_running() -> Iterator[Addresses]:
+    yield Addresses(engine="http://e", proxy="http://p", admin="http://a")
 
-    @contextmanager
-    def running(self) -> Iterator[Addresses]:
-        yield Addresses(engine="http://e", proxy="http://p", admin="http://a")
 
-    def opened(self, url: str) -> AbstractContextManager[Store]:
-        raise DatabaseRefusedError(f"GET {url} was answered with 500: no")
+def refusing(url: str) -> Store:
+    raise DatabaseRefusedError(f"GET {url} was answered with 500: no")
 
 
 def test_a_database_that_refuses_ends_with_code_1_and_its_words_after_the_opening(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "DATABASES", {"pinecone": Refusing()})
+    monkeypatch.setattr(command, "DATABASES", {"pinecone": replace(PINECONE, running=nothing_running, opened=refusing)})
     assert run(query=None, keep=False, backend="pinecone") == 1
     caught = capsys.readouterr()
     assert caught.err == "vecsieve demo: GET http://e was answered with 500: no\n"
     assert caught.out.startswith("This is an emulator")
+
+
+@pytest.mark.parametrize(("browse", "starts"), [(False, True), (True, True), (True, False)])
+def test_keep_says_where_the_inspector_is_and_open_starts_a_browser_on_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], browse: bool, starts: bool
+) -> None:
+    at = Addresses(engine="http://e", proxy="http://p", admin="http://a:1")
+    opened: list[str] = []
+
+    def opens(url: str) -> bool:
+        opened.append(url)
+        return starts
+
+    @contextmanager
+    def running() -> Iterator[Addresses]:
+        yield at
+
+    database = replace(command.DATABASES["qdrant"], running=running)
+    monkeypatch.setattr(command, "DATABASES", {"qdrant": database})
+    monkeypatch.setattr(command, "_play", lambda *_: None)
+    monkeypatch.setattr(threading.Event, "wait", lambda _: None)
+    monkeypatch.setattr(webbrowser, "open", opens)
+    assert run(query=None, keep=True, browse=browse) == 0
+    said = capsys.readouterr().out
+    assert "What was left out, and why: http://a:1/" in said
+    assert opened == (["http://a:1/"] if browse else [])
+    assert ("No browser could be started" in said) is (browse and not starts)

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from support.demo_policies import ANY_CHANCE, FIXED, choosing
+from support.demo_policies import ANY_CHANCE, CONTAINING, FIXED, choosing
 from support.policies import SCALED_MMR
 from support.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
 from vecsieve.proxy.demo.comparison import Alike, CameIn, Comparison, CopyOf, KeptApart, Note, PassedOver, compare
@@ -50,14 +50,15 @@ def test_a_copy_names_the_result_above_and_why_and_what_came_in_names_its_direct
     assert isinstance(copy, CopyOf)
     assert (copy.place, copy.link, copy.is_longer) == (0, Link.DISTANCE, False)
     assert copy.similarity == pytest.approx(0.999, abs=1e-4)
-    assert copy.cut == pytest.approx(0.133)  # 0.1, and a third more for two short texts
+    assert copy.cut == pytest.approx(0.9)  # as the similarity: 1 - 0.1
     assert seen.proxied.notes == ((), (), (CameIn(rank=4),))
 
 
 def test_a_longer_text_that_holds_the_one_above_is_told_from_one_that_it_holds() -> None:
     shorter = LONG.removesuffix(" before the call")
     for texts, is_longer in (([LONG, shorter], False), ([shorter, LONG], True)):
-        copy = only(judged(corpus_of([A, NEAR_A], texts=texts), answer(0, 1), (0, 1), (0,)).direct.notes[1])
+        corpus = corpus_of([A, NEAR_A], texts=texts)
+        copy = only(judged(corpus, answer(0, 1), (0, 1), (0,), policy=CONTAINING).direct.notes[1])
         assert isinstance(copy, CopyOf)
         assert (copy.link, copy.is_longer) == (Link.CONTAINMENT, is_longer)
 
@@ -100,13 +101,12 @@ def test_what_came_in_from_below_can_be_kept_apart_too() -> None:
     assert seen.proxied.notes[1] == (CameIn(rank=3), KeptApart(place=0, veto=Veto.NEGATION, from_copy=False))
 
 
-def test_a_repeat_by_vector_that_selection_does_not_see_says_how_far_it_lies_and_what_would_have_counted() -> None:
+def test_a_repeat_by_vector_that_selection_does_not_see_says_how_far_it_lies() -> None:
     corpus = corpus_of([A, NEAR_A, B], texts=["word " * 31, "other " * 31, "third"])
     alike = only(judged(corpus, answer(0, 1, 2), (0, 1), (0, 1), policy=NARROW).proxied.notes[1])
     assert isinstance(alike, Alike)
     assert (alike.place, alike.share) == (0, None)
     assert alike.distance == pytest.approx(0.001, abs=1e-4)
-    assert alike.cut == pytest.approx(0.0005)
 
 
 def test_a_repeat_by_wording_alone_says_its_share() -> None:
@@ -141,11 +141,12 @@ def test_the_yardstick_is_the_same_whatever_the_policy_cuts_at() -> None:
     assert wide.direct.counts.by_vector == narrow.direct.counts.by_vector == 1
 
 
-def test_a_copy_to_selection_that_the_yardstick_does_not_see_is_counted_as_beyond() -> None:
+def test_a_copy_to_selection_that_the_yardstick_does_not_see_is_no_repeat() -> None:
     corpus = corpus_of([A, (0.7, 0.714, 0.0, 0.0), C, D])  # 0.3 apart, the yardstick is at 0.2
     far = choosing(dataclasses.replace(FIXED.selection, threshold=Fixed(value=0.4)))
-    assert judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 2, 3), policy=far).direct.counts.beyond == 1
-    assert judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 2)).direct.counts.beyond == 0
+    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 2, 3), policy=far).direct
+    assert isinstance(only(seen.notes[1]), CopyOf)
+    assert seen.counts.by_either == 0
 
 
 def test_what_is_no_copy_and_still_went_out_was_passed_over() -> None:
@@ -160,15 +161,15 @@ def test_what_lies_beyond_the_pool_came_from_further_down() -> None:
 
 def test_the_cuts_of_the_page_are_those_of_the_policy() -> None:
     seen = judged(corpus_of([A, B, C, D]), answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 2), policy=ANY_CHANCE)
-    assert seen.cuts[0] < seen.cuts[1]
-    assert seen.short_factor == pytest.approx(1.33)
+    assert seen.cuts[0] == pytest.approx(0.85)
+    assert 0.4 < seen.cuts[1] < 0.85
 
 
 def test_a_policy_that_reads_no_texts_and_diversifies_is_explained_as_well() -> None:
     seen = judged(corpus_of([A, NEAR_A, B]), answer(0, 1, 2), (0, 1), (0, 2), policy=choosing(SCALED_MMR))
     copy = only(seen.direct.notes[1])
     assert isinstance(copy, CopyOf)
-    assert (copy.link, seen.short_factor) == (Link.DISTANCE, 1.0)
+    assert copy.link is Link.DISTANCE
 
 
 def test_equal_answers_are_unchanged() -> None:

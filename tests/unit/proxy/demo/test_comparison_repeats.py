@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.tiny_corpus import NEAR_A, A, B, corpus_of
-from vecsieve.proxy.demo.comparison import RETOLD_SHARE, most_told_earlier, nearest_earlier, nearness, repeats
+from vecsieve.proxy.demo.comparison import WORDING_SHARE, most_shared_earlier, nearest_earlier, nearness, repeats
 from vecsieve.proxy.demo.corpus import Vectors
 
 SENTENCE = "insert item x in list a and keep it sorted"
@@ -23,16 +23,16 @@ def vectors_of(*rows: tuple[float, ...]) -> Vectors:
 def vector_repeats(vectors: Vectors, threshold: float) -> int:
     found = repeats(vectors, [""] * len(vectors), threshold)
     assert all(repeat.by_wording is None for repeat in found)
-    assert [repeat.is_one for repeat in found] == [repeat.by_vector is not None for repeat in found]
-    return sum(repeat.is_one for repeat in found)
+    assert [repeat.is_repeat for repeat in found] == [repeat.by_vector is not None for repeat in found]
+    return sum(repeat.is_repeat for repeat in found)
 
 
 def wording_repeats(texts: Sequence[str]) -> int:
     far_apart = np.eye(len(texts), dtype=np.float32)
     found = repeats(far_apart, texts, 0.5)
     assert all(repeat.by_vector is None for repeat in found)
-    assert [repeat.is_one for repeat in found] == [repeat.by_wording is not None for repeat in found]
-    return sum(repeat.is_one for repeat in found)
+    assert [repeat.is_repeat for repeat in found] == [repeat.by_wording is not None for repeat in found]
+    return sum(repeat.is_repeat for repeat in found)
 
 
 def test_the_first_result_has_nothing_above_it() -> None:
@@ -122,7 +122,7 @@ def test_the_first_result_is_never_a_repeat_by_wording(texts: list[str]) -> None
 def test_the_text_named_is_the_first_of_those_that_hold_most(texts: list[str]) -> None:
     """The share lies in [0, 1], is that of the named text, and no earlier text holds more, nor as much further up."""
     runs = [{tuple(text.split()[at : at + 3]) for at in range(len(text.split()) - 2)} for text in texts]
-    for row, told in enumerate(most_told_earlier(texts)):
+    for row, told in enumerate(most_shared_earlier(texts)):
         if told is None:
             assert row == 0 or not runs[row]
             continue
@@ -132,7 +132,7 @@ def test_the_text_named_is_the_first_of_those_that_hold_most(texts: list[str]) -
 
 
 def test_the_text_that_holds_most_is_named_with_its_share() -> None:
-    told = most_told_earlier(["a b c d x", "a b c d e", "a b c d e f"])[2]
+    told = most_shared_earlier(["a b c d x", "a b c d e", "a b c d e f"])[2]
     assert told is not None
     assert (told.place, told.share) == (1, 0.75)
 
@@ -142,7 +142,7 @@ def test_a_result_may_repeat_one_by_vector_and_another_by_wording() -> None:
     assert found.by_vector is not None
     assert found.by_wording is not None
     assert (found.by_vector.place, found.by_wording.place) == (0, 1)
-    assert found.by_wording.share >= RETOLD_SHARE
+    assert found.by_wording.share >= WORDING_SHARE
 
 
 def test_nearness_is_a_fifth_of_the_typical_distance_within_bounds() -> None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 
 import pytest
 
 from support.tiny_corpus import A, B, corpus_of
 from vecsieve.proxy.demo.database import Addresses, Database, Host
-from vecsieve.proxy.demo.pinecone import Pinecone
+from vecsieve.proxy.demo.pinecone import PINECONE
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 
 
 def closing_of(spent: Mapping[str, int], monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(Host, "sent", lambda *_: (spent, {}))
-    said = Pinecone().closing(AT)
-    assert said is not None
-    return said
+    assert PINECONE.closing is not None
+    return PINECONE.closing(AT)
 
 
 def test_the_first_words_say_that_it_is_an_emulator_and_not_the_service() -> None:
-    words = Pinecone.words
+    words = PINECONE
     assert words.opening is not None
     assert words.opening.startswith("This is an emulator of Pinecone's REST API")
     assert "It is not Pinecone's service" in words.opening
@@ -39,13 +39,14 @@ def test_no_searches_weigh_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_emulator_and_the_proxy_before_it_hold_one_index_found_through_either() -> None:
-    database: Database = Pinecone()
+    database: Database = PINECONE
     corpus = corpus_of([A, B])
     with database.running() as at:
-        with database.opened(at.engine) as direct, database.opened(at.proxy) as proxied:
+        with closing(database.opened(at.engine)) as direct, closing(database.opened(at.proxy)) as proxied:
             direct.load(corpus, progress=lambda _: None)
             assert direct.ask(corpus.vectors[1], limit=2).rows == proxied.ask(corpus.vectors[1], limit=2).rows == (1, 0)
         lines = database.instructions(at, row=1, question=0, limit=8)
-        assert database.closing(at) is not None
+        assert database.closing is not None
+        assert database.closing(at)
     assert f"curl -s {at.proxy}/_i/127.0.0.1:" in lines
     assert f"curl -s {at.engine}/" not in lines  # the index is not where the control plane is

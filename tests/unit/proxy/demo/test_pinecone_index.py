@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def emulator() -> Iterator[Emulator]:
 
 @pytest.fixture
 def index(emulator: Emulator) -> Iterator[PineconeIndex]:
-    with PineconeIndex(emulator.url) as client:
+    with closing(PineconeIndex(emulator.url)) as client:
         client.load(CORPUS, progress=lambda _: None)
         yield client
 
@@ -59,7 +60,7 @@ def test_what_is_stored_is_the_corpus(index: PineconeIndex, emulator: Emulator) 
 def test_every_chunk_is_written_once_in_steps_that_are_told(emulator: Emulator, count: int) -> None:
     turned = [(float(np.cos(step)), float(np.sin(step)), 0.0, 0.0) for step in range(count)]
     written: list[int] = []
-    with PineconeIndex(emulator.url) as client:
+    with closing(PineconeIndex(emulator.url)) as client:
         client.load(corpus_of(turned), progress=written.append)
     namespace = emulator.project.index(NAME).namespace("")
     assert namespace is not None
@@ -68,7 +69,7 @@ def test_every_chunk_is_written_once_in_steps_that_are_told(emulator: Emulator, 
 
 
 def test_an_answer_without_the_proxys_word_says_nothing_of_candidates(index: PineconeIndex) -> None:
-    assert index.ask(CORPUS.vectors[0], limit=3).chosen_from is None
+    assert index.ask(CORPUS.vectors[0], limit=3).pool_size is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_how_many_candidates_there_were_is_read_off_the_proxys_word(
 
     monkeypatch.setattr(Host, "sent", sent)
     answer = index.ask(CORPUS.vectors[0], limit=3)
-    assert (answer.rows, answer.scores, answer.chosen_from) == ((7,), (0.5,), pool)
+    assert (answer.rows, answer.scores, answer.pool_size) == ((7,), (0.5,), pool)
     body = asked[0][2]
     assert isinstance(body, dict)
     assert (body["topK"], body["includeMetadata"], "includeValues" in body) == (3, True, False)
@@ -98,13 +99,13 @@ def test_how_many_candidates_there_were_is_read_off_the_proxys_word(
 
 def test_without_an_index_the_control_planes_word_is_told(emulator: Emulator) -> None:
     with (
-        PineconeIndex(emulator.url) as client,
+        closing(PineconeIndex(emulator.url)) as client,
         pytest.raises(DatabaseRefusedError, match=f"{NAME} was answered with 404"),
     ):
         client.ask(CORPUS.vectors[0], limit=1)
 
 
 def test_a_key_is_sent_because_the_service_wants_one() -> None:
-    with emulated(api_key=API_KEY) as strict, PineconeIndex(strict.url) as client:
+    with emulated(api_key=API_KEY) as strict, closing(PineconeIndex(strict.url)) as client:
         client.load(CORPUS, progress=lambda _: None)
         assert client.ask(CORPUS.vectors[0], limit=1).rows == (0,)

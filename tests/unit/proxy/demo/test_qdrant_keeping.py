@@ -6,8 +6,9 @@ import ast
 import json
 import shlex
 
+from vecsieve.proxy.demo.command import invitation
 from vecsieve.proxy.demo.database import NAME, Addresses
-from vecsieve.proxy.demo.qdrant import instructions, invitation
+from vecsieve.proxy.demo.qdrant import instructions
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 TEXT = instructions(AT, row=77, question=35, limit=8)

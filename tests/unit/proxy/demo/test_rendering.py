@@ -16,6 +16,7 @@ from vecsieve.proxy.demo.comparison import (
     Comparison,
     CopyOf,
     Counts,
+    Doubtful,
     KeptApart,
     Note,
     PassedOver,
@@ -26,7 +27,7 @@ from vecsieve.proxy.demo.comparison import (
 )
 from vecsieve.proxy.demo.corpus import Chunk, Corpus
 from vecsieve.proxy.demo.reasons import Pool
-from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
+from vecsieve.proxy.demo.rendering import LISTED, answers_table, legend, summary_table, timing_lines
 from vecsieve.proxy.selection.values import Link, Veto
 
 SUMMARY = Summary(
@@ -39,7 +40,7 @@ SUMMARY = Summary(
     changed=30,
     first_kept=39,
     left_out={Link.IDENTICAL: 60, Link.DISTANCE: 20, Link.CONTAINMENT: 5},
-    beyond=11,
+    doubtful=(Doubtful(row=1, above=0, similarity=0.5, cut=0.444), Doubtful(row=3, above=2, similarity=0.93, cut=0.64)),
     kept_apart=4,
 )
 NOTHING = Summary(
@@ -52,7 +53,7 @@ NOTHING = Summary(
     changed=0,
     first_kept=0,
     left_out={},
-    beyond=0,
+    doubtful=(),
     kept_apart=0,
 )
 
@@ -69,12 +70,12 @@ def side(*notes: Note | None, repeats: int = 0, first_text: int = 0) -> Side:
         rows=tuple(range(len(notes))),
         texts=tuple(f"text {first_text + row}" for row in range(len(notes))),
         notes=tuple(() if note is None else (note,) for note in notes),
-        counts=Counts(results=len(notes), by_vector=0, by_wording=0, by_either=repeats, kept_apart=0, beyond=0),
+        counts=Counts(results=len(notes), by_vector=0, by_wording=0, by_either=repeats, kept_apart=0),
     )
 
 
-def compared(direct: Side, proxied: Side, *, short_factor: float = 1.33) -> Comparison:
-    return Comparison(direct=direct, proxied=proxied, cuts=(0.05, 0.25), short_factor=short_factor, yardstick=0.1234)
+def compared(direct: Side, proxied: Side) -> Comparison:
+    return Comparison(direct=direct, proxied=proxied, cuts=(0.85, 0.4), yardstick=0.1234)
 
 
 def table(corpus: Corpus, direct: Side, proxied: Side, *, width: int = 120) -> str:
@@ -82,7 +83,7 @@ def table(corpus: Corpus, direct: Side, proxied: Side, *, width: int = 120) -> s
 
 
 def copy(link: Link, *, similarity: float = 0.9, is_longer: bool = False) -> CopyOf:
-    return CopyOf(place=0, link=link, similarity=similarity, cut=0.15, is_longer=is_longer)
+    return CopyOf(place=0, link=link, similarity=similarity, cut=0.444, is_longer=is_longer)
 
 
 FOUR = corpus_of([A, B, C, D])
@@ -95,6 +96,7 @@ VETOES = {
     Veto.NUMBER: "numbers differ",
     Veto.NEGATION: "opposite words",
     Veto.UNREAD: "too much to read",
+    Veto.SUBJECT: "names differ",
 }
 
 
@@ -102,10 +104,10 @@ VETOES = {
     ("note", "words"),
     [
         (copy(Link.IDENTICAL, similarity=1.0), "= same text as 1"),
-        (copy(Link.CONTAINMENT, similarity=0.83), "= 83% of its words are in 1"),
-        (copy(Link.CONTAINMENT, similarity=0.83, is_longer=True), "= holds 83% of the words of 1"),
+        (copy(Link.CONTAINMENT, similarity=0.83), "= contained in 1"),
+        (copy(Link.CONTAINMENT, similarity=0.83, is_longer=True), "= contains 1"),
         (copy(Link.SPAN, similarity=0.8), "= overlaps 1: 80% of the shorter"),
-        (copy(Link.DISTANCE, similarity=0.875), "= near 1: 0.125 apart, cut 0.150"),
+        (copy(Link.DISTANCE, similarity=0.876), "= near 1 (0.88, cut 0.44)"),
         (copy(Link.JACCARD, similarity=0.95), "= words 95% like 1"),
         (copy(Link.INDEL, similarity=0.95), "= words 95% like 1"),
         (copy(Link.MINHASH, similarity=0.95), "= words 95% like 1"),
@@ -115,9 +117,8 @@ VETOES = {
             (KeptApart(place=0, veto=veto, from_copy=False), f"! kept beside 1: {words}")
             for veto, words in VETOES.items()
         ),
-        (Alike(place=0, distance=0.2, cut=0.15, share=None), "~ like 1: 0.200 apart, cut 0.150"),
-        (Alike(place=0, distance=0.2, cut=None, share=None), "~ like 1: 0.200 apart"),
-        (Alike(place=0, distance=0.2, cut=0.15, share=0.5625), "~ 56% of its words are in 1"),
+        (Alike(place=0, distance=0.2, share=None), "~ like 1: 0.200 apart"),
+        (Alike(place=0, distance=0.2, share=0.5625), "~ 56% of its words are in 1"),
         (PassedOver(), "- left out, nothing stands for it"),
         (CameIn(rank=12), "+ came in, was number 12"),
         (CameIn(rank=None), "+ came in from further down"),
@@ -212,19 +213,16 @@ def test_the_legend_says_by_what_repeats_are_counted_and_nothing_of_signs_that_d
         (copy(Link.IDENTICAL), "= a copy: the result it names stands for it", False),
         (copy(Link.DISTANCE), "= a copy: the result it names stands for it", True),
         (KeptApart(place=0, veto=Veto.NUMBER, from_copy=False), "! a look-alike that a guard keeps", False),
-        (Alike(place=0, distance=0.2, cut=0.15, share=None), "~ a look-alike that stays", True),
+        (copy(Link.CONTAINMENT), "= a copy: the result it names stands for it", True),
+        (copy(Link.SPAN), "= a copy: the result it names stands for it", False),
+        (Alike(place=0, distance=0.2, share=None), "~ a look-alike that stays: not certain enough at its place", False),
     ],
 )
 def test_the_legend_explains_the_signs_that_occur(note: Note, words: str, names_the_cut: bool) -> None:
     shown = printed(legend(compared(side(None, None, None, note), side(None))), width=300)
     assert words in shown
-    cut = "from 0.050 below 1 result to 0.250 below 3, 1.33 times that for two short texts"
+    cut = "reaches the cut at its place: here 0.85 below 1 result, 0.40 below 3."
     assert (cut in shown) is names_the_cut
-
-
-def test_where_short_texts_have_no_cut_of_their_own_the_legend_says_nothing_of_them() -> None:
-    shown = printed(legend(compared(side(None, copy(Link.DISTANCE)), side(None), short_factor=1.0)), width=300)
-    assert "to 0.250 below 1." in shown
 
 
 def test_the_added_time_is_said_with_its_sign_and_both_medians() -> None:
@@ -243,7 +241,7 @@ def test_a_negative_difference_is_shown_as_it_was_measured() -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_summary_shows_counts_and_shares_of_both_sides(width: int) -> None:
-    shown = printed(summary_table(SUMMARY), width=width)
+    shown = printed(summary_table(FOUR, SUMMARY), width=width)
     assert "All 40 questions, 320 results" in shown
     assert "96 (30%)" in shown
     assert "0 (0%)" in shown
@@ -254,27 +252,51 @@ def test_the_summary_shows_counts_and_shares_of_both_sides(width: int) -> None:
 
 
 def test_the_summary_says_what_changed_and_what_did_not() -> None:
-    shown = printed(summary_table(SUMMARY), width=300)
+    shown = printed(summary_table(FOUR, SUMMARY), width=300)
     assert "30 answers changed" in shown
     assert "10 had nothing to collapse and came back unchanged" in shown
     assert "first result stayed first in 39 of 40" in shown
 
 
 def test_the_summary_says_why_results_were_left_out_and_which_repeats_stay() -> None:
-    shown = printed(summary_table(SUMMARY), width=300)
-    reasons = "same text 60, one text in the other 5, near by vector 20"
-    assert f"Left out for a result above: 85 ({reasons}), 11 of them no repeats by this count." in shown
+    shown = printed(summary_table(FOUR, SUMMARY), width=300)
+    assert "Left out for a result above: 85 (same text 60, contained 5, near 20)." in shown
     assert "Repeats that stay: 9, 4 of them because a guard says they differ." in shown
 
 
+def test_the_summary_lists_the_doubtful_pairs_with_what_they_reached_and_what_they_had_to() -> None:
+    lines = printed(summary_table(FOUR, SUMMARY), width=300).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("Only near, so check these pairs:"))
+    assert [line.strip() for line in lines[at + 1 : at + 3]] == [
+        "module.name1 (docstring) for module.name0 (docstring) (0.50, cut 0.44)",
+        "module.name3 (docstring) for module.name2 (docstring) (0.93, cut 0.64)",
+    ]
+    assert lines[at + 3].startswith("Repeats that stay")
+
+
+@pytest.mark.parametrize(("count", "more"), [(LISTED, None), (LISTED + 1, "and 1 more"), (LISTED + 30, "and 30 more")])
+def test_of_many_doubtful_pairs_the_first_are_listed_and_the_rest_counted(count: int, more: str | None) -> None:
+    many = tuple(Doubtful(row=1, above=0, similarity=0.5 + place / 100, cut=0.4) for place in range(count))
+    shown = printed(summary_table(FOUR, dataclasses.replace(SUMMARY, doubtful=many)), width=300)
+    listed = [line for line in shown.splitlines() if line.startswith("  module.name1 (docstring) for ")]
+    assert len(listed) == LISTED
+    assert "(0.50, cut 0.40)" in listed[0]
+    assert (" more\n" in shown) is (more is not None)
+    assert more is None or more in shown
+
+
+def test_without_a_doubtful_pair_there_is_no_list() -> None:
+    assert "Only near" not in printed(summary_table(FOUR, NOTHING), width=300)
+
+
 def test_the_summary_names_its_yardstick() -> None:
-    shown = printed(summary_table(SUMMARY), width=400)
+    shown = printed(summary_table(FOUR, SUMMARY), width=400)
     assert "not the one VecSieve chooses by" in shown
     assert "within 0.20 x the typical distance" in shown
 
 
 def test_a_summary_of_nothing_divides_by_nothing_and_gives_no_reasons() -> None:
-    shown = printed(summary_table(NOTHING), width=300)
+    shown = printed(summary_table(FOUR, NOTHING), width=300)
     assert "0 (0%)" in shown
     assert "Left out" not in shown
     assert "Repeats that stay: 0." in shown

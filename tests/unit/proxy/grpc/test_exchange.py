@@ -7,11 +7,12 @@ import pytest
 from support.reports import REPORT
 from support.toy_backend import OPERATION
 from support.toy_exchange import policy
-from vecsieve.adapters.contract import Question, is_exhausted
+from vecsieve.adapters.base import GrpcDialect
+from vecsieve.adapters.contract import Question
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.status import Answer, Code, Failure, no_message, unreachable
 from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
-from vecsieve.proxy.search.exchange import Exchange, SendsDescriptions
+from vecsieve.proxy.search.exchange import Exchange
 from vecsieve.proxy.search.report import header_value
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 
@@ -53,7 +54,7 @@ def failing(code: int, details: str = "", kind: FailureKind | None = None) -> Fa
 
 async def test_it_is_what_the_ladder_and_the_first_step_take() -> None:
     made: Exchange[Outcome] = exchange()
-    assert isinstance(made, SendsDescriptions)
+    assert made.plain == b"the client's"
 
 
 async def test_a_success_gives_its_message_and_its_metadata_stands_around_ours() -> None:
@@ -70,7 +71,7 @@ async def test_a_success_gives_its_message_and_its_metadata_stands_around_ours()
 async def test_a_plain_answer_has_nothing_to_report_and_the_report_can_be_turned_off(is_told: bool) -> None:
     made = exchange(report_header=is_told)
     await made.send(b"widened", seconds=2.0, fits=lambda _: True)
-    report = replace(REPORT, figures=()) if is_told else REPORT
+    report = REPORT._replace(figures=()) if is_told else REPORT
     assert made.answer(b"ours", report) == replace(SUCCESS, message=b"ours")
 
 
@@ -128,7 +129,7 @@ async def test_a_message_too_long_for_one_of_the_ends_is_nobodys_quota(words: st
     with pytest.raises(RefusedReplyError) as refused:
         await exchange(failing(Code.RESOURCE_EXHAUSTED, words)).send(b"widened", seconds=2.0, fits=lambda _: True)
     assert refused.value.may_be_size
-    assert not is_exhausted(refused.value.status, refused.value.words)
+    assert not GrpcDialect().is_quota(refused.value.status, refused.value.words)
 
 
 async def test_a_question_brings_a_message_or_is_lost() -> None:

@@ -73,17 +73,17 @@ async def test_no_turn_of_the_loop_follows_more_frames_of_a_client_than_its_shar
     begun, follow = [0], Frames.follow
 
     def counted(self: Frames, data: Buffer, **bounds: int) -> int:
-        told = self._told
+        told = self._on_frame
 
         def tell(*said: int) -> int:
             begun[-1] += bool(bounds)  # without a bound it is the server who speaks
             return told(*said)
 
-        self._told = tell
+        self._on_frame = tell
         try:
             return follow(self, data, **bounds)
         finally:
-            self._told = told
+            self._on_frame = told
 
     async def turns() -> None:
         while True:

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import pytest
@@ -44,16 +42,16 @@ class Peer:
         return self.streams.allowance
 
     def said(self, kind: int, *, flags: int = 0, stream: int = 1, length: int = 0) -> None:
-        self.streams.client_said(kind, flags, stream, length)
+        self.streams.client_frame(kind, flags, stream, length)
 
     def answered(self, stream: int) -> None:
-        self.streams.server_said(HEADERS, END_HEADERS, stream, 20)
-        self.streams.server_said(DATA, 0, stream, 50)
-        self.streams.server_said(HEADERS, END_HEADERS | END_STREAM, stream, 20)
+        self.streams.server_frame(HEADERS, END_HEADERS, stream, 20)
+        self.streams.server_frame(DATA, 0, stream, 50)
+        self.streams.server_frame(HEADERS, END_HEADERS | END_STREAM, stream, 20)
 
     def passes(self, seconds: float) -> None:
         self.clock.now += seconds
-        self.streams.client_speaks()
+        self.streams.client_read()
 
 
 def kinds() -> list[tuple[int, int]]:
@@ -149,7 +147,7 @@ def test_a_ping_and_two_window_updates_for_each_small_call_are_earned_by_it() ->
         for kind, length in ((PING, 8), (WINDOW_UPDATE, 4), (WINDOW_UPDATE, 4)):
             peer.said(kind, length=length)
         peer.answered(stream)
-        peer.streams.client_speaks()
+        peer.streams.client_read()
     assert peer.allowance._frames == FRAMES
 
 
@@ -164,7 +162,7 @@ def test_a_stream_of_messages_of_two_bytes_costs_nothing() -> None:
 def test_what_the_server_asks_for_may_be_acknowledged() -> None:
     peer = Peer()
     for _ in range(3 * FRAMES):
-        peer.streams.server_said(PING, 0, 0, 8)
+        peer.streams.server_frame(PING, 0, 0, 8)
         peer.said(PING, flags=1, stream=0, length=8)
     assert not peer.allowance.is_spent
 
@@ -173,7 +171,7 @@ def test_the_servers_own_acknowledgements_earn_nothing() -> None:
     peer = Peer()
     for _ in range(FRAMES + 1):
         peer.said(PING, stream=0, length=8)
-        peer.streams.server_said(PING, 1, 0, 8)
+        peer.streams.server_frame(PING, 1, 0, 8)
     assert peer.allowance.is_spent
 
 

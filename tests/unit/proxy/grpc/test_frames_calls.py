@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import asyncio
@@ -10,8 +8,8 @@ from hypothesis import strategies as st
 
 from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
 from support.relay_server import Invalidation
+from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.frames import HASTY_RESETS, MOST_WAITING, Calls, OpenStreams
-from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.listener import InnerSocket
 from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.grpc.splice import Splice
@@ -22,20 +20,20 @@ ASKED = END_HEADERS
 
 def asked(streams: OpenStreams, *numbers: int) -> None:
     for number in numbers:
-        streams.client_said(HEADERS, ASKED, number, 0)
+        streams.client_frame(HEADERS, ASKED, number, 0)
 
 
 def test_a_call_is_open_from_its_fields_to_the_servers_last_frame() -> None:
     calls = Calls()
     streams = OpenStreams(calls, float)
     asked(streams, 1, 3)
-    streams.client_said(DATA, END_STREAM, 1, 0)
-    streams.server_said(HEADERS, END_HEADERS, 1, 0)
-    streams.server_said(DATA, 0, 1, 0)
+    streams.client_frame(DATA, END_STREAM, 1, 0)
+    streams.server_frame(HEADERS, END_HEADERS, 1, 0)
+    streams.server_frame(DATA, 0, 1, 0)
     assert calls.open == 2, "the client has said all, the server has not"
-    streams.server_said(HEADERS, END_HEADERS | END_STREAM, 1, 0)
+    streams.server_frame(HEADERS, END_HEADERS | END_STREAM, 1, 0)
     assert calls.open == 1
-    streams.server_said(DATA, END_STREAM, 3, 0)
+    streams.server_frame(DATA, END_STREAM, 3, 0)
     assert calls.open == 0
 
 
@@ -43,10 +41,10 @@ def test_either_side_may_break_a_call_off_and_then_it_is_over_once() -> None:
     calls = Calls()
     streams = OpenStreams(calls, float)
     asked(streams, 1, 3)
-    streams.client_said(RST_STREAM, 0, 1, 0)
-    streams.server_said(RST_STREAM, 0, 1, 0)
-    streams.server_said(RST_STREAM, 0, 3, 0)
-    streams.client_said(RST_STREAM, 0, 3, 0)
+    streams.client_frame(RST_STREAM, 0, 1, 0)
+    streams.server_frame(RST_STREAM, 0, 1, 0)
+    streams.server_frame(RST_STREAM, 0, 3, 0)
+    streams.client_frame(RST_STREAM, 0, 3, 0)
     assert calls.open == 0
 
 
@@ -54,7 +52,7 @@ def test_trailers_of_a_client_are_no_second_call() -> None:
     calls = Calls()
     streams = OpenStreams(calls, float)
     asked(streams, 1, 1)
-    streams.server_said(HEADERS, END_STREAM, 1, 0)
+    streams.server_frame(HEADERS, END_STREAM, 1, 0)
     asked(streams, 1)
     assert calls.open == 0
 
@@ -80,13 +78,13 @@ def test_what_is_taken_does_not_wait_and_nobody_waits_less_than_not_at_all() -> 
 
 async def test_a_splice_counts_what_passes_and_forgets_it_with_its_client() -> None:
     calls, loop = Calls(), asyncio.get_running_loop()
-    inner, guests = InnerSocket(calls), Guests(Connections(limit=9, events=Invalidation()))
+    inner, connections = InnerSocket(calls), SharedConnections(Connections(limit=9, events=Invalidation()))
     answers: list[asyncio.StreamWriter] = []
 
     class DataPort(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            made = Splice(cast(asyncio.Transport, transport), guests, inner)
-            assert guests.enter(made)
+            made = Splice(cast(asyncio.Transport, transport), connections, inner)
+            assert connections.enter(made)
             made.begin(PREFACE)
 
     async def counted(wanted: int) -> None:
@@ -122,7 +120,7 @@ def test_whatever_is_said_the_count_is_of_calls_that_were_asked_and_ends_with_th
     streams = OpenStreams(calls, float)
     for by_client, kind, flags, stream in said:
         new += by_client and kind == HEADERS
-        (streams.client_said if by_client else streams.server_said)(kind, flags, stream, 0)
+        (streams.client_frame if by_client else streams.server_frame)(kind, flags, stream, 0)
         assert 0 <= calls.open <= new
     streams.end()
     assert calls.open == 0
@@ -131,11 +129,11 @@ def test_whatever_is_said_the_count_is_of_calls_that_were_asked_and_ends_with_th
 def test_the_last_call_of_a_turn_is_the_one_that_finds_others_waiting() -> None:
     calls = Calls()
     one, other = OpenStreams(calls, float), OpenStreams(calls, float)
-    costs = [one.client_said(HEADERS, ASKED, 2 * number + 1, 20) for number in range(MOST_WAITING + 1)]
+    costs = [one.client_frame(HEADERS, ASKED, 2 * number + 1, 20) for number in range(MOST_WAITING + 1)]
     assert not any(costs[: MOST_WAITING - 1])
     assert all(cost > 10**9 for cost in costs[MOST_WAITING - 1 :])
     assert one.is_held
-    assert other.client_said(HEADERS, ASKED, 1, 20) == 0, "who has none open is not held up by others"
+    assert other.client_frame(HEADERS, ASKED, 1, 20) == 0, "who has none open is not held up by others"
     assert not other.is_held
     calls.taken = MOST_WAITING
     assert not one.is_held
@@ -146,6 +144,6 @@ def test_from_some_resets_on_each_is_waited_behind() -> None:
     for number in range(HASTY_RESETS + 1):
         assert not streams.is_resting
         asked(streams, 2 * number + 1)
-        cost = streams.client_said(RST_STREAM, 0, 2 * number + 1, 4)
+        cost = streams.client_frame(RST_STREAM, 0, 2 * number + 1, 4)
     assert streams.is_resting
     assert cost > 10**9

@@ -169,3 +169,12 @@ async def test_what_the_core_held_of_a_large_answer_is_given_back(
         seen = await ask(at(proxy), "unary_unary", (question,), method=method)
         assert seen.code is grpc.StatusCode.OK
     assert [each for each in freed if each] == wanted
+
+
+@pytest.mark.parametrize("mode", ["on", "off"])
+async def test_the_log_says_why_the_database_gave_no_answer_to_a_call(mode: str) -> None:
+    async with before("127.0.0.1:9", mode=mode) as proxy:
+        assert (await query(proxy.port)).code is grpc.StatusCode.UNAVAILABLE
+        assert [access.cause for access in proxy.log] == [
+            "VecSieve cannot reach the database at 127.0.0.1:9: no connection"
+        ]

@@ -8,7 +8,7 @@ import pytest
 from support.relay_server import Invalidation, PlainDialect
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.listener import InnerSocket
-from vecsieve.proxy.grpc.shared_port import Arrival, Handshake, SharedPort
+from vecsieve.proxy.grpc.shared_port import Detecting, Handshake, SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.protocol import ConnectionRules
@@ -23,7 +23,7 @@ def rules() -> ConnectionRules:
     ("with_grpc", "with_tls", "first"),
     [
         (False, False, asyncio.Protocol),
-        (True, False, Arrival),
+        (True, False, Detecting),
         (False, True, Handshake),
         (True, True, Handshake),
     ],

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import asyncio
@@ -11,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.relay_server import Invalidation, PlainDialect
+from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.guests import Guests
 from vecsieve.proxy.grpc.listener import InnerSocket
-from vecsieve.proxy.grpc.shared_port import PREFACE, Arrival
+from vecsieve.proxy.grpc.shared_port import PREFACE, Detecting
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections
 from vecsieve.proxy.http.protocol import ConnectionRules
@@ -83,9 +81,9 @@ class Scene:
         self.heard, self.wire, self.served = Invalidation(), Wire(), Served()
         self.ledger = Connections(limit=limit, events=self.heard)
         rules = ConnectionRules(seconds, self.ledger, LocalAnswers(PlainDialect()), self.heard)
-        self.guests, self.inner = Guests(self.ledger), InnerSocket(Calls())
+        self.connections, self.inner = SharedConnections(self.ledger), InnerSocket(Calls())
         self.made = 0
-        self.arrival = Arrival(rules, self.guests, self.inner, self._http)
+        self.arrival = Detecting(rules, self.connections, self.inner, self._http)
         self.wire.set_protocol(self.arrival)
         self.arrival.connection_made(self.wire)
 
@@ -104,7 +102,7 @@ class Scene:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self.guests.close(grace_seconds=0)
+        await self.connections.close(grace_seconds=0)
         self.inner.close()
 
 
@@ -222,5 +220,5 @@ async def test_neither_crowding_nor_draining_ends_it_but_closing_does() -> None:
     async with Scene() as scene:
         scene.ledger.drain()
         assert scene.wire.end == ""
-        await asyncio.wait_for(scene.guests.close(grace_seconds=60), 1)
+        await asyncio.wait_for(scene.connections.close(grace_seconds=60), 1)
         assert scene.wire.end == "aborted"

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import asyncio
@@ -14,7 +12,7 @@ import pytest
 from support.certificates import Certificates, make_certificates
 from support.loops import LoopFactory, both_loops, run
 from support.relay_server import Invalidation, PlainDialect
-from vecsieve.proxy.grpc.guests import Guests
+from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.shared_port import Handshake
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections
@@ -38,7 +36,7 @@ class Echo(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
-        self.guests_seen = len(self.port.guests)
+        self.guests_seen = len(self.port.connections)
 
     def data_received(self, data: bytes) -> None:
         self.transport.write(data)  # type: ignore[attr-defined]  # - a socket's transport can
@@ -51,11 +49,11 @@ class Port:
         self.heard, self.echoes, self.number = Invalidation(), list[Echo](), 0
         ledger = Connections(limit=limit, events=self.heard)
         self.rules = ConnectionRules(seconds, ledger, LocalAnswers(PlainDialect()), self.heard)
-        self.guests = Guests(ledger)
+        self.connections = SharedConnections(ledger)
 
     async def emptied(self) -> None:
         async with asyncio.timeout(PATIENCE):
-            while len(self.guests):
+            while len(self.connections):
                 await asyncio.sleep(0.005)
 
 
@@ -63,12 +61,12 @@ class Port:
 async def secured_port(files: Certificates, *, seconds: float = 10.0, limit: int = 10) -> AsyncIterator[Port]:
     port, context = Port(seconds=seconds, limit=limit), server_context(files.leaf, files.key, with_grpc=True)
     listening = await asyncio.get_running_loop().create_server(
-        lambda: Handshake(port.rules, port.guests, context, lambda: Echo(port)), "127.0.0.1", 0
+        lambda: Handshake(port.rules, port.connections, context, lambda: Echo(port)), "127.0.0.1", 0
     )
     port.number = listening.sockets[0].getsockname()[1]
     yield port
     listening.close()
-    await port.guests.close(grace_seconds=0)
+    await port.connections.close(grace_seconds=0)
 
 
 @both_loops
@@ -82,7 +80,7 @@ def test_after_it_the_next_protocol_has_the_transport_and_the_place_is_free(
             writer.write(b"hello")
             assert await asyncio.wait_for(reader.readexactly(5), PATIENCE) == b"hello"
             (echo,) = port.echoes
-            assert (echo.guests_seen, len(port.guests)) == (0, 0)
+            assert (echo.guests_seen, len(port.connections)) == (0, 0)
             own = echo.transport.get_extra_info("socket")
             assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
             writer.close()
@@ -143,15 +141,15 @@ def test_one_that_is_cut_at_any_moment_leaves_no_socket_open(
         async with secured_port(files) as port:
             with socket.create_connection(("127.0.0.1", port.number)) as client:
                 async with asyncio.timeout(PATIENCE):
-                    while not len(port.guests):
+                    while not len(port.connections):
                         await asyncio.sleep(0)
                 for _ in range(turns):
                     await asyncio.sleep(0)
-                await port.guests.close(grace_seconds=0)
+                await port.connections.close(grace_seconds=0)
                 await asyncio.sleep(0.01)
                 client.settimeout(PATIENCE)
                 with contextlib.suppress(ConnectionError):
                     assert client.recv(1) == b"", "still open on the other side"
-            assert len(port.guests) == 0
+            assert len(port.connections) == 0
 
     run(loop, story())

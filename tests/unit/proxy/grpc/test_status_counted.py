@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import pytest
@@ -9,14 +7,14 @@ from support.exposed import value
 from vecsieve.proxy.grpc.status import (
     Code,
     Failure,
-    given,
-    invented,
-    met,
+    answered_locally,
+    local_failure,
     no_message,
     speaker,
     status,
     unreachable,
     unsendable,
+    upstream_failed,
 )
 from vecsieve.proxy.search.errors import FailureKind
 from vecsieve.proxy.telemetry.labels import LocalError, Origin, UpstreamError
@@ -38,12 +36,12 @@ def counts(registry: CollectorRegistry, name: str, kinds: type[LocalError | Upst
         (BROKEN, {"reset": 1}),
         (no_message(), {"protocol": 1}),
         (unsendable(), {}),
-        (invented(Code.INTERNAL, "ours"), {}),
+        (local_failure(Code.INTERNAL, "ours"), {}),
         *((unreachable(kind), {kind.value: 1}) for kind in (FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS)),
     ],
 )
 def test_what_broke_on_the_way_is_an_error_of_upstreams(failure: Failure, kinds: dict[str, float]) -> None:
-    met(Metrics(registry := CollectorRegistry(), backend="qdrant"), failure)
+    upstream_failed(Metrics(registry := CollectorRegistry(), backend="qdrant"), failure)
     assert counts(registry, "upstream_errors_total", UpstreamError) == kinds
     assert counts(registry, "local_errors_total", LocalError) == {}
 
@@ -59,13 +57,13 @@ def test_what_broke_on_the_way_is_an_error_of_upstreams(failure: Failure, kinds:
     ],
 )
 def test_what_a_client_gets_instead_of_an_answer_is_an_error_of_ours(failure: Failure, kinds: dict[str, float]) -> None:
-    given(Metrics(registry := CollectorRegistry(), backend="qdrant"), failure)
+    answered_locally(Metrics(registry := CollectorRegistry(), backend="qdrant"), failure)
     assert counts(registry, "local_errors_total", LocalError) == kinds
 
 
 def test_every_way_to_fail_has_a_name_in_the_metrics() -> None:
     for kind in FailureKind:
-        met(
+        upstream_failed(
             Metrics(registry := CollectorRegistry(), backend="qdrant"),
             Failure(code=Code.UNAVAILABLE, details="", kind=kind),
         )

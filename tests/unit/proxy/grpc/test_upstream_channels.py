@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import asyncio
@@ -20,7 +18,7 @@ from support.grpc_upstream import Arrived, Context, echo, grpc_upstream
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.upstream import MOST_POOLS, Channels, _literal_target, _target
-from vecsieve.proxy.http.pools import PublicResolver
+from vecsieve.proxy.http.names import PublicResolver
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 
 SETTINGS = UpstreamSettings(connect_timeout_seconds=1.0, dns_ttl_seconds=0.05)

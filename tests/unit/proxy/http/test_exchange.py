@@ -1,21 +1,26 @@
-""""""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from support.faultup import FaultyUpstream, answering, reply
-from vecsieve.adapters.contract import Lookup
+from support.toy_backend import OPERATION
+from support.toy_exchange import policy
+from vecsieve.adapters.contract import Question
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.http.exchange import looked_up
+from vecsieve.proxy.http.answers import RawResponse
+from vecsieve.proxy.http.exchange import HttpExchange
+from vecsieve.proxy.http.headers import Target
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
-from vecsieve.proxy.telemetry.labels import FailOpen
+from vecsieve.proxy.search.exchange import Gate
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 
-LOOKUP = Lookup(method="GET", target="/vectors/fetch?ids=a%20b&namespace=n%2Fs", ids=("a b",))
+QUESTION = Question(method="GET", target="/vectors/fetch?ids=a%20b&namespace=n%2Fs")
 LIMIT = 100
 
 
@@ -26,12 +31,27 @@ async def upstream() -> AsyncIterator[Upstream]:
     await made.close()
 
 
+async def never(kind: AttemptKind, gate: Gate | None) -> RawResponse:
+    raise AssertionError(kind)
+
+
 async def sent(
     upstream: Upstream, to: FaultyUpstream, headers: list[tuple[bytes, bytes]], *, seconds: float = 5.0
 ) -> bytes:
-    return await looked_up(
-        LOOKUP, upstream=upstream, origin=Origin.of(to.url), headers=headers, seconds=seconds, limit_bytes=LIMIT
+    fields = CIMultiDict((name.decode(), value.decode()) for name, value in headers)
+    exchange = HttpExchange(
+        request=make_mocked_request("POST", "/query", fields),
+        target=Target("/query", "/query", Origin.of(to.url)),
+        operation=OPERATION,
+        policy=policy(),
+        plain=b"{}",
+        client_timeout_seconds=None,
+        report_header=False,
+        upstream=upstream,
+        reply_body_bytes=LIMIT,
+        relay=never,
     )
+    return await exchange.ask(QUESTION, seconds=seconds)
 
 
 async def test_it_goes_where_the_search_went_with_the_searchs_fields_but_for_those_of_its_body(

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
 import pytest
+from aiohttp import HttpVersion11
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vecsieve.proxy.http import headers
 from vecsieve.proxy.http.headers import (
     EXACTING,
     HOP_BY_HOP,
     VOUCHING,
     around_other_bytes,
     for_client,
-    for_upstream,
     framed,
     is_forwardable,
+    is_reply_sound,
+    objection,
     replaced,
+    request_head,
+    shape_of,
     traced,
     values,
     wants_exact_bytes,
@@ -47,16 +52,56 @@ def test_what_passes_keeps_its_order_case_and_bytes(raw: list[tuple[bytes, bytes
     assert not [name for name, _ in passed if name.lower() in HOP_BY_HOP]
 
 
+def sent(
+    raw: list[tuple[bytes, bytes]], *, length: int | None = None, is_chunked: bool = False
+) -> list[tuple[bytes, bytes]]:
+    """The fields of the head that goes to the database."""
+    head = request_head("GET", "/a", raw, authority="db:6333", length=length, is_chunked=is_chunked)
+    assert head.startswith(b"GET /a HTTP/1.1\r\n")
+    assert head.endswith(b"\r\n\r\n")
+    lines = head.split(b"\r\n")[1:-2]
+    return [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]
+
+
+FRAMING = {b"content-length", b"transfer-encoding"}
+
+
 @given(LISTS)
 def test_upstream_gets_the_same_less_ours_and_its_own_host(raw: list[tuple[bytes, bytes]]) -> None:
     # Invariant: the upstream's host stands wherever one stood, or first; every other line is one that passes.
-    sent = for_upstream(raw, "db:6333")
-    hosts = [value for name, value in sent if name.lower() == "host"]
-    assert hosts == ["db:6333"] * max(1, len(values(raw, b"host")))
-    assert not [name for name, _ in sent if name.lower().startswith("x-vecsieve-")]
-    others = [pair for pair in sent if pair[0].lower() != "host"]
-    kept = [pair for pair in for_client(raw) if pair[0].lower() != "host"]
-    assert others == [pair for pair in kept if not pair[0].lower().startswith("x-vecsieve-")]
+    fields = sent(raw)
+    hosts = [value for name, value in fields if name.lower() == b"host"]
+    assert hosts == [b"db:6333"] * max(1, len(values(raw, b"host")))
+    passed = [(name.encode(), value.encode()) for name, value in for_client(raw)]
+    apart = {b"host", b"expect", *FRAMING}
+    others = [pair for pair in passed if pair[0].lower() not in apart]
+    assert [pair for pair in fields if pair[0].lower() not in apart] == [
+        pair for pair in others if not pair[0].lower().startswith(b"x-vecsieve-")
+    ]
+
+
+@given(LISTS, st.one_of(st.none(), st.integers(0, 2**40)), st.booleans())
+def test_a_request_is_framed_exactly_as_its_body(
+    raw: list[tuple[bytes, bytes]], length: int | None, is_chunked: bool
+) -> None:
+    # Invariant: one Content-Length with this value or none, one Transfer-Encoding or none, whatever the client's list says.
+    two = [*raw, (b"Transfer-Encoding", b"chunked"), (b"transfer-encoding", b"gzip"), (b"Content-Length", b"7")]
+    fields = [(name.lower(), value) for name, value in sent(two, length=length, is_chunked=is_chunked)]
+    assert [value for name, value in fields if name == b"content-length"] == (
+        [] if length is None else [b"%d" % length]
+    )
+    assert [value for name, value in fields if name == b"transfer-encoding"] == ([b"chunked"] if is_chunked else [])
+
+
+def test_the_framing_of_a_request_keeps_its_place_and_case() -> None:
+    raw = [(b"Host", b"c"), (b"A", b"1"), (b"conTent-length", b"9"), (b"B", b"2")]
+    assert sent(raw, length=4) == [(b"Host", b"db:6333"), (b"A", b"1"), (b"conTent-length", b"4"), (b"B", b"2")]
+
+
+@pytest.mark.parametrize("pair", [(b"A", b"1\r\nB: 2"), (b"A\nB", b"1")])
+def test_a_field_that_is_two_lines_never_reaches_the_database(pair: tuple[bytes, bytes]) -> None:
+    with pytest.raises(ValueError, match="two lines"):
+        sent([pair])
 
 
 def test_connection_cannot_remove_what_keeps_messages_apart() -> None:
@@ -68,23 +113,19 @@ def test_connection_cannot_remove_what_keeps_messages_apart() -> None:
     assert for_client(raw) == [("Content-Length", "3")]
 
 
-@given(LISTS, st.one_of(st.none(), st.integers(0, 2**40)), st.booleans())
-def test_framing_is_exactly_what_the_body_has(
-    raw: list[tuple[bytes, bytes]], length: int | None, chunked: bool
-) -> None:
-    # Invariant: one Content-Length with this value or none, one Transfer-Encoding or none, all else as before.
-    head = for_client([*raw, (b"Transfer-Encoding", b"chunked"), (b"transfer-encoding", b"chunked")])
-    result = framed(head, length=length, chunked=chunked)
-    low = [(name.lower(), value) for name, value in result]
-    assert [value for name, value in low if name == "content-length"] == ([] if length is None else [str(length)])
-    assert [value for name, value in low if name == "transfer-encoding"] == (["chunked"] if chunked else [])
-    framing = {"content-length", "transfer-encoding"}
-    assert [p for p in result if p[0].lower() not in framing] == [p for p in head if p[0].lower() not in framing]
+@given(LISTS, st.integers(0, 2**40))
+def test_an_answer_of_ours_has_exactly_its_length(raw: list[tuple[bytes, bytes]], length: int) -> None:
+    # Invariant: one Content-Length with this value, no Transfer-Encoding, all else as before.
+    head = for_client([*raw, (b"Transfer-Encoding", b"chunked"), (b"content-length", b"9"), (b"Content-Length", b"9")])
+    result = [(name.lower().encode(), value) for name, value in framed(head, length=length)]
+    assert [pair for pair in result if pair[0] in FRAMING] == [(b"content-length", str(length))]
+    before = [(name.lower().encode(), value) for name, value in head]
+    assert [pair for pair in result if pair[0] not in FRAMING] == [pair for pair in before if pair[0] not in FRAMING]
 
 
 def test_framing_keeps_the_place_and_case_of_the_line_it_replaces() -> None:
     head = [("A", "1"), ("conTent-length", "9"), ("B", "2")]
-    assert framed(head, length=4, chunked=False) == [("A", "1"), ("conTent-length", "4"), ("B", "2")]
+    assert framed(head, length=4) == [("A", "1"), ("conTent-length", "4"), ("B", "2")]
 
 
 @given(st.binary(max_size=40))
@@ -149,3 +190,46 @@ def test_a_head_that_speaks_of_exact_bytes_is_seen_in_any_case(name: bytes) -> N
 def test_a_date_of_the_data_is_no_statement_about_bytes() -> None:
     raw = [(b"Last-Modified", b"Thu, 01 Jan 1970 00:00:00 GMT")]
     assert around_other_bytes(raw) == for_client(raw)
+
+
+FIELD = st.tuples(
+    st.sampled_from(
+        [b"Host", b"X-A", b"Connection", b"content-length", b"Transfer-Encoding", b"Range", b"te", b"Expect"]
+    ),
+    st.sampled_from(
+        [b"a", b"keep-alive", b"Close", b"x-a", b"12", b"+1", b"chunked", b"\xff", "ü".encode(), b"a\0", b""]
+    ),
+)
+
+
+@given(st.lists(FIELD, max_size=5), st.lists(FIELD, max_size=5))
+def test_what_is_remembered_of_a_head_says_nothing_of_another_heads_values(
+    first: list[tuple[bytes, bytes]], second: list[tuple[bytes, bytes]]
+) -> None:
+    """Invariant: after any head, one with the same names is judged and forwarded as if it were the first one ever seen."""
+
+    def judged(raw: list[tuple[bytes, bytes]]) -> tuple[object, ...]:
+        trouble = objection("POST", "/", HttpVersion11, raw)
+        sound = is_reply_sound(200, HttpVersion11, raw)
+        if trouble is not None:
+            return trouble, sound
+        head = request_head("POST", "/", raw, authority="db:1", length=None, is_chunked=False)
+        return head, sound, for_client(raw), wants_exact_bytes(raw)
+
+    same_names = [(name, value) for (name, _), (_, value) in zip(first, second, strict=False)]
+    headers._SHAPES.clear()
+    fresh = judged(same_names)
+    headers._SHAPES.clear()
+    judged([(name, value) for name, value in first[: len(same_names)]])
+    assert judged(same_names) == fresh
+
+
+def test_heads_are_remembered_by_their_names_alone_and_not_without_bound() -> None:
+    headers._SHAPES.clear()
+    for number in range(headers.MOST_SHAPES + 10):
+        for secret in (b"one", b"two"):
+            shape_of([(b"api-key", secret), (b"x-%d" % number, b"")])
+    assert 0 < len(headers._SHAPES) <= headers.MOST_SHAPES
+    shape_of([(b"x" * headers.SHAPE_BYTES, b""), (b"y", b"")])
+    assert all(sum(map(len, names)) <= headers.SHAPE_BYTES for names in headers._SHAPES)
+    assert not any(b"one" in names for names in headers._SHAPES)

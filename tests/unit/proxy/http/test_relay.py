@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import zlib
@@ -28,12 +26,12 @@ def heard(
     cut: bool = False,
 ) -> list[bytes]:
     learned: list[bytes] = []
-    hearing = ReplyObserver(learned.append, limit_bytes=limit)
-    hearing.begin(cast(UpstreamReply, Head(status, headers)))
+    observer = ReplyObserver(learned.append, limit_bytes=limit)
+    observer.begin(cast(UpstreamReply, Head(status, headers)))
     for piece in pieces:
-        hearing.hear(piece)
+        observer.receive(piece)
     if not cut:
-        hearing.end()
+        observer.end()
     return learned
 
 
@@ -73,7 +71,7 @@ def test_a_coding_that_is_read_is_undone_and_another_is_not_heard() -> None:
 
 def test_an_answer_whose_head_never_came_is_not_heard() -> None:
     learned: list[bytes] = []
-    hearing = ReplyObserver(learned.append)
-    hearing.hear(b"a")
-    hearing.end()
+    observer = ReplyObserver(learned.append)
+    observer.receive(b"a")
+    observer.end()
     assert learned == []

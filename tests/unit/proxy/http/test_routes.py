@@ -1,11 +1,25 @@
-"""With one upstream a target is what it was, and only the prefix decides what is matched."""
+"""With one upstream a target is what it was, and only the prefix decides what is matched; heads are read once."""
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from vecsieve.adapters.backends import BACKENDS
+from vecsieve.adapters.contract import Adapter, Operation, RequestHead
 from vecsieve.proxy.http.headers import Target
-from vecsieve.proxy.http.routes import OneUpstream
+from vecsieve.proxy.http.routes import (
+    MOST_REMEMBERED,
+    REMEMBERED_CHARACTERS,
+    Asked,
+    Heads,
+    OneUpstream,
+    Routes,
+    Unrouted,
+)
+
+QDRANT = BACKENDS["qdrant"]
 
 TARGET = Target("/db//collections/x/points/search/?a", "/db//collections/x/points/search/")
 
@@ -20,3 +34,85 @@ def test_a_target_goes_where_everything_goes() -> None:
 @pytest.mark.parametrize(("prefix", "path"), [("/db", "/collections/x/points/search"), ("/other", None)])
 def test_the_prefix_is_taken_off_or_excludes(prefix: str, path: str | None) -> None:
     assert OneUpstream(prefix).matching(TARGET) == path
+
+
+class Counting:
+    """Counts what the adapter is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[RequestHead] = []
+        self._adapter = QDRANT.rest.adapter()
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        self.asked.append(head)
+        return self._adapter.classify(head)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._adapter, name)
+
+
+JSON = {"Content-Type": "application/json"}
+SEARCH = "/collections/a%20b/points/query"
+
+
+def heads(routes: Routes | None = None) -> tuple[Heads, Counting]:
+    counting = Counting()
+    return Heads(OneUpstream("") if routes is None else routes, cast(Adapter, counting), QDRANT), counting
+
+
+def test_a_head_that_was_read_before_is_not_read_again() -> None:
+    read, counting = heads()
+    first = read.read("POST", SEARCH, JSON, None)
+    assert read.read("POST", SEARCH, dict(JSON), None) is first
+    assert len(counting.asked) == 1
+    assert isinstance(first, Asked)
+    assert first.operation == Operation(backend="qdrant", name="query", collection="a b")
+    assert (first.collection, first.target.raw) == ("a b", SEARCH)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "fields"),
+    [("PUT", SEARCH, JSON), ("POST", SEARCH + "/batch", JSON), ("POST", SEARCH, {"Content-Type": "text/csv"})],
+)
+def test_every_part_of_a_head_that_decides_is_looked_at(method: str, target: str, fields: dict[str, str]) -> None:
+    read, counting = heads()
+    first = read.read("POST", SEARCH, JSON, None)
+    other = read.read(method, target, fields, None)
+    assert isinstance(first, Asked)
+    assert isinstance(other, Asked)
+    assert other.operation != first.operation
+    assert len(counting.asked) == 2
+
+
+def test_a_target_with_a_query_string_which_may_hold_a_key_is_not_kept() -> None:
+    read, counting = heads()
+    for target in (SEARCH + "?api-key=secret", SEARCH + "/" + "x" * REMEMBERED_CHARACTERS):
+        for _ in range(2):
+            read.read("POST", target, JSON, None)
+    assert len(counting.asked) == 4
+    assert not read._held
+
+
+def test_heads_are_not_kept_without_bound() -> None:
+    read, _ = heads()
+    for number in range(MOST_REMEMBERED + 10):
+        read.read("GET", f"/collections/a/points/{number}", {}, None)
+    assert 0 < len(read._held) <= MOST_REMEMBERED
+
+
+def test_what_is_no_path_or_lies_elsewhere_is_none_of_ours() -> None:
+    read, _ = heads()
+    assert read.read("OPTIONS", "*", {}, None) == Unrouted()
+    elsewhere, _ = heads(OneUpstream("/db"))
+    found = elsewhere.read("GET", "/other", {}, None)
+    assert found == Unrouted(target=Target("/other", "/other"))
+
+
+def test_where_a_target_may_lead_elsewhere_it_is_read_each_time() -> None:
+    class Moving(OneUpstream):
+        is_fixed = False
+
+    read, counting = heads(Moving(""))
+    for _ in range(3):
+        read.read("POST", SEARCH, JSON, None)
+    assert len(counting.asked) == 3

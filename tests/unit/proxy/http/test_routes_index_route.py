@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.pinecone.calls import OF_THE_CONTROL_PLANE
+from vecsieve.adapters.pinecone.calls import OF_AN_INDEX, OF_THE_CONTROL_PLANE
+from vecsieve.adapters.pinecone.hosts import RULES
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.headers import Target, read_target
-from vecsieve.proxy.http.routes import OF_AN_INDEX, prefix_of, route
+from vecsieve.proxy.http.routes import prefix_of, route
 from vecsieve.proxy.search.errors import Trouble
 
 FIXED = Origin("https", "fixed.svc.x.pinecone.io")
@@ -20,7 +21,7 @@ HOSTS = {"docs-1.svc.x.pinecone.io": NAMED}
 def routed(raw: str, index: Origin | None = None) -> Target | Trouble:
     target = read_target(raw)
     assert target is not None
-    return route(target, index, HOSTS.get)
+    return route(target, index, HOSTS.get, RULES)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +67,14 @@ def test_a_named_host_gets_the_rest_of_the_path_byte_for_byte(rest: str, slashes
     ],
 )
 def test_what_stands_before_an_indexs_own_path_is_told_by_the_path_alone(path: str, prefix: str) -> None:
-    assert prefix_of(path) == prefix
+    assert prefix_of(path, RULES) == prefix
 
 
 @given(st.text(alphabet="/_ia.%2equry", max_size=40))
 def test_a_prefix_is_where_the_path_begins_and_nothing_of_an_index_is_in_it(rest: str) -> None:
     """For any path: the prefix begins it, and what follows begins with a part of an index whenever there is a prefix."""
     path = f"/{rest}"
-    prefix = prefix_of(path)
+    prefix = prefix_of(path, RULES)
     assert path.startswith(prefix)
     assert not prefix or path[len(prefix) :].lstrip("/").partition("/")[0] in OF_AN_INDEX
 
@@ -168,7 +169,7 @@ def test_no_host_is_asked_for_but_the_one_segment(host: str, rest: str) -> None:
 
     target = read_target(f"/_i/{host}{rest}")
     assert target is not None
-    found = route(target, None, judge)
+    found = route(target, None, judge, RULES)
     segment = target.path.split("/")[2]
     assert asked == ([segment] if segment else [])
     if segment:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from vecsieve.adapters.pinecone.hosts import RULES
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.headers import RawHeaders, Target, read_target
@@ -17,7 +18,12 @@ HOST: RawHeaders = ((b"Host", b"127.0.0.1:6343"),)
 
 
 def routes(**own: object) -> IndexRoutes:
-    return IndexRoutes(Settings.model_validate({"backend": "pinecone", "pinecone": own}))
+    return routes_of(Settings.model_validate({"backend": "pinecone", "pinecone": own}))
+
+
+def routes_of(settings: Settings) -> IndexRoutes:
+    assert settings.indexes is not None
+    return IndexRoutes(settings, settings.indexes, RULES)
 
 
 def changed(
@@ -219,6 +225,6 @@ def test_without_a_host_or_with_two_there_is_no_url_of_ours() -> None:
 def test_ports_of_ours_that_speak_tls_are_told_of_with_https(form: str, docs: str, forwarded: RawHeaders) -> None:
     own = {"index_ports": {8101: INDEX} if form != "path" else {}, "public_form": form}
     tls = {"certificate": "leaf.pem", "key": "leaf.key"}
-    served = IndexRoutes(Settings.model_validate({"backend": "pinecone", "pinecone": own, "tls": tls}))
+    served = routes_of(Settings.model_validate({"backend": "pinecone", "pinecone": own, "tls": tls}))
     headers = ((b"Host", b"vs.local:6343"), *forwarded)
     assert changed(served, headers, described(INDEX)) == described(docs)

@@ -16,14 +16,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 def shaken(
-    files: Certificates, offered: list[str], *, with_grpc: bool = True, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+    files: Certificates,
+    offered: list[str],
+    *,
+    with_grpc: bool = True,
+    newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+    served: tuple[Path, Path] | None = None,
 ) -> ssl.SSLObject:
-    """A client's side after a handshake in memory."""
+    """A client's side after a handshake in memory. ``served``: the server's certificate and key; None: those of ``files``."""
     client = ssl.create_default_context(cafile=files.authority)
     client.set_alpn_protocols(offered)
     client.minimum_version, client.maximum_version = ssl.TLSVersion.MINIMUM_SUPPORTED, newest
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    server = server_context(files.leaf, files.key, with_grpc=with_grpc).wrap_bio(up, down, server_side=True)
+    certificate, key = served or (files.leaf, files.key)
+    server = server_context(certificate, key, with_grpc=with_grpc).wrap_bio(up, down, server_side=True)
     side = client.wrap_bio(down, up, server_hostname="localhost")
     for each in (side, server) * 2 + (side,):
         try:
@@ -107,10 +113,10 @@ def test_damaged_pem_is_a_sentence_that_shows_nothing_of_it(files: Certificates,
 def test_notes_around_the_certificate_in_any_encoding_do_no_harm(files: Certificates, tmp_path: Path) -> None:
     noted = tmp_path / "noted.pem"
     noted.write_bytes("für Müller\n".encode("latin-1") + files.leaf.read_bytes() + files.authority.read_bytes())
-    server_context(noted, files.key, with_grpc=True)
+    assert shaken(files, ["h2"], served=(noted, files.key)).version() == "TLSv1.3"
 
 
 def test_one_file_may_hold_both(files: Certificates, tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
     both.write_bytes(files.leaf.read_bytes() + files.key.read_bytes())
-    server_context(both, both, with_grpc=True)
+    assert shaken(files, ["h2"], served=(both, both)).version() == "TLSv1.3"

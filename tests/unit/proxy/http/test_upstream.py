@@ -9,8 +9,9 @@ import pytest
 from support.faultup import FaultyUpstream, Talk, answering, reply
 from support.relay_server import Invalidation
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.http.events import Unheard
-from vecsieve.proxy.http.pools import BoundedResolver, Census
+from vecsieve.proxy.http.connections import Unobserved
+from vecsieve.proxy.http.names import BoundedResolver
+from vecsieve.proxy.http.pools import Census
 from vecsieve.proxy.http.relay import Writes
 from vecsieve.proxy.http.upstream import NoRoomError, ReplyTooLargeError, Upstream, is_write
 
@@ -32,14 +33,6 @@ def test_everything_unknown_is_a_write() -> None:
     assert [is_write(method, is_search=False) for method in ("GET", "HEAD", "OPTIONS")] == [False] * 3
     assert all(is_write(method, is_search=False) for method in ("PUT", "POST", "DELETE", "PATCH", "MKCOL", "TRACE"))
     assert not is_write("POST", is_search=True)
-
-
-async def test_both_pools_have_the_switch_off_and_no_habits_of_a_browser(upstream: Upstream) -> None:
-    for session in (upstream._reads, upstream._writes):
-        assert session._retry_connection is False
-        assert isinstance(session.cookie_jar, aiohttp.DummyCookieJar)
-        assert session.trust_env is False
-        assert session.auto_decompress is False
 
 
 @pytest.mark.parametrize(
@@ -175,9 +168,15 @@ async def test_writes_left_behind_are_cut_after_the_grace_period() -> None:
     async with FaultyUpstream(script) as database:
         upstream, writes = Upstream(UpstreamSettings(url=database.url)), Writes()
         opening = upstream.open(
-            method="DELETE", raw_target="/", headers=[], upload=None, content_length=None, is_search=False
+            method="DELETE",
+            raw_target="/",
+            headers=[],
+            upload=None,
+            content_length=None,
+            is_search=False,
+            leave=writes.see_through,
         )
-        client = asyncio.create_task(writes.see_through(opening, None))
+        client = asyncio.create_task(opening)
         await arrived.wait()
         client.cancel()
         await asyncio.gather(client, return_exceptions=True)
@@ -190,7 +189,7 @@ async def test_writes_left_behind_are_cut_after_the_grace_period() -> None:
 
 
 def test_a_sink_that_nobody_watches_takes_every_event() -> None:
-    quiet, heard = Unheard(), Invalidation()
+    quiet, heard = Unobserved(), Invalidation()
     for sink in (quiet, heard):
         sink.connections_changed(1)
         sink.connection_rejected("limit")
@@ -242,3 +241,39 @@ async def test_requests_beyond_the_pool_are_seen_to_wait() -> None:
         await upstream.close()
     assert seen == Census(busy=1, idle=0, waiting=2, opened=1)
     assert left == Census(busy=0, idle=1, waiting=0, opened=1)
+
+
+async def test_a_write_that_waits_for_a_connection_goes_with_its_client() -> None:
+    may_answer = asyncio.Event()
+
+    async def hesitates(talk: Talk) -> None:
+        await talk.request()
+        await may_answer.wait()
+        await talk.send(reply(b"ok"))
+
+    async with FaultyUpstream(hesitates) as database:
+        upstream, writes = Upstream(UpstreamSettings(url=database.url, pool_connections=1)), Writes()
+        asking = [
+            asyncio.create_task(
+                upstream.open(
+                    method="DELETE",
+                    raw_target=f"/{number}",
+                    headers=[],
+                    upload=None,
+                    content_length=None,
+                    is_search=False,
+                    leave=writes.see_through,
+                )
+            )
+            for number in range(2)
+        ]
+        async with asyncio.timeout(30):
+            while upstream.census() != Census(busy=1, idle=0, waiting=1, opened=1) or not database.requests:
+                await asyncio.sleep(0.01)
+        asking[1].cancel()
+        may_answer.set()
+        await (await asking[0]).close()
+        await asyncio.gather(*asking, return_exceptions=True)
+        assert len(writes) == 0
+        assert [request.line for request in database.requests] == [b"DELETE /0 HTTP/1.1"]
+        await upstream.close()

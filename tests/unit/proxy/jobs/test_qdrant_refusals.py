@@ -42,7 +42,17 @@ def test_other_answers_are_quoted_in_the_databases_own_words() -> None:
 
 def test_what_cannot_be_reached_is_named_with_the_reason() -> None:
     text = said(ResponseHandlingException(httpx.ConnectTimeout("timed out")))
-    assert text == f"{URL} does not answer as Qdrant does: ConnectTimeout: timed out"
+    assert text == f"Cannot reach {URL} (no answer in time). Is the URL right? (--backend says which database it is.)"
+    text = said(ResponseHandlingException(httpx.ConnectError("[Errno 111] Connection refused")))
+    assert text == f"Cannot reach {URL} (connection refused). Is the URL right? (--backend says which database it is.)"
+    text = said(ResponseHandlingException(httpx.ConnectError("[Errno -2] Name or service not known")))
+    assert "(the name is unknown)" in text
+
+
+def test_an_answer_that_is_no_http_is_quoted() -> None:
+    text = said(ResponseHandlingException(httpx.RemoteProtocolError("illegal status line")))
+    seen = "does not answer as Qdrant does: RemoteProtocolError: illegal status line"
+    assert text == f"{URL} {seen}. (--backend says which database it is.)"
 
 
 def test_a_database_that_wants_less_is_understood() -> None:

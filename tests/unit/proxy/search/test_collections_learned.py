@@ -97,9 +97,13 @@ def test_forgetting_unlearns_both_kinds_for_one_collection(learned: Learned) -> 
 def test_what_may_change_any_collection_unlearns_all(learned: Learned) -> None:
     learned.refused(on("a"), 100)
     learned.compared(on("b"), "text")
-    learned.told.put(("c", "question"), Description("schema"), seconds=60)
+    learned.descriptions.put(("c", "question"), Description("schema"), seconds=60)
     learned.forget(None)
-    assert (learned.cap(on("a")), learned.hint(on("b")), learned.told.get(("c", "question"))) == (None, None, None)
+    assert (learned.cap(on("a")), learned.hint(on("b")), learned.descriptions.get(("c", "question"))) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_the_parts_of_a_collection_are_forgotten_with_it(learned: Learned) -> None:
@@ -114,18 +118,22 @@ def test_a_contradiction_unlearns_what_the_collection_is_like_and_keeps_its_limi
 ) -> None:
     learned.refused(on("a"), 100)
     learned.compared(on("a"), "text")
-    learned.told.put(("a", "question"), Description("schema"), seconds=60)
+    learned.descriptions.put(("a", "question"), Description("schema"), seconds=60)
     clock.advance(FRESH_SECONDS)
     learned.contradicted(on("a"))
-    assert (learned.cap(on("a")), learned.hint(on("a")), learned.told.get(("a", "question"))) == (100, None, None)
+    assert (learned.cap(on("a")), learned.hint(on("a")), learned.descriptions.get(("a", "question"))) == (
+        100,
+        None,
+        None,
+    )
 
 
 def test_what_was_just_told_is_not_asked_again_because_of_a_contradiction(learned: Learned, clock: ManualClock) -> None:
     """Else a database that refuses every widened search would be asked a question for each of them."""
-    learned.told.put(("a", "question"), Description("schema"), seconds=60)
+    learned.descriptions.put(("a", "question"), Description("schema"), seconds=60)
     clock.advance(FRESH_SECONDS / 2)
     learned.contradicted(on("a"))
-    assert learned.told.get(("a", "question")) == Description("schema")
+    assert learned.descriptions.get(("a", "question")) == Description("schema")
 
 
 def test_the_least_recently_used_collection_leaves_first(learned: Learned) -> None:

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import json
@@ -68,8 +66,10 @@ def test_a_backend_whose_paths_say_names_has_nothing_to_learn() -> None:
 
 
 def test_only_answers_that_describe_collections_are_heard() -> None:
-    Counted().pass_by("POST", f"{DATABASE}/collections/{identifier(1)}/add")
-    Counted().pass_by("GET", "/api/v2/heartbeat")
+    counted = Counted()
+    counted.pass_by("POST", f"{DATABASE}/collections/{identifier(1)}/add")
+    counted.pass_by("GET", "/api/v2/heartbeat")
+    assert counted.heard == []
 
 
 @pytest.mark.parametrize(

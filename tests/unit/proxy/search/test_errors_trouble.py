@@ -1,10 +1,10 @@
-""""""
-
 from __future__ import annotations
+
+import errno
 
 import pytest
 
-from vecsieve.proxy.search.errors import WORDING, ClientFault, FailureKind, trouble_of
+from vecsieve.proxy.search.errors import WORDING, ClientFault, FailureKind, Trouble, cause_of, trouble_of
 
 
 @pytest.mark.parametrize("cause", [*FailureKind, *ClientFault])
@@ -12,3 +12,18 @@ def test_every_failure_has_a_trouble(cause: FailureKind | ClientFault) -> None:
     status, _ = WORDING[trouble_of(cause)]
     assert status == (504 if cause is FailureKind.TIMEOUT else 502 if isinstance(cause, FailureKind) else status)
     assert 400 <= status < 600
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_every_failed_exchange_has_a_cause_that_names_the_database(kind: FailureKind) -> None:
+    said = cause_of(kind, "db:6333")
+    assert "the database at db:6333" in said
+    assert not said.endswith((":", ": "))
+    assert ("cannot reach" in said) == (trouble_of(kind) is Trouble.NO_UPSTREAM)
+
+
+def test_a_cause_has_the_systems_own_words_where_their_number_is_known() -> None:
+    said = cause_of(FailureKind.CONNECT, "db:6333", number=errno.ECONNREFUSED)
+    assert said == "VecSieve cannot reach the database at db:6333: connection refused"
+    # Numbers of a resolver are negative and have words of their own.
+    assert cause_of(FailureKind.DNS, "db:1", number=-2).endswith(": the name is unknown")

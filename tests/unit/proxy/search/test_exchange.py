@@ -7,9 +7,14 @@ import pytest
 from support.toy_exchange import ToyExchange, attempt, toys
 from vecsieve.adapters.contract import MalformedReplyError
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
-from vecsieve.proxy.search.exchange import note, records_of, report_of, rows_of
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.telemetry.labels import FailOpen, MemoryLookup, Outcome, Stage
+from vecsieve.proxy.search.report import report_of, rows_of
+from vecsieve.proxy.telemetry.labels import FailOpen, MemoryRecall, Outcome, Stage
+from vecsieve.proxy.telemetry.recent import Seen, seen_of
+
+
+def remembered(attempt: Attempt) -> list[Seen]:
+    return list(seen_of(attempt, outcome=Outcome.DEDUP, added_seconds=0.001, texts=True))
 
 
 async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]:
@@ -34,14 +39,14 @@ async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]
 )
 def test_each_fall_has_its_reason(error: Exception, reason: FailOpen) -> None:
     met = attempt()
-    note(met, error)
+    met.failed(error)
     assert met.reason is reason
 
 
 def test_the_first_reason_stands_because_later_ones_follow_from_it() -> None:
     met = attempt()
-    note(met, RejectedReplyError(FailOpen.OVERFETCH_TIMEOUT))
-    note(met, ValueError())
+    met.failed(RejectedReplyError(FailOpen.OVERFETCH_TIMEOUT))
+    met.failed(ValueError())
     assert met.reason is FailOpen.OVERFETCH_TIMEOUT
 
 
@@ -50,25 +55,25 @@ async def test_rows_and_records_are_one_a_search() -> None:
     rows = rows_of(made)
     assert [row.returned for row in rows] == [4, 2]
     assert [row.candidates for row in rows] == [16, 16]
-    assert [record.top_k for record in records_of(made)] == [4, 2]
+    assert [seen.top_k for seen in remembered(made)] == [4, 2]
 
 
 async def test_a_search_that_was_sent_as_it_came_has_no_record() -> None:
     _, made = await attempted(b'[{"k": 4}, {"k": 2000}]')
     assert [planned is None for planned in made.plan] == [False, True]
     assert len(rows_of(made)) == 2
-    assert [record.top_k for record in records_of(made)] == [4]
+    assert [seen.top_k for seen in remembered(made)] == [4]
 
 
 async def test_a_report_tells_what_the_attempt_came_to() -> None:
     exchange, made = await attempted()
-    made.recall = MemoryLookup.HIT
+    made.recall = MemoryRecall.WHOLE
     report = report_of(exchange.operation, made, outcome=Outcome.DEDUP, rows=rows_of(made))
     assert (report.backend, report.operation, report.outcome) == ("toy", "nearest", Outcome.DEDUP)
     assert (report.fail_open, report.bypass, report.grown) == (None, None, False)
     assert report.overfetch_bytes == made.fetched_bytes > 0
-    assert report.recall is MemoryLookup.HIT
-    assert (report.looked, report.extra_read_units) == (None, 0)
+    assert report.recall is MemoryRecall.WHOLE
+    assert (report.vector_fetch, report.extra_read_units) == (None, 0)
     assert Stage.UPSTREAM in dict(report.stages)
     assert report.figures == rows_of(made)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from support.exposed import value
 from support.manual_time import settle
 from support.reports import REPORT
 from support.toy_exchange import ToyExchange, toys
+from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES
 from vecsieve.proxy.search.exchange import Measure, Shadow
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.report import Report
@@ -72,7 +74,7 @@ async def test_no_more_than_the_limit_are_measured_at_once_and_one_is_made_up_fo
     for _ in range(4):
         found.append(watched.is_due(1.0))
         if found[-1]:
-            watched.follow(waits, attempt())
+            watched.start(waits, attempt())
     assert (found, watched.running) == ([True, True, False, False], 2)
     go_on.set()
     await settle()
@@ -95,16 +97,43 @@ async def test_measurements_run_one_after_another_whatever_becomes_of_one() -> N
 
     watched = shadow(CollectorRegistry())
     for _ in range(3):
-        watched.follow(measure, attempt())
+        watched.start(measure, attempt())
     assert watched.running == 3
     await settle()
     assert (watched.running, most, failed) == (0, 1, [])
 
 
+@pytest.mark.parametrize(("size", "waits"), [(LARGE_MESSAGE_BYTES - 1, False), (LARGE_MESSAGE_BYTES, True)])
+async def test_behind_a_large_reply_the_next_waits_until_its_memory_is_given_back(
+    size: int, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing of the large one is held meanwhile."""
+    monkeypatch.setattr("vecsieve.proxy.search.exchange.REST_SECONDS", 0.05)
+    started: list[bool] = []
+
+    def follow() -> weakref.ref[Measure]:
+        made = attempt()
+
+        async def measure() -> None:
+            made.fetched_bytes = size
+            started.append(True)
+
+        watched.start(measure, made)
+        return weakref.ref(measure)
+
+    watched = shadow(CollectorRegistry())
+    first = follow()
+    follow()
+    await settle()
+    assert (len(started), first()) == (1 if waits else 2, None)
+    await asyncio.sleep(0.2)
+    assert (len(started), watched.running) == (2, 0)
+
+
 async def test_a_measurement_starts_when_the_answer_is_on_its_way_and_counts_when_it_ends() -> None:
     registry = CollectorRegistry()
     watched = shadow(registry)
-    watched.follow(measuring(REPORT), attempt())
+    watched.start(measuring(REPORT), attempt())
     assert measured(registry) == 0
     await settle()
     assert measured(registry) == 1
@@ -116,7 +145,7 @@ async def test_one_that_came_to_nothing_or_broke_is_not_counted(
 ) -> None:
     registry = CollectorRegistry()
     watched = shadow(registry)
-    watched.follow(measuring(outcome), attempt())
+    watched.start(measuring(outcome), attempt())
     await settle()
     assert measured(registry) == 0
     assert "secret" not in caplog.text
@@ -133,7 +162,7 @@ async def test_closing_ends_what_is_under_way() -> None:
             ended.append(True)
 
     watched = shadow(CollectorRegistry())
-    watched.follow(endless, attempt())
+    watched.start(endless, attempt())
     await settle()
     await watched.close()
     assert ended == [True]

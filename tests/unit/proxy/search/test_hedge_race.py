@@ -58,25 +58,25 @@ class Climb:
             raise
 
 
-def run(race: Race[str], climb: Climb) -> asyncio.Task[str | None]:
-    return asyncio.create_task(race.run(climb, first=0.5, last=2.5))
+def run(race: Race[str], widened: Climb) -> asyncio.Task[str | None]:
+    return asyncio.create_task(race.run(widened, first=0.5, last=2.5))
 
 
 async def test_what_climbs_in_time_is_the_answer_and_nothing_is_sent() -> None:
-    timers, climb, original, may = Timers(), Climb(), Original(), May()
+    timers, widened, original, may = Timers(), Climb(), Original(), May()
     race = Race(original.send, may, timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
-    climb.found.set_result("climbed")
+    widened.found.set_result("climbed")
     assert await running == "climbed"
     await race.drop()
     assert (timers.waiting, may.asked, race.is_sent) == ([], [], False)
 
 
 async def test_the_original_is_first_when_the_head_of_its_success_is_here() -> None:
-    timers, climb, original = Timers(), Climb(), Original()
+    timers, widened, original = Timers(), Climb(), Original()
     race = Race(original.send, May(True), timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
     assert timers.fire() == 0.5
     await settle()
@@ -85,20 +85,20 @@ async def test_the_original_is_first_when_the_head_of_its_success_is_here() -> N
     original.head.set()
     assert await running is None
     assert race.is_first
-    assert climb.is_cancelled
+    assert widened.is_cancelled
     assert not original.passed, "nothing goes out before it is asked for"
     original.end.set()
     assert await race.answer() == "original"
 
 
 async def test_what_climbs_first_cancels_the_original_before_anything_of_it_goes_out() -> None:
-    timers, climb, original = Timers(), Climb(), Original()
+    timers, widened, original = Timers(), Climb(), Original()
     race = Race(original.send, May(True), timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
     timers.fire()
     await settle()
-    climb.found.set_result("climbed")
+    widened.found.set_result("climbed")
     assert await running == "climbed"
     await race.drop()
     assert (original.is_cancelled, original.passed, race.is_first) == (True, False, False)
@@ -106,15 +106,15 @@ async def test_what_climbs_first_cancels_the_original_before_anything_of_it_goes
 
 @pytest.mark.parametrize("climbed", ["climbed", None])
 async def test_a_failure_of_the_original_waits_until_it_is_known_whether_it_is_needed(climbed: str | None) -> None:
-    timers, climb, original = Timers(), Climb(), Original(is_success=False)
+    timers, widened, original = Timers(), Climb(), Original(is_success=False)
     race = Race(original.send, May(True), timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
     timers.fire()
     original.head.set()
     await settle()
     assert not original.passed
-    climb.found.set_result(climbed)
+    widened.found.set_result(climbed)
     assert await running == climbed
     if climbed is None:
         original.end.set()
@@ -125,9 +125,9 @@ async def test_a_failure_of_the_original_waits_until_it_is_known_whether_it_is_n
 
 
 async def test_a_failure_of_the_original_is_the_answer_at_the_last_moment() -> None:
-    timers, climb, original = Timers(), Climb(), Original(is_success=False)
+    timers, widened, original = Timers(), Climb(), Original(is_success=False)
     race = Race(original.send, May(True), timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
     timers.fire()
     original.head.set()
@@ -135,15 +135,15 @@ async def test_a_failure_of_the_original_is_the_answer_at_the_last_moment() -> N
     assert not race.is_first
     assert timers.fire() == 2.0
     assert await running is None
-    assert (race.is_first, climb.is_cancelled) == (True, True)
+    assert (race.is_first, widened.is_cancelled) == (True, True)
     original.end.set()
     assert await race.answer() == "original"
 
 
 async def test_from_the_last_moment_on_any_answer_of_the_original_will_do() -> None:
-    timers, climb, original = Timers(), Climb(), Original(is_success=False)
+    timers, widened, original = Timers(), Climb(), Original(is_success=False)
     race = Race(original.send, May(False, True), timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
     timers.fire()
     timers.fire()
@@ -155,9 +155,9 @@ async def test_from_the_last_moment_on_any_answer_of_the_original_will_do() -> N
 
 
 async def test_where_it_may_not_be_sent_it_is_asked_once_more_at_the_last_moment() -> None:
-    timers, climb, original, may = Timers(), Climb(), Original(), May(False, True)
+    timers, widened, original, may = Timers(), Climb(), Original(), May(False, True)
     race = Race(original.send, may, timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
     timers.fire()
     await settle()
@@ -165,18 +165,18 @@ async def test_where_it_may_not_be_sent_it_is_asked_once_more_at_the_last_moment
     assert timers.fire() == 2.0
     assert race.is_sent
     assert may.asked == [False, True]
-    climb.found.set_result("climbed")
+    widened.found.set_result("climbed")
     assert await running == "climbed"
     await race.drop()
 
 
 async def test_a_client_that_goes_away_ends_both() -> None:
-    timers, climb, original = Timers(), Climb(), Original()
+    timers, widened, original = Timers(), Climb(), Original()
     race = Race(original.send, May(True), timers)
 
     async def handled() -> None:
         try:
-            await race.run(climb, first=0.5, last=2.5)
+            await race.run(widened, first=0.5, last=2.5)
         finally:
             await race.drop()
 
@@ -187,20 +187,20 @@ async def test_a_client_that_goes_away_ends_both() -> None:
     handling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await handling
-    assert (climb.is_cancelled, original.is_cancelled, timers.waiting) == (True, True, [])
+    assert (widened.is_cancelled, original.is_cancelled, timers.waiting) == (True, True, [])
 
 
 async def test_an_original_that_broke_says_so_to_whoever_asks_for_it_alone() -> None:
     async def breaks(_: Gate) -> str:
         raise KeyError
 
-    timers, climb = Timers(), Climb()
+    timers, widened = Timers(), Climb()
     race = Race(breaks, May(True), timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
     timers.fire()
     await settle()
-    climb.found.set_result(None)
+    widened.found.set_result(None)
     assert await running is None
     with pytest.raises(KeyError):
         await race.answer()
@@ -208,14 +208,14 @@ async def test_an_original_that_broke_says_so_to_whoever_asks_for_it_alone() -> 
 
 
 async def test_both_at_once_is_one_answer() -> None:
-    timers, climb, original = Timers(), Climb(), Original()
+    timers, widened, original = Timers(), Climb(), Original()
     race = Race(original.send, May(True), timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
     timers.fire()
     await settle()
     original.head.set()
-    climb.found.set_result("climbed")
+    widened.found.set_result("climbed")
     found = await running
     assert race.is_first or found == "climbed"
     original.end.set()
@@ -225,14 +225,15 @@ async def test_both_at_once_is_one_answer() -> None:
 async def test_calls_are_made_later_by_the_loop() -> None:
     made = asyncio.Event()
     later(0.0, made.set)
-    await asyncio.wait_for(made.wait(), 5)
+    assert not made.is_set()
+    assert await asyncio.wait_for(made.wait(), 5)
 
 
 async def test_once_the_original_is_over_dropping_it_gives_the_loop_no_turn() -> None:
     """The client has its whole answer and may close the connection: its handler would be cancelled before the search is counted."""
-    timers, climb, original = Timers(), Climb(), Original()
+    timers, widened, original = Timers(), Climb(), Original()
     race = Race(original.send, May(True), timers)
-    running = run(race, climb)
+    running = run(race, widened)
     await settle()
     timers.fire()
     await settle()

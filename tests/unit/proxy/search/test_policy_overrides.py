@@ -14,7 +14,7 @@ from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.search.policy import HEADERS, OverrideError, Policies, ResolvedPolicy, is_override, mmr_of, parse
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
-from vecsieve.proxy.selection.policy import Fixed, Growing, Linkage, Order, Relative, Relevance, Similarity, Strategy
+from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Order, Relative, Relevance, Similarity, Strategy
 from vecsieve.proxy.telemetry.labels import OverrideName
 
 ALLOWED = OverrideSettings()
@@ -37,6 +37,7 @@ def refusal(*headers: tuple[str, str], allowed: OverrideSettings = ALLOWED, **me
 def test_there_is_a_header_and_a_setting_for_each_override() -> None:
     assert set(HEADERS) == {
         "x-vecsieve-mode",
+        "x-vecsieve-certainty",
         "x-vecsieve-distance-threshold",
         "x-vecsieve-relative-threshold",
         "x-vecsieve-linkage",
@@ -44,6 +45,7 @@ def test_there_is_a_header_and_a_setting_for_each_override() -> None:
         "x-vecsieve-representative",
         "x-vecsieve-order",
         "x-vecsieve-fetch-k",
+        "x-vecsieve-collapsed",
     }
     assert {name.value for name in OverrideName} == set(OverrideSettings.model_fields)
     assert [info.description for info in OverrideSettings.model_fields.values()] == list(HEADERS)
@@ -145,6 +147,7 @@ def test_no_other_header_is(name: str) -> None:
         ("representative", "one of rank, centroid, hybrid, query_closest, longest, auto, chain"),
         ("order", "one of backend, mmr"),
         ("fetch-k", "a whole number from 1 to 200"),
+        ("collapsed", "one of off, header"),
     ],
 )
 @pytest.mark.parametrize(
@@ -195,7 +198,16 @@ def test_a_forbidden_header_is_refused_whatever_it_says(name: OverrideName) -> N
 
 def test_two_thresholds_at_once_are_refused() -> None:
     message = refusal(("x-vecsieve-relative-threshold", "0.1"), ("x-vecsieve-distance-threshold", "0.1"))
-    assert message == "x-vecsieve-distance-threshold and x-vecsieve-relative-threshold: wanted one of the two"
+    assert message == "x-vecsieve-distance-threshold and x-vecsieve-relative-threshold: wanted one of them"
+    message = refusal(("x-vecsieve-certainty", "0.9"), ("x-vecsieve-distance-threshold", "0.1"))
+    assert message == "x-vecsieve-certainty and x-vecsieve-distance-threshold: wanted one of them"
+
+
+def test_a_certainty_goes_for_every_place_whatever_the_policy_cuts_by() -> None:
+    for settings in ({}, {"threshold": {"fixed": 0.1}, "linkage": "average"}):
+        selection = given_headers(("x-vecsieve-certainty", "0.9"), **settings).selection
+        assert selection.threshold == Certain(first=0.9, last=0.9)
+        assert selection.linkage is Linkage.LEADER
 
 
 def test_who_asks_for_the_order_of_mmr_gets_mmr() -> None:
@@ -209,7 +221,7 @@ def test_who_asks_for_the_order_of_mmr_gets_mmr() -> None:
 
 @pytest.mark.parametrize("linkage", [Linkage.SINGLE, Linkage.COMPLETE, Linkage.AVERAGE])
 def test_a_linkage_that_knows_no_growing_cut_takes_the_relative_default(linkage: Linkage) -> None:
-    assert isinstance(policy().selection.threshold, Growing)
+    assert isinstance(policy().selection.threshold, Certain)
     made = given_headers(("x-vecsieve-linkage", linkage.value)).selection
     assert made.threshold == Relative(factor=0.20, minimum=0.0, maximum=0.30)
     fixed = given_headers(("x-vecsieve-linkage", linkage.value), threshold={"fixed": 0.1}).selection

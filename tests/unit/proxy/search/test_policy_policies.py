@@ -15,15 +15,15 @@ from pydantic import ValidationError
 from support.policies import ALL_GUARDS, ONE_A_CLUSTER, TEXT_RULES
 from vecsieve.config import values as written
 from vecsieve.config.policy import MetadataSettings
-from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy
+from vecsieve.config.schema import OverrideSettings, Settings
+from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy, parse
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.policy import (
+    Certain,
     Distance,
     Fixed,
-    Growing,
     Linkage,
     Order,
     Policy,
@@ -34,6 +34,7 @@ from vecsieve.proxy.selection.policy import (
     Tie,
     When,
 )
+from vecsieve.proxy.telemetry.labels import RuleLabel
 
 
 def policies(**settings: object) -> Policies:
@@ -44,13 +45,21 @@ def resolve(collection: str = "docs", **settings: object) -> ResolvedPolicy:
     return policies(**settings).resolve("qdrant", collection)
 
 
+def test_a_policy_knows_the_name_of_its_rule_or_that_it_has_none() -> None:
+    rules = ({"collection": "docs-*", "name": "manuals"}, {"collection": "x"})
+    found = [resolve(collection, rules=rules).rule for collection in ("docs-eu", "x", "y")]
+    assert found == ["manuals", RuleLabel.UNNAMED, RuleLabel.DEFAULT]
+    overridden = parse([("x-vecsieve-certainty", "0.9")], OverrideSettings(), resolve("docs-eu", rules=rules))
+    assert overridden.rule == "manuals"
+
+
 def test_the_default_policy_reaches_selection_number_for_number() -> None:
     assert resolve() == ResolvedPolicy(
         mode="on",
         fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000, adaptive=False, lookups=False),
         selection=Policy(
             linkage=Linkage.LEADER,
-            threshold=Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.0),
+            threshold=Certain(first=0.85, last=0.4),
             chance=2.5e-6,
             when=When.REDUNDANT,
             representative=Strategy.RANK,
@@ -151,8 +160,9 @@ def test_the_settings_mode_beats_every_policys() -> None:
     [
         ({"text": None}, ()),
         ({"text": None, "representative": "longest"}, ("t",)),
-        ({"text": {"span": None}}, ("t",)),
-        ({}, ("t", "doc_id", "document_id", "token_start", "token_end", "chunk_index")),
+        ({"text": {"span": None}}, ("t", "title")),
+        ({"text": {"span": None}, "guards": {"subjects": False}}, ("t",)),
+        ({}, ("t", "title", "doc_id", "document_id", "token_start", "token_end", "chunk_index")),
         ({"text": None, "caps": {"per_document": 1}}, ("doc_id", "document_id")),
         ({"text": None, "caps": {"per_source": 1}}, ("source",)),
         ({"text": None, "guards": {"keep_sources": ("a",)}}, ("source",)),

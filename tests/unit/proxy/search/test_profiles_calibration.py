@@ -12,7 +12,7 @@ from support.clocks import ManualClock
 from support.policies import DEFAULT
 from support.profiles import profile
 from vecsieve.config.schema import ProfileSettings
-from vecsieve.proxy.search.profiles import WINDOW, Calibration, Origin, encoded
+from vecsieve.proxy.search.profiles import WINDOW, Calibration, encoded
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 
@@ -31,14 +31,14 @@ def made(registry: CollectorRegistry, clock: ManualClock, **settings: object) ->
     )
 
 
-def origin(calibration: Calibration) -> Origin:
-    return calibration.scaling.of("docs", "", DEFAULT, dimension=384).origin
+def scale(calibration: Calibration) -> float | None:
+    return calibration.scaling.of("docs", "", DEFAULT, dimension=384)[1]
 
 
 def test_without_a_directory_nothing_is_read(registry: CollectorRegistry) -> None:
     calibration = made(registry, ManualClock())
     calibration.look()
-    assert origin(calibration) is Origin.POOL
+    assert scale(calibration) is None
 
 
 def test_profiles_are_there_from_the_first_search_and_again_when_it_is_time(
@@ -46,14 +46,14 @@ def test_profiles_are_there_from_the_first_search_and_again_when_it_is_time(
 ) -> None:
     clock = ManualClock()
     calibration = made(registry, clock, directory=str(tmp_path), reload_seconds=10.0)
-    assert origin(calibration) is Origin.POOL
+    assert scale(calibration) is None
     (tmp_path / "docs.json").write_bytes(encoded(profile()))
     clock.advance(9.0)
     calibration.look()
-    assert origin(calibration) is Origin.POOL
+    assert scale(calibration) is None
     clock.advance(1.0)
     calibration.look()
-    assert origin(calibration) is Origin.PROFILE
+    assert scale(calibration) == 0.4
 
 
 def test_a_broken_file_is_told_of_and_counted_and_the_last_good_one_stays(
@@ -66,7 +66,7 @@ def test_a_broken_file_is_told_of_and_counted_and_the_last_good_one_stays(
     clock.advance(60.0)
     with caplog.at_level(logging.WARNING):
         calibration.look()
-    assert origin(calibration) is Origin.PROFILE
+    assert scale(calibration) == 0.4
     assert count(registry, "profile_reload_failures_total") > 0
     assert "docs.json" in caplog.text
 
@@ -78,8 +78,8 @@ def test_drift_is_logged_once_and_counted(
     calibration = made(registry, ManualClock(), directory=str(tmp_path))
     with caplog.at_level(logging.INFO):
         for _ in range(WINDOW + 5):
-            calibration.scaling.saw("docs", "", dimension=384, median=0.01, size=40)
-        calibration.scaling.saw("docs", "", dimension=768, median=0.01, size=40)
+            calibration.scaling.observe("docs", "", dimension=384, median=0.01, size=40)
+        calibration.scaling.observe("docs", "", dimension=768, median=0.01, size=40)
     assert count(registry, "profile_drift_total", kind="distances") == 1.0
     assert count(registry, "profile_drift_total", kind="dimension") == 1.0
     assert sum("no longer look like" in record.message for record in caplog.records) == 2
@@ -87,7 +87,7 @@ def test_drift_is_logged_once_and_counted(
 
 def test_learning_is_off_unless_asked_for(registry: CollectorRegistry) -> None:
     plain, learning = made(registry, ManualClock()), made(CollectorRegistry(), ManualClock(), online=True)
-    for calibration, expected in ((plain, Origin.POOL), (learning, Origin.LEARNED)):
+    for calibration, expected in ((plain, None), (learning, pytest.approx(0.3))):
         for _ in range(60):
-            calibration.scaling.saw("docs", "", dimension=384, median=0.3, size=40)
-        assert origin(calibration) is expected
+            calibration.scaling.observe("docs", "", dimension=384, median=0.3, size=40)
+        assert scale(calibration) == expected

@@ -13,7 +13,6 @@ from vecsieve.proxy.search.profiles import (
     ENOUGH_POOLS,
     WINDOW,
     Event,
-    Origin,
     Profile,
     Profiles,
     Scales,
@@ -43,20 +42,19 @@ def taught(scales: Scales, median: float, pools: int = ENOUGH_POOLS) -> Scales:
 
 def test_without_profile_and_learning_the_pool_speaks_for_itself() -> None:
     found = Scaling(None, None, nobody).of("docs", "", DEFAULT, dimension=384)
-    assert (found.policy, found.scale, found.origin) == (DEFAULT, None, Origin.POOL)
+    assert found == (DEFAULT, None)
 
 
 def test_a_measured_profile_gives_the_typical_distance(tmp_path: Path) -> None:
     scaling = Scaling(loaded(tmp_path, profile()), None, nobody)
     found = scaling.of("docs", "", DEFAULT, dimension=384)
-    assert (found.policy, found.scale, found.origin) == (DEFAULT, 0.4, Origin.PROFILE)
+    assert found == (DEFAULT, 0.4)
 
 
 def test_a_profile_fitted_to_labels_is_a_cut(tmp_path: Path) -> None:
     scaling = Scaling(loaded(tmp_path, profile(how="labelled", cut=0.11)), None, nobody)
     found = scaling.of("docs", "", DEFAULT, dimension=384)
-    assert found.policy == replace(DEFAULT, threshold=Fixed(value=0.11))
-    assert (found.scale, found.origin) == (None, Origin.PROFILE)
+    assert found == (replace(DEFAULT, threshold=Fixed(value=0.11)), None)
 
 
 @pytest.mark.parametrize(
@@ -67,48 +65,48 @@ def test_a_profile_counts_for_its_collection_vector_and_dimension_alone(
     tmp_path: Path, collection: str, vector: str | None, dimension: int
 ) -> None:
     found = Scaling(loaded(tmp_path, profile()), None, nobody).of(collection, vector, DEFAULT, dimension=dimension)
-    assert (found.policy, found.scale) == (DEFAULT, None)
+    assert found == (DEFAULT, None)
 
 
 def test_a_fixed_threshold_stays_as_the_operator_wrote_it(tmp_path: Path) -> None:
     fixed = replace(DEFAULT, threshold=Fixed(value=0.3))
     scaling = Scaling(loaded(tmp_path, profile(how="labelled")), taught(Scales(), 0.5), nobody)
-    assert scaling.of("docs", "", fixed, dimension=384).policy == fixed
+    assert scaling.of("docs", "", fixed, dimension=384)[0] == fixed
 
 
 def test_what_traffic_taught_counts_where_there_is_no_profile(tmp_path: Path) -> None:
     relative = replace(DEFAULT, threshold=Relative(factor=0.2, minimum=0.02, maximum=0.3))
     scaling = Scaling(None, taught(Scales(), 0.5), nobody)
     found = scaling.of("docs", "", relative, dimension=384)
-    assert (found.policy, found.scale, found.origin) == (relative, 0.5, Origin.LEARNED)
+    assert found == (relative, 0.5)
     both = Scaling(loaded(tmp_path, profile()), taught(Scales(), 0.5), nobody)
-    assert both.of("docs", "", relative, dimension=384).scale == 0.4
+    assert both.of("docs", "", relative, dimension=384)[1] == 0.4
 
 
 def test_every_pool_teaches() -> None:
     scaling = Scaling(None, Scales(), nobody)
     for _ in range(ENOUGH_POOLS):
-        assert scaling.of("docs", "", DEFAULT, dimension=4).scale is None
-        scaling.saw("docs", "", dimension=4, median=0.3, size=40)
-        scaling.saw("docs", None, dimension=4, median=0.9, size=40)
-    assert scaling.of("docs", "", DEFAULT, dimension=4).scale == pytest.approx(0.3)
+        assert scaling.of("docs", "", DEFAULT, dimension=4)[1] is None
+        scaling.observe("docs", "", dimension=4, median=0.3, size=40)
+        scaling.observe("docs", None, dimension=4, median=0.9, size=40)
+    assert scaling.of("docs", "", DEFAULT, dimension=4)[1] == pytest.approx(0.3)
 
 
 def test_a_profile_that_the_pools_have_left_is_told_once_and_does_not_count(tmp_path: Path) -> None:
     told: list[tuple[str, Event]] = []
     scaling = Scaling(loaded(tmp_path, profile()), None, lambda each, event: told.append((each.collection, event)))
     for _ in range(2 * WINDOW):
-        scaling.saw("docs", "", dimension=384, median=0.05, size=40)
+        scaling.observe("docs", "", dimension=384, median=0.05, size=40)
     assert told == [("docs", Event.MEDIANS)]
-    assert scaling.of("docs", "", DEFAULT, dimension=384).origin is Origin.POOL
+    assert scaling.of("docs", "", DEFAULT, dimension=384)[1] is None
     for _ in range(2 * WINDOW):
-        scaling.saw("docs", "", dimension=384, median=0.4, size=40)
+        scaling.observe("docs", "", dimension=384, median=0.4, size=40)
     assert told == [("docs", Event.MEDIANS), ("docs", Event.RECOVERED)]
-    assert scaling.of("docs", "", DEFAULT, dimension=384).origin is Origin.PROFILE
+    assert scaling.of("docs", "", DEFAULT, dimension=384)[1] == 0.4
 
 
 def test_what_traffic_taught_is_forgotten_and_a_profile_is_not(tmp_path: Path) -> None:
     scaling = Scaling(loaded(tmp_path, profile()), taught(Scales(), 0.3), nobody)
     scaling.forget("docs")
-    assert scaling.of("docs", "", DEFAULT, dimension=384).origin is Origin.PROFILE
-    assert scaling.of("docs", "", DEFAULT, dimension=4).origin is Origin.POOL
+    assert scaling.of("docs", "", DEFAULT, dimension=384)[1] == 0.4
+    assert scaling.of("docs", "", DEFAULT, dimension=4)[1] is None

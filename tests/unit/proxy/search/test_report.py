@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,8 +35,8 @@ def test_every_header_value_follows_the_grammar_and_reads_back(
     pool: int, clusters: int, returned: int, collapsed: int, total: float, upstream: float
 ) -> None:
     """Invariant: five members in order, each the report's own number, nothing but digits behind the signs."""
-    each = replace(FIGURES, candidates=pool, clusters=clusters, returned=returned, collapsed=collapsed)
-    value = header_value(replace(report_of(each), total_seconds=total, upstream_seconds=upstream))
+    each = FIGURES._replace(candidates=pool, clusters=clusters, returned=returned, collapsed=collapsed)
+    value = header_value(report_of(each)._replace(total_seconds=total, upstream_seconds=upstream))
     found = re.fullmatch(r"pool=(\d+);clusters=(\d+);returned=(\d+);collapsed=(\d+);added_ms=(\d+\.\d)", value)
     assert found is not None
     assert [int(number) for number in found.groups()[:4]] == [pool, clusters, returned, collapsed]
@@ -47,17 +46,17 @@ def test_every_header_value_follows_the_grammar_and_reads_back(
 @given(COUNTS, st.sampled_from(VectorFetchOutcome))
 def test_a_call_with_lookups_says_behind_the_five_what_they_cost(units: int, looked: VectorFetchOutcome) -> None:
     """Invariant: the value without lookups, and one more member with the report's own number, zero included."""
-    report = replace(REPORT, looked=looked, extra_read_units=units)
+    report = REPORT._replace(vector_fetch=looked, extra_read_units=units)
     assert header_value(report) == f"{header_value(REPORT)};extra_read_units={units}"
 
 
 def test_a_call_of_several_searches_reports_their_sums() -> None:
-    report = report_of(FIGURES, replace(FIGURES, candidates=10, clusters=9, returned=4, collapsed=1))
+    report = report_of(FIGURES, FIGURES._replace(candidates=10, clusters=9, returned=4, collapsed=1))
     assert (report.candidates, report.clusters, report.returned, report.collapsed) == (60, 40, 12, 13)
 
 
 def test_a_call_without_figures_reports_zeros() -> None:
-    assert header_value(replace(REPORT, figures=(), total_seconds=0.0)) == (
+    assert header_value(REPORT._replace(figures=(), total_seconds=0.0)) == (
         "pool=0;clusters=0;returned=0;collapsed=0;added_ms=0.0"
     )
 
@@ -74,7 +73,7 @@ def test_a_call_without_figures_reports_zeros() -> None:
 def test_the_reason_is_the_one_that_was_given(
     bypass: Bypass | Reason | None, fail_open: FailOpen | None, reason: str | None
 ) -> None:
-    assert replace(REPORT, outcome=Outcome.BYPASS, bypass=bypass, fail_open=fail_open).reason == reason
+    assert REPORT._replace(outcome=Outcome.BYPASS, bypass=bypass, fail_open=fail_open).reason == reason
 
 
 def searched(

@@ -1,6 +1,6 @@
-""""""
-
 from __future__ import annotations
+
+from dataclasses import fields, replace
 
 import numpy as np
 from hypothesis import given
@@ -49,3 +49,11 @@ def test_each_pool_is_as_long_as_was_asked_for_it_and_one_that_was_sent_as_it_ca
     assert [each.size for each in cut.pools] == [4, 8, 3]
     assert cut.document == "d"
     assert truncate_pools(reply, (8, 8, 8)) is reply
+
+
+def test_every_member_that_has_one_value_a_candidate_is_cut() -> None:
+    whole = replace(pool(5), fields=((b"f",),) * 5, ids=(b"1",) * 5, versions=(b"2",) * 5)
+    lengths = {each.name: len(value) for each in fields(Pool) if isinstance(value := getattr(whole, each.name), tuple)}
+    cut = first(whole, 3)
+    assert {name for name, length in lengths.items() if length == 5} == {"fields", "ids", "versions"}
+    assert [len(getattr(cut, name)) for name, length in lengths.items() if length == 5] == [3, 3, 3]

@@ -12,12 +12,11 @@ from support.manual_time import settle
 from support.toy_backend import COPIES, OPERATION, OUT_OF_QUOTA, TOO_MANY, ToyAdapter, ToyUpstream, families_of, ranking
 from support.toy_exchange import OWN, SERVER_ERROR, ToyAnswer, ToyExchange, Toys, policy, refused, toys
 from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.proxy.search.breaker import CONSECUTIVE, OPEN_SECONDS
 from vecsieve.proxy.search.budgets import FREE, OVERDRAFT
 from vecsieve.proxy.search.errors import LostReplyError
 from vecsieve.proxy.search.exchange import Fits, Gate
 from vecsieve.proxy.search.fetch import OFTEN, Attempt
-from vecsieve.proxy.search.limits import CANDIDATE_BYTES
+from vecsieve.proxy.search.limits import CANDIDATE_BYTES, CONSECUTIVE, OPEN_SECONDS
 from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.search.searcher import PAGE_ROUNDS
 from vecsieve.proxy.telemetry.labels import AttemptKind, BreakerState, Bypass, FailOpen, Outcome, OwnRead, Retry
@@ -256,7 +255,7 @@ async def test_searches_are_remembered_where_that_is_wanted(keep: int) -> None:
     around = toys(keep=keep)
     for _ in range(3):
         await answered(around, ToyExchange())
-    assert len(json.loads(around.services.recent.as_json())["records"]) == keep
+    assert len(around.services.recent.newest()) == keep
 
 
 async def test_while_as_many_are_asked_again_as_may_be_new_searches_go_as_the_client_wrote_them() -> None:
@@ -501,7 +500,7 @@ async def test_a_page_read_by_its_offset_is_always_whole_and_the_next_one_costs_
 
 async def test_after_a_refusal_not_even_a_page_read_by_its_offset_goes_over_the_budget() -> None:
     around = toys(own_reads_share=0.0)
-    around.services.hedges.patience.was_late(OPERATION, is_late=False)
+    around.services.hedges.attempt_timeout.was_late(OPERATION, is_late=False)
     around.services.own.refused("")
     exchange = ToyExchange(plain=b'[{"k": 4, "offset": 0}]', answering=lambda _: HUNGRY)
     await answered(around, exchange)
@@ -575,6 +574,6 @@ async def test_a_client_that_went_away_has_shown_its_patience() -> None:
     around.clock.advance(2.0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert around.service.patience.attempt_seconds(OPERATION, None) == 1.0
+    assert around.services.hedges.attempt_timeout.attempt_seconds(OPERATION, None) == 1.0
     assert around.services.held.total == 0
     assert around.services.own.has(OPERATION), "what was reserved is free again"

@@ -32,43 +32,30 @@ def touched(head: RequestHead) -> Touched | None:
     return Touched(collection="c") if head.path == "/write" else None
 
 
-def transport(*, written: Changes | None = None, reshaped: Changes | None = None) -> Transport:
-    return Transport(adapter=ToyAdapter, dialect=ToyDialect, written=written, reshaped=reshaped)
+def transport(reshaped: Changes | None = None) -> Transport:
+    return Transport(adapter=ToyAdapter, dialect=ToyDialect, reshaped=reshaped)
 
 
-def test_writes_that_pass_are_forgotten_before_and_after_and_reads_are_not() -> None:
+def test_a_transport_that_reshapes_nothing_forgets_nothing() -> None:
     memory = Forgetful()
-    write_invalidation = services(vectors=memory).write_invalidation(transport(written=touched))
-    with write_invalidation.passing(RequestHead(method="POST", path="/write")):
-        assert memory.forgotten == ["c"]
-    assert memory.forgotten == ["c", "c"]
-    with write_invalidation.passing(RequestHead(method="POST", path="/read")):
-        pass
-    assert memory.forgotten == ["c", "c"]
-
-
-def test_without_a_memory_there_is_nothing_to_forget() -> None:
-    with services().write_invalidation(transport(written=touched)).passing(RequestHead(method="POST", path="/write")):
-        pass
-    memory = Forgetful()
-    with services(vectors=memory).write_invalidation(transport()).passing(RequestHead(method="POST", path="/write")):
+    with services(features=memory).write_invalidation(transport()).passing(RequestHead(method="POST", path="/write")):
         assert memory.forgotten == []
 
 
-@pytest.mark.parametrize("vectors", [None, Forgetful()])
+@pytest.mark.parametrize("features", [None, Forgetful()])
 def test_when_a_collection_is_made_anew_everything_that_was_learned_of_it_is_forgotten(
-    vectors: Forgetful | None,
+    features: Forgetful | None,
 ) -> None:
     scales = Scales()
-    shared = services(vectors=vectors, scaling=Scaling(None, scales, lambda _profile, _event: None))
+    shared = services(features=features, scaling=Scaling(None, scales, lambda _profile, _event: None))
     learned = shared.learned
     for collection in ("c", "other"):
         learned.compared(Operation(backend="toy", name="query", collection=collection), "old")
         scales.observe((collection, ""), 0.5)
-    with shared.write_invalidation(transport(reshaped=touched)).passing(RequestHead(method="POST", path="/write")):
+    with shared.write_invalidation(transport(touched)).passing(RequestHead(method="POST", path="/write")):
         assert learned.hint(Operation(backend="toy", name="query", collection="c")) is None
         learned.compared(Operation(backend="toy", name="query", collection="c"), "old")  # a reply that was under way
     assert learned.hint(Operation(backend="toy", name="query", collection="c")) is None
     assert learned.hint(Operation(backend="toy", name="query", collection="other")) == "old"
     assert len(scales) == 1
-    assert vectors is None or vectors.forgotten == ["c", "c"]
+    assert features is None or features.forgotten == ["c", "c"]

@@ -9,9 +9,10 @@ import pytest
 
 from support.policies import DEFAULT, SCALED_MMR, TEXT_RULES
 from support.pools import angles, pool
+from support.texts import as_texts
 from vecsieve.proxy.selection import grouping
 from vecsieve.proxy.selection.grouping import group, linked
-from vecsieve.proxy.selection.policy import Fixed, Growing, When
+from vecsieve.proxy.selection.policy import When
 from vecsieve.proxy.selection.values import Candidates, Link, Metadata, finished
 
 LONG = " ".join(f"word{i}" for i in range(60))
@@ -19,7 +20,7 @@ OTHER = " ".join(f"other{i}" for i in range(60))
 
 
 def with_texts(candidates: Candidates, *texts: str | None) -> Candidates:
-    return replace(candidates, metadata=Metadata(texts=texts))
+    return replace(candidates, metadata=Metadata(texts=as_texts(texts)))
 
 
 @pytest.fixture
@@ -41,6 +42,15 @@ def test_no_text_is_read_where_the_first_results_are_too_far_apart_to_be_copies(
         finished(group(spread, replace(DEFAULT, text=rules, when=When.ALWAYS), 2, None))
 
 
+def test_what_stands_behind_a_page_without_copies_is_not_looked_at() -> None:
+    near = pool(angles(0, 20, 40, 60, 61))
+    texts = (LONG, OTHER, f"{OTHER[:200]} {LONG[:200]}", "the last", "the last")
+    assert finished(group(with_texts(near, *texts), DEFAULT, 3, None)).distinct == 5
+    assert finished(group(with_texts(near, *texts), DEFAULT, 5, None)).labels.tolist() == [0, 1, 2, 3, 3]
+    always = replace(DEFAULT, when=When.ALWAYS)
+    assert finished(group(with_texts(near, *texts), always, 3, None)).labels.tolist() == [0, 1, 2, 3, 3]
+
+
 @pytest.mark.usefixtures("unread")
 def test_no_text_is_read_where_the_policy_has_no_rule_for_it_or_nobody_has_one() -> None:
     near = pool(angles(0, 0, 90))
@@ -50,37 +60,17 @@ def test_no_text_is_read_where_the_policy_has_no_rule_for_it_or_nobody_has_one()
 
 def test_candidates_without_vectors_are_told_apart_by_their_texts() -> None:
     rows = np.full((3, 2), np.nan, np.float32)
-    found = finished(group(with_texts(pool(rows), LONG, OTHER, LONG), DEFAULT, 2, None))
+    found = finished(group(with_texts(pool(rows), LONG, OTHER, LONG), DEFAULT, 3, None))
     assert found.labels.tolist() == [0, 1, 0]
-    assert np.isinf(found.distance[0, 1])
-
-
-def test_two_short_texts_may_lie_farther_apart() -> None:
-    policy = replace(DEFAULT, threshold=Fixed(value=0.1), when=When.ALWAYS)
-    apart = pool(angles(0, 28, 90))  # 0.117
-    assert finished(group(with_texts(apart, "first come", "served early", "third one"), policy, 2, None)).distinct == 2
-    assert finished(group(with_texts(apart, LONG, OTHER, "third one"), policy, 2, None)).distinct == 3
-    assert finished(group(with_texts(apart, "first come", OTHER, "third one"), policy, 2, None)).distinct == 3
+    assert found.distance[0, 1] > 0.9
 
 
 def test_the_cut_is_read_at_the_scale_that_is_given() -> None:
     candidates = pool(angles(0, 20, 90, 180))  # 0.06
     assert finished(group(candidates, SCALED_MMR, 2, None)).distinct == 3
     assert finished(group(candidates, SCALED_MMR, 2, 0.1)).distinct == 4
-    assert finished(group(candidates, SCALED_MMR, 2, None)).threshold == pytest.approx(
-        0.2 * finished(group(candidates, SCALED_MMR, 2, None)).measured.typical
-    )
-
-
-def test_where_ranking_and_vectors_disagree_the_cut_is_tempered() -> None:
-    agreeing = pool(angles(0, 20, -40, 70, -110, 150))
-    disagreeing = pool(angles(150, -110, 70, -40, 20, 0))
-    threshold = DEFAULT.threshold
-    assert isinstance(threshold, Growing)
-    full = finished(group(agreeing, DEFAULT, 2, None))
-    wary = finished(group(disagreeing, DEFAULT, 2, None))
-    assert full.threshold == pytest.approx(threshold.factor * full.measured.typical)
-    assert wary.threshold < full.threshold
+    found = finished(group(candidates, SCALED_MMR, 2, None))
+    assert found.cuts[0] == pytest.approx(0.2 * found.measured.typical * found.measured.shown_unit)
 
 
 def test_why_two_share_a_cluster_is_said_by_texts_first_and_by_distance_where_they_are_silent() -> None:

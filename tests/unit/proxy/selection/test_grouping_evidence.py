@@ -10,22 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import ALL_GUARDS, TEXT_RULES
+from support.policies import ALL_GUARDS, DEFAULT, TEXT_RULES
 from support.pools import pool
+from support.texts import as_texts
 from vecsieve.proxy.selection.clustering import cluster
-from vecsieve.proxy.selection.grouping import (
-    FEW,
-    UNKNOWN,
-    Ask,
-    Codes,
-    asker,
-    is_reached,
-    opened,
-    settle,
-    standing_vetoes,
-    weigh,
-)
-from vecsieve.proxy.selection.policy import Linkage
+from vecsieve.proxy.selection.evidence import UNKNOWN, Codes, is_reached, opened, weigh
+from vecsieve.proxy.selection.grouping import FEW, Ask, asker, settle, standing_vetoes
+from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link, Metadata, Steps, Veto, finished
 
@@ -49,7 +40,11 @@ def at_once(answer: Callable[[Indices, Indices], Codes]) -> Ask:
 
 
 def texts_of(*texts: str | None) -> Texts:
-    return read(Metadata(texts=texts), TEXT_RULES)
+    return read(Metadata(texts=as_texts(texts)), TEXT_RULES)
+
+
+def with_rules(reach: float | None = 1.0) -> Policy:
+    return replace(DEFAULT, threshold=Fixed(value=0.15), text=replace(TEXT_RULES, reach=reach))
 
 
 def each(n: int) -> Indices:
@@ -59,7 +54,7 @@ def each(n: int) -> Indices:
 def test_copies_by_text_are_at_distance_zero_and_the_rest_stays_as_it_was() -> None:
     distance = np.full((3, 3), 0.3, np.float32)
     np.fill_diagonal(distance, 0.0)
-    found = finished(weigh(distance, texts_of(LONG, LONG, NOT_SO), each(3), each(3), rules=TEXT_RULES, typical=1.0))
+    found = finished(weigh(distance, texts_of(LONG, LONG, NOT_SO), each(3), each(3), policy=with_rules(), typical=1.0))
     assert found.distance == pytest.approx(np.array([[0, 0, 0.3], [0, 0, 0.3], [0.3, 0.3, 0]]))
     assert found.links.tolist() == [[0, Link.IDENTICAL, 0], [Link.IDENTICAL, 0, 0], [0, 0, 0]]
     assert found.similarities[0, 1] == 1.0
@@ -68,10 +63,10 @@ def test_copies_by_text_are_at_distance_zero_and_the_rest_stays_as_it_was() -> N
 def test_pairs_beyond_the_reach_are_not_compared_and_the_unknown_always_are() -> None:
     distance = np.array([[0, 0.6, UNKNOWN], [0.6, 0, np.inf], [UNKNOWN, np.inf, 0]], np.float32)
     texts = texts_of(LONG, LONG, LONG)
-    near = finished(weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=1.0), typical=0.5))
+    near = finished(weigh(distance, texts, each(3), each(3), policy=with_rules(reach=1.0), typical=0.5))
     assert near.links[0].tolist() == [0, 0, Link.IDENTICAL]
     assert near.distance[0, 1] == np.float32(0.6)
-    everywhere = finished(weigh(distance, texts, each(3), each(3), rules=replace(TEXT_RULES, reach=None), typical=0.5))
+    everywhere = finished(weigh(distance, texts, each(3), each(3), policy=with_rules(reach=None), typical=0.5))
     assert everywhere.links[0].tolist() == [0, Link.IDENTICAL, Link.IDENTICAL]
     assert np.isinf(everywhere.distance[1, 2])  # other tenants: not even equal texts bring them together
 
@@ -83,7 +78,7 @@ def test_rows_and_columns_may_be_different_candidates() -> None:
             texts_of(LONG, NOT_SO, LONG),
             np.array([2]),
             np.array([0, 1]),
-            rules=TEXT_RULES,
+            policy=with_rules(),
             typical=1.0,
         )
     )
@@ -179,7 +174,7 @@ def test_short_texts_that_were_not_read_keep_apart_and_equal_ones_do_not() -> No
     """More characters than the guards read of fifty ranks: what the last ones state is not known."""
     filler = "word" * 12
     texts = [f"{' '.join([filler] * 20)} {number // 2} people" for number in range(20)]
-    known = replace(pool(np.eye(20)), metadata=Metadata(texts=(*texts[:18], texts[18], texts[19].upper())))
+    known = replace(pool(np.eye(20)), metadata=Metadata(texts=as_texts((*texts[:18], texts[18], texts[19].upper()))))
     ask = asker(known, ALL_GUARDS, read(known.metadata, TEXT_RULES))
     assert ask is not None
     codes = finished(ask(np.array([0, 0, 0, 17, 18]), np.array([1, 2, 18, 18, 19])))
@@ -189,19 +184,10 @@ def test_short_texts_that_were_not_read_keep_apart_and_equal_ones_do_not() -> No
 def test_short_texts_behind_the_budget_of_a_pool_keep_apart() -> None:
     """Nobody has counted their words."""
     texts = (*["漢" * 99_000] * 20, "EU bans diesel cars", "EU lifts ban on diesel cars", "EU bans diesel cars")
-    known = replace(pool(np.eye(23)), metadata=Metadata(texts=texts))
+    known = replace(pool(np.eye(23)), metadata=Metadata(texts=as_texts(texts)))
     ask = asker(known, ALL_GUARDS, read(known.metadata, TEXT_RULES))
     assert ask is not None
     assert finished(ask(np.array([0, 20, 20]), np.array([20, 21, 22]))).tolist() == [0, Veto.UNREAD, 0]
-
-
-def test_a_text_of_one_endless_word_is_not_short_and_no_nearer_for_it() -> None:
-    distance = np.array([[0, 0.3], [0.3, 0]], np.float32)
-    rules = replace(TEXT_RULES, short_words=30, short_factor=2.0)
-    for length, expected in ((100, 0.15), (5_000, 0.3)):
-        texts = texts_of("a" * length, "b" * length)
-        found = finished(weigh(distance, texts, each(2), each(2), rules=rules, typical=1.0))
-        assert found.distance[0, 1] == np.float32(expected)
 
 
 def test_a_large_pool_is_clustered_a_round_a_step() -> None:

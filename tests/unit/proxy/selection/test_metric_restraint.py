@@ -9,12 +9,13 @@ import pytest
 
 from support.policies import DEFAULT
 from support.pools import page
+from support.texts import as_texts
 from vecsieve.proxy.selection.metric import is_implausible
-from vecsieve.proxy.selection.policy import Fixed, When
+from vecsieve.proxy.selection.policy import Fixed, Relative, When
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, FloatVector, Metadata, Metric
 
-PLAIN = replace(DEFAULT, chance=None)
+PLAIN = replace(DEFAULT, chance=None, threshold=Relative(factor=0.5, minimum=0.0, maximum=2.0))
 HEADS = np.array([0, 0, 0, 0, 0, 5, 6, 0, 0, 0], dtype=np.intp)
 NEAR = np.full(10, 0.1, np.float32)
 
@@ -81,5 +82,5 @@ def test_a_policy_that_always_acts_is_not_restrained() -> None:
 
 
 def test_texts_are_better_evidence() -> None:
-    pool = replace(few_coordinates(), metadata=Metadata(texts=tuple(f"place {i}" for i in range(50))))
+    pool = replace(few_coordinates(), metadata=Metadata(texts=as_texts(f"place {i}" for i in range(50))))
     assert not select(pool, top_k=8, policy=PLAIN).restrained

@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 from support.oracles import page_list
 from support.policies import DEFAULT
 from support.pools import angles, damaged, page, planted, pool
+from support.texts import as_texts, forget
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection import paged
 from vecsieve.proxy.selection.distances import RelativeDistances
+from vecsieve.proxy.selection.evidence import weigh
 from vecsieve.proxy.selection.geometry import NOISE, measure
-from vecsieve.proxy.selection.grouping import weigh
 from vecsieve.proxy.selection.paged import BLOCK, MANY, paging
-from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Short, Strategy, When
-from vecsieve.proxy.selection.text.reading import Texts
-from vecsieve.proxy.selection.text.tokens import Hashes
+from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Relative, Short, Strategy, When
+from vecsieve.proxy.selection.text import features, reading
+from vecsieve.proxy.selection.text.features import Form
 from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Metadata, Metric, Selection
 
 ALLOW = replace(DEFAULT, short=Short.ALLOW)
@@ -163,8 +164,9 @@ def test_the_cut_is_that_of_the_first_block_on_every_page() -> None:
     far = random.standard_normal((BLOCK, 64))
     near = random.standard_normal(64) + 0.3 * random.standard_normal((BLOCK, 64))
     candidates = pool(np.concatenate((far, near)))
-    first = page(candidates, top_k=10, offset=0, policy=DEFAULT, exhausted=True)
-    later = page(candidates, top_k=10, offset=BLOCK, policy=DEFAULT, exhausted=True)
+    policy = replace(DEFAULT, threshold=Relative(factor=0.5, minimum=0.0, maximum=2.0))
+    first = page(candidates, top_k=10, offset=0, policy=policy, exhausted=True)
+    later = page(candidates, top_k=10, offset=BLOCK, policy=policy, exhausted=True)
     assert later.threshold == first.threshold
     assert later.distinct == BLOCK + 1  # all of the second block is one cluster by the measure of the first
 
@@ -227,15 +229,16 @@ def test_a_list_is_decided_block_by_block_and_comes_to_the_same_as_at_once() -> 
 
 def test_texts_are_read_a_block_at_a_time_before_they_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    hashes = Texts.hashes
+    find = features.complete
 
-    def counted(self: Texts, which: Sequence[int]) -> list[Hashes]:
-        asked.append(sum(self._hashes[i] is None for i in which))
-        return hashes(self, which)
+    def counted(forms: Sequence[Form], *, hashes: bool = False) -> None:
+        asked.append(sum(form.record is None for form in forms))
+        find(forms, hashes=hashes)
 
-    monkeypatch.setattr(Texts, "hashes", counted)
+    monkeypatch.setattr(reading, "complete", counted)
+    forget()
     texts = tuple(f"passage {number} of the book" for number in range(220))
-    candidates = replace(pool(copies(220, 20)), metadata=Metadata(texts=texts))
+    candidates = replace(pool(copies(220, 20)), metadata=Metadata(texts=as_texts(texts)))
     page(candidates, top_k=10, offset=0, policy=DEFAULT, exhausted=True)
     assert asked[:5] == [BLOCK, BLOCK, BLOCK, BLOCK, 20]
     assert not any(asked[5:])
@@ -259,7 +262,7 @@ def tickets(count: int) -> tuple[Candidates, Policy]:
     drawn = np.random.default_rng(3).normal(size=(count, 32)).astype(np.float32) / 100
     drawn[:, 0] += np.where(np.arange(count) % 2, 1.0, -1.0)
     texts = tuple(f"ticket number {number}: printer on fire in the lobby" for number in range(count))
-    candidates = replace(pool(drawn), metadata=Metadata(texts=texts))
+    candidates = replace(pool(drawn), metadata=Metadata(texts=as_texts(texts)))
     return candidates, resolved(PolicySettings(), mode=None).selection
 
 

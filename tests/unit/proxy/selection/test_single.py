@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,14 +14,15 @@ from support.oracles import agglomerate
 from support.oracles import mmr as naive_mmr
 from support.policies import ALL_GUARDS, CLASSICAL, DEFAULT, NO_GUARDS, ONE_A_CLUSTER, TEXT_RULES
 from support.pools import angles, damaged, planted, pool
+from support.texts import as_texts
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.policy import (
     Caps,
+    Certain,
     Distance,
     Fixed,
-    Growing,
     Linkage,
     Order,
     Policy,
@@ -62,7 +64,7 @@ POLICIES = st.builds(
             minimum=st.just(0.02),
             maximum=st.just(0.3),
         ),
-        st.just(Growing(factor=0.15, power=0.7, most=0.5, trusted=0.15, wary=0.4, minimum=0.02)),
+        st.just(Certain(first=0.85, last=0.4)),
     ),
     chance=st.sampled_from([None, 0.0, 2.5e-6]),
     when=st.sampled_from(list(When)),
@@ -111,7 +113,7 @@ def pools(draw: st.DrawFn) -> Candidates:
 def known(n: int) -> Metadata:
     """Texts of few words and many copies, of few documents and sources; every kind of metadata has gaps."""
     return Metadata(
-        texts=tuple(None if i % 7 == 6 else f"the {('first', 'last')[i % 2]} of {i % 4} rows" for i in range(n)),
+        texts=as_texts(None if i % 7 == 6 else f"the {('first', 'last')[i % 2]} of {i % 4} rows" for i in range(n)),
         documents=tuple(None if i % 5 == 4 else f"d{i % 3}" for i in range(n)),
         sources=tuple(None if i % 4 == 3 else "abc"[i % 3] for i in range(n)),
         spans=np.array([[i % 6, i % 6 + 2] for i in range(n)], dtype=np.float64).reshape(n, 2),
@@ -323,8 +325,8 @@ def test_each_stage_ends_with_one_lap(clean: bool) -> None:
 
 def test_a_pool_of_long_texts_is_selected_in_steps_and_one_of_usual_texts_in_one() -> None:
     """Invariant: where others had their turns changes nothing."""
-    for texts, least, most in ((("word " * 19_000,) * 4, 4, 50), (("a few words",) * 4, 1, 1)):
-        candidates = replace(pool(angles(0, 1, 2, 3)), metadata=Metadata(texts=texts))
+    for texts, least, most in ((tuple("word " * 19_000 + end for end in "abcd"), 4, 50), (("a few words",) * 4, 1, 1)):
+        candidates = replace(pool(angles(0, 1, 2, 3)), metadata=Metadata(texts=as_texts(texts)))
         steps = selecting(candidates, top_k=2, policy=replace(DEFAULT, text=TEXT_RULES))
         taken = 1
         while True:
@@ -343,3 +345,29 @@ def test_a_pool_of_long_texts_is_selected_in_steps_and_one_of_usual_texts_in_one
 def test_a_negative_top_k_is_refused() -> None:
     with pytest.raises(ValueError, match="top_k: saw -1, wanted 0 or more"):
         select(pool(angles(0)), top_k=-1, policy=DEFAULT)
+
+
+def test_a_selection_over_texts_seen_before_takes_few_calls() -> None:
+    """Counted, since a time says more about the machine: 50 texts of a hundred words, of which every other one has a near copy."""
+    random = np.random.default_rng(5)
+    words = np.array([f"word{number}" for number in range(3000)])
+    texts = [" ".join(random.choice(words, 100)) for _ in range(25)]
+    copies = [f"{' '.join(text.split()[:90])} and {' '.join(random.choice(words, 9))}" for text in texts]
+    centres = random.standard_normal((25, 64))
+    rows = np.concatenate((centres, centres + 0.05 * random.standard_normal((25, 64))))
+    candidates = replace(pool(rows), metadata=Metadata(texts=as_texts([*texts, *copies])))
+    first = select(candidates, top_k=10, policy=replace(DEFAULT, when=When.ALWAYS))
+    calls = 0
+
+    def counted(_frame: object, event: str, _of: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(counted)
+    try:
+        again = select(candidates, top_k=10, policy=replace(DEFAULT, when=When.ALWAYS))
+    finally:
+        sys.setprofile(None)
+    assert again.labels.tolist() == first.labels.tolist()
+    assert first.distinct == 25
+    assert calls < 1500  # 5,100 when each text was looked up on its own

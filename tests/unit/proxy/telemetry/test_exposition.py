@@ -67,8 +67,8 @@ def test_both_formats_say_the_same() -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry, backend="qdrant")
     metrics.request_done("query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.02, trace_id=TRACE)
-    metrics.config_taken("aaaa", previous=None, at=1000.0)
-    metrics.config_taken("bbbb", previous="aaaa", at=2000.0)
+    metrics.config_taken("aaaa", at=1000.0)
+    metrics.config_taken("bbbb", at=2000.0)
 
     def samples(families: Iterable[Metric]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
         return {
@@ -119,10 +119,10 @@ def test_a_sample_is_read_by_its_name_and_labels() -> None:
 
 def test_a_shared_registry_wants_its_directory(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a directory"):
-        shared_registry(tmp_path / "missing")
-    assert exposition(shared_registry(tmp_path)) == b""
+        shared_registry(tmp_path / "missing", backend="qdrant")
+    assert exposition(shared_registry(tmp_path, backend="qdrant")) == b""
 
 
 def test_a_file_that_a_starting_worker_has_not_filled_yet_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "counter_w0.db").touch()
-    assert exposition(shared_registry(tmp_path)) == b""
+    (tmp_path / "w0.numbers").touch()
+    assert exposition(shared_registry(tmp_path, backend="qdrant")) == b""

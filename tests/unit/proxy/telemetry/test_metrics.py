@@ -6,18 +6,28 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import replace
 from itertools import product
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 
 from support.exposed import Exposed, exposed, faults
 from support.reports import FIGURES, REPORT, report_of
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.telemetry.exposition import exposition, own_registry
-from vecsieve.proxy.telemetry.instruments import BACKEND, CounterSpec, GaugeSpec, HistogramSpec
+from vecsieve.proxy.telemetry.instruments import (
+    BACKEND,
+    Counter,
+    CounterSpec,
+    Gauge,
+    GaugeSpec,
+    Histogram,
+    HistogramSpec,
+    Info,
+    InfoSpec,
+    Instrument,
+)
 from vecsieve.proxy.telemetry.labels import (
     AttemptKind,
     BreakerState,
@@ -27,7 +37,7 @@ from vecsieve.proxy.telemetry.labels import (
     FailOpen,
     Guard,
     LocalError,
-    MemoryLookup,
+    MemoryRecall,
     Origin,
     Outcome,
     Retry,
@@ -55,17 +65,21 @@ def scrape(registry: CollectorRegistry) -> Exposed:
 def exercise(metrics: Metrics) -> None:
     """Everything that can happen, once: each value of each closed set, in each instrument."""
     for spec in Metrics.declared():
-        instrument = getattr(metrics, spec.name)
-        if [label.name for label in spec.labels] == [BACKEND.name]:
+        if isinstance(spec, InfoSpec):
+            getattr(metrics, spec.name).tell(*("w0" for _ in spec.labels))
             continue
-        sets = [label.values_for(BACKENDS[metrics.backend]) if label.values else ("w0",) for label in spec.labels]
-        for values in product(*sets) if sets else ():
-            child = instrument.labels(*values)
-            child.observe(0.01) if isinstance(spec, HistogramSpec) else child.inc()
+        for values in product(*(label.values_for(BACKENDS[metrics.backend]) for label in spec.labels)):
+            found: Instrument = getattr(metrics, spec.name)
+            series = found if spec.labels in ((), (BACKEND,)) else found.labels(*values)
+            if isinstance(series, Histogram):
+                series.observe(0.01)
+            else:
+                assert isinstance(series, Counter)
+                series.inc()
 
 
 def test_every_declaration_is_an_attribute_of_its_kind(metrics: Metrics) -> None:
-    kinds = [(CounterSpec, Counter), (GaugeSpec, Gauge), (HistogramSpec, Histogram)]
+    kinds = [(CounterSpec, Counter), (GaugeSpec, Gauge), (HistogramSpec, Histogram), (InfoSpec, Info)]
     for kind, instrument in kinds:
         declared = [spec.name for spec in Metrics.declared() if isinstance(spec, kind)]
         assert declared
@@ -183,8 +197,33 @@ def test_a_request_counts_by_operation_outcome_class_and_origin(metrics: Metrics
     assert found.value("vecsieve_request_duration_seconds_sum", duration) == 3.0
 
 
+def test_searches_are_counted_by_rule_and_a_name_that_came_by_a_reload_is_other() -> None:
+    registry = own_registry()
+    metrics = Metrics(registry, backend="qdrant", rules=("tickets", "manuals"))
+    series = scrape(registry).label_values("vecsieve_rule_searches")
+    assert series == {"rule": {"default", "unnamed", "other", "tickets", "manuals"}}
+    for rule in ("tickets", "tickets", "new", "default"):
+        metrics.search_done(REPORT._replace(rule=rule))
+    found = scrape(registry)
+    counted = {
+        (name, rule): found.value(f"vecsieve_rule_{name}_total", {"rule": rule})
+        for name in ("searches", "candidates", "candidates_collapsed", "results_filled")
+        for rule in ("tickets", "manuals", "other", "default")
+    }
+    each = {"searches": 1, "candidates": 50, "candidates_collapsed": 12, "results_filled": 1}
+    times = {"tickets": 2, "manuals": 0, "other": 1, "default": 1}
+    assert counted == {(name, rule): value * count for name, value in each.items() for rule, count in times.items()}
+
+
+def test_sixteen_named_rules_are_64_series_more() -> None:
+    plain, named = own_registry(), own_registry()
+    Metrics(plain, backend="qdrant")
+    Metrics(named, backend="qdrant", rules=[f"rule-{number}" for number in range(16)])
+    assert scrape(named).series - scrape(plain).series == 64
+
+
 def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.search_done(replace(REPORT, figures=(replace(FIGURES, exhausted=True),)))
+    metrics.search_done(REPORT._replace(figures=(FIGURES._replace(exhausted=True),)))
     found = scrape(registry)
     backend = {"backend": "qdrant"}
     assert found.value("vecsieve_searches_total", {**backend, "outcome": "dedup"}) == 1
@@ -198,6 +237,7 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
         "candidates_unusable_total": 2,
         "searches_restrained_total": 1,
         "results_filled_total": 1,
+        "results_repeated_total": 3,
         "pool_exhausted_total": 1,
         "refetch_total": 1,
         "mmr_swaps_total": 3,
@@ -218,7 +258,7 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
 def test_a_batch_is_one_call_with_several_searches_in_its_histograms(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    metrics.search_done(report_of(FIGURES, replace(FIGURES, candidates=0, collapsed=0)))
+    metrics.search_done(report_of(FIGURES, FIGURES._replace(candidates=0, collapsed=0)))
     found = scrape(registry)
     backend = {"backend": "qdrant"}
     assert found.total("vecsieve_searches_total") == 1
@@ -243,19 +283,19 @@ def test_where_no_adapter_has_a_second_step_it_has_no_series(metrics: Metrics, r
     assert "lookup" not in "".join(line for line in scrape(registry).text.splitlines() if not line.startswith("#"))
 
 
-@pytest.mark.parametrize("recall", MemoryLookup)
+@pytest.mark.parametrize("recall", MemoryRecall)
 def test_a_search_fetched_without_vectors_counts_what_became_of_it(
-    metrics: Metrics, registry: CollectorRegistry, recall: MemoryLookup
+    metrics: Metrics, registry: CollectorRegistry, recall: MemoryRecall
 ) -> None:
-    metrics.search_done(replace(REPORT, recall=recall))
+    metrics.search_done(REPORT._replace(recall=recall))
     metrics.search_done(REPORT)
     found = scrape(registry)
-    assert found.value("vecsieve_vector_recalls_total", {"backend": "qdrant", "result": recall}) == 1
-    assert found.total("vecsieve_vector_recalls_total") == 1
+    assert found.value("vecsieve_memory_recalls_total", {"backend": "qdrant", "result": recall}) == 1
+    assert found.total("vecsieve_memory_recalls_total") == 1
 
 
 def test_a_bypass_counts_its_reason_and_no_latency(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.search_done(replace(REPORT, outcome=Outcome.BYPASS, bypass=Reason.NOT_JSON, figures=()))
+    metrics.search_done(REPORT._replace(outcome=Outcome.BYPASS, bypass=Reason.NOT_JSON, figures=()))
     found = scrape(registry)
     assert found.value("vecsieve_bypass_total", {"backend": "qdrant", "reason": "not_json"}) == 1
     assert found.value("vecsieve_searches_total", {"backend": "qdrant", "outcome": "bypass"}) == 1
@@ -263,7 +303,7 @@ def test_a_bypass_counts_its_reason_and_no_latency(metrics: Metrics, registry: C
 
 
 def test_a_failure_counts_its_reason_and_what_it_cost(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.search_done(replace(REPORT, outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.MALFORMED, figures=()))
+    metrics.search_done(REPORT._replace(outcome=Outcome.FAIL_OPEN, fail_open=FailOpen.MALFORMED, figures=()))
     found = scrape(registry)
     assert found.value("vecsieve_fail_open_total", {"backend": "qdrant", "reason": "malformed"}) == 1
     assert found.total("vecsieve_added_latency_seconds_count") == 1
@@ -317,8 +357,8 @@ def test_the_bytes_held_for_selection_go_up_and_down_beside_their_limit(
 
 
 def test_only_the_settings_in_force_are_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.config_taken("aaaa", previous=None, at=1000.0)
-    metrics.config_taken("bbbb", previous="aaaa", at=2000.0)
+    metrics.config_taken("aaaa", at=1000.0)
+    metrics.config_taken("bbbb", at=2000.0)
     found = scrape(registry)
     assert found.value("vecsieve_config_info", {"hash": "bbbb"}) == 1
     assert found.value("vecsieve_config_info", {"hash": "aaaa"}) is None
@@ -327,15 +367,15 @@ def test_only_the_settings_in_force_are_shown(metrics: Metrics, registry: Collec
 
 
 def test_taking_the_same_settings_again_keeps_them_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.config_taken("aaaa", previous=None, at=1000.0)
-    metrics.config_taken("aaaa", previous="aaaa", at=2000.0)
+    metrics.config_taken("aaaa", at=1000.0)
+    metrics.config_taken("aaaa", at=2000.0)
     assert scrape(registry).value("vecsieve_config_info", {"hash": "aaaa"}) == 1
 
 
 def test_a_refused_reload_shows_and_keeps_the_time_of_the_last_good_one(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    metrics.config_taken("aaaa", previous=None, at=1000.0)
+    metrics.config_taken("aaaa", at=1000.0)
     metrics.config_refused()
     found = scrape(registry)
     assert found.value("vecsieve_config_last_reload_successful") == 0

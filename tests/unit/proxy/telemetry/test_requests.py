@@ -65,10 +65,10 @@ def counting() -> Counting:
 
 
 def test_a_request_is_in_flight_from_its_beginning_to_its_end(counting: Counting) -> None:
-    visit = counting.recorder.begin()
+    record = counting.recorder.begin()
     assert (counting.recorder.requests_in_flight, counting.count("requests_in_flight")) == (1, 1)
     counting.clock.advance(0.25)
-    counting.recorder.end(visit, FINE)
+    counting.recorder.end(record, FINE)
     assert (counting.recorder.requests_in_flight, counting.count("requests_in_flight")) == (0, 0)
     (entry,) = counting.log
     assert (entry.seconds, entry.status, entry.is_loopback, entry.is_reused) == (0.25, 200, True, True)
@@ -76,9 +76,9 @@ def test_a_request_is_in_flight_from_its_beginning_to_its_end(counting: Counting
 
 
 def test_a_request_of_a_recorded_trace_is_what_its_histograms_lead_to(counting: Counting) -> None:
-    visit = counting.recorder.begin(trace_id="4bf92f3577b34da6a3ce929d0e0e4736")
-    visit.reported(REPORT)
-    counting.recorder.end(visit, FINE)
+    record = counting.recorder.begin(trace_id="4bf92f3577b34da6a3ce929d0e0e4736")
+    record.reported(REPORT)
+    counting.recorder.end(record, FINE)
     leading = [
         (sample.name, sample.exemplar.labels)
         for family in counting.registry.collect()
@@ -92,11 +92,11 @@ def test_a_request_of_a_recorded_trace_is_what_its_histograms_lead_to(counting: 
 
 
 def test_every_request_has_an_id_of_its_own_that_the_log_says(counting: Counting) -> None:
-    visits = [counting.recorder.begin() for _ in range(100)]
-    for visit in visits:
-        counting.recorder.end(visit, FINE)
+    records = [counting.recorder.begin() for _ in range(100)]
+    for record in records:
+        counting.recorder.end(record, FINE)
     ids = [entry.request_id for entry in counting.log]
-    assert ids == [visit.request_id for visit in visits]
+    assert ids == [record.request_id for record in records]
     assert len(set(ids)) == 100
     assert all(re.fullmatch(r"[0-9a-f]{16}", each) for each in ids)
 
@@ -112,7 +112,7 @@ def test_what_is_no_search_passes_through(counting: Counting) -> None:
 def test_bytes_of_a_relayed_answer_came_from_upstream_and_others_are_counted_where_they_were_read(
     counting: Counting, is_relayed: bool
 ) -> None:
-    counting.recorder.end(counting.recorder.begin(), replace(FINE, is_relayed=is_relayed))
+    counting.recorder.end(counting.recorder.begin(), FINE._replace(is_relayed=is_relayed))
     assert counting.count("upstream_response_bytes_total", backend="qdrant") == (100 if is_relayed else 0)
     assert counting.count("client_response_bytes_total", backend="qdrant") == 100
 
@@ -124,18 +124,18 @@ def test_bytes_of_a_relayed_answer_came_from_upstream_and_others_are_counted_whe
 def test_a_server_error_is_upstreams_where_upstream_spoke(
     counting: Counting, status: int | None, origin: Origin, errors: int
 ) -> None:
-    counting.recorder.end(counting.recorder.begin(), replace(FINE, status=status, origin=origin))
+    counting.recorder.end(counting.recorder.begin(), FINE._replace(status=status, origin=origin))
     assert counting.count("upstream_errors_total", backend="qdrant", kind="5xx") == errors
     assert (counting.log[0].status, counting.log[0].origin) == (status, origin)
 
 
 @pytest.mark.parametrize("reason", [*Bypass, Reason.ORDERING_CHOSEN])
 def test_a_search_that_was_left_alone_counts_with_its_reason(counting: Counting, reason: Bypass | Reason) -> None:
-    visit = counting.recorder.begin()
-    visit.classified(SEARCH)
-    visit.bypassed(reason)
+    record = counting.recorder.begin()
+    record.classified(SEARCH)
+    record.bypassed(reason)
     counting.clock.advance(0.5)
-    counting.recorder.end(visit, FINE)
+    counting.recorder.end(record, FINE)
     assert counting.requests("query", "bypass") == 1
     assert counting.count("bypass_total", backend="qdrant", reason=reason.value) == 1
     report = counting.log[0].report
@@ -145,52 +145,52 @@ def test_a_search_that_was_left_alone_counts_with_its_reason(counting: Counting,
 
 @pytest.mark.parametrize("reason", FailOpen)
 def test_a_search_that_failed_before_its_pool_counts_with_its_reason(counting: Counting, reason: FailOpen) -> None:
-    visit = counting.recorder.begin()
-    visit.classified(SEARCH)
-    visit.failed_open(reason)
-    counting.recorder.end(visit, FINE)
+    record = counting.recorder.begin()
+    record.classified(SEARCH)
+    record.failed_open(reason)
+    counting.recorder.end(record, FINE)
     assert counting.count("fail_open_total", backend="qdrant", reason=reason.value) == 1
     assert counting.requests("query", "fail_open") == 1
 
 
 def test_an_improved_search_counts_by_its_report(counting: Counting) -> None:
-    visit = counting.recorder.begin()
-    visit.classified(SEARCH)
-    visit.reported(REPORT)
-    counting.recorder.end(visit, replace(FINE, is_relayed=False))
+    record = counting.recorder.begin()
+    record.classified(SEARCH)
+    record.reported(REPORT)
+    counting.recorder.end(record, FINE._replace(is_relayed=False))
     assert counting.requests("query", "dedup") == 1
     assert counting.count("searches_total", backend="qdrant", outcome="dedup") == 1
     assert counting.log[0].report is REPORT
 
 
 def test_a_shadowed_search_leaves_its_figures_to_the_measurement(counting: Counting) -> None:
-    visit = counting.recorder.begin()
-    visit.classified(SEARCH)
-    visit.shadowed()
-    counting.recorder.end(visit, FINE)
+    record = counting.recorder.begin()
+    record.classified(SEARCH)
+    record.shadowed()
+    counting.recorder.end(record, FINE)
     assert counting.requests("query", "shadow") == 1
     assert counting.count("searches_total", backend="qdrant", outcome="shadow") == 0
 
 
 def test_nothing_of_the_collection_is_logged(counting: Counting) -> None:
-    visit = counting.recorder.begin()
-    visit.classified(SEARCH)
-    visit.bypassed(Bypass.DISABLED)
-    counting.recorder.end(visit, FINE)
+    record = counting.recorder.begin()
+    record.classified(SEARCH)
+    record.bypassed(Bypass.DISABLED)
+    counting.recorder.end(record, FINE)
     assert "secret" not in repr(counting.log)
 
 
 def test_places_for_searches_are_given_back_whatever_happens(counting: Counting) -> None:
-    visit = counting.recorder.begin()
-    with suppress(ValueError), visit.searching():
-        assert (visit.searches_in_flight, counting.count("searches_in_flight")) == (1, 1)
+    record = counting.recorder.begin()
+    with suppress(ValueError), record.searching():
+        assert (record.searches_in_flight, counting.count("searches_in_flight")) == (1, 1)
         raise ValueError("ours")
-    assert (visit.searches_in_flight, counting.count("searches_in_flight")) == (0, 0)
+    assert (record.searches_in_flight, counting.count("searches_in_flight")) == (0, 0)
 
 
 def test_an_exchange_with_upstream_is_timed_even_when_it_breaks(counting: Counting) -> None:
-    visit = counting.recorder.begin()
-    with suppress(ValueError), visit.original(AttemptKind.REPLAY):
+    record = counting.recorder.begin()
+    with suppress(ValueError), record.original(AttemptKind.REPLAY):
         counting.clock.advance(2.0)
         raise ValueError("ours")
     labels = {"backend": "qdrant", "attempt": "replay"}
@@ -199,16 +199,16 @@ def test_an_exchange_with_upstream_is_timed_even_when_it_breaks(counting: Counti
 
 
 def test_what_was_shed_refused_or_overridden_counts_by_its_name(counting: Counting) -> None:
-    visit = counting.recorder.begin()
-    visit.shed(Shed.MEMORY)
-    visit.bad_request()
-    visit.overridden([OverrideName.LINKAGE, OverrideName.MODE])
+    record = counting.recorder.begin()
+    record.shed(Shed.MEMORY)
+    record.bad_request()
+    record.overridden([OverrideName.LINKAGE, OverrideName.MODE])
     assert counting.count("requests_shed_total", reason="memory") == 1
     for kind in ("shed", "bad_request"):
         assert counting.count("local_errors_total", backend="qdrant", kind=kind) == 1
     for header in ("linkage", "mode"):
         assert counting.count("overrides_total", header=header) == 1
-    assert visit.outcome is Outcome.BYPASS
+    assert record.outcome is Outcome.BYPASS
 
 
 async def measured(families: list[int], **members: object) -> Attempt:
@@ -241,7 +241,7 @@ async def test_the_same_ids_in_another_order_diverge_in_that() -> None:
 
 async def test_a_measurement_counts_its_figures_and_its_divergences(counting: Counting) -> None:
     attempt = await measured(list(itertools.repeat(0, 20)), short="allow")
-    counting.recorder.measured(replace(REPORT, outcome=Outcome.SHADOW), attempt)
+    counting.recorder.measured(REPORT._replace(outcome=Outcome.SHADOW), attempt)
     assert counting.count("searches_total", backend="qdrant", outcome="shadow") == 1
     for kind in ("count", "ids"):
         assert counting.count("shadow_divergence_total", backend="qdrant", kind=kind) == 1

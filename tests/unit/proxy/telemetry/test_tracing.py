@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, Outcome, Stage
-from vecsieve.proxy.telemetry.tracing import NO_TRACING, UNTOLD, UNTRACED, Finish
+from vecsieve.proxy.telemetry.tracing import MOST_MARKS, NO_TRACING, UNTOLD, UNTRACED, Finish, Stopwatch
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -53,3 +55,90 @@ asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["False", "True"]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_stage_entered_twice_adds_up() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock)
+    for seconds in (1.0, 2.0):
+        with watch.stage(Stage.UPSTREAM):
+            clock.now += seconds
+        clock.now += 10.0
+    assert watch.seconds(Stage.UPSTREAM) == 3.0
+    assert watch.elapsed() == 23.0
+
+
+def test_a_stage_that_raises_is_timed_all_the_same() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock)
+
+    def break_down() -> None:
+        with watch.stage(Stage.DECODE):
+            clock.now += 1.0
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        break_down()
+    assert watch.stages() == ((Stage.DECODE, 1.0),)
+
+
+def test_laps_are_booked_under_their_stage() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock)
+    with watch.laps() as lap:
+        clock.now += 1.0
+        lap("cluster")
+        clock.now += 2.0
+        lap("mmr")
+        clock.now += 50.0
+    assert watch.stages() == ((Stage.CLUSTER, 1.0), (Stage.MMR, 2.0))
+
+
+def test_a_stage_never_entered_took_no_time() -> None:
+    assert Stopwatch(Clock()).seconds(Stage.MMR) == 0.0
+
+
+def test_marks_say_when_each_stage_was_entered_and_left() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock, keeps_marks=True)
+    for seconds in (1.0, 2.0):
+        with watch.stage(Stage.DECODE):
+            clock.now += seconds
+        clock.now += 10.0
+    with watch.laps() as lap:
+        clock.now += 4.0
+        lap("cluster")
+    assert watch.marks() == (
+        (Stage.DECODE, 100.0, 101.0),
+        (Stage.DECODE, 111.0, 113.0),
+        (Stage.CLUSTER, 123.0, 127.0),
+    )
+    assert watch.stages() == ((Stage.DECODE, 3.0), (Stage.CLUSTER, 4.0)), "they add up as they do without marks"
+
+
+def test_no_marks_are_kept_unless_asked_for() -> None:
+    watch = Stopwatch(Clock())
+    with watch.stage(Stage.DECODE):
+        pass
+    assert watch.marks() == ()
+
+
+def test_marks_are_bounded_and_sums_are_not() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock, keeps_marks=True)
+    for _ in range(MOST_MARKS):
+        with watch.stage(Stage.DECODE):
+            clock.now += 1.0
+        with watch.laps() as lap:
+            clock.now += 1.0
+            lap("mmr")
+    assert len(watch.marks()) == MOST_MARKS
+    assert dict(watch.stages()) == {Stage.DECODE: MOST_MARKS, Stage.MMR: MOST_MARKS}

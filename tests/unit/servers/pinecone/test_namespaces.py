@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from servers.pinecone.namespaces import create, delete, describe, list_namespaces, stats

@@ -1,14 +1,32 @@
-""""""
-
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from servers.pinecone.ranking import nearest, nearest_sparse, sparse_dot
+from servers.pinecone.errors import RefusalError
+from servers.pinecone.ranking import (
+    Probe,
+    check_dense,
+    checked,
+    embed_dense,
+    embed_sparse,
+    nearest,
+    nearest_sparse,
+    probe_of_id,
+    ranked,
+    relevance,
+    reranked,
+    sparse_dot,
+    words,
+)
 from servers.pinecone.store import Dense, Namespace, Record, Sparse
+from servers.pinecone.vectors import upsert
+
+from support.emulated import call, index
 
 MATRICES = arrays(np.float32, st.tuples(st.integers(1, 12), st.just(3)), elements=st.integers(-4, 4))
 
@@ -95,3 +113,114 @@ def test_a_sparse_search_finds_what_shares_nothing_last() -> None:
 def test_a_missing_sparse_vector_adds_nothing() -> None:
     assert sparse_dot(weights(i1=1.0), None) == 0.0
     assert sparse_dot(weights(i1=2.0, i5=1.0), weights(i5=3.0, i1=0.5)) == 4.0
+
+
+def test_words_are_lower_case_and_in_order() -> None:
+    assert words("The Fox, the FOX-2!") == ["the", "fox", "the", "fox", "2"]
+
+
+@given(st.text(), st.integers(1, 200))
+def test_every_text_has_a_unit_vector_and_always_the_same(text: str, dimension: int) -> None:
+    """|embed(t)| == 1 and embed(t) == embed(t)."""
+    vector = embed_dense(text, dimension)
+    assert vector.shape == (dimension,)
+    assert vector.dtype == np.float32
+    assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
+    assert np.array_equal(vector, embed_dense(text, dimension))
+
+
+def test_texts_that_share_words_lie_closer_than_texts_that_share_none() -> None:
+    base, near, far = (embed_dense(text, 512) for text in ("red big car", "red big bus", "cold sea water"))
+    assert float(base @ near) > 0.5 > float(base @ far)
+
+
+def test_the_vectors_are_the_same_in_every_process() -> None:
+    assert embed_dense("a", 8).tolist() == [-1, 0, 0, 0, 0, 0, 0, 0]
+    sparse = embed_sparse("a")
+    assert sparse is not None
+    assert sparse.indices == (966719552,)
+
+
+def test_a_sparse_vector_counts_words() -> None:
+    sparse = embed_sparse("sea sea ship")
+    assert sparse is not None
+    assert len(sparse.indices) == 2
+    assert list(sparse.indices) == sorted(sparse.indices)
+    assert sorted(sparse.values.tolist()) == pytest.approx([1.0, 1.0 + math.log(2)])
+    assert embed_sparse("...") is None
+
+
+DENSE = np.array([1, 0], dtype=np.float32)
+SPARSE = Sparse(indices=(1,), values=np.array([1], dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("dimension", "metric", "probe", "words"),
+    [
+        (2, "cosine", Probe(), "Missing a query vector"),
+        (2, "cosine", Probe(sparse=SPARSE), "only a sparse vector"),
+        (2, "cosine", Probe(dense=DENSE, sparse=SPARSE), "does not support sparse values"),
+        (3, "cosine", Probe(dense=DENSE), "Vector dimension 2 does not match the dimension of the index 3"),
+        (None, "dotproduct", Probe(dense=DENSE), "sparse index with a dense vector"),
+        (None, "dotproduct", Probe(dense=DENSE, sparse=SPARSE), "sparse index with a dense vector"),
+    ],
+)
+def test_a_probe_must_fit_the_index(dimension: int | None, metric: str, probe: Probe, words: str) -> None:
+    with pytest.raises(RefusalError, match=words):
+        checked(index(dimension, metric).description, probe)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "metric", "probe"),
+    [
+        (2, "cosine", Probe(dense=DENSE)),
+        (2, "dotproduct", Probe(dense=DENSE, sparse=SPARSE)),
+        (None, "dotproduct", Probe(sparse=SPARSE)),
+    ],
+)
+def test_a_probe_that_fits_is_taken(dimension: int | None, metric: str, probe: Probe) -> None:
+    assert checked(index(dimension, metric).description, probe) is probe
+
+
+def test_the_dimension_is_checked_to_the_number() -> None:
+    check_dense(Dense("_values", 2, "cosine"), 2)
+    with pytest.raises(RefusalError):
+        check_dense(Dense("_values", 2, "cosine"), 1)
+
+
+def test_a_record_that_is_there_is_its_own_probe() -> None:
+    target = index()
+    call(upsert, target, {"vectors": [{"id": "a", "values": [1, 0]}]})
+    found = probe_of_id(target, "", "a")
+    assert found is not None
+    assert [one.record.id for one in ranked(target, "", found, lambda _: True)] == ["a"]
+    assert probe_of_id(target, "", "b") is None
+    assert probe_of_id(target, "elsewhere", "a") is None
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    assert ranked(index(), "ns", Probe(dense=DENSE), lambda _: True) == []
+    target = index(None)
+    call(upsert, target, {"vectors": [{"id": "a", "sparseValues": {"indices": [1], "values": [1]}}]})
+    assert ranked(target, "", Probe(), lambda _: True) == []
+    assert len(ranked(target, "", Probe(sparse=SPARSE), lambda _: True)) == 1
+
+
+def test_the_text_with_more_of_the_words_comes_first_and_equals_keep_their_order() -> None:
+    found = reranked("red car", ["blue sea", "red car", "a red bus", "a red bus"])
+    assert [place for place, _ in found] == [1, 2, 3, 0]
+    assert found[0][1] > found[1][1] > found[-1][1] == 0.0
+
+
+def test_of_two_texts_with_the_same_words_the_shorter_wins() -> None:
+    assert relevance("red", "red") > relevance("red", "red thing")
+
+
+@given(st.text(), st.lists(st.text(), max_size=8))
+def test_every_text_is_ranked_once(question: str, texts: list[str]) -> None:
+    """The places are a permutation and the scores fall."""
+    found = reranked(question, texts)
+    assert sorted(place for place, _ in found) == list(range(len(texts)))
+    scores = [score for _, score in found]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)

@@ -14,7 +14,7 @@ from servers.qdrant.grpc_messages import Encoding, decoded, messages
 from servers.qdrant.grpc_server import METHODS
 
 from vecsieve.proxy.demo.embedded.collections import Call, Registry
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 KINDS = {
     "int": st.integers(0, 12),

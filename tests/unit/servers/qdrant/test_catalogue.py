@@ -12,7 +12,7 @@ from servers.qdrant.catalogue import FullRegistry, aliased
 
 from support.embedded_core import Core, full_core
 from vecsieve.proxy.demo.embedded.collections import Call
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 WORDS = ("text", "image", "object", "model", "options")
 DENSE = {"dense": {"size": 3, "distance": "Dot"}}

@@ -8,7 +8,7 @@ import pytest
 from servers.qdrant import grpc_requests as writes
 from servers.qdrant.grpc_messages import messages
 
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 IDS = {"points": {"ids": [{"num": 1}, {"num": 2}]}}
 FILTER = {"filter": {"must": [{"has_vector": {"has_vector": "v"}}]}}

@@ -16,7 +16,7 @@ from support.embedded import start_embedded_grpc_process
 from support.embedded_core import Core, full_core
 from support.grpc_clients import over_grpc
 from support.refusals import refusal_of
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 
 def limited(**limits: Any) -> dict[str, Any]:

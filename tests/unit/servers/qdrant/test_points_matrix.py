@@ -12,7 +12,7 @@ from servers.qdrant import catalogue, points
 from servers.qdrant.points import matrix_offsets, matrix_pairs
 
 from support.embedded_core import Core, full_core
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 COUNT = 12
 VECTORS = np.random.default_rng(5).normal(size=(COUNT, 4)).astype(np.float32)

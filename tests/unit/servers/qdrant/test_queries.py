@@ -15,7 +15,7 @@ from servers.qdrant.queries import average
 
 from support.embedded_core import Core, full_core
 from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 VECTORS = st.lists(st.lists(st.floats(-10, 10, width=32), min_size=3, max_size=3), min_size=1, max_size=4)
 

@@ -13,7 +13,7 @@ from servers.qdrant import catalogue, searches
 from servers.qdrant.rest import ALL_ROUTES, allows_gzip, gzipped, read_strictly, refused_key
 
 from support.embedded import Exchange, embedded_server, exchange
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 from vecsieve.proxy.demo.embedded.rest import find_verb
 
 KIND = "application/json"

@@ -9,7 +9,7 @@ import pytest
 from servers.qdrant import catalogue, points, searches
 
 from support.embedded_core import Core, full_core
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 COMMON = 400
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vecsieve.proxy.demo.embedded.engine import Shard, Translated, edge
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 
 class PanicException(BaseException):

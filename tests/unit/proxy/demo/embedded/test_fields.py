@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.refusals import refusal_of
-from vecsieve.proxy.demo.embedded.errors import RefusalError
 from vecsieve.proxy.demo.embedded.fields import (
+    RefusalError,
     boolean,
     items,
     limit_of,

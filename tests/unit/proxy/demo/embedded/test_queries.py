@@ -9,7 +9,7 @@ import pytest
 
 from support.embedded_core import Core, core
 from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 
 @pytest.fixture(scope="module")

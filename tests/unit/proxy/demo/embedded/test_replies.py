@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.embedded_core import core
 from vecsieve.proxy.demo.embedded import collections, points
 from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 from vecsieve.proxy.demo.embedded.replies import dumps, read_payload_selector, record, scored, shown_vector
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.errors import RefusalError
+from vecsieve.proxy.demo.embedded.fields import RefusalError
 from vecsieve.proxy.demo.embedded.rest import ROUTES, find_verb, normalised, read_json
 
 

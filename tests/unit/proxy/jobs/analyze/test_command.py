@@ -15,23 +15,29 @@ from support.searched_source import SearchedSource
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.analyze import command
 from vecsieve.proxy.jobs.analyze.command import Arguments, run
+from vecsieve.proxy.jobs.databases import Wanted
 from vecsieve.proxy.jobs.source import PointId, SourceError
 from vecsieve.proxy.search.profiles import PoolMedians, Profile, encoded
 
-ARGUMENTS = Arguments(
+WANTED = Wanted(
+    backend="qdrant",
     url="http://localhost:1",
     collection="planted",
     vector=None,
+    requests_per_second=1000.0,
+    api_key_env=None,
+)
+ARGUMENTS = Arguments(
+    source=WANTED,
     text_field=None,
     source_field=None,
     cut=None,
     profile=None,
     limit=None,
-    requests_per_second=1000.0,
     json=None,
     html=None,
+    ids=None,
     state=None,
-    api_key_env=None,
 )
 PROFILE = Profile(
     version=1,
@@ -57,7 +63,7 @@ class Closing(SearchedSource):
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Closing:
     made = Closing(planted())
-    monkeypatch.setattr(command, "QdrantSource", lambda *_args, **_named: made)
+    monkeypatch.setattr(command, "opened", lambda *_args, **_named: made)
     return made
 
 
@@ -153,7 +159,7 @@ def test_an_error_of_the_database_says_how_to_go_on(
     assert run(replace(ARGUMENTS, state=state)) == 1
     assert f"kept in {state}; run the same command again" in capsys.readouterr().err
     monkeypatch.undo()
-    monkeypatch.setattr(command, "QdrantSource", lambda *_args, **_named: source)
+    monkeypatch.setattr(command, "opened", lambda *_args, **_named: source)
     assert run(replace(ARGUMENTS, state=state, cut=0.3)) == 1
     assert "begun for another analysis" in capsys.readouterr().err
     assert state.exists()

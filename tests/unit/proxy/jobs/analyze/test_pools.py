@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from support.memory_source import families as planted
 from vecsieve.proxy.jobs.analyze.pools import TOP_K, Pool, collection_median, pool, saving
 from vecsieve.proxy.jobs.source import Vectors
-from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.thresholds import median_distance
+from vecsieve.proxy.selection.geometry import measure, median_distance
 
 
 def made(vectors: Vectors, texts: list[int] | None = None) -> Pool:

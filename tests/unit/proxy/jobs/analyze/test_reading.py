@@ -12,16 +12,16 @@ from vecsieve.proxy.jobs.analyze.reading import (
     NEIGHBOURS,
     NOWHERE,
     FieldNames,
+    Ids,
     Known,
     Reading,
-    list_ids,
     note,
     nothing_yet,
     read_page,
     spread,
     touched,
 )
-from vecsieve.proxy.jobs.source import Point, SourceError
+from vecsieve.proxy.jobs.source import Point, SourceError, id_pages
 
 FIELDS = FieldNames(text=("text",), source=("source", "metadata.source"))
 
@@ -40,7 +40,7 @@ def test_all_pages_of_ids_are_listed() -> None:
     source = SearchedSource(points(families(5, 5)))
     source._limit = 4
     heard: list[int] = []
-    assert list_ids(source, heard.append).at(range(25)) == list(range(25))
+    assert Ids(id_pages(source, heard.append)).at(range(25)) == list(range(25))
     assert heard == [4, 4, 4, 4, 4, 4, 1]
 
 

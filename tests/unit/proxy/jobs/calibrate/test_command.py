@@ -10,23 +10,29 @@ import pytest
 
 from support.memory_source import MemorySource, families, points
 from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs import files
 from vecsieve.proxy.jobs.calibrate import command
 from vecsieve.proxy.jobs.calibrate.command import Arguments, calibrated, run
 from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Label
+from vecsieve.proxy.jobs.databases import Wanted
 from vecsieve.proxy.jobs.source import SourceError
 from vecsieve.proxy.search.profiles import decoded
 
-ARGUMENTS = Arguments(
+WANTED = Wanted(
+    backend="qdrant",
     url="http://127.0.0.1:1",
     collection="docs",
     vector=None,
+    requests_per_second=1000.0,
+    api_key_env=None,
+)
+ARGUMENTS = Arguments(
+    source=WANTED,
     sample=2000,
     text_field=None,
     pairs=None,
     precision=0.95,
     out=None,
-    requests_per_second=1000.0,
-    api_key_env=None,
     as_json=False,
 )
 
@@ -43,7 +49,7 @@ class Closable(MemorySource):
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Closable:
     made = Closable(points(families(40, 3)))
-    monkeypatch.setattr(command, "_source", lambda *_: made)
+    monkeypatch.setattr(command, "_opened", lambda *_: made)
     return made
 
 
@@ -124,7 +130,7 @@ def test_a_source_that_fails_is_a_failure_with_its_word(
         def neighbours(self, vectors: object, *, count: int) -> list[list[tuple[object, float]]]:  # type: ignore[override]  # - never returns
             raise SourceError("the database went away")
 
-    monkeypatch.setattr(command, "_source", lambda *_: Failing(points(families(40, 3))))
+    monkeypatch.setattr(command, "_opened", lambda *_: Failing(points(families(40, 3))))
     assert run(replace(ARGUMENTS, out=tmp_path / "docs.json")) == 1
     assert capsys.readouterr().err.strip().endswith("vecsieve calibrate: the database went away")
     assert list(tmp_path.iterdir()) == []
@@ -137,7 +143,7 @@ def test_an_interruption_leaves_no_file_and_says_so(
         def neighbours(self, vectors: object, *, count: int) -> list[list[tuple[object, float]]]:  # type: ignore[override]  # - never returns
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_source", lambda *_: Interrupted(points(families(40, 3))))
+    monkeypatch.setattr(command, "_opened", lambda *_: Interrupted(points(families(40, 3))))
     assert run(replace(ARGUMENTS, out=tmp_path / "docs.json")) == 130
     assert "no file is half-written" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -150,7 +156,7 @@ def test_a_disk_that_is_full_is_told_and_the_old_profile_stays(tmp_path: Path, m
 
     out = tmp_path / "docs.json"
     out.write_bytes(b"old")
-    monkeypatch.setattr(command, "write_whole", full)
+    monkeypatch.setattr(files, "write_whole", full)
     with pytest.raises(SettingsError, match="no space left on device"):
         run(replace(ARGUMENTS, out=out))
     assert out.read_bytes() == b"old"

@@ -34,12 +34,22 @@ def test_both_spellings_are_read_and_blank_lines_passed_over(tmp_path: Path) -> 
         '{"distance": 0.07, "copy": true}',
         '{"distance": 0, "copy": true}',
     )
-    assert read_labels(path) == (
+    assert read_labels(path, collection="c") == (
         pair(1, 2),
         pair("x", 2, copy=False),
         Label(copy=True, pair=None, distance=0.07),
         Label(copy=True, pair=None, distance=0.0),
     )
+
+
+def test_a_line_for_another_collection_is_checked_and_left_out(tmp_path: Path) -> None:
+    own, other = (
+        '{"collection": "c", "a": 1, "b": 2, "copy": true}',
+        '{"collection": "d", "a": 1, "b": 3, "copy": true}',
+    )
+    assert read_labels(labels_file(tmp_path, own, other), collection="c") == (pair(1, 2),)
+    with pytest.raises(SettingsError, match="line 1"):
+        read_labels(labels_file(tmp_path, '{"collection": "d", "a": 1, "copy": true}'), collection="c")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +71,7 @@ def test_both_spellings_are_read_and_blank_lines_passed_over(tmp_path: Path) -> 
 )
 def test_a_wrong_line_is_named_with_what_was_seen_and_wanted(tmp_path: Path, line: str, seen: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        read_labels(labels_file(tmp_path, '{"distance": 0.1, "copy": true}', line))
+        read_labels(labels_file(tmp_path, '{"distance": 0.1, "copy": true}', line), collection="c")
     said = str(caught.value)
     assert "line 2: wanted" in said
     assert seen in said
@@ -70,13 +80,13 @@ def test_a_wrong_line_is_named_with_what_was_seen_and_wanted(tmp_path: Path, lin
 
 def test_every_wrong_line_is_told_up_to_twenty(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
-        read_labels(labels_file(tmp_path, *["nonsense"] * 500))
+        read_labels(labels_file(tmp_path, *["nonsense"] * 500), collection="c")
     assert len(str(caught.value).splitlines()) == MOST_PROBLEMS
 
 
 def test_a_file_that_is_not_there_is_told_of(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="wanted a readable file of labelled pairs; saw no such file"):
-        read_labels(tmp_path / "nothing.jsonl")
+        read_labels(tmp_path / "nothing.jsonl", collection="c")
 
 
 @given(st.binary(max_size=200))
@@ -85,7 +95,7 @@ def test_any_bytes_are_labels_or_a_clear_refusal(tmp_path_factory: pytest.TempPa
     path = tmp_path_factory.mktemp("labels") / "pairs.jsonl"
     path.write_bytes(content)
     try:
-        said = "line " * len(read_labels(path))
+        said = "line " * len(read_labels(path, collection="c"))
     except SettingsError as error:
         said = str(error)
     assert "line " in said or not content.strip()

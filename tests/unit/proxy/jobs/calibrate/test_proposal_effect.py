@@ -11,8 +11,7 @@ from support.memory_source import families
 from vecsieve.proxy.jobs.calibrate.proposal import PAGE, Effect, effect_of_cut, effect_of_default
 from vecsieve.proxy.jobs.calibrate.survey import Pool
 from vecsieve.proxy.jobs.source import Vectors
-from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.thresholds import median_distance
+from vecsieve.proxy.selection.geometry import measure, median_distance
 from vecsieve.proxy.selection.values import Metric
 
 

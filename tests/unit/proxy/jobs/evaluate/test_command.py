@@ -11,6 +11,7 @@ import pytest
 
 from support.labelled_folders import BY_VECTORS, labelled_folder
 from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs import files
 from vecsieve.proxy.jobs.evaluate import command
 from vecsieve.proxy.jobs.evaluate.command import Arguments, run
 
@@ -133,7 +134,7 @@ def test_a_file_that_cannot_be_written_is_told(
     def full(_path: Path, _content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(command, "write_whole", full)
+    monkeypatch.setattr(files, "write_whole", full)
     assert told(replace(arguments, json=tmp_path / "out.json")) == (
         f"--json: wanted to write {tmp_path / 'out.json'}; saw no space left on device"
     )

@@ -80,7 +80,14 @@ def test_what_has_no_name_is_told(given_: str) -> None:
 @pytest.mark.parametrize(
     ("given_", "expected"),
     [
-        ("a=clasical", "--policy a: wanted a preset (conservative, "),
+        ("a=clasical", "--policy a: wanted a preset (exact, careful, default, "),
+        (
+            "a=balanced",
+            'vectors; threshold: {fixed: 0.15} gives the cut of the former balanced; saw "balanced"',
+        ),
+        ("a={threshold: {growing: 0.15}}", "--policy a, threshold.growing: wanted policy.certainty, such as "),
+        ("a={text: {short_factor: 1.5}}", "--policy a, text.short_factor: wanted nothing: "),
+        ("a={certainty: 2}", "--policy a, certainty: wanted a number from 0 to 1, or {first: …, last: …}; saw 2"),
         ("a=[1]", "; saw [1]"),
         ("a=", "; saw null"),
         ("a=7", "; saw 7"),
@@ -88,7 +95,7 @@ def test_what_has_no_name_is_told(given_: str) -> None:
         ("a={treshold: {fixed: 0.1}}", "--policy a, treshold: "),
         ("a={when: sometimes, linkage: none}", "--policy a, when: "),
         ("a={when: [", "--policy a: wanted a preset"),
-        ("a={when: always, when: always}", "--policy a, when: wanted the key once; saw it again on line 1"),
+        ("a={when: always, when: always}", "--policy a, when: wanted the key once; saw it again"),
     ],
 )
 def test_what_is_no_policy_is_told_in_the_user_s_own_place(given_: str, expected: str) -> None:
@@ -114,7 +121,7 @@ def test_two_of_one_name_are_told(given_: tuple[str, ...], expected: str) -> Non
 def test_a_settings_file_that_is_wrong_is_told_as_ever(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
     config.write_text("policy: {when: sometimes}\n")
-    assert told(config=config).startswith("policy.when: wanted ")
+    assert told(config=config).startswith(f"{config}:1: policy.when: wanted ")
 
 
 def test_the_environment_has_no_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -41,16 +41,53 @@ CLEAN = outcome(
 
 def test_a_policy_s_line_has_its_figures_in_order() -> None:
     text = shown(HALF, CLEAN)
-    assert line(text, "own") == ["own", "0.500", "0.000", "0.500", "+0.000", "-0.250", "8.00", "0.46", "2.00"]
-    assert line(text, "plain") == ["plain", "-", "-", "-", "-", "-", "8.00", "-", "-"]
+    assert line(text, "own") == ["own", "0.500", "0.000", "0.500", "+0.000", "-0.250", "-", "-", "8.00", "0.46", "2.00"]
+    assert line(text, "plain") == ["plain", *["-"] * 7, "8.00", "-", "-"]
     assert text.startswith("2 sets, 3 queries, top 8 ")
 
 
 def test_a_set_s_line_has_its_figures_in_order() -> None:
     text = shown(HALF, CLEAN).split("\nown ")[1]
-    cells = ["2", "0.500", "0.250", "0.500", "1.000", "1.000", "0.750", "+0.250", "0.500", "0.500", "1.000", "8.00"]
-    assert line(text, "half") == ["half", *cells]
+    cells = ["2", "0.500", "0.250", "0.500", "1.000", "1.000", "0.750", "+0.250"]
+    drops = ["0", "-", "-", "-", "-"]
+    assert line(text, "half") == ["half", *cells, *drops, "0.500", "0.500", "1.00", "8.00"]
     assert line(text, "clean")[4] == "-"  # nothing to reduce
+
+
+DROPS = outcome(
+    "drops",
+    of(recall=[0.5, 0.5]),
+    own=of(
+        dropped=[90.0, 110.0],
+        wrong=[10.0, 20.0],
+        same_text=[20.0, 30.0],
+        same_text_wrong=[0.0, 1.0],
+        near=[4.0, 0.0],
+        near_wrong=[3.0, 0.0],
+    ),
+)
+FEW = outcome("few", of(recall=[0.5]), own=of(dropped=[99.0], wrong=[99.0]))
+
+
+def test_wrong_drops_stand_beside_what_was_gained() -> None:
+    """Over the sets with many drops, and the worst of them by name; each set with its own."""
+    text = shown(DROPS, FEW)
+    assert line(text, "own")[-5:] == ["0.150", "0.150", "8.00", "1.00", "2.00"]
+    head, own = text.split("\nown ")[:2]
+    assert "drops" in next(row for row in head.splitlines() if row.split()[-1:] == ["drops"])
+    assert line(own, "drops")[8:14] == ["+0.000", "200", "0.150", "0.02", "-", "0.75"]
+    assert line(own, "few")[8:14] == ["+0.000", "99", "1.000", "-", "-", "-"]
+    assert "sets with 100 drops or more" in " ".join(text.split())
+
+
+def test_every_figure_is_whole_at_the_width_of_a_terminal() -> None:
+    sets = [
+        outcome("a-set-with-a-name", each.by_contender["plain"], own=each.by_contender["own"]) for each in (HALF, DROPS)
+    ]
+    for width in (120, 200):
+        text = shown(*sets, draws=50, width=width)
+        assert "…" not in text.split("\nown ")[1]
+        assert len(line(text.split("\nown ")[1], "a-set")) == 18
 
 
 def test_intervals_stand_beneath_with_how_they_were_drawn() -> None:

@@ -13,8 +13,10 @@ import pytest
 from support.labelled_folders import BY_TEXT, BY_VECTORS, COPY, CORPUS, QUERIES, A, B, C, D, labelled_folder
 from vecsieve.proxy.jobs.evaluate.contenders import contenders
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
-from vecsieve.proxy.jobs.evaluate.searching import Found, Points, Trial, Upstream, neighbours
+from vecsieve.proxy.jobs.evaluate.searching import Evidence, Found, Points, Trial, Upstream, neighbours
 from vecsieve.proxy.search.policy import ResolvedPolicy
+
+DISTINCT = [[1.0, 0.0, 0.0], [0.9, 0.0, 0.44], [0.8, 0.6, 0.0], [0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]
 
 
 class Recorder(Upstream):
@@ -64,11 +66,29 @@ def test_a_copy_gives_its_place_to_the_next_distinct_item(tmp_path: Path) -> Non
 def test_a_policy_that_reads_texts_gets_them_through_the_adapter(tmp_path: Path) -> None:
     # `a` and `b` say the same word for word and stand far apart: nothing but the text can tell.
     corpus = [CORPUS[A], {**CORPUS[COPY], "text": "other"}, {**CORPUS[B], "text": "ALPHA"}, *CORPUS[C:]]
-    vectors = [[1.0, 0.0, 0.0], [0.9, 0.0, 0.44], [0.8, 0.6, 0.0], [0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]
-    found, upstream = searched(tmp_path, policy(BY_TEXT), corpus=corpus, vectors=vectors)
+    found, upstream = searched(tmp_path, policy(BY_TEXT), corpus=corpus, vectors=DISTINCT)
     assert found.rows == (A, COPY, C)
     assert "text" in upstream.asked[0]["with_payload"]
     assert {"text": "alpha"}.items() <= upstream.said[0]["result"]["points"][0]["payload"].items()
+
+
+def test_what_was_left_out_as_a_copy_is_told_with_its_evidence(tmp_path: Path) -> None:
+    by_text = searched(tmp_path / "a", policy(BY_TEXT))[0]
+    assert (by_text.rows, by_text.evidence) == ((A, B, C), {COPY: Evidence.SAME_TEXT})
+    by_vectors = searched(tmp_path / "b", policy(BY_VECTORS))[0]
+    assert (by_vectors.rows, by_vectors.evidence) == ((A, B, C), {COPY: Evidence.NEAR})
+
+
+def test_a_contained_text_is_evidence_by_text(tmp_path: Path) -> None:
+    words = " ".join(f"word{chr(97 + place)}" for place in range(24))
+    corpus = [{**CORPUS[A], "text": words}, {**CORPUS[COPY], "text": f"{words} iota"}, *CORPUS[B:]]
+    contained = BY_TEXT.replace("{reach: none}", "{reach: none, containment: 0.8}")
+    found, _ = searched(tmp_path, policy(contained), corpus=corpus, vectors=DISTINCT)
+    assert found.evidence == {COPY: Evidence.CONTAINED}
+
+
+def test_where_nothing_was_left_out_there_is_no_evidence(tmp_path: Path) -> None:
+    assert searched(tmp_path, policy(BY_VECTORS), vectors=DISTINCT)[0].evidence == {}
 
 
 def test_the_pool_is_what_the_policy_fetches_or_exactly_what_was_said(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from support.outcomes import of, outcome
 from vecsieve.proxy.jobs.evaluate.contenders import PLAIN
-from vecsieve.proxy.jobs.evaluate.summary import Summary, summarised
+from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome
+from vecsieve.proxy.jobs.evaluate.summary import MANY_DROPS, Summary, summarised
 
 NAN = float("nan")
 
@@ -99,3 +100,59 @@ def test_intervals_hold_the_value_and_come_out_the_same_twice() -> None:
     assert line.reduction.high is not None
     assert line.reduction.low < line.reduction.value < line.reduction.high
     assert (line.gain_worst.estimate.low, line.gain_worst.estimate.high) == (-0.25, 0.0)
+
+
+def dropping(name: str, dropped: list[float], wrong: list[float], **more: list[float]) -> SetOutcome:
+    return outcome(name, of(recall=[0.5] * len(dropped)), own=of(dropped=dropped, wrong=wrong, **more))
+
+
+def test_wrong_drops_are_a_share_of_the_drops_and_not_of_the_queries() -> None:
+    """A query with many drops counts for as much as its drops."""
+    found = summarised([dropping("one", [99.0, 1.0, 0.0], [9.0, 1.0, 0.0])], draws=0, seed=0)["own"]
+    (only,) = found.sets
+    assert only.drops == 100
+    assert only.wrong.value == pytest.approx(0.10)
+    assert (only.wrong.low, only.wrong.high) == (None, None)
+
+
+def test_wrong_drops_of_an_evidence_are_a_share_of_its_drops() -> None:
+    more = {"same_text": [4.0, 4.0], "same_text_wrong": [1.0, 0.0], "near": [2.0, 0.0], "near_wrong": [1.0, 0.0]}
+    sets = [dropping("one", [50.0, 50.0], [5.0, 5.0], **more), dropping("no text", [50.0, 50.0], [5.0, 5.0])]
+    one, none = summarised(sets, draws=0, seed=0)["own"].sets
+    assert (one.wrong_same_text, one.wrong_near) == (0.125, 0.5)
+    assert math.isnan(one.wrong_contained)
+    assert math.isnan(none.wrong_same_text)
+
+
+def test_sets_with_few_drops_say_nothing_of_wrong_ones_over_all_sets() -> None:
+    few, enough = float(MANY_DROPS - 1), float(MANY_DROPS)
+    sets = [dropping("few", [few], [few]), dropping("enough", [enough], [5.0]), dropping("many", [200.0], [30.0])]
+    found = summarised(sets, draws=0, seed=0)["own"]
+    line = found.headline
+    assert [each.wrong.value for each in found.sets] == [1.0, 0.05, 0.15]
+    assert line.wrong_mean is not None
+    assert line.wrong_worst is not None
+    assert line.wrong_mean.value == pytest.approx(0.10)
+    assert (line.wrong_worst.name, line.wrong_worst.estimate.value) == ("many", 0.15)
+    assert summarised(sets[1:2], draws=0, seed=0)["own"].headline.wrong_mean is not None
+    alone = summarised(sets[:1], draws=5, seed=0)["own"].headline
+    assert (alone.wrong_mean, alone.wrong_worst) == (None, None)
+
+
+def test_the_plain_answer_drops_nothing() -> None:
+    found = summarised([dropping("one", [200.0], [2.0])], draws=5, seed=0)[PLAIN]
+    assert (found.sets[0].drops, found.headline.wrong_mean, found.headline.wrong_worst) == (0, None, None)
+    assert math.isnan(found.sets[0].wrong.value)
+
+
+def test_the_interval_of_wrong_drops_holds_the_value_and_lies_within_what_queries_say() -> None:
+    sets = [dropping("one", [6.0, 4.0] * 20, [0.0, 4.0, 3.0, 0.0] * 10)]
+    found = summarised(sets, draws=400, seed=0)["own"]
+    wrong = found.headline.wrong_mean
+    assert wrong is not None
+    assert wrong.low is not None
+    assert wrong.high is not None
+    assert wrong.value == pytest.approx(0.35)
+    assert 0.0 < wrong.low < wrong.value < wrong.high < 1.0
+    assert found.headline.wrong_worst is not None
+    assert found.headline.wrong_worst.estimate == found.sets[0].wrong == wrong

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.texts import ANY_TEXT, HOSTILE, hostile_text, rules
-from vecsieve.proxy.selection.text import bounds, canonical, margins, reading, tokens
+from support.texts import ANY_TEXT, HOSTILE, as_texts, forget, hostile_text, rules
+from vecsieve.proxy.selection.text import bounds, canonical, features, margins, tokens
 from vecsieve.proxy.selection.text.bounds import (
     LONGEST,
     LONGEST_WORD,
@@ -23,10 +23,12 @@ from vecsieve.proxy.selection.text.bounds import (
     STEP_COST,
     TEXT_COST,
     cost,
+    lengths_of,
     portions,
     readable,
     short,
 )
+from vecsieve.proxy.selection.text.features import text_of
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import read
 from vecsieve.proxy.selection.values import Metadata, finished
@@ -43,8 +45,8 @@ class Counted:
         self._normalize, self._edges, self._hashed = unicodedata.normalize, margins.edges, tokens.hashed
         self._is_normalized = unicodedata.is_normalized
         monkeypatch.setattr(canonical, "unicodedata", self)
-        monkeypatch.setattr(reading, "edges", self.edges)
-        monkeypatch.setattr(reading, "hashed", self.hashed)
+        monkeypatch.setattr(features, "edges", self.edges)
+        monkeypatch.setattr(features, "hashed", self.hashed)
 
     def normalize(self, form: Any, text: str) -> str:
         found = self._normalize(form, text)
@@ -66,11 +68,6 @@ class Counted:
         return found
 
 
-def forget() -> None:
-    for memo in (reading._PIECES, reading._FOLDED, reading._HASHES):
-        memo.clear()
-
-
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     forget()
@@ -82,7 +79,7 @@ def compared(*texts: str) -> np.ndarray[Any, Any]:
     """The links of every two of these texts, by all signals."""
     each = np.arange(len(texts), dtype=np.intp)
     on = rules(**EVERYTHING)
-    known = read(Metadata(texts=texts), on)
+    known = read(Metadata(texts=as_texts(texts)), on)
     return finished(matches(known, each, each, ~np.eye(len(texts), dtype=np.bool_), on)).links
 
 
@@ -140,14 +137,14 @@ def test_the_work_of_a_pool_is_bounded(counted: Counted, name: str) -> None:
 
 def test_the_texts_of_fifty_long_chunks_are_all_compared() -> None:
     chunks = [f"{number} " + "the quick brown fox, " * 950 for number in range(50)]
-    assert None not in readable(chunks)
+    assert None not in readable(as_texts(chunks))[0]
     assert sum(map(len, chunks)) > 950_000
 
 
 def test_the_best_ranked_texts_are_read_and_the_others_are_unknown() -> None:
     texts = ["a" * 90_000, None, "b" * (LONGEST + 1), *[f"{number}{'c' * 90_000}" for number in range(20)], "short"]
-    found = readable(texts)
-    assert found[:3] == ("a" * 90_000, None, None)
+    found = readable(as_texts(texts))[0]
+    assert [text is None for text in found[:3]] == [False, True, True]
     read_on = [place for place, text in enumerate(found) if text is not None]
     assert read_on == [0, *range(3, 3 + POOL_COST // 90_001 - 1)]
 
@@ -155,7 +152,7 @@ def test_the_best_ranked_texts_are_read_and_the_others_are_unknown() -> None:
 def test_a_text_that_is_not_read_costs_its_length() -> None:
     """Else a thousand of them would be looked through."""
     bad = "é" + "a" * 90_000 + MARKS * 20
-    assert readable([bad] * 12 + ["short"]) == (None,) * 13
+    assert readable(as_texts([bad] * 12 + ["short"]))[0] == (None,) * 13
 
 
 def test_texts_beyond_the_words_of_a_pool_are_compared_by_their_whole_alone() -> None:
@@ -172,11 +169,11 @@ def test_texts_beyond_the_words_of_a_pool_are_compared_by_their_whole_alone() ->
 @given(st.lists(st.one_of(st.none(), hostile_text()), max_size=20))
 def test_portions_hold_all_places_in_order_and_no_more_than_a_step(texts: list[str | None]) -> None:
     """Invariant: every place once, in order; no portion costs more than STEP_COST unless one text alone does."""
-    known = readable(texts)
-    found = list(portions(known, range(len(known))))
+    known, costs = readable(as_texts(texts))
+    found = list(portions(costs, range(len(known))))
     assert [place for portion in found for place in portion] == list(range(len(texts)))
     for portion in found:
-        prices = [cost(text) or 0 for place in portion if (text := known[place]) is not None]
+        prices = [max(text.cost(), 0) for place in portion if (text := known[place]) is not None]
         assert sum(prices) <= STEP_COST or sum(price > 0 for price in prices) == 1
 
 
@@ -191,21 +188,21 @@ def test_short_is_what_has_few_words_and_few_characters_counted_or_not() -> None
         "three words are",
     ]
     counts = np.array([2, -1, -1, 1, 1, -1, 3])
-    assert short(texts, counts, 2).tolist() == [True, False, False, True, False, True, False]
+    assert short(lengths_of(as_texts(texts)), counts, 2).tolist() == [True, False, False, True, False, True, False]
 
 
 @pytest.mark.parametrize("name", HOSTILE_POOLS)
 def test_the_texts_of_a_pool_are_read_in_steps(counted: Counted, name: str) -> None:
     """Counted: characters normalised, lines cut off and words hashed between two turns."""
-    known = read(Metadata(texts=tuple(HOSTILE_POOLS[name]())), rules(**EVERYTHING))
+    known = read(Metadata(texts=as_texts(HOSTILE_POOLS[name]())), rules(**EVERYTHING))
     steps = [0]
     for _ in known.reading(range(len(known))):
         steps.append(counted.characters + counted.lines + counted.words)
     steps.append(counted.characters + counted.lines + counted.words)
-    largest = max(cost(text) or 0 for text in known.raw if text is not None) if any(known.raw) else 0
+    largest = max((max(text.cost(), 0) for text in known.given if text is not None), default=0)
     assert max(np.diff(steps)) <= 4 * max(STEP_COST, largest)
     before = counted.characters + counted.lines + counted.words
-    assert (known.word_counts >= 0).sum() == sum(text is not None for text in known.raw)
+    assert (known.word_counts >= 0).sum() == sum(text is not None for text in known.given)
     assert counted.characters + counted.lines + counted.words == before  # all of it was read
 
 
@@ -241,20 +238,19 @@ def test_the_traits_hold_for_every_character() -> None:
 @given(st.lists(ANY_TEXT | hostile_text(), max_size=6))
 def test_what_is_read_is_bounded_and_depends_on_better_ranks_alone(texts: list[str]) -> None:
     """Invariant: read texts cost at most the budget together, are whole, and are the same with more texts behind them."""
-    found = readable(texts)
-    assert [text for text in found if text is not None] == [
-        text for text, each in zip(texts, found, strict=True) if each is not None
-    ]
-    assert sum(cost(text) or 0 for text in found if text is not None) <= POOL_COST
-    assert readable([*texts, "more"])[: len(texts)] == found
-    assert found == readable(texts)
+    given = as_texts(texts)
+    found = readable(given)[0]
+    assert all(each is None or each is text for text, each in zip(given, found, strict=True))
+    assert sum(max(text.cost(), 0) for text in found if text is not None) <= POOL_COST
+    assert readable((*given, text_of("more")))[0][: len(texts)] == found
+    assert found == readable(given)[0]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_text_is_read_or_not_and_never_raises(name: str) -> None:
     text = HOSTILE[name]
     forget()
-    known = read(Metadata(texts=(text, text, "plain")), rules(**EVERYTHING))
+    known = read(Metadata(texts=as_texts((text, text, "plain"))), rules(**EVERYTHING))
     assert known.canonical(0) == known.canonical(1)
     assert len(known.canonical(0) or "") <= 3 * LONGEST
     assert known.canonical(2) == "plain"

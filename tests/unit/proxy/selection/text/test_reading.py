@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.texts import ANY_TEXT, ODD_TEXT, rules, texts
-from vecsieve.proxy.selection.text import reading
+from support.texts import ANY_TEXT, ODD_TEXT, forget, rules, texts
+from vecsieve.proxy.selection.text import features
 from vecsieve.proxy.selection.text.bounds import LONGEST
 from vecsieve.proxy.selection.text.memo import Memo
-from vecsieve.proxy.selection.text.reading import Texts, read
+from vecsieve.proxy.selection.text.reading import Texts, ones, read
 from vecsieve.proxy.selection.values import Metadata
 
 BODY = "The garrison was moved to the northern fort, where the walls had been raised by two rows of stone in"
@@ -26,25 +26,24 @@ def page(number: int) -> str:
     return f"Report, page {number}\n{BODY} {ISLANDS[number]}."
 
 
-def forget() -> None:
-    for memo in (reading._PIECES, reading._FOLDED, reading._HASHES):
-        memo.clear()
-
-
 def everything(known: Texts) -> tuple[object, ...]:
     each = range(len(known))
     return (
         [known.canonical(i) for i in each],
-        [known.words(i) for i in each],
         known.word_counts.tolist(),
         [numbers.tolist() for numbers in known.hashes(each)],
+        *read_of(known),
     )
+
+
+def read_of(known: Texts) -> tuple[object, ...]:
+    each = range(len(known))
+    return known.records.tobytes(), [known.marks(i) for i in each], [part.tolist() for part in known.vocabularies(each)]
 
 
 def test_a_text_has_a_canonical_form_words_and_a_hash() -> None:
     known = texts("Flow  Control, v2", None)
     assert known.canonical(0) == "flow control, v2"
-    assert known.words(0) == ("flow", "control", "v2")
     assert known.word_counts.tolist() == [3, -1]
     assert len(known) == 2
 
@@ -52,7 +51,7 @@ def test_a_text_has_a_canonical_form_words_and_a_hash() -> None:
 @pytest.mark.parametrize("text", [None, "", " \n", "\u200b\u00ad"])
 def test_a_blank_text_is_no_text(text: str | None) -> None:
     known = texts(text)
-    assert everything(known) == ([None], [()], [-1], [[]])
+    assert everything(known) == ([None], [-1], [[]], bytes(80), [(frozenset(), frozenset())], [[], [0]])
 
 
 def test_a_text_of_signs_has_words() -> None:
@@ -89,21 +88,21 @@ def test_no_text_is_looked_at_before_somebody_asks(monkeypatch: pytest.MonkeyPat
         seen.append(text)
         return text
 
-    monkeypatch.setattr(reading, "folded", spy)
+    monkeypatch.setattr(features, "folded", spy)
     forget()
     known = texts("one", "two", "three")
     assert seen == []
-    known.canonical(1)
-    known.canonical(1)
-    assert seen == ["two"]
+    assert known.word_counts.tolist() == [1, 1, 1]
+    assert texts("two", "three").word_counts.tolist() == [1, 1]
+    assert seen == ["one", "two", "three"]
 
 
 def test_a_remembered_text_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     forget()
-    before = everything(texts("one\ntwo", "three é"))
+    before = read_of(texts("one\ntwo", "three é"))
     for name in ("unwrapped", "folded", "hashed"):
-        monkeypatch.setattr(reading, name, lambda *given: [] if given == ([],) else pytest.fail("read again"))
-    assert everything(texts("one\ntwo", "three é")) == before
+        monkeypatch.setattr(features, name, lambda *_: pytest.fail("read again"))
+    assert read_of(texts("one\ntwo", "three é")) == before
 
 
 def test_word_counts_cannot_be_changed_by_their_reader() -> None:
@@ -130,8 +129,7 @@ def test_what_is_remembered_changes_nothing(known: list[str | None]) -> None:
         backwards.hashes([i])
     assert everything(backwards) == cold
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_PIECES", "_FOLDED", "_HASHES"):
-            patch.setattr(reading, name, Memo(0, lambda *_: 0))
+        patch.setattr(features, "TEXTS", Memo(0, lambda *_: 0))
         assert everything(texts(*known)) == cold
 
 
@@ -144,3 +142,26 @@ def test_the_order_of_candidates_does_not_matter(known: list[str], shuffled: ran
     shuffled.shuffle(order)
     straight, moved = texts(*known), texts(*(known[i] for i in order))
     assert [moved.canonical(i) for i in range(len(known))] == [straight.canonical(i) for i in order]
+
+
+@given(st.lists(st.lists(st.integers(0, 2**64 - 1), min_size=8, max_size=8), max_size=6))
+def test_set_bits_are_counted_with_and_without_the_function_of_numpy_2(rows: list[list[int]]) -> None:
+    """Invariant: a row's count is that of its numbers, up to all 512 bits."""
+    bits = np.array([*rows, [2**64 - 1] * 8], np.uint64)
+    wanted = [sum(number.bit_count() for number in row) for row in bits.tolist()]
+    assert ones(bits).tolist() == wanted
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(np, "bitwise_count", raising=False)
+        assert ones(bits).tolist() == wanted
+
+
+def test_texts_that_were_read_before_are_gathered_as_they_are() -> None:
+    """Forms, records and margins are the same whether a pool finds them or meets them again."""
+    known = [page(1), page(2), page(3), "one line", None, "", page(4)]
+    forget()
+    cold = read_of(texts(*known))
+    again = texts(*known)
+    for _ in again.reading(range(len(again))):
+        pass
+    assert read_of(again) == cold
+    assert again.canonical(0) == f"{BODY} Amrum.".lower()

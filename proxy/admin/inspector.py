@@ -1,0 +1,280 @@
+"""The inspector's JSON under `/api/`: recent searches, doubtful pairs, collections, cost, settings; and judgements of pairs.
+
+Who may read: on loopback, requests that name this machine as their host, so that no page of another site reaches it through a
+name of its own; elsewhere, and on loopback too where a token is set, holders of the token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import orjson
+from prometheus_client import CollectorRegistry
+
+from vecsieve.config.addresses import Address
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.presets import policy_of
+from vecsieve.config.problems import Problem, SettingsError, masked, one_line
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.admin.cost import read_cost
+from vecsieve.proxy.admin.knowledge import MOST_ROWS, Ask, Kind, Question, collections_in_one, doubtful_first, in_one
+from vecsieve.proxy.admin.whatif import Change, ChangeError
+from vecsieve.proxy.admin.whatif import in_one as all_judged
+from vecsieve.proxy.search.collections import Lru
+from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.telemetry.recent import kept_by
+
+MOST_JUDGED = 10_000  # pairs whose verdict the page remembers
+NAME_CHARACTERS = 2048  # of a collection, in a query
+BODY_BYTES = 4096
+LARGEST = 2**53
+_THIS_MACHINE = re.compile(r"(localhost|\[::1\]|127(\.[0-9]{1,3}){3})(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
+
+
+class RefusedError(Exception):
+    """A request that gets no answer: its status, and fixed words."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.words = words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What counts of a request: ``field``: a header by its name; ``body``: of a POST."""
+
+    method: str
+    path: str
+    query: str
+    field: Callable[[str], str | None]
+    body: bytes = b""
+
+    def number(self, name: str) -> int:
+        """A whole number of the query, 0 without one. Raises RefusedError."""
+        return _whole(parse_qs(self.query).get(name, ["0"])[0])
+
+
+@dataclass(slots=True)
+class InForce:
+    """The settings that the page shows; a reload replaces them."""
+
+    settings: Settings
+    policies: Policies
+
+    @classmethod
+    def of(cls, settings: Settings) -> InForce:
+        return cls(settings, Policies(settings))
+
+    def take(self, settings: Settings) -> None:
+        self.settings, self.policies = settings, Policies(settings)
+
+
+class Inspector:
+    """Answers `/api/…` and `/explain`. ``ask``: the processes that serve."""
+
+    def __init__(self, ask: Ask, in_force: InForce, registry: CollectorRegistry) -> None:
+        settings = in_force.settings
+        self._ask = ask
+        self._in_force = in_force
+        self._registry = registry
+        self._token = token_of(settings)
+        self._is_loopback = Address(settings.admin.rpartition(":")[0].strip("[]"), 0).is_loopback
+        judgements = settings.explain.judgements
+        self._judgements = None if judgements is None else Path(judgements)
+        self._judged = Lru[tuple[object, ...], bool](MOST_JUDGED)
+
+    def allow(self, asked: Asked) -> None:
+        """Raises RefusedError unless this request may read."""
+        if self._is_loopback and _THIS_MACHINE.fullmatch(asked.field("Host") or "") is None:
+            raise RefusedError(403, "the Host of a request must be this machine's: localhost, 127.0.0.1 or [::1]")
+        given = (asked.field("Authorization") or "").encode("utf-8", "surrogateescape")
+        if self._token is not None and not hmac.compare_digest(given, b"Bearer " + self._token):
+            raise RefusedError(401, "a token is needed: Authorization: Bearer TOKEN, as in explain.token_file")
+
+    async def explain(self) -> bytes:
+        """The body of `/explain`."""
+        answers = await self._ask(Question(Kind.EXPLAIN))
+        rows = sorted(in_one(answers), key=lambda row: -row["number"])
+        return orjson.dumps({"keep": max((answer["keep"] for answer in answers), default=0), "records": rows}) + b"\n"
+
+    async def answer(self, asked: Asked) -> bytes:
+        """The body of an answer. Raises RefusedError."""
+        name, _, rest = asked.path.removeprefix("/api/").partition("/")
+        if name == "judgements" and not rest:
+            if asked.method != "POST":
+                raise RefusedError(405, "method not allowed")
+            return orjson.dumps(await self._judge(asked))
+        if asked.method not in {"GET", "HEAD"}:
+            raise RefusedError(405, "method not allowed")
+        if name == "searches" and rest:
+            return orjson.dumps(await self._search(_whole(rest)))
+        page = None if rest else _PAGES.get(name)
+        if page is None:
+            raise RefusedError(404, f"not found: /api/ has {', '.join(_PAGES)}, searches/NUMBER, judgements")
+        return orjson.dumps(await page(self, asked))
+
+    async def searches(self, asked: Asked) -> object:
+        answers = await self._ask(Question(Kind.SEARCHES, asked.number("since")))
+        rows = sorted(in_one(answers), key=lambda row: -row["number"])[:MOST_ROWS]
+        return {
+            "keep": max((answer["keep"] for answer in answers), default=0),
+            "texts": any(answer["texts"] for answer in answers),
+            "next": min((answer["reached"] for answer in answers), default=0),
+            "searches": rows,
+        }
+
+    async def collections(self, _asked: Asked) -> object:
+        found = collections_in_one(await self._ask(Question(Kind.COLLECTIONS)))
+        for row in found["collections"]:
+            row["rule"] = self._rule(row["collection"])
+        return found
+
+    async def cost(self, _asked: Asked) -> object:
+        return read_cost(self._registry)
+
+    async def settings(self, asked: Asked) -> object:
+        """The effective settings without secrets; of ``?collection=`` the rule that matches, and its policy."""
+        settings = self._in_force.settings
+        shown = {"settings": masked(settings.model_dump(mode="json", by_alias=True)), "keep": kept_by(settings)}
+        names = parse_qs(asked.query, keep_blank_values=True).get("collection")
+        if not names:
+            return shown
+        name = names[0][:NAME_CHARACTERS]
+        policy = self._policy(name)
+        return {**shown, "rule": self._rule(name), "policy": masked(policy.model_dump(mode="json", by_alias=True))}
+
+    async def doubtful(self, _asked: Asked) -> object:
+        pairs = doubtful_first(in_one(await self._ask(Question(Kind.DOUBTFUL))))
+        for pair in pairs:
+            pair["judged"] = self._judged.get(_key(pair))
+            pair["measure"] = self._measure(pair["collection"])
+        return {"judgements": None if self._judgements is None else str(self._judgements), "pairs": pairs}
+
+    async def whatif(self, asked: Asked) -> object:
+        """What the policy of the query would have done with the pools that are kept."""
+        try:
+            change = Change.of({name: values[0] for name, values in parse_qs(asked.query).items()})
+        except ChangeError as error:
+            raise RefusedError(400, str(error)) from error
+        return all_judged(await self._ask(Question(Kind.WHATIF, change=change)))
+
+    async def _search(self, number: int) -> object:
+        found = [
+            answer["row"] for answer in await self._ask(Question(Kind.SEARCH, number)) if answer["row"] is not None
+        ]
+        if not found:
+            raise RefusedError(404, "this search is no longer kept; explain.keep says how many are")
+        name = found[0]["collection"]
+        return {**found[0], "rule_number": self._rule(name), "measure": self._measure(name)}
+
+    async def _judge(self, asked: Asked) -> object:
+        """Append one verdict to the file. The pair is named by its search and its rank there, never by ids of the request."""
+        if self._judgements is None:
+            raise RefusedError(404, "judgements are off: explain.judgements names their file")
+        _same_site(asked)
+        number, rank, is_right = verdict_of(asked.body)
+        found = [
+            answer["row"] for answer in await self._ask(Question(Kind.PAIR, number, rank)) if answer["row"] is not None
+        ]
+        if not found or found[0]["a"]["id"] is None or found[0]["b"]["id"] is None:
+            raise RefusedError(404, "this pair is no longer kept, or has no identifiers")
+        pair = found[0]
+        if self._judged.get(_key(pair)) is not is_right:
+            line = {"collection": pair["collection"], "a": pair["a"]["id"], "b": pair["b"]["id"], "copy": is_right}
+            try:
+                await asyncio.to_thread(_append, self._judgements, orjson.dumps(line) + b"\n")
+            except OSError as error:
+                raise RefusedError(
+                    500, f"the file cannot be written: {(error.strerror or 'an error').lower()}"
+                ) from error
+            self._judged.hold(_key(pair), is_right)
+        return {"judged": is_right}
+
+    def _measure(self, collection: str) -> str:
+        """What similarities are under the collection's policy: probabilities under the calibrated rule."""
+        return "probability" if self._policy(collection).threshold is None else "similarity"
+
+    def _policy(self, collection: str) -> PolicySettings:
+        number, settings = self._rule(collection), self._in_force.settings
+        return settings.policy if number is None else policy_of(settings.policy, settings.rules[number])
+
+    def _rule(self, collection: str) -> int | None:
+        return self._in_force.policies.rule_of(self._in_force.settings.backend, collection)
+
+
+_PAGES = {
+    "searches": Inspector.searches,
+    "collections": Inspector.collections,
+    "cost": Inspector.cost,
+    "settings": Inspector.settings,
+    "doubtful": Inspector.doubtful,
+    "whatif": Inspector.whatif,
+}
+
+
+def token_of(settings: Settings) -> bytes | None:
+    """The content of `explain.token_file`. Raises SettingsError."""
+    if settings.explain.token_file is None:
+        return None
+    path = Path(settings.explain.token_file)
+    try:
+        token = path.read_bytes().strip()
+    except OSError as error:
+        seen = f"{one_line(str(path))}: {(error.strerror or 'an error').lower()}"
+        raise SettingsError([Problem("explain.token_file", seen, "a readable file with a token")]) from error
+    if len(token) < 16:
+        raise SettingsError(
+            [Problem("explain.token_file", f"{len(token)} characters", "a token of at least 16 characters")]
+        )
+    return token
+
+
+def _key(pair: dict[str, object]) -> tuple[object, ...]:
+    sides = [side["id"] for side in (pair["a"], pair["b"]) if isinstance(side, dict)]
+    return pair["collection"], *map(str, sides)
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 16 or int(text) > LARGEST:
+        raise RefusedError(400, "a number of a search must be a whole number")
+    return int(text)
+
+
+def _same_site(asked: Asked) -> None:
+    """Raises RefusedError for what a page of another site may send."""
+    origin, site = asked.field("Origin"), asked.field("Sec-Fetch-Site")
+    if origin is not None and origin.partition("://")[2] != asked.field("Host"):
+        raise RefusedError(403, "the request comes from another site")
+    if site is not None and site != "same-origin":
+        raise RefusedError(403, "the request comes from another site")
+    if (asked.field("Content-Type") or "").partition(";")[0].strip().lower() != "application/json":
+        raise RefusedError(415, "a judgement is application/json")
+
+
+def verdict_of(body: bytes) -> tuple[int, int, bool]:
+    """Search, rank and verdict of ``{"pair": {"search": …, "rank": …}, "right": true}``. Raises RefusedError."""
+    try:
+        judged = orjson.loads(body)
+        number, rank, is_right = judged["pair"]["search"], judged["pair"]["rank"], judged["right"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        number, rank, is_right = None, None, None
+    if type(number) is not int or type(rank) is not int or not isinstance(is_right, bool):
+        raise RefusedError(400, 'a judgement is {"pair": {"search": number, "rank": number}, "right": true or false}')
+    return number, rank, is_right
+
+
+def _append(path: Path, line: bytes) -> None:
+    """One write, so that lines of two processes do not mix. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, line)
+    finally:
+        os.close(descriptor)

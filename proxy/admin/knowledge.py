@@ -1,0 +1,237 @@
+"""What one process knows of its recent searches: answers to the inspector's questions, as JSON-ready dictionaries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from vecsieve.proxy.admin.whatif import UNCHANGED, Change, judged
+from vecsieve.proxy.search.budgets import Egress
+from vecsieve.proxy.telemetry.pools import Pools
+from vecsieve.proxy.telemetry.recent import BUCKET_SECONDS, MEMBERS, Kept, LeftOut, Numbered, Recent
+
+Answer = dict[str, Any]
+MOST_ROWS = 200  # of a list; a person reads fewer
+BY_VECTOR = "distance"
+EXACT = 2**53  # a browser rounds larger whole numbers
+
+
+class Kind(StrEnum):
+    SEARCHES = "searches"
+    SEARCH = "search"
+    EXPLAIN = "explain"
+    DOUBTFUL = "doubtful"
+    PAIR = "pair"
+    COLLECTIONS = "collections"
+    WHATIF = "whatif"
+    EGRESS = "egress"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """``number``: of a search; for SEARCHES the one after which they are wanted. ``rank``: of a candidate, for PAIR.
+    ``change``: for WHATIF.
+    """
+
+    kind: Kind
+    number: int = 0
+    rank: int = 0
+    change: Change = UNCHANGED
+
+
+Ask = Callable[[Question], Awaitable[list[Answer]]]
+"""Asks every process that serves; one that does not answer is left out."""
+
+
+class Knowledge:
+    """Answers for one process. Doubtful pairs are kept beyond their searches while somebody looks at them."""
+
+    __slots__ = ("_doubtful", "_egress", "_judging", "_looked_at", "_pools", "_recent")
+
+    def __init__(self, recent: Recent, pools: Pools, egress: Egress) -> None:
+        self._egress = egress
+        self._recent = recent
+        self._pools = pools
+        self._judging = asyncio.Lock()
+        self._looked_at = 0
+        self._doubtful: list[Answer] = []
+
+    async def ask(self, question: Question) -> list[Answer]:
+        """As `Ask`, of this process alone."""
+        return [await self.answer(question)]
+
+    async def answer(self, question: Question) -> Answer:
+        """Between two records other tasks have their turn: a ring of large searches takes long to read."""
+        found: Answer
+        match question.kind:
+            case Kind.SEARCHES:
+                found = self._searches(question.number)
+            case Kind.SEARCH:
+                held = self._recent.numbered(question.number)
+                found = {"row": None if held is None else _shown(_record(held))}
+            case Kind.EXPLAIN:
+                found = {"keep": self._recent.keep, "rows": await self._records()}
+            case Kind.DOUBTFUL:
+                await self._look()
+                found = {"rows": [_shown(pair) for pair in self._doubtful]}
+            case Kind.PAIR:
+                found = {"row": self._pair(question.number, question.rank)}
+            case Kind.WHATIF:
+                found = await self._whatif(question.change)
+            case Kind.EGRESS:
+                found = json.loads(self._egress.as_json())
+            case Kind.COLLECTIONS:
+                found = {"rows": self._recent.trends.as_rows()}
+        return found
+
+    async def _whatif(self, change: Change) -> Answer:
+        """Beside the loop, one at a time."""
+        async with self._judging:
+            started, size = time.perf_counter(), self._pools.size_bytes
+            found = await asyncio.to_thread(judged, self._pools.held(), change)
+            return {**found, "bytes": size, "took_ms": round((time.perf_counter() - started) * 1000, 1)}
+
+    def _searches(self, since: int) -> Answer:
+        held = [each for each in self._recent.newest() if each.number > since][:MOST_ROWS]
+        return {
+            "keep": self._recent.keep,
+            "texts": self._recent.texts,
+            "reached": self._recent.reached,
+            "rows": [{"number": each.number, "at": each.at, **asdict(each.seen.summary())} for each in held],
+        }
+
+    async def _records(self) -> list[Answer]:
+        found = []
+        for each in self._recent.newest():
+            found.append(_record(each))
+            await asyncio.sleep(0)
+        return found
+
+    async def _look(self) -> None:
+        """Add the pairs of the searches since the last look; keep the nearest to their cut, one of each pair."""
+        fresh = [each for each in self._recent.newest() if each.number > self._looked_at]
+        self._looked_at = max(self._looked_at, *(each.number for each in fresh)) if fresh else self._looked_at
+        found: list[Answer] = []
+        for each in fresh:
+            found = [*found, *(_pairs(each) if each.seen.has_drops_by_cut else ())]
+            found = doubtful_first(found) if len(found) > 10 * MOST_ROWS else found
+            await asyncio.sleep(0)
+        self._doubtful = doubtful_first([*found, *self._doubtful])
+
+    def _pair(self, number: int, rank: int) -> Answer | None:
+        held = self._recent.numbered(number)
+        pairs = self._doubtful if held is None else _pairs(held, only_by_cut=False)
+        return next((pair for pair in pairs if (pair["search"], pair["rank"]) == (number, rank)), None)
+
+
+def doubtful_first(pairs: list[Answer]) -> list[Answer]:
+    """The smallest margin first, without a margin the least alike; of pairs that read alike the first, which is the newest."""
+    distinct: dict[tuple[str, ...], Answer] = {}
+    for pair in pairs:
+        sides = (str(side["id"] if side["text"] is None else side["text"]) for side in (pair["a"], pair["b"]))
+        distinct.setdefault((pair["collection"], *sides), pair)
+    ordered = sorted(distinct.values(), key=_doubt)
+    return ordered[:MOST_ROWS]
+
+
+def _doubt(pair: Answer) -> tuple[bool, float, bool, float]:
+    margin, similarity = pair["margin"], pair["similarity"]
+    return margin is None, margin or 0.0, similarity is None, similarity or 0.0
+
+
+def _pairs(held: Numbered, *, only_by_cut: bool = True) -> list[Answer]:
+    """What was left out, each with the result that it was left out for."""
+    record = held.seen.record()
+    at: dict[int, Kept | LeftOut] = {each.rank: each for each in record.kept}
+    at |= {each.rank: each for each in record.left_out}
+    return [
+        {
+            "search": held.number,
+            "rank": out.rank,
+            "at": held.at,
+            "collection": record.collection,
+            "rule": out.copy.rule,
+            "similarity": out.copy.similarity,
+            "cut": out.copy.cut,
+            "margin": out.copy.margin,
+            "a": _side(at[out.copy.rank]),
+            "b": _side(out),
+        }
+        for out in record.left_out
+        if out.copy is not None and (out.copy.cut is not None or out.copy.rule == BY_VECTOR or not only_by_cut)
+    ]
+
+
+def _side(each: Kept | LeftOut) -> Answer:
+    return {"id": each.id, "rank": each.rank, "score": each.score, "text": each.text}
+
+
+def _record(held: Numbered) -> Answer:
+    return {"number": held.number, "at": held.at, **asdict(held.seen.record())}
+
+
+def _shown(value: Any) -> Any:
+    """The same with whole numbers that a browser would round as text."""
+    if isinstance(value, dict):
+        return {name: _shown(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(each) for each in value]
+    return str(value) if isinstance(value, int) and abs(value) > EXACT else value
+
+
+async def egress_of(ask: Ask) -> bytes:
+    """The body of `/egress`: the figures of all processes, of the month that the latest of them is in. A worker that does
+    not answer in time is missing.
+    """
+    answers = await ask(Question(Kind.EGRESS))
+    month = max((answer["month"] for answer in answers), default=None)
+    pages = [answer for answer in answers if answer["month"] == month]
+    budgets = [answer["budget_bytes"] for answer in answers]
+    by_name: dict[tuple[str, str], list[Answer]] = {}
+    for row in (row for each in pages for row in each["collections"]):
+        by_name.setdefault((row["backend"], row["collection"]), []).append(row)
+    rows = [{"backend": backend, "collection": name, **_spent(of)} for (backend, name), of in by_name.items()]
+    rows.sort(key=lambda row: (-row["extra_bytes"], row["backend"], row["collection"]))
+    page = {
+        "month": month,
+        "budget_bytes": None if None in budgets or not budgets else sum(budgets),
+        **_spent(pages),
+        "collections": rows,
+        "others": _spent([each["others"] for each in pages]),
+    }
+    return json.dumps(page, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _spent(rows: list[Answer]) -> Answer:
+    return {name: sum(row[name] for row in rows) for name in ("searches", "extra_bytes")}
+
+
+def in_one(answers: list[Answer]) -> list[Answer]:
+    """The rows of all processes."""
+    return [row for answer in answers for row in answer["rows"]]
+
+
+def collections_in_one(answers: list[Answer]) -> Answer:
+    """The counts of all processes, by collection and bucket; the most searched collection first."""
+    merged: dict[str, dict[int, list[int]]] = {}
+    for row in in_one(answers):
+        buckets = merged.setdefault(row["collection"], {})
+        for start, *counts in row["buckets"]:
+            had = buckets.get(start)
+            buckets[start] = counts if had is None else [sum(pair) for pair in zip(had, counts, strict=True)]
+    rows: list[Answer] = [
+        {
+            "collection": name,
+            "buckets": [[start, *counts] for start, counts in sorted(buckets.items())],
+            **dict(zip(MEMBERS, map(sum, zip(*buckets.values(), strict=True)), strict=False)),
+        }
+        for name, buckets in merged.items()
+        if buckets
+    ]
+    rows.sort(key=lambda row: (-row["searches"], row["collection"]))
+    return {"bucket_seconds": BUCKET_SECONDS, "members": MEMBERS, "collections": rows}

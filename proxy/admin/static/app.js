@@ -1,0 +1,190 @@
+// The frame of the inspector: what is polled, which view is shown, keys. Views are in views.js.
+import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
+import { Collections, Cost, Doubtful, Live, Pair, Search, Settings, WhatIf } from "./views.js";
+
+const POLL_MS = 2000;
+const MOST_SEARCHES = 300;
+const VIEWS = [
+  ["live", "Searches"],
+  ["doubtful", "Doubtful"],
+  ["collections", "Collections"],
+  ["cost", "Cost"],
+  ["settings", "Settings"],
+  ["whatif", "What if"],
+];
+
+class Refused extends Error {
+  constructor(status, words) {
+    super(words);
+    this.status = status;
+  }
+}
+
+export async function ask(path, body) {
+  const headers = {};
+  const token = sessionStorage.getItem("token");
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const options = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
+  const reply = await fetch(path, options);
+  const answer = await reply.json();
+  if (!reply.ok) throw new Refused(reply.status, answer.error);
+  return answer;
+}
+
+// What a view reads again and again while it is shown: [answer, error, read now].
+export function usePolled(path, everyMs = POLL_MS) {
+  const [state, setState] = useState({ path, answer: null, error: null });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    let live = true;
+    const read = async () => {
+      if (document.hidden) return;
+      try {
+        const answer = await ask(path);
+        if (live) setState({ path, answer, error: null });
+      } catch (error) {
+        if (live) setState((before) => ({ path, answer: before.path === path ? before.answer : null, error }));
+      }
+    };
+    read();
+    const timer = everyMs ? setInterval(read, everyMs) : 0;
+    return () => {
+      live = false;
+      clearInterval(timer);
+    };
+  }, [path, turn]);
+  const known = state.path === path ? state : { answer: null, error: null };
+  return [known.answer, known.error, () => setTurn(turn + 1)];
+}
+
+// The searches that this page has seen, the newest first; it asks only for those since the last time.
+function useSearches(isPaused) {
+  const [state, setState] = useState({ searches: [], keep: null, error: null });
+  useEffect(() => {
+    if (isPaused) return undefined;
+    let live = true;
+    let next = state.next ?? 0;
+    const read = async () => {
+      if (document.hidden) return;
+      try {
+        const page = await ask(`/api/searches?since=${next}`);
+        if (!live) return;
+        next = page.next;
+        setState((before) => {
+          const known = new Set(before.searches.map((each) => each.number));
+          const fresh = page.searches.filter((each) => !known.has(each.number));
+          const searches = [...fresh, ...before.searches].sort((a, b) => b.number - a.number).slice(0, MOST_SEARCHES);
+          return { searches, keep: page.keep, texts: page.texts, next, error: null };
+        });
+      } catch (error) {
+        if (live) setState((before) => ({ ...before, error }));
+      }
+    };
+    read();
+    const timer = setInterval(read, POLL_MS);
+    return () => {
+      live = false;
+      clearInterval(timer);
+    };
+  }, [isPaused]);
+  return state;
+}
+
+function useRoute() {
+  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [route, setRoute] = useState(read);
+  useEffect(() => {
+    const changed = () => {
+      setRoute(read());
+      scrollTo(0, 0);
+    };
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return route;
+}
+
+// 1 to 6: views. j, k: the next and the previous entry. r, w: right and wrong, on the entry that has the focus.
+function pressed(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  const view = VIEWS[Number(event.key) - 1];
+  if (view) location.hash = `#/${view[0]}`;
+  if (event.key === "j" || event.key === "k") {
+    const entries = [...document.querySelectorAll("[data-entry]")];
+    const at = entries.findIndex((each) => each.contains(document.activeElement));
+    const to = entries[at < 0 ? 0 : Math.min(entries.length - 1, Math.max(0, at + (event.key === "j" ? 1 : -1)))];
+    (to?.matches("a, button") ? to : to?.querySelector("a, button"))?.focus();
+  }
+  if (event.key === "r" || event.key === "w") {
+    const entry = document.activeElement.closest("[data-entry]") ?? document.querySelector("main [data-judge]")?.parentElement;
+    entry?.querySelector(`[data-judge="${event.key === "r" ? "right" : "wrong"}"]`)?.click();
+  }
+}
+
+function Token({ refused }) {
+  const keep = (event) => {
+    event.preventDefault();
+    sessionStorage.setItem("token", event.target.elements.token.value.trim());
+    location.reload();
+  };
+  return html`<form class="card token" onSubmit=${keep}>
+    <h1>A token is needed</h1>
+    <p>${sessionStorage.getItem("token") ? "This token was refused." : "This inspector is protected."} The token is in the file that
+      <code> explain.token_file</code> names. It stays in this tab.</p>
+    <label>Token <input name="token" type="password" autocomplete="off" autofocus required /></label>
+    <button class="primary">Open</button>
+    <p class="quiet">${refused.message}</p>
+  </form>`;
+}
+
+function State() {
+  const [status, error] = usePolled("/status", 5000);
+  if (error) return html`<span class="state bad">no answer</span>`;
+  if (!status) return html`<span class="state">…</span>`;
+  const mode = status.mode ?? "by policy";
+  const isGood = status.state === "ready" && status.breaker === "closed";
+  return html`<span class=${`state ${isGood ? "good" : "bad"}`} title=${`version ${status.version}, settings ${status.settings_hash}`}>
+    ${status.state}${status.breaker === "closed" ? "" : `, breaker ${status.breaker}`}
+  </span><span class="facts">mode ${mode} · ${status.backend} at ${status.upstream}</span>`;
+}
+
+function App() {
+  const route = useRoute();
+  const [isPaused, setPaused] = useState(false);
+  const searches = useSearches(isPaused);
+  useEffect(() => {
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+  const [view = "live", ...rest] = route[0] ? route : ["live"];
+  const shown = { search: "live", pair: "doubtful" }[view] ?? view;
+  useEffect(() => {
+    document.title = `${VIEWS.find(([name]) => name === shown)?.[1] ?? "Inspector"} · VecSieve`;
+  }, [shown]);
+  if (searches.error?.status === 401) return html`<${Token} refused=${searches.error} />`;
+  return html`<a class="skip" href="#main">Skip to the content</a>
+    <header>
+      <a class="brand" href="#/live"><img src="/static/icon.svg" alt="" width="24" height="24" />VecSieve</a>
+      <nav aria-label="Views">
+        ${VIEWS.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${shown === name ? "page" : null}>${title}</a>`)}
+      </nav>
+      <div class="status"><${State} /></div>
+    </header>
+    ${searches.error && html`<p class="alarm" role="alert">VecSieve does not answer (${searches.error.message}). Trying again.</p>`}
+    <main id="main" tabindex="-1">
+      ${view === "live" && html`<${Live} ...${searches} isPaused=${isPaused} pause=${() => setPaused(!isPaused)} />`}
+      ${view === "search" && html`<${Search} number=${Number(rest[0])} />`}
+      ${view === "pair" && html`<${Pair} number=${Number(rest[0])} rank=${Number(rest[1])} />`}
+      ${view === "doubtful" && html`<${Doubtful} />`}
+      ${view === "collections" && html`<${Collections} />`}
+      ${view === "cost" && html`<${Cost} />`}
+      ${view === "whatif" && html`<${WhatIf} />`}
+      ${view === "settings" && html`<${Settings} collection=${rest[0] ?? ""} />`}
+    </main>
+    <footer>Keys: <kbd>1</kbd>–<kbd>6</kbd> views, <kbd>j</kbd> <kbd>k</kbd> next and previous, <kbd>r</kbd> <kbd>w</kbd> right and wrong.
+      The same data is JSON under <a href="/api/searches">/api/</a>.</footer>`;
+}
+
+document.body.replaceChildren();
+render(html`<${App} />`, document.body);

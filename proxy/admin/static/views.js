@@ -1,0 +1,469 @@
+// The views. Names and texts of the database are children of elements, so they are text and never markup.
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { ask, usePolled } from "./app.js";
+
+const RULES = {
+  identical: "the same text",
+  span: "overlapping spans of one document",
+  containment: "one text holds the other, or most of it",
+  jaccard: "the same words",
+  indel: "nearly the same letters",
+  minhash: "the same words (MinHash)",
+  simhash: "the same words (SimHash)",
+  near_text: "nearly the same text",
+  distance: "close in meaning",
+};
+const GUARDS = {
+  tenant: "another tenant",
+  source: "a source that is always kept",
+  version: "another version",
+  date: "another date",
+  amount: "another amount",
+  number: "other numbers",
+  negation: "a negation",
+  unread: "texts not read to their end",
+  subject: "another subject",
+};
+const OUTCOMES = { dedup: "on", shadow: "shadow" };
+
+const whole = (number) => Math.round(number).toLocaleString("en-GB");
+const fixed = (number, digits = 1) => (number === null || number === undefined ? "–" : number.toFixed(digits));
+const share = (part, of) => (of ? `${Math.round((100 * part) / of)} %` : "–");
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
+const median = (numbers) => (numbers.length ? [...numbers].sort((a, b) => a - b)[numbers.length >> 1] : null);
+const sum = (rows, name) => rows.reduce((total, row) => total + row[name], 0);
+const ms = (value) => (value === null ? "–" : value < 10 ? `${value.toFixed(2)} ms` : `${value.toFixed(0)} ms`);
+const named = (words) => words.replaceAll("_", " ");
+
+function bytes(count) {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let at = 0;
+  while (count >= 1000 && at < units.length - 1) {
+    count /= 1000;
+    at += 1;
+  }
+  return `${at && count < 100 ? count.toFixed(1) : Math.round(count)} ${units[at]}`;
+}
+
+const Tile = ({ value, of, label, hint }) => html`<div class="tile" title=${hint}>
+  <strong>${value}</strong>${of && html`<span class="of"> ${of}</span>`}<span class="label">${label}</span>
+</div>`;
+
+const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2>${children}</div>`;
+
+const Waiting = ({ error }) =>
+  error ? html`<${Empty} title="This cannot be shown"><p>${error.message}</p></${Empty}>` : html`<p class="quiet">Reading…</p>`;
+
+const Bar = ({ part, of, kind = "" }) => html`<span class=${`bar ${kind}`} aria-hidden="true">
+  <span style=${{ width: `${of ? Math.min(100, (100 * part) / of) : 0}%` }}></span>
+</span>`;
+
+export function Live({ searches, keep, error, isPaused, pause, texts }) {
+  if (keep === null) return html`<h1>Searches</h1><${Waiting} error=${error} />`;
+  const results = sum(searches, "results");
+  const repeats = sum(searches, "repeats");
+  const each = searches.length || 1;
+  return html`<div class="head">
+      <div><h1>Searches</h1><p class="quiet">As they come, the newest first. Open one to see what changed.</p></div>
+      <button onClick=${pause} aria-pressed=${isPaused}>${isPaused ? "Resume" : "Pause"}</button>
+    </div>
+    ${
+      searches.length === 0
+        ? html`<${Empty} title=${keep === 0 ? "No searches are kept" : "No search yet"}>
+            ${
+              keep === 0
+                ? html`<p>Set <code>explain.keep</code> to a number. It is off by default where the admin port is not on loopback, because
+                    identifiers may be confidential.</p>`
+                : html`<p>Point a client at VecSieve's port and search. Searches that pass through unchanged are counted under
+                    <a href="#/cost"> Cost</a>.</p>`
+            }
+          </${Empty}>`
+        : html`<div class="tiles">
+              <${Tile} value=${whole(searches.length)} label="searches on this page" hint="VecSieve keeps the last ones only" />
+              <${Tile} value=${share(sum(searches, "changed"), each)} label="changed" />
+              <${Tile} value=${fixed(repeats / each)} of=${`of ${fixed(results / each, 0)}`} label="results were repeats" />
+              <${Tile} value=${ms(median(searches.map((row) => row.added_ms)))} label="added (median)" />
+            </div>
+            <table class="rows">
+              <thead><tr><th>Time</th><th>Collection</th><th class="n">Repeats</th><th class="wide"></th><th class="n wide">Pool</th>
+                <th class="n">Added</th><th class="wide">Mode</th></tr></thead>
+              <tbody>${searches.map(
+                (row) => html`<tr key=${row.number} data-entry>
+                  <td class="time"><a href=${`#/search/${row.number}`}>${clock(row.at)}</a></td>
+                  <td class="name"><a href=${`#/search/${row.number}`} tabindex="-1">${row.collection}</a> <span class="quiet wide">${named(row.operation)}</span></td>
+                  <td class="n">${row.repeats ? html`<b>${row.repeats}</b>` : "0"}<span class="quiet"> of ${row.results}</span></td>
+                  <td class="wide"><${Bar} part=${row.repeats} of=${row.results} /></td>
+                  <td class="n wide">${row.candidates}<span class="quiet"> → ${row.clusters} distinct</span></td>
+                  <td class="n">${fixed(row.added_ms)} ms</td>
+                  <td class="wide">${OUTCOMES[row.outcome] ?? row.outcome}${row.changed ? "" : html`<span class="quiet">, unchanged</span>`}</td>
+                </tr>`,
+              )}</tbody>
+            </table>
+            <p class="quiet">VecSieve keeps the last ${keep} searches of each process; ${texts ? "with the starts of texts" : "identifiers, no texts"}.</p>`
+    }`;
+}
+
+const found = (search, rank) => [...search.kept, ...search.left_out].find((each) => each.rank === rank);
+const idOf = (each) => (each.id === null ? "no id" : String(each.id));
+
+function Result({ each, number, at, badge, kind, note, link }) {
+  const body = html`<span class="place">${at}</span>
+    <span class="what"><code class="id">${idOf(each)}</code>${each.text && html`<span class="text">${each.text}</span>`}${note && html`<span class="note">${note}</span>`}</span>
+    <span class="side"><span class="score">${fixed(each.score, 3)}</span>${badge && html`<span class=${`badge ${kind}`}>${badge}</span>`}</span>`;
+  return link
+    ? html`<li data-entry><a class=${`result ${kind}`} href=${`#/pair/${number}/${each.rank}`}>${body}</a></li>`
+    : html`<li><div class=${`result ${kind}`}>${body}</div></li>`;
+}
+
+function fateOf(each, search) {
+  if (each.copy) {
+    const of = found(search, each.copy.rank);
+    return { badge: "repeats", kind: "gone", note: `${RULES[each.copy.rule] ?? named(each.copy.rule)} as ${idOf(of)}`, link: true };
+  }
+  if (each.reason === "capped") return { badge: "capped", kind: "gone", note: "its document or source has enough results" };
+  return { badge: "not chosen", kind: "gone" };
+}
+
+export function Search({ number }) {
+  const [search, error] = usePolled(`/api/searches/${number}`, 0);
+  if (!search) return html`<p><a href="#/live">← Searches</a></p><${Waiting} error=${error} />`;
+  const kept = new Map(search.kept.map((each, place) => [each.rank, place]));
+  const first = search.offset;
+  const own = [...search.kept, ...search.left_out]
+    .filter((each) => each.rank >= first && each.rank < first + search.top_k)
+    .sort((a, b) => a.rank - b.rank);
+  const others = search.left_out.filter((each) => each.rank < first || each.rank >= first + search.top_k);
+  const came = search.kept.filter((each) => each.rank < first || each.rank >= first + search.top_k).length;
+  const isShadow = search.outcome === "shadow";
+  return html`<p><a href="#/live">← Searches</a></p>
+    <div class="head"><div>
+      <h1>Before and after</h1>
+      <p class="quiet">${named(search.operation)} in <a class="strong" href=${`#/settings/${encodeURIComponent(search.collection)}`}>${search.collection}</a>
+        ${" at "}${clock(search.at)}, decided by ${search.rule_number === null ? "the default policy" : `rule ${search.rule_number + 1}`}</p>
+    </div></div>
+    ${isShadow && html`<p class="notice">Mode shadow: the client got the database's own page. The right side is what <code>on</code> would have answered.</p>`}
+    ${search.restrained && html`<p class="notice">Left alone: vectors alone would have merged most of this pool, although its scores differ.</p>`}
+    <div class="tiles">
+      <${Tile} value=${own.length - own.filter((each) => kept.has(each.rank)).length} of=${`of ${own.length}`} label="left the page" />
+      <${Tile} value=${came} label="came in from further down" />
+      <${Tile} value=${search.candidates} of=${`→ ${search.clusters}`} label="candidates, distinct" />
+      <${Tile} value=${ms(search.added_ms)} label="added" />
+    </div>
+    <div class="columns">
+      <section><h2>Before <span class="quiet">the database's own page</span></h2><ol class="results">
+        ${own.map((each) => {
+          const fate = kept.has(each.rank) ? { badge: each.copy ? "repeats, kept" : "", kind: each.copy ? "filled" : "" } : fateOf(each, search);
+          return html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1 - first} ...${fate} />`;
+        })}</ol></section>
+      <section><h2>After <span class="quiet">${isShadow ? "what on would answer" : "what the client got"}</span></h2><ol class="results">
+        ${search.kept.map((each, place) => {
+          const isNew = each.rank < first || each.rank >= first + search.top_k;
+          const notes = [
+            each.collapsed_ids.length ? `stands for ${each.collapsed_ids.length} more` : "",
+            each.kept_apart_by ? `kept: ${GUARDS[each.kept_apart_by] ?? named(each.kept_apart_by)}` : "",
+            each.copy ? "repeats another: too few distinct candidates" : "",
+          ].filter(Boolean);
+          return html`<${Result} key=${each.rank} each=${each} number=${number} at=${place + 1} note=${notes.join("; ")}
+            badge=${isNew ? `was ${each.rank + 1}` : ""} kind=${each.copy ? "filled" : isNew ? "new" : ""} />`;
+        })}</ol></section>
+    </div>
+    ${
+      others.length > 0 &&
+      html`<details><summary>${others.length} more candidates that are not in the answer</summary><ol class="results">
+        ${others.map((each) => html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1} ...${fateOf(each, search)} />`)}
+      </ol></details>`
+    }`;
+}
+
+function Judge({ pair, file, judged, done }) {
+  const [state, setState] = useState({ judged, error: null });
+  useEffect(() => setState({ judged, error: null }), [judged, pair.search, pair.rank]);
+  if (!file) return html`<p class="quiet">To keep verdicts for <code>vecsieve calibrate --pairs</code>, name a file in <code>explain.judgements</code>.</p>`;
+  const judge = (right) => async () => {
+    try {
+      const answer = await ask("/api/judgements", { pair: { search: pair.search, rank: pair.rank }, right });
+      setState({ judged: answer.judged, error: null });
+      done?.();
+    } catch (error) {
+      setState((before) => ({ ...before, error }));
+    }
+  };
+  return html`<div class="judge" role="group" aria-label="Was this drop right?">
+    <button data-judge="right" class="right" aria-pressed=${state.judged === true} onClick=${judge(true)}>Right, a repeat</button>
+    <button data-judge="wrong" class="wrong" aria-pressed=${state.judged === false} onClick=${judge(false)}>Wrong, not the same</button>
+    ${typeof state.judged === "boolean" && html`<span class="quiet" role="status">kept</span>`}
+    ${state.error && html`<span class="bad" role="alert">${state.error.message}</span>`}
+  </div>`;
+}
+
+const Evidence = ({ pair }) => html`<dl class="evidence">
+  <div><dt>Rule</dt><dd>${RULES[pair.rule] ?? named(pair.rule)}</dd></div>
+  <div><dt>${pair.measure === "probability" ? "Probability of a repeat" : "Similarity"}</dt><dd>${fixed(pair.similarity, 3)}</dd></div>
+  <div><dt>Cut at that place</dt><dd>${fixed(pair.cut, 3)}</dd></div>
+  <div><dt>Margin</dt><dd class=${pair.margin !== null && pair.margin < 0.1 ? "warn" : ""}>${pair.margin === null ? "–" : `${pair.margin >= 0 ? "+" : "−"}${Math.abs(pair.margin).toFixed(3)}`}</dd></div>
+</dl>`;
+
+const Sides = ({ pair }) => html`<div class="columns pair">
+  ${[["a", "Stays"], ["b", "Left out"]].map(
+    ([name, title]) => html`<section class="card"><h3>${title} <span class="quiet">rank ${pair[name].rank + 1}, score ${fixed(pair[name].score, 3)}</span></h3>
+      <p><code class="id">${idOf(pair[name])}</code></p>
+      ${pair[name].text ? html`<p class="whole">${pair[name].text}</p>` : ""}</section>`,
+  )}
+</div>`;
+
+export function Pair({ number, rank }) {
+  const [search, gone] = usePolled(`/api/searches/${number}`, 0);
+  const [doubtful, error] = usePolled("/api/doubtful", 0);
+  if (!doubtful || (!search && !gone)) return html`<${Waiting} error=${error} />`;
+  const listed = doubtful.pairs.find((each) => each.search === number && each.rank === rank);
+  const out = search && found(search, rank);
+  const pair = listed ?? (out?.copy && { ...out.copy, search: number, rank, measure: search.measure, collection: search.collection, a: found(search, out.copy.rank), b: out });
+  const back = search ? html`<a href=${`#/search/${number}`}>← The whole search</a>` : html`<a href="#/doubtful">← Doubtful drops</a>`;
+  if (!pair) return html`<p>${back}</p><${Empty} title="This pair is no longer kept"><p>Newer searches took its place.</p></${Empty}>`;
+  const guard = out?.kept_apart_by;
+  return html`<p>${back}</p>
+    <h1>Was this drop right?</h1><p class="quiet">Two results of one search in <span class="strong">${pair.collection}</span></p>
+    <${Sides} pair=${pair} />
+    <${Evidence} pair=${pair} />
+    ${guard && html`<p class="notice">A guard kept the second one apart from another result: ${GUARDS[guard] ?? named(guard)}.</p>`}
+    ${!pair.a.text && !pair.b.text && html`<p class="quiet">Texts are shown where <code>explain.texts</code> is true and the policy reads a text field.</p>`}
+    <${Judge} pair=${pair} file=${doubtful.judgements} judged=${listed?.judged} />`;
+}
+
+const SHOWN_AT_ONCE = 20;
+
+export function Doubtful() {
+  const [page, error, again] = usePolled("/api/doubtful", 5000);
+  const [many, setMany] = useState(SHOWN_AT_ONCE);
+  if (!page) return html`<h1>Doubtful drops</h1><${Waiting} error=${error} />`;
+  const judged = page.pairs.filter((pair) => typeof pair.judged === "boolean").length;
+  return html`<h1>Doubtful drops</h1>
+    <p class="quiet">Results left out because a cut was reached, the nearest to it first. Results of equal text need no judgement.
+      ${page.judgements ? html` Verdicts go to <code>${page.judgements}</code>${judged ? `, ${judged} so far` : ""}.` : ""}</p>
+    ${page.pairs.length === 0 && html`<${Empty} title="Nothing to judge"><p>No search that is kept left out a result by a cut: only equal texts, or nothing.</p></${Empty}>`}
+    <ul class="pairs">${page.pairs.slice(0, many).map(
+      (pair) => html`<li key=${`${pair.search}/${pair.rank}`} data-entry class="card">
+        <div class="pairhead"><a class="strong" href=${`#/pair/${pair.search}/${pair.rank}`}>${pair.collection}</a><${Evidence} pair=${pair} /></div>
+        <${Sides} pair=${pair} />
+        <${Judge} pair=${pair} file=${page.judgements} judged=${pair.judged} done=${again} />
+      </li>`,
+    )}</ul>
+    ${page.pairs.length > many && html`<button onClick=${() => setMany(many + SHOWN_AT_ONCE)}>Show ${Math.min(SHOWN_AT_ONCE, page.pairs.length - many)} more of ${page.pairs.length}</button>`}`;
+}
+
+const COLOURS = 6;
+
+function Chart({ rows, seconds }) {
+  const place = useRef(null);
+  useEffect(() => {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const last = Math.floor(Date.now() / 1000 / seconds) * seconds;
+    const first = Math.max(last - 3600, Math.min(last - 600, ...rows.map((row) => row.buckets[0][0] - seconds)));
+    const times = [];
+    for (let at = first; at <= last; at += seconds) times.push(at);
+    const lines = rows.map((row) => {
+      const known = new Map(row.buckets.map(([start, , , results, repeats]) => [start, results ? (100 * repeats) / results : null]));
+      return times.map((at) => known.get(at) ?? null);
+    });
+    const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
+    const draw = () => {
+      place.current.replaceChildren();
+      return new uPlot(
+        {
+          width: place.current.clientWidth,
+          height: 240,
+          legend: { show: false },
+          cursor: { drag: { x: false, y: false } },
+          scales: { y: { range: [0, 100] } },
+          axes: [{ ...axis, values: (_, splits) => splits.map((at) => clock(at).slice(0, 5)), space: 90, incrs: [60, 120, 300, 600], size: 28 }, { ...axis, values: (_, splits) => splits.map((each) => `${each} %`), size: 52 }],
+          series: [{}, ...rows.map((row, at) => ({ label: row.collection, stroke: colour(`--c${at}`), width: 2, spanGaps: true, points: { show: true, size: 6, fill: colour(`--c${at}`) } }))],
+        },
+        [times, ...lines],
+        place.current,
+      );
+    };
+    let chart = draw();
+    const watch = new ResizeObserver(() => {
+      if (Math.abs(chart.width - place.current.clientWidth) > 1) {
+        chart.destroy();
+        chart = draw();
+      }
+    });
+    watch.observe(place.current);
+    return () => {
+      watch.disconnect();
+      chart.destroy();
+    };
+  }, [rows]);
+  return html`<div class="chart" ref=${place} role="img" aria-label="Share of results that were repeats, by collection, over the last hour"></div>`;
+}
+
+export function Collections() {
+  const [page, error] = usePolled("/api/collections", 5000);
+  if (!page) return html`<h1>Collections</h1><${Waiting} error=${error} />`;
+  const rows = page.collections;
+  if (!rows.length) return html`<h1>Collections</h1><${Empty} title="No search yet"><p>The last hour of each collection is shown here.</p></${Empty}>`;
+  return html`<h1>Collections</h1><p class="quiet">Share of the database's own results that repeat a better one of the same page, over the last hour.</p>
+    <div class="card"><${Chart} rows=${rows.slice(0, COLOURS)} seconds=${page.bucket_seconds} /></div>
+    <table class="rows"><thead><tr><th>Collection</th><th class="n">Searches</th><th class="n wide">Changed</th><th class="n">Repeats</th><th class="wide"></th><th>Rule</th></tr></thead>
+      <tbody>${rows.map(
+        (row, at) => html`<tr key=${row.collection} data-entry>
+          <td class="name">${at < COLOURS && html`<span class=${`swatch c${at}`}></span>`}<a href=${`#/settings/${encodeURIComponent(row.collection)}`}>${row.collection}</a></td>
+          <td class="n">${whole(row.searches)}</td><td class="n wide">${share(row.changed, row.searches)}</td>
+          <td class="n"><b>${share(row.repeats, row.results)}</b></td><td class="wide"><${Bar} part=${row.repeats} of=${row.results} /></td>
+          <td>${row.rule === null ? html`<span class="quiet">default</span>` : row.rule + 1}</td></tr>`,
+      )}</tbody></table>`;
+}
+
+function Counts({ title, counts, empty, kind }) {
+  const entries = Object.entries(counts);
+  const most = Math.max(...entries.map(([, count]) => count), 0);
+  return html`<section class="card"><h2>${title}</h2>
+    ${entries.length === 0 ? html`<p class="quiet">${empty}</p>` : html`<ul class="counts">${entries.map(
+      ([name, count]) => html`<li><span>${named(name)}</span><${Bar} part=${count} of=${most} kind=${kind} /><b>${whole(count)}</b></li>`,
+    )}</ul>`}</section>`;
+}
+
+export function Cost() {
+  const [cost, error] = usePolled("/api/cost", 5000);
+  if (!cost) return html`<h1>Cost</h1><${Waiting} error=${error} />`;
+  const memory = cost.memory;
+  return html`<h1>Cost</h1><p class="quiet">Since the start, all processes together: what VecSieve adds, and what it leaves alone.</p>
+    <div class="tiles">
+      <${Tile} value=${ms(cost.added_ms.p50)} label="added, median" />
+      <${Tile} value=${ms(cost.added_ms.p95)} label="added, 95 of 100 below" />
+      <${Tile} value=${ms(cost.database_ms.p50)} label="the database, median" />
+      <${Tile} value=${bytes(cost.bytes.widened)} label="fetched for pools" />
+      <${Tile} value=${bytes(cost.bytes.to_clients)} label="sent to clients" />
+      <${Tile} value=${share((memory.whole ?? 0) + (memory.partial ?? 0), (memory.whole ?? 0) + (memory.partial ?? 0) + (memory.none ?? 0))} label="lean searches served from memory" />
+    </div>
+    <div class="columns three">
+      <${Counts} title="What became of searches" counts=${cost.outcomes} empty="No search yet." />
+      <${Counts} title="Passed through" counts=${cost.bypassed} empty="No search was left alone." kind="plain" />
+      <${Counts} title="Answered plainly after a failure" counts=${cost.failed_open} empty="No failure." kind="bad" />
+      <${Counts} title="Left out, by reason" counts=${cost.collapsed} empty="Nothing was left out." />
+      <${Counts} title="Kept apart by a guard" counts=${cost.kept_apart} empty="No guard was needed." kind="plain" />
+      <${Counts} title="Reads of our own" counts=${cost.own_reads} empty="None beyond the clients' own." kind="plain" />
+    </div>`;
+}
+
+function flat(value, path = "") {
+  if (value === null || typeof value !== "object") return [[path, value]];
+  const entries = Object.entries(value);
+  if (!entries.length) return [[path, Array.isArray(value) ? "none" : "nothing"]];
+  if (Array.isArray(value) && value.every((each) => typeof each !== "object")) return [[path, value.join(", ")]];
+  return entries.flatMap(([name, each]) => flat(each, Array.isArray(value) ? `${path}[${name}]` : path ? `${path}.${name}` : name));
+}
+
+const Tree = ({ value, filter }) => {
+  const rows = flat(value).filter(([path]) => path.includes(filter));
+  return html`<table class="rows settings"><tbody>${rows.map(
+    ([path, each]) => html`<tr key=${path}><th scope="row"><code>${path}</code></th><td>${each === null ? html`<span class="quiet">none</span>` : String(each)}</td></tr>`,
+  )}</tbody></table>${rows.length === 0 && html`<p class="quiet">No setting has this in its name.</p>`}`;
+};
+
+export function Settings({ collection }) {
+  const [page, error] = usePolled(`/api/settings${collection ? `?collection=${encodeURIComponent(collection)}` : ""}`, 0);
+  const [filter, setFilter] = useState("");
+  const look = (event) => {
+    event.preventDefault();
+    location.hash = `#/settings/${encodeURIComponent(event.target.elements.collection.value)}`;
+  };
+  if (!page) return html`<h1>Settings</h1><${Waiting} error=${error} />`;
+  const rule = page.rule === null || page.rule === undefined ? null : page.settings.rules[page.rule];
+  return html`<h1>Settings</h1><p class="quiet">As they are in force, secrets masked.</p>
+    <form class="tools" onSubmit=${look}>
+      <label>Which rule decides for a collection? <input name="collection" key=${collection} defaultValue=${collection} placeholder="its name" /></label><button>Look</button>
+    </form>
+    ${
+      collection &&
+      html`<section class="card"><h2>${collection}</h2>
+        <p>${rule ? html`Rule ${page.rule + 1} decides: collections like <code>${rule.collection}</code>${rule.preset ? html`, preset <code>${rule.preset}</code>` : ""}.` : "No rule matches: the default policy decides."}</p>
+        <details open><summary>Its policy</summary><${Tree} value=${page.policy} filter="" /></details></section>`
+    }
+    <div class="tools"><label>Filter <input value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="policy.text" /></label></div>
+    <${Tree} value=${page.settings} filter=${filter} />`;
+}
+
+const RULE_KINDS = {
+  certainty: { title: "Certainty", most: 1, step: 0.01, first: 0.85, hint: "how sure the calibrated rule must be of a repeat, at every place" },
+  threshold: { title: "Fixed distance", most: 2, step: 0.01, first: 0.15, hint: "cosine distance up to which results are repeats" },
+  relative: { title: "Relative distance", most: 1, step: 0.01, first: 0.2, hint: "share of the pool's typical distance" },
+};
+const PRESETS = ["careful", "default", "tickets", "classical", "vectors"];
+
+// A value that has not changed for a moment: a slider does not ask at each of its steps.
+function useSettled(value, waitMs = 250) {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), waitMs);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled;
+}
+
+function Slider({ label, value, most, step, set, hint }) {
+  return html`<label class="slider" title=${hint}>${label} <output>${value.toFixed(2)}</output>
+    <input type="range" min="0" max=${most} step=${step} value=${value} aria-label=${label} onInput=${(event) => set(Number(event.target.value))} />
+  </label>`;
+}
+
+const Difference = ({ label, now, then, hint }) =>
+  html`<${Tile} value=${whole(then)} of=${now === then ? "as now" : `now ${whole(now)}`} label=${label} hint=${hint} />`;
+
+export function WhatIf() {
+  const [kind, setKind] = useState("certainty");
+  const [values, setValues] = useState(Object.fromEntries(Object.entries(RULE_KINDS).map(([name, each]) => [name, each.first])));
+  const [preset, setPreset] = useState(PRESETS[0]);
+  const [hasMmr, setMmr] = useState(false);
+  const [lambda, setLambda] = useState(0.7);
+  const decides = kind === "preset" ? `preset=${preset}` : `${kind}=${values[kind]}`;
+  const query = useSettled(`${decides}${hasMmr ? `&mmr_lambda=${lambda}` : ""}`);
+  const [found, error] = usePolled(`/api/whatif?${query}`, 0);
+  const rule = RULE_KINDS[kind];
+  const total = found?.total;
+  return html`<h1>What if</h1>
+    <p class="quiet">Another policy over recent pools at once. Nothing changes for any client; the pools are kept without texts and vectors.</p>
+    <form class="card whatif" onSubmit=${(event) => event.preventDefault()}>
+      <label>Decided by <select value=${kind} onChange=${(event) => setKind(event.target.value)}>
+        ${Object.entries(RULE_KINDS).map(([name, each]) => html`<option value=${name}>${each.title}</option>`)}
+        <option value="preset">Preset</option>
+      </select></label>
+      ${
+        kind === "preset"
+          ? html`<label>Preset <select value=${preset} onChange=${(event) => setPreset(event.target.value)}>
+              ${PRESETS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`
+          : html`<${Slider} label=${rule.title} value=${values[kind]} most=${rule.most} step=${rule.step} hint=${rule.hint}
+              set=${(value) => setValues({ ...values, [kind]: value })} />`
+      }
+      <label><input type="checkbox" checked=${hasMmr} onChange=${(event) => setMmr(event.target.checked)} /> with MMR</label>
+      ${hasMmr && html`<${Slider} label="Lambda" value=${lambda} most=${1} step=${0.05} set=${setLambda} hint="1 is relevance only" />`}
+    </form>
+    ${
+      !found
+        ? html`<${Waiting} error=${error} />`
+        : total.searches === 0
+          ? html`<${Empty} title="No pool yet"><p>Pools are kept as searches come, where <code>explain.keep</code> is not 0.</p></${Empty}>`
+          : html`<div class="tiles">
+                <${Tile} value=${whole(total.searches)} label="recent pools" hint=${`${bytes(found.bytes)}, judged in ${ms(found.took_ms)}`} />
+                <${Tile} value=${share(total.differ, total.searches)} label="would differ" />
+                <${Difference} label="answers changed" now=${total.changed_now} then=${total.changed_then} hint="against the database's own page" />
+                <${Difference} label="results left out" now=${total.dropped_now} then=${total.dropped_then} hint="of the database's own pages" />
+                <${Difference} label="filled with repeats" now=${total.filled_now} then=${total.filled_then} hint="for want of distinct results" />
+              </div>
+              <table class="rows"><thead><tr><th>Collection</th><th class="n">Pools</th><th class="n">Would differ</th><th class="n">Left out</th></tr></thead>
+                <tbody>${found.collections.map(
+                  (row) => html`<tr key=${row.collection}><td class="name">${row.collection}</td><td class="n">${whole(row.searches)}</td>
+                    <td class="n">${whole(row.differ)}</td><td class="n">${whole(row.dropped_then)}<span class="quiet"> now ${whole(row.dropped_now)}</span></td></tr>`,
+                )}</tbody></table>
+              ${
+                found.examples.length > 0 &&
+                html`<h2>Where it differs most</h2><table class="rows"><thead><tr><th>Search</th><th>Goes, by rank</th><th>Comes, by rank</th></tr></thead>
+                  <tbody>${found.examples.map(
+                    (each) => html`<tr data-entry><td class="name"><a href=${`#/search/${each.number}`}>${each.collection}</a></td>
+                      <td>${each.gone.map((rank) => rank + 1).join(", ") || "–"}</td><td>${each.back.map((rank) => rank + 1).join(", ") || "–"}</td></tr>`,
+                  )}</tbody></table>`
+              }`
+    }`;
+}

@@ -1,0 +1,177 @@
+"""What another policy would do with recent pools: the change that is asked about, and its outcome in numbers.
+
+The pools are those of telemetry/pools.py. Each is judged twice, by the policy that chose and by the changed one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from vecsieve.config.policy import MmrSettings, PolicySettings, RelativeThreshold
+from vecsieve.config.presets import PRESETS, policy_of
+from vecsieve.config.schema import RuleSettings
+from vecsieve.proxy.search.policy import mmr_of, resolved, threshold_of
+from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Policy
+from vecsieve.proxy.telemetry.pools import Sampled
+from vecsieve.proxy.telemetry.rejudging import KeptPool, Page, rejudged
+
+MOST_EXAMPLES = 20
+BREATHE = 16  # pools, after which other threads may have the interpreter
+PRESET_NAMES = tuple(name for name in PRESETS if name != "exact")  # its containment is not kept with a pool
+
+
+class ChangeError(ValueError):
+    """What is wrong with a change, in words that show no more than the name of a member."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """None leaves a member as it is. At most one of ``preset``, ``certainty``, ``threshold`` and ``relative``.
+
+    ``certainty``: of the second result; ``last``: from the eighth on, None for the same. ``mmr_lambda``: of MMR.
+    ``collection``: only its pools.
+    """
+
+    preset: str | None = None
+    certainty: float | None = None
+    last: float | None = None
+    threshold: float | None = None
+    relative: float | None = None
+    mmr_lambda: float | None = None
+    collection: str | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Change:
+        """From texts. Raises ChangeError."""
+        names = [field.name for field in fields(cls)]
+        if unknown := sorted(given.keys() - set(names)):
+            raise ChangeError(f"{unknown[0][:40]}: wanted one of {', '.join(names)}")
+        made = cls(
+            preset=given.get("preset"),
+            collection=given.get("collection"),
+            **{name: _number(name, given[name], most) for name, most in _NUMBERS.items() if name in given},
+        )
+        if made.preset is not None and made.preset not in PRESET_NAMES:
+            raise ChangeError(f"preset: wanted one of {', '.join(PRESET_NAMES)}")
+        deciding = [
+            name for name in ("preset", "certainty", "threshold", "relative") if getattr(made, name) is not None
+        ]
+        if len(deciding) > 1:
+            raise ChangeError(f"{' and '.join(deciding)}: wanted one of them")
+        if made.last is not None and made.certainty is None:
+            raise ChangeError("last: wanted certainty beside it")
+        return made
+
+    def applied(self) -> Callable[[Policy], Policy]:
+        """What makes the changed policy of one that chose."""
+        whole = None
+        if self.preset is not None:
+            rule = RuleSettings.model_validate({"preset": self.preset})
+            whole = resolved(policy_of(PolicySettings(), rule), mode=None).selection
+        mmr = None if self.mmr_lambda is None else mmr_of(MmrSettings.model_validate({"lambda": self.mmr_lambda}))
+
+        def changed(policy: Policy) -> Policy:
+            found = policy if whole is None else whole
+            if self.certainty is not None:
+                last = self.certainty if self.last is None else self.last
+                found = replace(found, threshold=Certain(first=self.certainty, last=last), linkage=Linkage.LEADER)
+            if self.threshold is not None:
+                found = replace(found, threshold=Fixed(value=self.threshold))
+            if self.relative is not None:
+                bounds = threshold_of(RelativeThreshold.model_validate({"relative": self.relative}))
+                found = replace(found, threshold=bounds)
+            return found if mmr is None else replace(found, diversifier=mmr)
+
+        return changed
+
+
+UNCHANGED = Change()
+_NUMBERS = {"certainty": 1.0, "last": 1.0, "threshold": 2.0, "relative": 1.0, "mmr_lambda": 1.0}
+
+
+def _number(name: str, text: str, most: float) -> float:
+    try:
+        number = float(text[:20])
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= most:
+        raise ChangeError(f"{name}: wanted a number from 0 to {most:g}")
+    return number
+
+
+COUNTED = (
+    "searches",
+    "differ",
+    "changed_now",
+    "changed_then",
+    "dropped_now",
+    "dropped_then",
+    "filled_now",
+    "filled_then",
+)
+
+
+def judged(pools: Iterable[Sampled], change: Change) -> dict[str, Any]:
+    """JSON-ready: by collection the counts of COUNTED, and the searches that would differ most. For a thread of its own."""
+    apply, counts, examples = change.applied(), dict[str, list[int]](), list[dict[str, Any]]()
+    changed: dict[int, Policy] = {}  # pools share few policies
+    for number, sampled in enumerate(pools):
+        if number % BREATHE == 0:
+            time.sleep(0)
+        pool = sampled.pool
+        if change.collection is not None and sampled.collection != change.collection:
+            continue
+        other = changed.get(id(pool.policy))
+        if other is None:
+            other = changed[id(pool.policy)] = apply(pool.policy)
+        now, then = rejudged(pool, pool.policy), rejudged(pool, other)
+        row = counts.setdefault(sampled.collection, [0] * len(COUNTED))
+        counts[sampled.collection] = [sum(pair) for pair in zip(row, _counted(pool, now, then), strict=True)]
+        gone, back = _only(now, then), _only(then, now)
+        if gone or back:
+            examples.append({"number": sampled.number, "collection": sampled.collection, "gone": gone, "back": back})
+    rows = [{"collection": name, **dict(zip(COUNTED, row, strict=True))} for name, row in counts.items()]
+    return {"rows": rows, "examples": most_different(examples)}
+
+
+def most_different(examples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(examples, key=lambda each: (-len(each["gone"]) - len(each["back"]), -each["number"]))[:MOST_EXAMPLES]
+
+
+def in_one(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The outcomes of all processes."""
+    merged: dict[str, list[int]] = {}
+    for row in (row for answer in answers for row in answer["rows"]):
+        had = merged.get(row["collection"], [0] * len(COUNTED))
+        merged[row["collection"]] = [count + row[name] for count, name in zip(had, COUNTED, strict=True)]
+    rows = [{"collection": name, **dict(zip(COUNTED, row, strict=True))} for name, row in merged.items()]
+    rows.sort(key=lambda row: (-int(str(row["searches"])), str(row["collection"])))
+    totals = [sum(row) for row in zip(*merged.values(), strict=True)] or [0] * len(COUNTED)
+    return {
+        "total": dict(zip(COUNTED, totals, strict=True)),
+        "collections": rows,
+        "examples": most_different(each for answer in answers for each in answer["examples"]),
+        "bytes": sum(answer["bytes"] for answer in answers),
+        "took_ms": max((answer["took_ms"] for answer in answers), default=0.0),
+    }
+
+
+def _counted(pool: KeptPool, now: Page, then: Page) -> tuple[int, ...]:
+    own = set(range(min(pool.top_k, len(pool.scores))))
+    kept = [set(page.keep.tolist()) for page in (now, then)]
+    return (
+        1,
+        now.keep.tolist() != then.keep.tolist(),
+        *(page.keep.tolist() != sorted(own) for page in (now, then)),
+        *(len(own - each) for each in kept),
+        now.filled,
+        then.filled,
+    )
+
+
+def _only(one: Page, other: Page) -> list[int]:
+    """Ranks that are results of the first page alone."""
+    return sorted(set(one.keep.tolist()) - set(other.keep.tolist()))

@@ -1,0 +1,160 @@
+"""Where the names of databases lead: addresses, checked where a request chose the name, and kept for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from aiohappyeyeballs import AddrInfoType
+from aiohttp import ThreadedResolver
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+LOGGER = logging.getLogger("vecsieve.upstream")
+# RFC 6052: a NAT64 gateway makes of the last four bytes an IPv4 address on its own side.
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# All that IANA has given out to the internet (RFC 4291 2.4). Python calls most of the rest global as well: site-local
+# addresses, and 64:ff9b:1::/48, behind which RFC 8215 lets any network translate to its own private IPv4.
+_INTERNET = ipaddress.IPv6Network("2000::/3")
+
+
+class PublicResolver(AbstractResolver):
+    """Refuses a name that a request chose unless all its addresses are public, or the settings name it.
+
+    The check is in the resolver, so the checked address is the one connected to; a name that answers differently the
+    second time (rebinding) is checked again. Routes refuse literal addresses.
+    """
+
+    def __init__(self, inner: AbstractResolver, *, may_be_private: Callable[[str], bool]) -> None:
+        self._inner = inner
+        self._may_be_private = may_be_private
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises OSError, also for a refused name."""
+        found = await self._inner.resolve(host, port, family)
+        if self._may_be_private(host) or all(is_public(result["host"]) for result in found):
+            return found
+        LOGGER.warning(
+            "a host that a request named has an address that is not public: no connection. If that is right, write its "
+            "whole name into pinecone.allowed_hosts"
+        )
+        raise OSError("the name leads to an address that is not public")
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is a public unicast one. False for anything that is no address."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = _embedded(address)
+        if inner is not None:
+            return is_public(str(inner))
+        if address not in _INTERNET:
+            return False
+    return address.is_global and not address.is_multicast
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that packets to this IPv6 address reach: mapped, 6to4, NAT64."""
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+class BoundedResolver(AbstractResolver):
+    """The system's resolver with a deadline."""
+
+    def __init__(self, *, seconds: float) -> None:
+        self._inner = ThreadedResolver()
+        self._seconds = seconds
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises OSError, also for a timeout."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._inner.resolve(host, port, family)
+        except TimeoutError:
+            raise OSError("name lookup timed out") from None
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+KNOWN_NAMES = 1000
+
+
+class Addresses:
+    """Addresses of names, kept for a while. With each use the next one comes first, so that all get their share."""
+
+    def __init__(self, resolver: AbstractResolver, *, seconds: float) -> None:
+        self._resolver = resolver
+        self._seconds = seconds
+        self._known: OrderedDict[tuple[str, int], tuple[float, deque[AddrInfoType]]] = OrderedDict()
+        self._asking: dict[tuple[str, int], asyncio.Task[None]] = {}
+
+    async def of(self, name: str, port: int) -> list[AddrInfoType]:
+        """Raises OSError."""
+        with suppress(ValueError):
+            ipaddress.ip_address(name)
+            return [_address(name, port)]
+        key = (name, port)
+        if key not in self._known or self._known[key][0] < time.monotonic():
+            await self._ask(key)
+        found = self._known[key][1]
+        result = list(found)
+        found.rotate(-1)
+        return result
+
+    async def _ask(self, key: tuple[str, int]) -> None:
+        """Look a name up once for all who wait for it, whoever of them leaves."""
+        asking = self._asking.get(key)
+        if asking is None:
+            asking = self._asking[key] = asyncio.create_task(self._look_up(key), name="vecsieve-name")
+            asking.add_done_callback(_look)
+        await asyncio.shield(asking)
+
+    async def _look_up(self, key: tuple[str, int]) -> None:
+        try:
+            found = await self._resolver.resolve(*key, family=socket.AF_UNSPEC)
+        finally:
+            del self._asking[key]
+        if not found:
+            raise OSError("the name has no address")
+        self._known[key] = (
+            time.monotonic() + self._seconds,
+            deque(_address(each["host"], each["port"]) for each in found),
+        )
+        self._known.move_to_end(key)
+        if len(self._known) > KNOWN_NAMES:
+            self._known.popitem(last=False)
+
+    async def close(self) -> None:
+        for asking in self._asking.values():
+            asking.cancel()
+        await self._resolver.close()
+
+
+def _look(asking: asyncio.Task[None]) -> None:
+    """Look at the error: when all who waited have left, nobody else does, and asyncio complains."""
+    if not asking.cancelled():
+        asking.exception()
+
+
+def _address(host: str, port: int) -> AddrInfoType:
+    if ":" in host:
+        return (socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port, 0, 0))
+    return (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))

@@ -1,0 +1,482 @@
+"""One HTTP/1.1 connection to the database: sends a request once, reads its reply, and is then free for the next.
+
+aiohttp's C parser reads the replies, the one that its own client uses. Each reply has a new one, because a parser keeps the
+last trailer of a body and gives it to the next head (aiohttp 3.14.5). What arrives while nothing was asked ends the
+connection: it would be read as the reply to the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Protocol, cast
+
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http import HttpResponseParser, RawResponseMessage
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.streams import StreamReader
+
+from vecsieve.proxy.http.headers import is_forwardable, is_reply_sound
+from vecsieve.proxy.search.errors import ClientBodyError, ClientFault, FailureKind
+
+# A reply field larger than this is refused; aiohttp's 8190 is less than Qdrant's own clients take.
+REPLY_FIELD_BYTES = 65_536
+REPLY_FIELDS = 1024
+# Of a reply, unread, before reading pauses; it resumes below this and pauses at twice as much.
+UNREAD_BYTES = 256 * 1024
+# A body up to this size goes out in one write with its head; a larger one in slices, so that a database that stops reading is
+# noticed within one of them.
+SLICE_BYTES = 256 * 1024
+
+
+class BrokenExchangeError(Exception):
+    """Why there is no reply, or not to its end. ``number``: of the system's error, where it gave one."""
+
+    def __init__(self, kind: FailureKind, number: int | None = None) -> None:
+        super().__init__(kind.value)
+        self.kind = kind
+        self.number = number
+
+
+class Upload:
+    """A request body that is sent once, with a deadline for each slice that the database must take.
+
+    ``is_sent``: the whole body was handed to the connection. ``fault``: the client's failure, if that ended the source.
+    """
+
+    __slots__ = ("_length_bytes", "_stall_seconds", "fault", "is_sent", "source")
+
+    def __init__(self, source: bytes | AsyncIterator[bytes], *, length_bytes: int | None, stall_seconds: float) -> None:
+        self.source = source
+        self._length_bytes = length_bytes
+        self._stall_seconds = stall_seconds
+        self.is_sent = False
+        self.fault: ClientBodyError | None = None
+
+    @property
+    def whole(self) -> bytes | None:
+        """The body, where all of it is at hand and small enough for one write."""
+        return self.source if isinstance(self.source, bytes) and len(self.source) <= SLICE_BYTES else None
+
+    async def send(self, connection: UpstreamConnection, *, is_chunked: bool) -> None:
+        """Send the body behind its head.
+
+        Raises TimeoutError when the database stops reading, ClientBodyError as the source does, ConnectionError.
+        """
+        written = 0
+        async for piece in self._pieces():
+            written += len(piece)
+            self._check(written, is_last=False)
+            if not connection.write_all((b"%x\r\n" % len(piece), piece, b"\r\n") if is_chunked else (piece,)):
+                raise ConnectionResetError
+            await self.taken(connection)
+        self._check(written, is_last=True)
+        self.is_sent = not is_chunked or connection.write_all((LAST_CHUNK,))
+
+    async def taken(self, connection: UpstreamConnection) -> None:
+        """Wait until the connection takes more. Raises TimeoutError, ConnectionError."""
+        if connection.is_writing_paused:
+            async with asyncio.timeout(self._stall_seconds):
+                await connection.drained()
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        if isinstance(self.source, bytes):
+            for piece in _slices(self.source):
+                yield piece
+        else:
+            async for piece in self.source:
+                if piece:  # an empty chunk would be the last one
+                    yield piece
+
+    def _check(self, written: int, *, is_last: bool) -> None:
+        """Refuse more or fewer bytes than declared: the rest would be read as the next request."""
+        wanted = self._length_bytes
+        if wanted is not None and (written > wanted or (is_last and written < wanted)):
+            raise ClientBodyError(ClientFault.MALFORMED)
+
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+def _parts(head: bytes, body: bytes | None, *, is_chunked: bool) -> tuple[bytes, ...]:
+    if body is None:
+        return (head,)
+    if not is_chunked:
+        return (head, body)
+    return (head, b"%x\r\n" % len(body), body, b"\r\n", LAST_CHUNK) if body else (head, LAST_CHUNK)
+
+
+def _slices(body: bytes) -> Iterator[bytes]:
+    view = memoryview(body)
+    for start in range(0, len(view), SLICE_BYTES):
+        yield bytes(view[start : start + SLICE_BYTES])
+
+
+class Exchange:
+    """One request and its reply.
+
+    The parser takes it for the protocol of an aiohttp connection: the reply's reader pauses and resumes it.
+    """
+
+    def __init__(
+        self, connection: UpstreamConnection, upload: Upload | None, *, is_head: bool, deadline_at: float | None
+    ) -> None:
+        """``is_head``: the reply to HEAD has no body, whatever its head says."""
+        self._connection: UpstreamConnection | None = connection
+        self._loop = loop = connection.loop
+        self._upload = upload
+        self._sending: asyncio.Task[None] | None = None
+        self._message: RawResponseMessage | None = None
+        self._payload: StreamReader | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_paused = False
+        self._is_clean = True
+        self._late = None if deadline_at is None else loop.call_at(deadline_at, self.fail, FailureKind.TIMEOUT)
+        self.failure: BrokenExchangeError | None = None
+        self._parser: HttpResponseParser | None = HttpResponseParser(
+            cast(BaseProtocol, self),
+            loop,
+            UNREAD_BYTES,
+            max_line_size=REPLY_FIELD_BYTES,
+            max_field_size=REPLY_FIELD_BYTES,
+            max_headers=REPLY_FIELDS,
+            response_with_body=not is_head,
+            read_until_eof=True,
+            auto_decompress=False,
+        )
+        connection.begin(self)
+
+    @property
+    def connection(self) -> UpstreamConnection | None:
+        """None once the reply is whole, or lost."""
+        return self._connection
+
+    @property
+    def payload(self) -> StreamReader:
+        """The body that is arriving; after `head`."""
+        if self._payload is None:
+            raise RuntimeError("the head comes first")
+        return self._payload
+
+    @property
+    def is_upload_over(self) -> bool:
+        """Whether the request body was sent whole."""
+        return self._upload is None or self._upload.is_sent
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether the database is to send something now, so that its silence counts."""
+        return not self._is_paused and (self._message is not None or self.is_upload_over)
+
+    def send(self, head: bytes, *, is_chunked: bool) -> None:
+        """Send the request, in one write where its body is at hand; the rest of it while the reply is awaited."""
+        connection, upload = self._connection, self._upload
+        body = None if upload is None else upload.whole
+        if connection is None or not connection.write_all(_parts(head, body, is_chunked=is_chunked)):
+            self.fail(FailureKind.RESET)
+            return
+        if upload is None:
+            return
+        upload.is_sent = body is not None and not connection.is_writing_paused
+        if not upload.is_sent:
+            rest = self._sent(upload, connection, is_chunked=is_chunked, is_written=body is not None)
+            self._sending = self._loop.create_task(rest, name="vecsieve-upload")
+
+    async def _sent(
+        self, upload: Upload, connection: UpstreamConnection, *, is_chunked: bool, is_written: bool
+    ) -> None:
+        """Send the body, or wait until what is written of it has been taken. A body cut short ends the connection."""
+        try:
+            if is_written:
+                await upload.taken(connection)
+                upload.is_sent = True
+            else:
+                await upload.send(connection, is_chunked=is_chunked)
+            connection.heard()  # from now on the reply is waited for
+        except ClientBodyError as error:
+            upload.fault = error
+            self.fail(FailureKind.RESET)
+        except TimeoutError:
+            self.fail(FailureKind.TIMEOUT)
+        except ConnectionError:
+            self.fail(FailureKind.RESET)
+        finally:
+            if not upload.is_sent:
+                connection.abort()
+
+    async def head(self) -> RawResponseMessage:
+        """Wait for the head of the final reply; interim ones are dropped. Raises BrokenExchangeError."""
+        while self._message is None:
+            if self.failure is not None:
+                raise self.failure
+            await self._woken()
+        return self._message
+
+    async def read(self) -> bytes:
+        """The next bytes of the body; empty at its end. Raises BrokenExchangeError once what arrived has been read."""
+        payload = self.payload
+        while not (piece := payload.read_nowait()) and not payload.at_eof():
+            if self.failure is not None:
+                raise self.failure
+            await self._woken()
+        return piece
+
+    async def _woken(self) -> None:
+        waiter = self._waiter = self._loop.create_future()
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def feed(self, data: bytes) -> None:
+        """Read what arrived; empty reads what was left when reading paused."""
+        if self._parser is None:
+            return
+        try:
+            messages, _, _ = self._parser.feed_data(data)
+        except HttpProcessingError:
+            self.fail(FailureKind.PROTOCOL if self._message is None else FailureKind.TRUNCATED)
+            return
+        for message, payload in messages:
+            if self._message is not None:
+                self._is_clean = False  # two replies to one request
+            elif message.code == 101 or not 100 <= message.code <= 199:
+                if not _may_pass(message):
+                    self.fail(FailureKind.PROTOCOL)
+                    return
+                self._message, self._payload = message, payload
+        if self._payload is not None:
+            if self._payload.is_eof():
+                self._whole()
+            self._wake()
+
+    def lost(self, error: Exception | None) -> None:
+        """The connection has ended: the end of a body that has no other, or a failure."""
+        if self._message is None:
+            self.fail(FailureKind.RESET, error.errno if isinstance(error, OSError) else None)
+            return
+        if error is None and self._parser is not None and not self._is_paused:
+            with suppress(HttpProcessingError):  # neither the length nor the last chunk has come
+                self._parser.feed_eof()
+        if self.payload.is_eof():
+            self._whole()
+            self._wake()
+        else:
+            self.fail(FailureKind.TRUNCATED)
+
+    def fail(self, kind: FailureKind, number: int | None = None) -> None:
+        """End the exchange and its connection, unless the reply is whole."""
+        if self.failure is None and self._connection is not None:
+            self.failure = BrokenExchangeError(kind, number)
+            self._leave(is_clean=False)
+            self._wake()
+
+    def _whole(self) -> None:
+        message = cast(RawResponseMessage, self._message)
+        is_clean = self._is_clean and not message.should_close and self.is_upload_over
+        if is_clean and self._parser is not None and self._parser.feed_eof() is not None:
+            is_clean = False  # another reply has begun behind it
+        self._leave(is_clean=is_clean)
+
+    def _leave(self, *, is_clean: bool) -> None:
+        """Give the connection back; ended, unless the next request may use it."""
+        connection, self._connection = self._connection, None
+        self._parser = None  # it refers to us, and a cycle costs a collection
+        if self._late is not None:
+            self._late.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
+        if connection is not None:
+            connection.end(is_clean=is_clean)
+
+    def abandon(self) -> None:
+        """End the connection unless the reply is whole."""
+        self.fail(FailureKind.RESET)
+
+    async def close(self) -> None:
+        """End the connection unless the reply is whole; wait until the source of the body is no longer read."""
+        self.abandon()
+        self._payload = None
+        if self._sending is not None and not self._sending.done():
+            await asyncio.wait({self._sending})
+
+    def pause_reading(self) -> None:
+        """Stop: the reader has enough. Part of aiohttp's contract, as the next one."""
+        if not self._is_paused and self._parser is not None and self._connection is not None:
+            self._is_paused = True
+            self._parser.pause_reading()
+            self._connection.pause_reading()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        if not self._is_paused:
+            return
+        self._is_paused = False
+        if resume_parser:
+            self.feed(b"")
+        if not self._is_paused and self._connection is not None:
+            self._connection.resume_reading()
+
+
+def _may_pass(message: RawResponseMessage) -> bool:
+    """Whether the head can be forwarded as it is. A 101 that nobody asked for cannot."""
+    raw, reason = message.raw_headers, message.reason.encode("utf-8", "surrogateescape")
+    if message.code == 101 or not is_reply_sound(message.code, message.version, raw):
+        return False
+    return is_forwardable(raw) and (reason == b"OK" or is_forwardable([(b"", reason)]))
+
+
+class Owner(Protocol):
+    """Of connections: a pool."""
+
+    def freed(self, connection: UpstreamConnection) -> None:
+        """The next request may use it."""
+        ...
+
+    def gone(self, connection: UpstreamConnection) -> None:
+        """It has ended, or is about to. Called once."""
+        ...
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """``stall_seconds``: how long the database may be silent while it owes a reply. ``ends_at``: for the owner."""
+
+    def __init__(self, owner: Owner, *, stall_seconds: float, ends_at: float) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.owner = owner
+        self._stall_seconds = stall_seconds
+        self._transport: asyncio.Transport | None = None
+        self._exchange: Exchange | None = None
+        self._drain: asyncio.Future[None] | None = None
+        self._heard_at = 0.0
+        # One timer for as long as the connection is used, not one for each read: it looks when anything was heard last.
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_gone = False
+        self._is_reading_paused = False
+        self.is_writing_paused = False
+        self.ends_at = ends_at
+        self.idle_since = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def begin(self, exchange: Exchange) -> None:
+        if self._exchange is not None:
+            raise RuntimeError("one exchange at a time: the next request would get this one's reply")
+        self._exchange = exchange
+        self.heard()
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._heard_at + self._stall_seconds, self._look)
+
+    def end(self, *, is_clean: bool) -> None:
+        """The exchange is over. ``is_clean``: the next may begin."""
+        self._exchange = None
+        if is_clean and self.is_open:
+            if self._is_reading_paused:
+                self.resume_reading()  # a large reply was whole before its reader had enough room
+            self.idle_since = self.loop.time()
+            self.owner.freed(self)
+        else:
+            self.abort()
+
+    def heard(self) -> None:
+        self._heard_at = self.loop.time()
+
+    def _look(self) -> None:
+        """End an exchange whose database has been silent for too long."""
+        self._timer = None
+        exchange, now = self._exchange, self.loop.time()
+        if exchange is None:
+            return
+        if not exchange.is_owed:
+            self._heard_at = now
+        if now - self._heard_at >= self._stall_seconds:
+            exchange.fail(FailureKind.TIMEOUT)
+        else:
+            self._timer = self.loop.call_at(self._heard_at + self._stall_seconds, self._look)
+
+    def abort(self) -> None:
+        """End now: there is nothing whole to deliver, and a peer that reads no more is not waited for."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._forget()
+
+    def close(self) -> None:
+        """End an idle connection."""
+        if self._transport is not None:
+            self._transport.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._is_gone:
+            self._is_gone = True
+            self.owner.gone(self)
+
+    def write_all(self, parts: tuple[bytes, ...]) -> bool:
+        """Write in one piece; False where the connection has ended."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return False
+        # Not `writelines`, which never pauses writing in CPython 3.12.0 to 3.12.8 and 3.13.0 to 3.13.1 (CVE-2024-12254).
+        transport.write(b"".join(parts))
+        return True
+
+    async def drained(self) -> None:
+        """Wait until writing is no longer paused. Raises ConnectionError."""
+        if self.is_writing_paused and self._transport is not None:
+            waiter = self._drain = self.loop.create_future()
+            try:
+                await waiter
+            finally:
+                self._drain = None
+        if not self.is_open:
+            raise ConnectionResetError
+
+    def pause_reading(self) -> None:
+        self._is_reading_paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._is_reading_paused = False
+        self.heard()
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    # asyncio's contract
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._resume_writer()
+        if self._exchange is not None:
+            self._exchange.lost(exc)
+        self._forget()
+
+    def data_received(self, data: bytes) -> None:
+        if self._exchange is None:
+            self.abort()
+            return
+        self.heard()
+        self._exchange.feed(data)
+
+    def pause_writing(self) -> None:
+        self.is_writing_paused = True
+
+    def resume_writing(self) -> None:
+        self.is_writing_paused = False
+        self._resume_writer()
+
+    def _resume_writer(self) -> None:
+        if self._drain is not None and not self._drain.done():
+            self._drain.set_result(None)

@@ -1,0 +1,275 @@
+"""`check --connect`: whether the database can be reached, takes the credentials and answers a search.
+
+Reads only. Each request has a deadline as a whole. A search is tried for a stored point of the first collection that has one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import aiohttp
+
+from vecsieve.config.problems import one_line
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.telemetry.talk import fault_of
+
+SECONDS = 5.0  # for a request and its answer
+LARGEST_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """How a database is asked. ``variable``: where its key usually is. ``header``: that carries it, ``{}`` is the key.
+
+    ``listing``: method and path of a read that wants a key where keys are wanted. ``search``: searches one of the
+    collections that it lists, and says which; None where none has a stored vector.
+    """
+
+    variable: str
+    header: tuple[str, str]
+    listing: tuple[str, str]
+    search: Callable[[_Database, object], Awaitable[str | None]]
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class CheckError(Exception):
+    """Why the database is of no use as the settings have it, in one sentence that shows no key."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Database:
+    """``key``: None where the environment has none."""
+
+    session: aiohttp.ClientSession
+    settings: Settings
+    wire: Wire
+    variable: str
+    key: str | None
+
+    async def json(self, method: str, path: str, body: object = None, *, base: str | None = None) -> object:
+        """The answer's JSON. ``base``: another server of the same database. Raises CheckError."""
+        upstream = self.settings.upstream
+        name, form = self.wire.header
+        headers = {**dict(self.wire.headers), **({} if self.key is None else {name: form.format(self.key)})}
+        where = f"the database at {base or upstream.url}"
+        try:
+            async with self.session.request(
+                method,
+                (base or upstream.url + upstream.path_prefix) + path,
+                json={} if body is None and method == "POST" else body,
+                headers=headers,
+                allow_redirects=False,
+            ) as response:
+                content, status = await _bounded(response.content), response.status
+        except TimeoutError:
+            raise CheckError(f"{where} did not answer within {SECONDS:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise CheckError(f"{where} broke off: {type(error).__name__}") from None
+        if status in {401, 403}:
+            raise CheckError(self._refused(where, status))
+        if status != 200:
+            hint = " Is it the right backend?" if status == 404 else ""
+            raise CheckError(f"{where} answered {method} {path} with status {status}: {_said(content)}.{hint}")
+        try:
+            return json.loads(content)
+        except ValueError:
+            raise CheckError(f"{where} answered {method} {path} with something other than JSON") from None
+
+    def _refused(self, where: str, status: int) -> str:
+        if self.key is None:
+            return (
+                f"{where} wants a key (status {status}). Put it in the variable {self.variable}, or name another "
+                "variable with --api-key-env; clients send their own through VecSieve"
+            )
+        return f"{where} refused the key in {self.variable} (status {status})"
+
+
+async def _bounded(content: aiohttp.StreamReader) -> bytes:
+    held = bytearray()
+    async for piece in content.iter_chunked(65_536):
+        held += piece
+        if len(held) > LARGEST_BYTES:
+            break  # not read as JSON then
+    return bytes(held)
+
+
+def _said(content: bytes) -> str:
+    return one_line(content.decode("utf-8", "replace")) or "nothing"
+
+
+def run(settings: Settings, environment: Mapping[str, str], variable: str | None, say: Callable[[str], None]) -> None:
+    """Say each step that went well. ``variable``: the key's, None for the usual one. Raises CheckError."""
+    asyncio.run(_connect(settings, environment, variable, say))
+
+
+async def _connect(
+    settings: Settings, environment: Mapping[str, str], variable: str | None, say: Callable[[str], None]
+) -> None:
+    wire = WIRES[settings.backend]
+    name = variable or wire.variable
+    key = environment.get(name) or None
+    if variable is not None and key is None:
+        raise CheckError(f"--api-key-env: {variable} is not set")
+    fault = await fault_of(settings.upstream.url)
+    if fault is not None:
+        raise CheckError(f"{fault}. Start it, or mend upstream.url")
+    say(f"reach        {settings.upstream.url} takes connections")
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+        database = _Database(session, settings, wire, name, key)
+        listed = await database.json(*wire.listing)
+        say(f"credentials  accepted, {f'the key in {name}' if key else 'without a key'}")
+        started = time.monotonic()
+        searched = await wire.search(database, listed)
+        if searched is None:
+            say("search       not tried: there is no collection with a dense vector")
+            return
+        took = (time.monotonic() - started) * 1000
+        say(f"search       collection {one_line(json.dumps(searched))} answered in {took:.0f} ms")
+
+
+async def _in_qdrant(database: _Database, listed: object) -> str | None:
+    for collection in _members(listed, "result", "collections"):
+        name = _member(collection, "name")
+        path = f"/collections/{quote(str(name), safe='')}/points"
+        stored = await database.json("POST", f"{path}/scroll", {"limit": 1, "with_vector": True})
+        question = _question(_members(stored, "result", "points"))
+        if question is not None:
+            await database.json("POST", f"{path}/query", question)
+            return str(name)
+    return None
+
+
+def _question(points: list[object]) -> dict[str, object] | None:
+    """A search by a vector of the first point; None where it has no dense one."""
+    vectors = _member(points[0], "vector") if points else None
+    named = vectors if isinstance(vectors, dict) else {"": vectors}
+    for name, vector in named.items():
+        if isinstance(vector, list) and vector and not isinstance(vector[0], list):
+            return {"query": vector, "limit": 1, **({"using": name} if name else {})}
+    return None
+
+
+async def _in_chroma(database: _Database, listed: object) -> str | None:
+    for collection in listed if isinstance(listed, list) else []:
+        path = f"{CHROMA}/{quote(str(_member(collection, 'id')), safe='')}"
+        stored = await database.json("POST", f"{path}/get", {"limit": 1, "include": ["embeddings"]})
+        vectors = _members(stored, "embeddings")
+        if vectors:
+            await database.json("POST", f"{path}/query", {"query_embeddings": vectors, "n_results": 1, "include": []})
+            return str(_member(collection, "name"))
+    return None
+
+
+async def _in_milvus(database: _Database, listed: object) -> str | None:
+    for name in _members(listed, "data"):
+        about = await _of_milvus(database, "collections/describe", {"collectionName": name})
+        fields = [each for each in _members(about, "data", "fields") if _member(each, "type") == "FloatVector"]
+        if not fields:
+            continue
+        field = _member(fields[0], "name")
+        one = {"collectionName": name, "filter": "", "limit": 1, "outputFields": [field]}
+        rows = _members(await _of_milvus(database, "entities/query", one), "data")
+        vector = _member(rows[0], str(field)) if rows else None
+        if vector is not None:
+            question = {"collectionName": name, "data": [vector], "annsField": field, "limit": 1}
+            await _of_milvus(database, "entities/search", question)
+            return str(name)
+    return None
+
+
+async def _of_milvus(database: _Database, path: str, body: object) -> object:
+    """Milvus refuses with status 200 and a code. Raises CheckError."""
+    answer = await database.json("POST", f"/v2/vectordb/{path}", body)
+    if (code := _member(answer, "code")) != 0:
+        said = one_line(str(_member(answer, "message")))
+        raise CheckError(f"the database at {database.settings.upstream.url} refused {path} with code {code}: {said}")
+    return answer
+
+
+async def _in_pinecone(database: _Database, listed: object) -> str | None:
+    """By a stored id: the vector itself is not moved. An index has a host of its own."""
+    for index in _members(listed, "indexes"):
+        host = _member(index, "host")
+        if not isinstance(host, str) or _member(index, "vector_type") == "sparse":
+            continue
+        base = host if "://" in host else f"https://{host}"
+        found = _members(await database.json("GET", "/vectors/list?limit=1", base=base), "vectors")
+        if found:
+            await database.json("POST", "/query", {"id": _member(found[0], "id"), "topK": 1}, base=base)
+            return str(_member(index, "name"))
+    return None
+
+
+async def _in_weaviate(database: _Database, listed: object) -> str | None:
+    for each in _members(listed, "classes"):
+        name = str(_member(each, "class"))
+        if _CLASS.fullmatch(name) is None or _member(each, "multiTenancyConfig", "enabled"):
+            continue  # a tenant would have to be known
+        rows = await _of_weaviate(database, name, "limit: 1", "vector")
+        vector = _member(rows[0], "_additional", "vector") if rows else None
+        if isinstance(vector, list) and vector:
+            near = json.dumps([float(each) for each in vector])
+            await _of_weaviate(database, name, f"limit: 1, nearVector: {{vector: {near}}}", "id")
+            return name
+    return None
+
+
+async def _of_weaviate(database: _Database, name: str, arguments: str, wanted: str) -> list[object]:
+    """GraphQL refuses with status 200 and errors. Raises CheckError."""
+    query = f"{{ Get {{ {name}({arguments}) {{ _additional {{ {wanted} }} }} }} }}"
+    answer = await database.json("POST", "/v1/graphql", {"query": query})
+    if errors := _members(answer, "errors"):
+        said = one_line(str(_member(errors[0], "message")))
+        raise CheckError(f"the database at {database.settings.upstream.url} refused a search in {name}: {said}")
+    return _members(answer, "data", "Get", name)
+
+
+def _member(tree: object, *path: str) -> object:
+    """The value at a path of keys; None where there is none."""
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def _members(tree: object, *path: str) -> list[object]:
+    found = _member(tree, *path)
+    return found if isinstance(found, list) else []
+
+
+CHROMA = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+_CLASS = re.compile(r"[A-Z][A-Za-z0-9_]*")  # else it would be GraphQL of its own
+
+WIRES: Mapping[str, Wire] = {
+    "qdrant": Wire(
+        variable="QDRANT_API_KEY", header=("api-key", "{}"), listing=("GET", "/collections"), search=_in_qdrant
+    ),
+    "pinecone": Wire(
+        variable="PINECONE_API_KEY",
+        header=("Api-Key", "{}"),
+        listing=("GET", "/indexes"),
+        search=_in_pinecone,
+        headers=(("X-Pinecone-Api-Version", "2025-10"),),
+    ),
+    "chroma": Wire(
+        variable="CHROMA_API_KEY", header=("x-chroma-token", "{}"), listing=("GET", CHROMA), search=_in_chroma
+    ),
+    "milvus": Wire(
+        variable="MILVUS_TOKEN",
+        header=("Authorization", "Bearer {}"),
+        listing=("POST", "/v2/vectordb/collections/list"),
+        search=_in_milvus,
+    ),
+    "weaviate": Wire(
+        variable="WEAVIATE_API_KEY",
+        header=("Authorization", "Bearer {}"),
+        listing=("GET", "/v1/schema"),
+        search=_in_weaviate,
+    ),
+}

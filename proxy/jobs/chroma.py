@@ -1,0 +1,84 @@
+"""A Chroma collection as a source: the default tenant and database, or as the URL's path names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors
+
+_DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
+_IDS = 5000  # of a page: ids alone are small
+_PARTS = ["embeddings", "documents", "metadatas"]
+DOCUMENT = "document"  # the payload's member that holds the document; it is a usual text field
+
+
+class ChromaSource(ListedSource):
+    """The collection is opened at the first request."""
+
+    def __init__(self, access: Access) -> None:
+        import chromadb
+        from chromadb.config import Settings
+        from chromadb.errors import ChromaError
+        from httpx import HTTPError
+
+        super().__init__(access)
+        self.refuse_vector_name("Chroma")
+        self.errors = (ChromaError, HTTPError, ValueError)  # ValueError: no server answers
+        parts = urlsplit(access.url)
+        if parts.scheme not in {"http", "https"} or parts.hostname is None or parts.username is not None:
+            raise SourceError("--url: wanted http(s)://host[:port]")
+        headers = {} if access.api_key is None else {"x-chroma-token": access.api_key}
+        is_tls = parts.scheme == "https"
+        port = parts.port or (443 if is_tls else 8000)
+        quiet = Settings(anonymized_telemetry=False)
+        self._client: Any = self.ask(
+            lambda: chromadb.HttpClient(
+                host=parts.hostname or "", port=port, ssl=is_tls, headers=headers, settings=quiet
+            )
+        )
+        self._collection: Any = self.ask(lambda: self._client.get_collection(access.collection))
+
+    def described(self) -> Shape:
+        configuration: Mapping[str, Any] = self._collection.configuration or {}
+        index = configuration.get("hnsw") or configuration.get("spann") or {}
+        first = self.ask(lambda: self._collection.get(limit=1, include=["embeddings"]))["embeddings"]
+        if first is None or not len(first):
+            raise SourceError(f"collection {self.access.collection!r} has no points")
+        return Shape(
+            points=self.ask(self._collection.count),
+            dimension=len(first[0]),
+            distance=_DISTANCES.get(str(index.get("space")), "Euclid"),  # l2 is Chroma's own default
+            vector_name="",
+        )
+
+    def listed(self) -> Iterator[list[PointId]]:
+        start = 0
+        while True:
+            page = self.ask(partial(self._collection.get, limit=_IDS, offset=start, include=[]))["ids"]
+            yield list(page)
+            start += len(page)
+            if len(page) < _IDS:
+                return
+
+    def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
+        found = self.ask(lambda: self._collection.get(ids=list(map(str, ids)), include=_PARTS))
+        return self._points(found["ids"], found["embeddings"], found["documents"], found["metadatas"])
+
+    def found(self, vector: Vectors, count: int) -> list[Point]:
+        asked = np.asarray(vector, np.float32)
+        found = self.ask(lambda: self._collection.query(query_embeddings=[asked], n_results=count, include=_PARTS))
+        columns = (found[name][0] for name in ("ids", "embeddings", "documents", "metadatas"))
+        return list(self._points(*columns))
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _points(self, ids: Any, vectors: Any, documents: Any, metadatas: Any) -> Iterator[Point]:
+        for each, vector, document, metadata in zip(ids, vectors, documents, metadatas, strict=True):
+            payload = {**(metadata or {}), **({} if document is None else {DOCUMENT: document})}
+            yield Point(id=each, vector=self.vector_of(vector), payload=payload)

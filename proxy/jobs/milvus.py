@@ -1,0 +1,89 @@
+"""A Milvus collection as a source."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from vecsieve.config.problems import masked
+from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors
+
+_DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
+_IDS = 5000  # of a page: ids alone are small
+
+
+class MilvusSource(ListedSource):
+    """``vector_name``: the vector field."""
+
+    def __init__(self, access: Access) -> None:
+        from pymilvus import DataType, MilvusClient
+        from pymilvus.exceptions import MilvusException
+
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs every refusal with a traceback
+        super().__init__(access)
+        self.errors = (MilvusException,)
+        self._dense, self._number = DataType.FLOAT_VECTOR, DataType.INT64
+        try:
+            self._client = MilvusClient(uri=access.url, token=access.api_key or "", timeout=access.timeout_seconds)
+        except MilvusException as error:
+            raise self.explained(error) from None
+        self._described: Mapping[str, Any] = self.ask(lambda: self._client.describe_collection(access.collection))
+        self._key = next(str(field["name"]) for field in self._described["fields"] if field.get("is_primary"))
+        self._vectors = [str(field["name"]) for field in self._described["fields"] if "dim" in field.get("params", {})]
+
+    def described(self) -> Shape:
+        collection = self.access.collection
+        dense = {field["name"]: field for field in self._described["fields"] if field["type"] == self._dense}
+        wanted = self.access.vector_name
+        if wanted is None and len(dense) == 1:
+            (wanted,) = dense
+        if wanted not in dense:
+            there = ", ".join(sorted(dense)) or "none"
+            raise SourceError(f"collection {collection!r}: say with --vector which vector field; it has: {there}")
+        indexes = self.ask(lambda: self._client.list_indexes(collection, field_name=wanted))
+        metric = self.ask(lambda: self._client.describe_index(collection, indexes[0])) if indexes else {}
+        return Shape(
+            points=int(self.ask(lambda: self._client.get_collection_stats(collection))["row_count"]),
+            dimension=int(dense[wanted]["params"]["dim"]),
+            distance=_DISTANCES.get(str(metric.get("metric_type")), "Cosine"),
+            vector_name=str(wanted),
+        )
+
+    def listed(self) -> Iterator[list[PointId]]:
+        collection = self.access.collection
+        pages = self.ask(lambda: self._client.query_iterator(collection, batch_size=_IDS, output_fields=[self._key]))
+        while page := self.ask(pages.next):
+            yield [self._id(row[self._key]) for row in page]
+        pages.close()
+
+    def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
+        rows = self.ask(lambda: self._client.get(self.access.collection, list(ids), output_fields=["*"]))
+        return [self._point(row) for row in rows]
+
+    def found(self, vector: Vectors, count: int) -> list[Point]:
+        (hits,) = self.ask(
+            lambda: self._client.search(
+                self.access.collection,
+                data=[vector.tolist()],
+                anns_field=self.shape().vector_name,
+                limit=count,
+                output_fields=["*"],
+            )
+        )
+        return [self._point({self._key: hit[self._key], **hit["entity"]}) for hit in hits]
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _point(self, row: Mapping[str, Any]) -> Point:
+        payload = {name: value for name, value in row.items() if name != self._key and name not in self._vectors}
+        vector = self.vector_of(row.get(self.shape().vector_name))
+        return Point(id=self._id(row[self._key]), vector=vector, payload=payload)
+
+    def _id(self, key: object) -> PointId:
+        if isinstance(key, int) and key < 0:
+            raise SourceError(
+                f"{masked(self.access.url)}: the key {key} is negative; wanted keys of 0 and above, or texts"
+            )
+        return key if isinstance(key, int) else str(key)

@@ -1,0 +1,75 @@
+"""A namespace of a Pinecone index as a source. The URL is the index's own host; only serverless indexes list their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors
+
+_DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
+_FETCHED = 100  # ids of one fetch: they are in the URL
+DEFAULT_NAMESPACE = "__default__"
+
+
+class PineconeSource(ListedSource):
+    """``collection``: the namespace."""
+
+    def __init__(self, access: Access) -> None:
+        from pinecone import Pinecone
+        from pinecone.errors import PineconeError
+
+        super().__init__(access)
+        self.refuse_vector_name("Pinecone")
+        self.errors = (PineconeError,)
+        if access.api_key is None:
+            raise SourceError("Pinecone wants a key: put it in PINECONE_API_KEY, or name a variable with --api-key-env")
+        self._client = Pinecone(api_key=access.api_key, timeout=access.timeout_seconds)
+        self._index: Any = self._client.index(host=access.url)
+        self._namespace = "" if access.collection == DEFAULT_NAMESPACE else access.collection
+
+    def described(self) -> Shape:
+        stats = self.ask(self._index.describe_index_stats)
+        held = stats.namespaces.get(self._namespace) or stats.namespaces.get(self.access.collection)
+        if held is None:
+            there = ", ".join(sorted(name or DEFAULT_NAMESPACE for name in stats.namespaces)) or "none"
+            raise SourceError(f"the index has no namespace {self.access.collection!r}; it has: {there}")
+        if not stats.dimension:
+            raise SourceError("the index has no dense vectors; wanted an index of dense ones")
+        return Shape(
+            points=held.vector_count,
+            dimension=stats.dimension,
+            distance=_DISTANCES.get(str(stats.metric), "Cosine"),
+            vector_name="",
+        )
+
+    def listed(self) -> Iterator[list[PointId]]:
+        pages = iter(self._index.list(namespace=self._namespace))
+        while (page := self.ask(lambda: next(pages, None))) is not None:
+            yield [item.id for item in page.vectors]
+
+    def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
+        for start in range(0, len(ids), _FETCHED):
+            wanted = [str(each) for each in ids[start : start + _FETCHED]]
+            found = self.ask(partial(self._index.fetch, ids=wanted, namespace=self._namespace))
+            yield from (self._point(each) for each in found.vectors.values())
+
+    def found(self, vector: Vectors, count: int) -> list[Point]:
+        found = self.ask(
+            lambda: self._index.query(
+                vector=vector.tolist(),
+                top_k=count,
+                namespace=self._namespace,
+                include_values=True,
+                include_metadata=True,
+            )
+        )
+        return [self._point(each) for each in found.matches]
+
+    def close(self) -> None:
+        self._index.close()
+        self._client.close()
+
+    def _point(self, each: Any) -> Point:
+        return Point(id=each.id, vector=self.vector_of(each.values), payload=dict(each.metadata or {}))

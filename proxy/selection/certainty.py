@@ -1,0 +1,318 @@
+"""The calibrated rule: the probability that a candidate repeats a better-ranked result, from features of the pair.
+
+The rule is a logistic model over a few features. ``vecsieve evaluate --fit`` fits it to labelled sets in several embedding
+models and writes its constants to calibrated.py. Among long texts, near vectors without shared words are weak evidence: 318
+of 334 such pairs were no copies. Among short texts they are strong evidence.
+
+Without texts, a second model decides by the distance alone, and never below VECTORS_LEAST.
+
+The features of a pair depend on its rank order and on the pool's typical distance; for short texts also on how rare a word is
+among the first candidates. Equal texts count once there, so a copy of a candidate changes no other pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.calibrated import TEXTS, VECTORS
+from vecsieve.proxy.selection.geometry import Mask
+from vecsieve.proxy.selection.policy import Certain, Model
+from vecsieve.proxy.selection.text import bounds
+from vecsieve.proxy.selection.text.pairs import (
+    BOTH_FIGURES,
+    BOTH_NAMES,
+    DIFFERENCES,
+    FIGURES,
+    NAMES,
+    SHARED,
+    keys_of,
+    most_shared,
+)
+from vecsieve.proxy.selection.text.reading import Texts, numbered, weight
+from vecsieve.proxy.selection.values import FloatMatrix, Indices, Steps
+
+# From the second result on, the certainty falls over this many results to its last value. It falls fast at first, like the
+# probability that a result is the answer.
+FALLS_OVER = 6
+FALL_POWER = 0.7
+
+# Vectors alone remove nothing below this certainty. At .8, 97 % of what they remove is right on sets left out of the fit.
+VECTORS_LEAST = 0.8
+
+# Relative distances outside are read as these.
+NEAREST, FARTHEST = 0.02, 2.0
+# The logarithm of the relative distance at which "far" ends and "near" begins: 0.37 of the typical distance.
+KNEE = -1.0
+
+# Share of the smaller text's 3-grams from which a pair is called contained, and from which containment counts at all.
+CONTAINED = 0.8
+OVERLAPPING = 0.35
+
+# Texts whose shared words are counted in one product.
+BLOCK = 128
+
+Pairs = npt.NDArray[np.float64]
+
+# What each feature says, in the order of the model's columns. ``long``: at least one text of the pair is long.
+MEANINGS: Mapping[str, str] = {
+    "one": "of any pair",
+    "short": "both texts are short",
+    "mixed": "one text is short, the other long",
+    "far": "distance of long texts",
+    "short_far": "distance of short texts",
+    "short_near": "nearness of short texts",
+    "contained": "share of the smaller text that the other contains",
+    "covered": "share of the later-ranked text that the earlier contains",
+    "figures": "different figures",
+    "both_figures": "each has a figure that the other lacks",
+    "names": "different names",
+    "both_names": "each has a name that the other lacks",
+    "rare_shared": "rare words that both have, of all",
+    "rare_contained": "rare words of the shorter text that both have",
+    "short_both_figures": "each short text has a figure that the other lacks",
+}
+FEATURES = tuple(MEANINGS)
+VECTOR_FEATURES = ("one", "far", "near")
+_ONE, _SHORT, _MIXED, _FAR, _SHORT_FAR, _SHORT_NEAR, _CONTAINED, _COVERED = range(8)
+_FIGURES, _BOTH_FIGURES, _NAMES, _BOTH_NAMES, _RARE_SHARED, _RARE_CONTAINED, _SHORT_BOTH_FIGURES = range(
+    8, len(FEATURES)
+)
+
+# The sign that each coefficient must have to make sense; the fit leaves out a feature that would have the other. Constants
+# of a kind of pair may have either.
+SIGNS: Mapping[str, int] = {
+    **dict.fromkeys(("far", "near", "short_far", "short_near"), -1),
+    **dict.fromkeys(("figures", "both_figures", "names", "both_names", "short_both_figures"), -1),
+    **dict.fromkeys(("contained", "covered", "rare_shared", "rare_contained"), 1),
+}
+
+SHIPPED = Model(texts=tuple(TEXTS[name] for name in FEATURES), vectors=tuple(VECTORS[name] for name in VECTOR_FEATURES))
+
+
+# How far the certainty has fallen when 0, 1, 2… results stand: 0 is nothing, 1 all the way.
+_FALL = [max(0, stand - 1) / FALLS_OVER for stand in range(FALLS_OVER + 2)]
+
+
+@lru_cache(maxsize=64)
+def _doubts_allowed(first: float, last: float) -> list[float]:
+    return [1.0 - (first - (first - last) * fallen**FALL_POWER) for fallen in _FALL]
+
+
+def doubts_allowed(rule: Certain, count: int) -> list[float]:
+    """1 - certainty when 0 to ``count - 1`` results stand already. Nothing is compared with none."""
+    return _doubts_allowed(rule.first, rule.last)[:count] + [1.0 - rule.last] * (count - len(_FALL))
+
+
+def by_vectors(distance: FloatMatrix, largest: float, model: Model = SHIPPED) -> FloatMatrix:
+    """The doubt (n, m) from relative distances (n, m) alone. ``largest``: beyond it nearness may be chance.
+
+    Equal vectors are copies as far as can be told. An infinite distance stays infinite.
+    """
+    near = distance <= largest
+    doubt = np.where(np.isinf(distance), distance, np.float32(1.0))
+    if near.any():
+        probability = _probability(vector_features(distance[near].astype(np.float64)).T, model.vectors)
+        doubt[near] = np.where(probability >= VECTORS_LEAST, 1.0 - probability, 1.0)
+        doubt[distance == 0.0] = 0.0
+    return doubt.astype(np.float32, copy=False)
+
+
+def judged(
+    distance: Pairs,
+    texts: Texts,
+    first: Indices,
+    second: Indices,
+    *,
+    largest: float,
+    rule: Certain,
+    bounded: bool = True,
+) -> Steps[tuple[Pairs, Mask]]:
+    """The doubt (p,) of p pairs of candidates, 1 - probability, and whether most of the smaller text is in the other.
+
+    ``distance``: (p,) relative to the typical one; 1.0 where two cannot be compared by vectors. ``largest``: beyond this
+    distance a pair needs a contained text. The doubt of a pair that ``rule`` cannot merge at any place may be too low; with
+    ``bounded`` it may also be that of the most that the two texts could share.
+    """
+    has_text = texts.numbers != 0
+    known = None if has_text.all() else has_text.take(first) & has_text.take(second)
+    if known is None or known.all():
+        return (yield from _by_text(distance, texts, first, second, rule, largest, bounded))
+    probability = _by_vector(distance[~known], largest, rule.model or SHIPPED)
+    doubt, is_contained = np.empty(len(first)), np.zeros(len(first), np.bool_)
+    doubt[~known] = 1.0 - probability
+    doubt[known], is_contained[known] = yield from _by_text(
+        distance[known], texts, first[known], second[known], rule, largest, bounded
+    )
+    return doubt, is_contained
+
+
+def _by_vector(distance: Pairs, largest: float, model: Model) -> Pairs:
+    """The probability (p,) that pairs are copies by their vectors alone, 0 where nothing may be removed by it."""
+    bare = _probability(vector_features(distance).T, model.vectors)
+    return np.where((bare >= VECTORS_LEAST) & (distance <= largest), bare, 0.0)
+
+
+def _by_text(
+    distance: Pairs,
+    texts: Texts,
+    first: Indices,
+    second: Indices,
+    rule: Certain,
+    largest: float,
+    bounded: bool,
+) -> Steps[tuple[Pairs, Mask]]:
+    model, least = rule.model or SHIPPED, min(rule.first, rule.last)
+    found = yield from _features(texts, first, second, distance, least, model, bounded)
+    contained: Mask = found[_CONTAINED] >= CONTAINED - OVERLAPPING
+    probability = _probability(found, model.texts)
+    return 1.0 - probability * (contained | (distance <= largest)), contained
+
+
+def vector_features(distance: Pairs) -> Pairs:
+    """The features (p, 3) of p relative distances, in the order of VECTOR_FEATURES."""
+    far, near = _parts(distance)
+    return np.stack((np.ones(len(distance)), far, near), axis=1)
+
+
+def pair_features(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> Steps[Pairs]:
+    """The features (p, f) of p pairs of candidates that both have a text, in the order of FEATURES. ``distance``: (p,) relative
+    to the typical one.
+    """
+    return (yield from _features(texts, first, second, distance, 0.0, SHIPPED, False)).T
+
+
+def _features(
+    texts: Texts, first: Indices, second: Indices, distance: Pairs, least: float, model: Model, bounded: bool
+) -> Steps[Pairs]:
+    """The features (f, p). Differences of figures and names only lower a probability: they are read of the pairs whose
+    probability without them is ``least`` by ``model``. ``bounded``: pairs that do not reach ``least`` with as many 3-grams as
+    they could share, by their bit maps, keep that number.
+    """
+    found = np.zeros((len(FEATURES), len(first)))
+    is_short = _kinds(found, texts, first, second, distance)
+    mine, theirs = texts.grams.take(first), texts.grams.take(second)
+    sizes = np.maximum(np.minimum(mine, theirs), 1.0), np.maximum(np.where(first > second, mine, theirs), 1.0)
+    # Of short texts no 3-grams are looked at, nor of those behind as many words as are compared in one pool.
+    compared = ~is_short
+    if texts.words > bounds.POOL_WORDS:
+        compared &= texts.compared(first, second, but=is_short)
+    if bounded:
+        if compared.any():
+            _lay_overlaps(found, most_shared(texts, first, second) * compared, *sizes)
+        open_pairs = (_probability(found, model.texts) >= least).nonzero()[0]
+        if not len(open_pairs):
+            return found
+    else:
+        open_pairs = np.arange(len(first), dtype=np.intp)
+    if texts.words > bounds.STEP_WORDS and texts.words_of(first[open_pairs], second[open_pairs]) > bounds.STEP_WORDS:
+        yield
+    first, second = first.take(open_pairs), second.take(open_pairs)
+    keys = keys_of(texts, first, second)
+    if compared.any():
+        shared = SHARED.of(texts, keys, first, second)[:, 0].astype(np.float64) * compared.take(open_pairs)
+        inner = found.take(open_pairs, axis=1)
+        _lay_overlaps(inner, shared, *(each.take(open_pairs) for each in sizes))
+        found[:, open_pairs] = inner
+        likely = (_probability(inner, model.texts) >= least).nonzero()[0]
+        keys, first, second, open_pairs = keys[likely], first[likely], second[likely], open_pairs[likely]
+    apart = DIFFERENCES.of(texts, keys, first, second).T
+    are_short = is_short.take(open_pairs)
+    found[_SHORT_BOTH_FIGURES, open_pairs] = apart[BOTH_FIGURES] * are_short
+    for place, column in (
+        (_FIGURES, FIGURES),
+        (_BOTH_FIGURES, BOTH_FIGURES),
+        (_NAMES, NAMES),
+        (_BOTH_NAMES, BOTH_NAMES),
+    ):
+        found[place, open_pairs] = apart[column] * ~are_short
+    return found
+
+
+def _lay_overlaps(found: Pairs, shared: Pairs, smaller: Pairs, later: Pairs) -> None:
+    np.maximum(shared / smaller - OVERLAPPING, 0.0, out=found[_CONTAINED])
+    np.divide(shared, later, out=found[_COVERED])
+
+
+def _probability(features: Pairs, coefficients: tuple[float, ...]) -> Pairs:
+    """Of p pairs, from their features (f, p)."""
+    found: Pairs = 1.0 / (1.0 + np.exp(-(np.array(coefficients) @ features)))
+    return found
+
+
+def _kinds(found: Pairs, texts: Texts, first: Indices, second: Indices, distance: Pairs) -> Mask:
+    """Fill in what kind of pair each is, its distance and, of short texts, the words. Gives which are pairs of short texts (p,)."""
+    found[_ONE] = 1.0
+    far, near = _parts(distance)
+    mine, theirs = texts.is_short.take(first), texts.is_short.take(second)
+    short: Mask = mine & theirs
+    if not (mine.any() or theirs.any()):
+        found[_FAR] = far
+        return short
+    found[_SHORT], found[_MIXED] = short, mine != theirs
+    found[_FAR], found[_SHORT_FAR], found[_SHORT_NEAR] = far * ~short, far * short, near * short
+    pairs = np.flatnonzero(short)
+    if len(pairs):
+        found[_RARE_SHARED, pairs], found[_RARE_CONTAINED, pairs] = _rare_overlaps(texts, first[pairs], second[pairs])
+    return short
+
+
+def _parts(distance: Pairs) -> tuple[Pairs, Pairs]:
+    """The logarithm of relative distances (p,), above the knee and below it."""
+    logarithm = np.log(np.clip(distance, NEAREST, FARTHEST))
+    return np.maximum(logarithm, KNEE), np.minimum(logarithm, KNEE)
+
+
+def _rare_overlaps(texts: Texts, first: Indices, second: Indices) -> tuple[Pairs, Pairs]:
+    """Shared words of p pairs of short texts (p,), each word as heavy as it is rare: by both texts' words, and by the lighter
+    text's.
+    """
+    used = texts.is_short
+    if len(texts) > BLOCK:
+        used = np.zeros(len(texts), np.bool_)
+        used[first] = used[second] = True
+    place = used.cumsum() - 1
+    left, right = place.take(first), place.take(second)
+    # Of a usual pool all short texts are looked at together, and once.
+    sums, counts = _word_weights(texts, used) if len(texts) > BLOCK else texts.once(_word_weights, used)
+    both = counts.ravel().take(left * len(sums) + right)
+    mine, theirs = sums.take(left), sums.take(right)
+    return both / np.maximum(mine + theirs - both, 1e-6), both / np.maximum(np.minimum(mine, theirs), 1e-6)
+
+
+def _word_weights(texts: Texts, used: Mask) -> tuple[Pairs, Pairs]:
+    """What the different words of each of u texts weigh (u,), and the words that each two share (u, u)."""
+    which = used.nonzero()[0].tolist()
+    words, lengths = texts.vocabularies(which)
+    owners = np.arange(len(lengths)).repeat(lengths)
+    values, codes = numbered(words)
+    # In a pool of short texts nothing needs to be counted twice.
+    is_all = which == texts.first_different
+    weights = weight(len(which), np.bincount(codes)) if is_all else texts.rarity(values)
+    sums: Pairs = np.bincount(owners, weights.take(codes), len(lengths)).astype(np.float64, copy=False)
+    if len(lengths) <= BLOCK:
+        return sums, _weights_shared(owners, codes, weights, slice(None), len(lengths))
+    counts = np.zeros((len(lengths), len(lengths)))
+    for start in range(0, len(lengths), BLOCK):
+        # Only words of the block can be shared with it: the matrices stay small however many texts there are.
+        inside = codes[(owners >= start) & (owners < start + BLOCK)]
+        place = np.full(len(values), -1, np.intp)
+        place[inside] = 0
+        vocabulary = np.flatnonzero(place == 0)
+        place[vocabulary] = np.arange(len(vocabulary))
+        at = place[codes]
+        meets = at >= 0
+        block = slice(start, start + BLOCK)
+        counts[block] = _weights_shared(owners[meets], at[meets], weights[vocabulary], block, len(lengths))
+    return sums, counts
+
+
+def _weights_shared(owners: Indices, codes: Indices, weights: Pairs, block: slice, texts: int) -> Pairs:
+    """The weight of the words that each text of ``block`` shares with each of all ``texts``."""
+    every = np.zeros((texts, len(weights)))
+    every.ravel()[owners * len(weights) + codes] = 1.0
+    shared: Pairs = (every[block] * weights) @ every.T
+    return shared

@@ -1,0 +1,200 @@
+"""What texts say about pairs of candidates, laid over their distances.
+
+A pair of copies by text is at distance 0. A pair that may not share a cluster is infinitely far apart. Every other pair is as
+far apart as its vectors, or as doubtful as the calibrated rule has it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.certainty import SHIPPED, by_vectors, judged
+from vecsieve.proxy.selection.geometry import Mask, ahead
+from vecsieve.proxy.selection.policy import Caps, Certain, Policy, Strategy, TextRules
+from vecsieve.proxy.selection.text.matching import equal, matches
+from vecsieve.proxy.selection.text.reading import Texts
+from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link, Steps
+
+# The distance of a pair that cannot be compared by vectors. It is above any distance (distances.FARTHEST) and any cut, and
+# finite: such a pair may still share a cluster.
+UNKNOWN = np.float32(1e9)
+
+# numpy looks for many members of an IntEnum before it takes it for a number.
+_NONE, _IDENTICAL, _CONTAINMENT = np.int8(Link.NONE), np.int8(Link.IDENTICAL), np.int8(Link.CONTAINMENT)
+
+Codes = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """``distance``: (n, m) float32, for clustering. ``links``: (n, m) Link, by texts only. ``similarities``: (n, m)."""
+
+    distance: FloatMatrix
+    links: Codes
+    similarities: FloatMatrix
+
+
+def weigh(
+    distance: FloatMatrix,
+    texts: Texts,
+    rows: Indices,
+    columns: Indices,
+    *,
+    policy: Policy,
+    typical: float,
+    largest: float = math.inf,
+) -> Steps[Evidence]:
+    """Lay what the texts say over the ``distance`` (n, m) of candidates ``rows`` to candidates ``columns``.
+
+    Infinite distances that stem from missing vectors must be told apart from forbidden ones before: see ``opened``.
+    ``typical``: the pool's typical distance. ``largest``: a distance beyond this is near by chance. Under the calibrated
+    rule the outcome is a doubt, 1 - probability, in place of a distance.
+    """
+    rules = policy.text
+    assert rules is not None  # noqa: S101 - or no text would have been read
+    yield from texts.reading(rows.tolist() if rows is columns else np.union1d(rows, columns).tolist())
+    pairs = _near(distance, rows, columns, math.inf if rules.reach is None else rules.reach * typical)
+    links, similarities = yield from _by_text(texts, pairs, rules)
+    copies = links != _NONE
+    if not isinstance(policy.threshold, Certain):
+        return pairs.evidence(pairs.laid(distance.copy(), np.float32(0.0), copies), links, similarities)
+    doubt = yield from _doubted(pairs, texts, links, policy, typical=typical or 1.0, largest=largest)
+    if not copies.all():
+        np.putmask(similarities, ~copies, 1.0 - doubt)
+    doubts = np.ones(distance.shape, np.float32)
+    if np.isinf(distance).any():
+        doubts[np.isinf(distance)] = np.inf
+    return pairs.evidence(pairs.laid(doubts, doubt), links, similarities)
+
+
+def _doubted(
+    pairs: _Pairs, texts: Texts, links: Codes, policy: Policy, *, typical: float, largest: float
+) -> Steps[FloatMatrix]:
+    """The doubt of each pair (p,) under the calibrated rule, 0 where texts alone link it already; ``links`` takes in those of which
+    one text contains the other.
+    """
+    assert isinstance(policy.threshold, Certain)  # noqa: S101 - nobody else asks
+    relative = pairs.apart / np.float32(typical)
+    np.putmask(relative, pairs.apart == UNKNOWN, 1.0)
+    first, second, apart = pairs.first, pairs.second, relative.astype(np.float64)
+    open_pairs = None if not links.any() else np.flatnonzero(links == _NONE)
+    if open_pairs is not None:
+        first, second, apart = first[open_pairs], second[open_pairs], apart[open_pairs]
+    found, is_contained = yield from judged(
+        apart,
+        texts,
+        first,
+        second,
+        largest=largest / typical,
+        rule=policy.threshold,
+        bounded=policy.representative is Strategy.RANK and counts_clusters_alone(policy.caps),
+    )
+    if open_pairs is None:
+        np.putmask(links, is_contained, _CONTAINMENT)
+        return found.astype(np.float32)
+    doubt = np.zeros(len(links), np.float32)
+    doubt[open_pairs] = found
+    links[open_pairs[is_contained]] = _CONTAINMENT
+    return doubt
+
+
+def counts_clusters_alone(caps: Caps) -> bool:
+    """Whether documents and sources may have any number of results."""
+    return caps.per_document is None and caps.per_source is None
+
+
+def _by_text(texts: Texts, pairs: _Pairs, rules: TextRules) -> Steps[tuple[Codes, FloatMatrix]]:
+    """The Link that texts alone make of each pair (p,), and its similarity, NaN where there is none."""
+    if rules.near or (texts.documents is not None and texts.spans is not None):
+        compared = pairs.laid(np.zeros(pairs.shape, np.bool_), True)
+        found = yield from matches(texts, pairs.rows, pairs.columns, compared, rules)
+        return found.links.ravel()[pairs.places], found.similarities.ravel()[pairs.places]
+    links, similarities = np.zeros(len(pairs.first), np.int8), np.full(len(pairs.first), np.nan, np.float32)
+    if rules.identical:
+        same = equal(texts, pairs.first, pairs.second)
+        links[same], similarities[same] = _IDENTICAL, 1.0
+    return links, similarities
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """p pairs of candidates ``rows`` (n,) and ``columns`` (m,), each once: ``first`` and ``second`` (p,).
+
+    ``apart``: their distances. ``places``: where they are in a flattened matrix (n, m). ``mirrored``: where they are with their
+    sides changed, None where rows are not columns.
+    """
+
+    rows: Indices
+    columns: Indices
+    first: Indices
+    second: Indices
+    apart: FloatMatrix
+    places: Indices
+    mirrored: Indices | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), len(self.columns)
+
+    def laid(self, matrix: npt.NDArray[Any], values: Any, among: Mask | None = None) -> npt.NDArray[Any]:
+        """``matrix`` (n, m) with the ``values`` of these pairs in their places. ``among``: (p,), of these alone."""
+        flat = matrix.reshape(-1)
+        for places in (self.places,) if self.mirrored is None else (self.places, self.mirrored):
+            flat[places if among is None else places[among]] = values
+        return matrix
+
+    def evidence(self, distance: FloatMatrix, links: Codes, similarities: FloatMatrix) -> Evidence:
+        """The values (p,) of the pairs that are linked, as matrices."""
+        linked = links != _NONE
+        return Evidence(
+            distance,
+            self.laid(np.zeros(self.shape, np.int8), links[linked], linked),
+            self.laid(np.full(self.shape, np.nan, np.float32), similarities[linked], linked),
+        )
+
+
+def _near(distance: FloatMatrix, rows: Indices, columns: Indices, reach: float) -> _Pairs:
+    """The pairs within ``reach``, and those of unknown distance, but for forbidden ones and for a candidate and itself."""
+    is_square = rows is columns or np.array_equal(rows, columns)
+    if is_square:
+        row, column, places = ahead(len(rows))
+    else:
+        places = np.arange(distance.size, dtype=np.intp)
+        row, column = np.divmod(places, max(len(columns), 1))
+    apart = distance.reshape(-1).take(places)
+    near = apart <= min(reach, float(UNKNOWN))
+    near |= apart == UNKNOWN
+    if not is_square:
+        near &= rows[row] != columns[column]
+    chosen = np.flatnonzero(near)
+    row, column = row.take(chosen), column.take(chosen)
+    mirrored = column * len(rows) + row if is_square else None
+    return _Pairs(
+        rows, columns, rows.take(row), columns.take(column), apart.take(chosen), places.take(chosen), mirrored
+    )
+
+
+def by_vectors_alone(distance: FloatMatrix, policy: Policy, *, typical: float, largest: float) -> FloatMatrix:
+    """What is clustered where no text is read: the distance (n, m), or under the calibrated rule the doubt."""
+    if not isinstance(policy.threshold, Certain):
+        return distance
+    unit = typical or 1.0
+    return by_vectors(distance / np.float32(unit), largest / unit, policy.threshold.model or SHIPPED)
+
+
+def opened(distance: FloatMatrix) -> FloatMatrix:
+    """The distance with UNKNOWN where it is infinite: for texts to decide what vectors cannot."""
+    if np.isfinite(distance).all():
+        return distance
+    return np.where(np.isinf(distance), UNKNOWN, distance)
+
+
+def is_reached(distance: FloatMatrix, reach: float) -> bool:
+    """Whether any two of a square ``distance`` are within ``reach``, or cannot be compared by their vectors."""
+    near = (distance <= reach) | (distance == UNKNOWN) | np.isinf(distance)
+    return int(np.count_nonzero(near)) > len(distance)  # the diagonal is always near

@@ -1,0 +1,131 @@
+"""What two texts have in common, remembered by pair: shared 3-grams, and how their figures and names differ.
+
+Candidates that are near one another come back together in other pools. What is remembered depends on the two texts alone, so
+nothing depends on the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count, islice
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.text.features import Tokens
+from vecsieve.proxy.selection.text.reading import Texts, ones
+from vecsieve.proxy.selection.text.shingles import counted
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+
+# The columns of how the figures and the names of two texts differ: 1 - Jaccard similarity of both texts', 0 where neither has
+# any, and whether each has one that the other lacks.
+FIGURES, BOTH_FIGURES, NAMES, BOTH_NAMES = range(4)
+
+# Pairs of which each of two things is remembered: some 16 MB in all.
+MOST = 1 << 16
+
+_LOW, _HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd
+
+Keys = npt.NDArray[np.uint64]
+
+
+class _Memory:
+    """The rows of pairs by key. A row is written before its key is, and never again: threads may share it."""
+
+    __slots__ = ("_free", "_places", "_rows")
+
+    def __init__(self, columns: int) -> None:
+        self._rows = np.empty((MOST, columns), np.float32)  # its pages are taken when they are written
+        self._places: dict[int, int] = {}
+        self._free = count()
+
+    def get(self, keys: Keys) -> tuple[FloatMatrix, Indices]:
+        """The rows (p, columns) of pairs, and which of them are not known."""
+        places = np.array([self._places.get(key, -1) for key in keys.tolist()], np.intp)
+        return self._rows.take(places, axis=0, mode="wrap"), (places < 0).nonzero()[0]
+
+    def keep(self, keys: Keys, rows: FloatMatrix) -> bool:
+        """Remember rows; False where there is no room left."""
+        places = list(islice(self._free, len(keys)))
+        if places[-1] >= MOST:
+            return False
+        self._rows[places] = rows
+        self._places.update(zip(keys.tolist(), places, strict=True))
+        return True
+
+
+Compare = Callable[[Texts, Indices, Indices], FloatMatrix]
+
+
+class _Remembered:
+    """What ``compare`` finds of pairs, remembered."""
+
+    __slots__ = ("_columns", "_compare", "_memory")
+
+    def __init__(self, compare: Compare, columns: int) -> None:
+        self._compare, self._columns = compare, columns
+        self._memory = _Memory(columns)
+
+    def of(self, texts: Texts, keys: Keys, first: Indices, second: Indices) -> FloatMatrix:
+        """The rows (p, columns)."""
+        memory = self._memory
+        found, missing = memory.get(keys)
+        if len(missing):
+            found[missing] = self._compare(texts, first[missing], second[missing])
+            if not memory.keep(keys[missing], found[missing]):
+                self.forget()
+        return found
+
+    def forget(self) -> None:
+        """Forget all pairs."""
+        self._memory = _Memory(self._columns)
+
+
+def keys_of(texts: Texts, first: Indices, second: Indices) -> Keys:
+    """By what p pairs of candidates that both have a text are remembered."""
+    one, other = texts.numbers.take(first), texts.numbers.take(second)
+    return np.minimum(one, other).view(np.uint64) * _LOW + np.maximum(one, other).view(np.uint64) * _HIGH
+
+
+def most_shared(texts: Texts, first: Indices, second: Indices) -> FloatVector:
+    """How many 3-grams p pairs share at most (p,): the bits that both maps have, and what has no bit of its own."""
+    bits = texts.bits
+    both = bits.take(first, axis=0)
+    both &= bits.take(second, axis=0)
+    return ones(both).astype(np.float64) + np.minimum(texts.doubled.take(first), texts.doubled.take(second))
+
+
+def _shared(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
+    """How many different 3-grams p pairs share (p, 1)."""
+    used, places = np.unique(np.concatenate((first, second)), return_inverse=True)
+    values, lengths = texts.grams_of(used.tolist())
+    owners = np.repeat(np.arange(len(used), dtype=np.uint64), lengths)
+    packed = (values.astype(np.uint64) << np.uint64(32)) | owners
+    packed.sort()
+    found = counted(packed >> np.uint64(32), (packed & np.uint64(0xFFFFFFFF)).astype(np.intp), len(used))
+    np.fill_diagonal(found, lengths)
+    return found[places[: len(first)], places[len(first) :]][:, None]
+
+
+def _differences(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
+    """How the figures and the names of p pairs differ (p, 4)."""
+    marks = {place: texts.marks(place) for place in {*first.tolist(), *second.tolist()}}
+    found = np.zeros((len(first), 4), np.float32)
+    if any(figures or names for figures, names in marks.values()):
+        for row, one, other in zip(found, first.tolist(), second.tolist(), strict=True):
+            (figures, names), (their_figures, their_names) = marks[one], marks[other]
+            if figures != their_figures or names != their_names:
+                row[:] = *_difference(figures, their_figures), *_difference(names, their_names)
+    return found
+
+
+def _difference(mine: Tokens, theirs: Tokens) -> tuple[float, float]:
+    if mine == theirs:
+        return 0.0, 0.0
+    common = len(mine & theirs)
+    apart = 1.0 - common / (len(mine) + len(theirs) - common)
+    return apart, float(common < len(mine) and common < len(theirs))
+
+
+SHARED = _Remembered(_shared, 1)
+DIFFERENCES = _Remembered(_differences, 4)

@@ -1,0 +1,135 @@
+"""Recent pools kept for the question what another policy would do: a sample of the searches, taken after their answers.
+
+Taking a pool compares all of its pairs: 13 to 21 ms for 40 candidates with texts, in the thread for long work. So at most one a second
+is taken after a first hundred. Texts, vectors and payloads are dropped with it (rejudging.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from vecsieve.adapters.contract import Pool, Search
+from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.search.candidates import Record, candidates_of, records_of
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.telemetry.rejudging import KeptPool, keeping
+from vecsieve.proxy.telemetry.tracing import Clock
+
+MOST_POOLS = 1000
+MOST_BYTES = 8 * 1024 * 1024  # a pool of 40 takes 6.5 kB, one of 100 takes 37
+LARGEST_POOL = 100  # candidates
+MOST_WAITING = 8  # replies that are held for it
+LARGEST_REPLY = 1 << 20  # a larger reply takes too long to read again
+BURST, PER_SECOND = 100, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """``number``: of the search in Recent, 0 where there is none."""
+
+    collection: str
+    number: int
+    pool: KeptPool
+
+
+class _Waiting(NamedTuple):
+    """``records``: what the feature memory has of the payloads; None where the pool has them itself."""
+
+    search: Search
+    pool: Pool
+    records: tuple[Record, ...] | None
+    policy: ResolvedPolicy
+    collection: str
+    number: int
+
+
+class Pools:
+    """The last pools, bounded in number and bytes. ``keep``: whether any are taken. Made inside the event loop; close it.
+
+    ``clock``: monotonic seconds. ``work``: closed after this.
+    """
+
+    __slots__ = ("_allowed", "_at", "_bytes", "_clock", "_held", "_most_bytes", "_task", "_waiting", "_work", "keep")
+
+    def __init__(self, *, keep: bool, clock: Clock, work: LongWork, most_bytes: int = MOST_BYTES) -> None:
+        self.keep = keep
+        self._work = work
+        self._clock = clock
+        self._most_bytes = most_bytes
+        self._held: deque[Sampled] = deque()
+        self._bytes = 0
+        self._allowed, self._at = float(BURST), clock()
+        self._waiting: deque[_Waiting] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def offer(self, attempt: Attempt, number: int) -> None:
+        """Take the pools of an improved answer, if there is room for them. Returns at once."""
+        if not self.keep or attempt.reply is None or attempt.reply_bytes > LARGEST_REPLY or not self._may():
+            return
+        rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
+        for place, (search, pool, planned) in enumerate(rows):
+            if planned is not None and not search.pages and 1 < pool.size <= LARGEST_POOL:
+                known = attempt.known[place] if attempt.known else None
+                records = None if known is None else known.records
+                rows_own = replace(pool, vectors=pool.vectors.copy())  # the feature memory may reuse them
+                collection = attempt.call.operation.collection
+                self._waiting.append(_Waiting(search, rows_own, records, attempt.policy, collection, number))
+                if self._task is None or self._task.done():
+                    self._task = asyncio.get_running_loop().create_task(self._take())
+                return  # one of a batch stands for it
+
+    def resize(self, *, keep: bool) -> None:
+        self.keep = keep
+        if not keep:
+            self._held.clear()
+            self._bytes = 0
+
+    def held(self) -> list[Sampled]:
+        """All that are kept, the newest first."""
+        return list(reversed(self._held))
+
+    @property
+    def size_bytes(self) -> int:
+        return self._bytes
+
+    async def close(self) -> None:
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _may(self) -> bool:
+        now = self._clock()
+        self._allowed = min(float(BURST), self._allowed + (now - self._at) * PER_SECOND)
+        self._at = now
+        if self._allowed < 1.0 or len(self._waiting) >= MOST_WAITING:
+            return False
+        self._allowed -= 1.0
+        return True
+
+    async def _take(self) -> None:
+        """One pool after another, beside the loop."""
+        while self._waiting:
+            search, pool, records, policy, collection, number = self._waiting.popleft()
+            await asyncio.sleep(0)
+            if records is None:
+                records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
+            candidates = candidates_of(pool, search, records, fields=policy.fields)
+            steps = keeping(candidates, top_k=search.top_k, policy=policy.selection)
+            del pool, records, candidates
+            with suppress(TimeoutError):  # the thread has more urgent work: this pool is not taken
+                kept = await self._work.finished(steps, nullcontext(), is_long=True)
+                self._add(Sampled(collection, number, kept))
+
+    def _add(self, sampled: Sampled) -> None:
+        if not self.keep:
+            return
+        self._held.append(sampled)
+        self._bytes += sampled.pool.size_bytes
+        while self._held and (len(self._held) > MOST_POOLS or self._bytes > self._most_bytes):
+            self._bytes -= self._held.popleft().pool.size_bytes

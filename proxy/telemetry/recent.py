@@ -1,0 +1,477 @@
+"""The last searches, candidate by candidate, for the admin port: what became of each, by which rule, and how nearly.
+
+A search is kept as the arrays that selection left, which costs it microseconds; the readable ``Record`` is made when it is
+asked for. Identifiers only, unless the settings ask for texts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from vecsieve.adapters.contract import Operation, Pool
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.candidates import records_of
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.selection.values import Fate, Link, Selection
+from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome
+
+DIGITS = 4  # of a similarity or a score: more digits are noise, and differ between machines
+TEXT_CHARACTERS = 600  # of a text, to judge by
+
+Id = int | str | None
+"""As the database names it; None where the adapter cannot tell or the identifier is neither text nor number."""
+
+
+class LeftOutBy(StrEnum):
+    """Why a candidate that is no copy is not in the answer."""
+
+    CAPPED = "capped"  # its document or its source has as many results as the policy allows
+    NOT_CHOSEN = "not_chosen"  # beyond what was asked for, or passed over by the diversifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """The result that a candidate is a copy of, and the rule that says so.
+
+    ``rank``: of that result. ``similarity``: by that rule; None where the two were not compared. ``cut``: what the similarity
+    had to reach; None where no cut decided. ``margin``: similarity - cut. ``evidence``: all
+    of it in words.
+    """
+
+    of: Id
+    rank: int
+    reason: Collapse
+    rule: str
+    similarity: float | None
+    cut: float | None
+    margin: float | None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A result. ``rank``: in the database's own order, 0 the best. ``collapsed_ids``: its copies.
+
+    ``copy``: set where another result represents its cluster. ``kept_apart_by``: the guard that prevented a merge.
+    ``text``: its start; None unless the settings ask for texts and it has one.
+    """
+
+    id: Id
+    rank: int
+    score: float | None
+    collapsed_ids: tuple[Id, ...]
+    copy: Copy | None
+    kept_apart_by: Guard | None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A candidate that is no result. ``copy``: set exactly where it was collapsed; its reason is then ``reason``."""
+
+    id: Id
+    rank: int
+    score: float | None
+    reason: Collapse | LeftOutBy
+    copy: Copy | None
+    kept_apart_by: Guard | None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One search. Holds no vector, query or credential, and payload only as ``text``. ``acted``: False where the
+    database's own results were left unchanged; ``restrained``: because vectors alone would have merged most of the pool.
+    """
+
+    backend: str
+    operation: str
+    collection: str
+    outcome: Outcome
+    added_ms: float
+    top_k: int
+    offset: int
+    candidates: int
+    clusters: int
+    acted: bool
+    restrained: bool
+    threshold: float
+    kept: tuple[Kept, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is kept of one search: no vector, no query, and payload only as the starts of ``texts``."""
+
+    operation: Operation
+    top_k: int
+    offset: int
+    ids: tuple[bytes, ...]
+    scores: npt.NDArray[np.float64]
+    selection: Selection
+    outcome: Outcome = Outcome.DEDUP
+    added_ms: float = 0.0
+    texts: tuple[str | None, ...] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it holds."""
+        texts = sum(len(text) + 50 for text in self.texts or () if text is not None)
+        return 1000 + sum(map(len, self.ids)) + 91 * len(self.scores) + 2 * texts
+
+    def summary(self) -> Summary:
+        chosen, keep = self.selection, self.selection.keep.tolist()
+        own = range(len(self.scores))[self.offset : self.offset + self.top_k]
+        distinct = len(set(chosen.labels[self.offset : self.offset + self.top_k].tolist()))
+        return Summary(
+            collection=self.operation.collection,
+            operation=self.operation.name,
+            outcome=self.outcome,
+            added_ms=self.added_ms,
+            candidates=len(self.scores),
+            clusters=chosen.distinct,
+            results=len(keep),
+            repeats=len(own) - distinct,
+            collapsed=chosen.fates.tolist().count(Fate.COLLAPSED.value),
+            changed=keep != list(own),
+        )
+
+    def record(self) -> Record:
+        """What became of every candidate: results in answer order, the others by rank."""
+        reading = _Reading(self)
+        kept = self.selection.keep.tolist()
+        return Record(
+            backend=self.operation.backend,
+            operation=self.operation.name,
+            collection=self.operation.collection,
+            outcome=self.outcome,
+            added_ms=self.added_ms,
+            top_k=self.top_k,
+            offset=self.offset,
+            candidates=len(self.scores),
+            clusters=self.selection.distinct,
+            acted=self.selection.acted,
+            restrained=self.selection.restrained,
+            threshold=round(self.selection.threshold, DIGITS),
+            kept=tuple(reading.kept(row) for row in kept),
+            left_out=tuple(reading.left_out(row) for row in sorted(set(range(len(self.scores))) - set(kept))),
+        )
+
+    @property
+    def has_drops_by_cut(self) -> bool:
+        """Whether a cut, and no equal text, collapsed a candidate: those are the ones to doubt."""
+        chosen = self.selection
+        by_cut = np.isfinite(chosen.cuts) | (chosen.links == Link.DISTANCE)
+        return bool(np.any(by_cut & (chosen.fates == Fate.COLLAPSED)))
+
+
+def seen_of(attempt: Attempt, *, outcome: Outcome, added_seconds: float, texts: bool) -> Iterator[Seen]:
+    """One per widened search of an improved answer."""
+    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
+    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
+    for place, (search, pool, selection, planned) in enumerate(searches):
+        if planned is not None:
+            yield Seen(
+                operation=attempt.call.operation,
+                top_k=search.top_k,
+                offset=search.offset,
+                ids=pool.ids,
+                scores=pool.scores.copy(),  # it may be a view of more
+                selection=selection,
+                outcome=outcome,
+                added_ms=round(added_seconds * 1000, 2),
+                texts=_texts(attempt, place, pool) if texts else None,
+            )
+
+
+def _texts(attempt: Attempt, place: int, pool: Pool) -> tuple[str | None, ...] | None:
+    """The starts of the texts that selection compared; None where the policy reads none."""
+    known, policy = attempt.known[place] if attempt.known else None, attempt.policy
+    records = None if known is None else known.records
+    if records is None:
+        records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
+    texts = tuple(None if each.text is None else each.text.raw[:TEXT_CHARACTERS] for each in records)
+    return texts if any(texts) else None
+
+
+class _Reading:
+    """One selection, candidate by candidate."""
+
+    __slots__ = (
+        "_collapsed",
+        "_cuts",
+        "_fates",
+        "_ids",
+        "_links",
+        "_scores",
+        "_similarities",
+        "_standing",
+        "_texts",
+        "_vetoes",
+    )
+
+    def __init__(self, seen: Seen) -> None:
+        selection, n = seen.selection, len(seen.scores)
+        self._ids = tuple(map(_id, seen.ids)) or (None,) * n
+        self._scores = [_rounded(score) for score in seen.scores.tolist()]
+        self._texts = seen.texts or (None,) * n
+        self._fates: list[int] = selection.fates.tolist()
+        self._links: list[int] = selection.links.tolist()
+        self._similarities: list[float] = selection.similarities.tolist()
+        self._cuts: list[float] = selection.cuts.tolist()
+        self._standing: list[int] = selection.representative.tolist()
+        self._vetoes: list[int] = selection.vetoes.tolist()
+        self._collapsed: dict[int, list[Id]] = {}
+        for row in np.flatnonzero(selection.fates == Fate.COLLAPSED).tolist():
+            self._collapsed.setdefault(self._standing[row], []).append(self._ids[row])
+
+    def kept(self, row: int) -> Kept:
+        return Kept(
+            id=self._ids[row],
+            rank=row,
+            score=self._scores[row],
+            collapsed_ids=tuple(self._collapsed.get(row, ())),
+            copy=None if self._standing[row] == row else self._copy(row),
+            kept_apart_by=Guard.of(self._vetoes[row]),
+            text=self._texts[row],
+        )
+
+    def left_out(self, row: int) -> LeftOut:
+        fate = self._fates[row]
+        copy = self._copy(row) if fate == Fate.COLLAPSED else None
+        other = LeftOutBy.CAPPED if fate == Fate.CAPPED else LeftOutBy.NOT_CHOSEN
+        return LeftOut(
+            id=self._ids[row],
+            rank=row,
+            score=self._scores[row],
+            reason=other if copy is None else copy.reason,
+            copy=copy,
+            kept_apart_by=Guard.of(self._vetoes[row]),
+            text=self._texts[row],
+        )
+
+    def _copy(self, row: int) -> Copy:
+        link, similarity, cut = Link(self._links[row]), self._similarities[row], self._cuts[row]
+        return Copy(
+            of=self._ids[self._standing[row]],
+            rank=self._standing[row],
+            reason=Collapse.of(link),
+            rule=link.name.lower(),
+            similarity=_rounded(similarity),
+            cut=_rounded(cut),
+            margin=_rounded(similarity - cut),
+            evidence=evidence(link, similarity, cut),
+        )
+
+
+_EVIDENCE: Mapping[Link, str] = {
+    Link.IDENTICAL: "same text",
+    Link.SPAN: "overlapping parts of a document",
+    Link.CONTAINMENT: "contained",
+    **dict.fromkeys((Link.JACCARD, Link.INDEL, Link.MINHASH, Link.SIMHASH, Link.NEAR_TEXT), "much the same words"),
+}
+
+
+def evidence(link: Link, similarity: float, cut: float) -> str:
+    """Why two results are copies, for people: "same text", "contained", "near (0.87, cut 0.84)"."""
+    words = _EVIDENCE.get(link, "near")
+    if link in {Link.IDENTICAL, Link.NONE} or not math.isfinite(similarity):
+        return words
+    return f"{words} ({similarity:.2f}, cut {cut:.2f})" if math.isfinite(cut) else f"{words} ({similarity:.2f})"
+
+
+def _rounded(number: float) -> float | None:
+    return round(number, DIGITS) if math.isfinite(number) else None
+
+
+def _id(raw: bytes) -> Id:
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+# A search of 50 candidates holds about 6 kB, one of 1000 about 100 kB, and a thousand of those no room.
+MOST_BYTES = 4 * 1024 * 1024
+PLACES = 256  # the most workers there are
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A search with its number and its time in seconds since the epoch."""
+
+    number: int
+    at: float
+    seen: Seen
+
+
+KEPT_IN_PRIVATE = 50  # 300 kB, and as many as a person looks through
+
+
+def kept_by(settings: Settings) -> int:
+    """How many searches are kept: `explain.keep`, or what none stands for there."""
+    if settings.explain.keep is None:
+        return KEPT_IN_PRIVATE if settings.admin_is_private else 0
+    return settings.explain.keep
+
+
+# How much of each collection's answers is repeats, over the last hour, in memory: for the inspector's curve. Prometheus has the long
+# run, without names of collections; this has the names, and no more than an hour.
+
+BUCKET_SECONDS = 10
+BUCKETS = 360  # an hour; a collection's take 40 kB
+MOST_COLLECTIONS = 64  # the least recently searched one goes
+MEMBERS = ("searches", "changed", "results", "repeats", "candidates", "collapsed")
+NOTHING = (0,) * len(MEMBERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One search in numbers. ``repeats``: results of the database's own page that repeat a better one of it;
+    ``changed``: whether the answer differs from that page.
+    """
+
+    collection: str
+    operation: str
+    outcome: Outcome
+    added_ms: float
+    candidates: int
+    clusters: int
+    results: int
+    repeats: int
+    collapsed: int
+    changed: bool
+
+
+class Trends:
+    """Counts by collection and bucket. ``now``: seconds since the epoch."""
+
+    __slots__ = ("_held", "_now")
+
+    def __init__(self, *, now: Callable[[], float]) -> None:
+        self._now = now
+        self._held: OrderedDict[str, _Buckets] = OrderedDict()
+
+    def add(self, search: Summary, at: float) -> None:
+        """Count one search of that time."""
+        buckets = self._held.get(search.collection)
+        if buckets is None:
+            buckets = self._held[search.collection] = _Buckets()
+        self._held.move_to_end(search.collection)
+        while len(self._held) > MOST_COLLECTIONS:
+            self._held.popitem(last=False)
+        counts = (1, search.changed, search.results, search.repeats, search.candidates, search.collapsed)
+        buckets.add(int(at) // BUCKET_SECONDS, counts)
+
+    def as_rows(self) -> list[dict[str, object]]:
+        """By collection, its buckets with searches in the last hour: [start in seconds, *MEMBERS]."""
+        last = int(self._now()) // BUCKET_SECONDS
+        return [{"collection": name, "buckets": buckets.since(last - BUCKETS)} for name, buckets in self._held.items()]
+
+
+class _Buckets:
+    """A ring of buckets: each has its own number, by which one of an earlier round is told."""
+
+    __slots__ = ("_counts", "_numbers")
+
+    def __init__(self) -> None:
+        self._numbers = [-1] * BUCKETS
+        self._counts: list[tuple[int, ...]] = [NOTHING] * BUCKETS
+
+    def add(self, number: int, counts: tuple[int, ...]) -> None:
+        place = number % BUCKETS
+        before = self._counts[place] if self._numbers[place] == number else NOTHING
+        self._numbers[place] = number
+        self._counts[place] = tuple([one + more for one, more in zip(before, counts, strict=True)])
+
+    def since(self, number: int) -> list[list[int]]:
+        later = sorted((each, place) for place, each in enumerate(self._numbers) if each > number)
+        return [[each * BUCKET_SECONDS, *self._counts[place]] for each, place in later]
+
+
+class Recent:
+    """The last searches, bounded in number and bytes, and their trends. ``now``: seconds since the epoch.
+
+    ``keep``: how many, 0 is off. ``texts``: whether the starts of texts are kept as well.
+    Numbers grow with time, across restarts as well, and no two workers give the same one: milliseconds since the epoch times
+    256, and the worker's ``place``. They fit the 53 bits that a browser's numbers have.
+    """
+
+    __slots__ = ("_bytes", "_held", "_most_bytes", "_now", "_number", "_sizes", "keep", "texts", "trends")
+
+    def __init__(
+        self,
+        keep: int,
+        *,
+        now: Callable[[], float],
+        texts: bool = False,
+        place: int = 0,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self.keep = keep
+        self.texts = texts
+        self.trends = Trends(now=now)
+        self._now = now
+        self._most_bytes = most_bytes
+        self._held: deque[Numbered] = deque()
+        self._sizes: deque[int] = deque()
+        self._bytes = 0
+        self._number = place
+
+    def take(self, attempt: Attempt, *, outcome: Outcome, added_seconds: float) -> None:
+        """Add the searches of an improved answer, where any are kept."""
+        if self.keep:
+            for seen in seen_of(attempt, outcome=outcome, added_seconds=added_seconds, texts=self.texts):
+                self.add(seen)
+
+    def add(self, seen: Seen) -> None:
+        """Add a search and drop the oldest; one larger than the bound is not held."""
+        at = self._now()
+        self._number = max(self._number + PLACES, int(at * 1000) * PLACES + self._number % PLACES)
+        self._held.append(Numbered(self._number, round(at, 3), seen))
+        self._sizes.append(seen.size_bytes)
+        self._bytes += self._sizes[-1]
+        self._shrink()
+        self.trends.add(seen.summary(), at)
+
+    def resize(self, keep: int, *, texts: bool) -> None:
+        """Take these settings; without texts, those that are held go."""
+        self.keep = keep
+        if self.texts and not texts:
+            self._held.clear()
+            self._sizes.clear()
+            self._bytes = 0
+        self.texts = texts
+        self._shrink()
+
+    @property
+    def last(self) -> int:
+        """The number of the search that was added last; before the first, the worker's place."""
+        return self._number
+
+    @property
+    def reached(self) -> int:
+        """Every search that was added until now has at most this number, and later ones have a larger one."""
+        return max(self._number, int(self._now() * 1000) * PLACES - 1)
+
+    def newest(self) -> list[Numbered]:
+        """All that are held, the newest first."""
+        return list(reversed(self._held))
+
+    def numbered(self, number: int) -> Numbered | None:
+        return next((each for each in self._held if each.number == number), None)
+
+    def _shrink(self) -> None:
+        while self._held and (len(self._held) > self.keep or self._bytes > self._most_bytes):
+            self._held.popleft()
+            self._bytes -= self._sizes.popleft()

@@ -1,0 +1,208 @@
+"""What `serve` says to a person: a banner at the start, log lines as text in a terminal, a summary at the end.
+
+The summary is read from the metrics, so one process and several workers are summed up in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from prometheus_client import CollectorRegistry
+
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.search.errors import FailureKind, cause_of
+from vecsieve.proxy.telemetry.instruments import PREFIX
+from vecsieve.proxy.telemetry.labels import Bypass, Divergence, Outcome
+from vecsieve.proxy.telemetry.log import LineSink
+
+_MEBIBYTE = 1024 * 1024
+_RULES_SHOWN = 4
+_NEXT = {
+    "on": "Point a client at the first address. The header x-vecsieve of an answer says what was done.",
+    "shadow": "Answers are the database's own. Ctrl-C prints what `--mode on` would have changed.",
+    "off": "Nothing is measured or changed. Go on with --mode shadow.",
+}
+
+
+def mode_of(settings: Settings) -> str:
+    return settings.mode or settings.policy.mode
+
+
+def policy_of(settings: Settings) -> str:
+    """The rules in the order in which they are tried, then the policy for all others."""
+    rules = [f"{rule.collection}: {rule.preset or 'own policy'}" for rule in settings.rules[:_RULES_SHOWN]]
+    more = len(settings.rules) - _RULES_SHOWN
+    if more > 0:
+        rules.append(f"{more} more rules")
+    return ", ".join([*rules, "others: the default" if rules else "the default for every collection"])
+
+
+def banner(
+    settings: Settings, *, version: str, admin: str, resident_bytes: int, limit_bytes: int | None
+) -> Iterable[str]:
+    """The lines behind the addresses. ``admin``: the URL of the admin listener."""
+    mode = mode_of(settings)
+    limit = "no limit" if limit_bytes is None else f"limit {limit_bytes // _MEBIBYTE} MiB"
+    yield f"VecSieve {version}, mode {mode}, backend {settings.backend}"
+    yield f"  database  {settings.upstream.url}"
+    yield f"  policy    {policy_of(settings)}"
+    yield f"  memory    {resident_bytes // _MEBIBYTE} MiB, {limit}"
+    yield f"  look at   {admin}/ for searches before and after, {admin}/metrics for figures"
+    yield f"  next      {_NEXT[mode]}"
+
+
+PROBE_SECONDS = 2.0
+
+
+async def fault_of(url: str, *, seconds: float = PROBE_SECONDS) -> str | None:
+    """Why the database takes no connection; None where it takes one. Sends nothing."""
+    origin = Origin.of(url)
+    parsed = origin.url("/")
+    try:
+        async with asyncio.timeout(seconds):
+            _, writer = await asyncio.open_connection(parsed.host, parsed.port, ssl=origin.scheme == "https")
+            writer.close()
+            await writer.wait_closed()
+    except ssl.SSLError:
+        return cause_of(FailureKind.TLS, origin.authority)
+    except TimeoutError:
+        return cause_of(FailureKind.TIMEOUT, origin.authority)
+    except OSError as error:
+        return cause_of(FailureKind.CONNECT if error.errno else FailureKind.DNS, origin.authority, number=error.errno)
+    return None
+
+
+class TextLines:
+    """A sink that writes the log's JSON lines as text."""
+
+    __slots__ = ("_sink",)
+
+    def __init__(self, sink: LineSink) -> None:
+        self._sink = sink
+
+    def put(self, line: bytes) -> None:
+        self._sink.put(as_text(line))
+
+    def close(self) -> None:
+        self._sink.close()
+
+
+_SHOWN_FIRST = ("ts", "level", "msg", "logger", "request_id", "backend", "peer_is_loopback", "connection_is_reused")
+_OF_ACCESS = ("method", "operation", "status", "outcome", "duration_ms", "cause", "origin")
+
+
+def as_text(line: bytes) -> bytes:
+    """`20:31:07 warning POST query 502 passthrough 3.1 ms: …`; values stay as JSON escapes them."""
+    fields = json.loads(line)
+    time, level, said = (_plain(fields.get(name, "")) for name in ("ts", "level", "msg"))
+    if said == "access":
+        method, operation, status, outcome, took = (_plain(fields.get(name)) for name in _OF_ACCESS[:5])
+        said = f"{method} {operation} {status} {outcome} {took} ms"
+        said += f": {_plain(fields['cause'])}" if "cause" in fields else ""
+        fields = {name: value for name, value in fields.items() if name not in _OF_ACCESS and "bytes" not in name}
+    rest = " ".join(f"{_plain(name)}={_plain(value)}" for name, value in fields.items() if name not in _SHOWN_FIRST)
+    words = (time[11:19], "" if level == "info" else level, said, rest)
+    return (" ".join(word for word in words if word) + "\n").encode("ascii", "backslashreplace")
+
+
+def _plain(value: object) -> str:
+    """A string without its quotes, other values as JSON has them."""
+    text = json.dumps(value)
+    return text[1:-1] if isinstance(value, str) else text
+
+
+def _counts() -> defaultdict[str, float]:
+    return defaultdict(float)
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over the life of the process. ``added``: seconds of the upper bounds of buckets, and the searches up to each."""
+
+    plain: defaultdict[str, float] = field(default_factory=_counts)
+    outcomes: defaultdict[str, float] = field(default_factory=_counts)
+    reasons: defaultdict[str, float] = field(default_factory=_counts)
+    divergences: defaultdict[str, float] = field(default_factory=_counts)
+    added: defaultdict[float, float] = field(default_factory=lambda: defaultdict(float))
+    unchanged: float = 0.0
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry) -> Totals:
+        totals = cls()
+        for metric in registry.collect():
+            for sample in metric.samples:
+                totals._take(sample.name.removeprefix(PREFIX), sample.labels, sample.value)
+        return totals
+
+    def _take(self, name: str, labels: dict[str, str], value: float) -> None:
+        if name == "searches_total":
+            self.outcomes[labels["outcome"]] += value
+        elif name in {"bypass_total", "fail_open_total"}:
+            self.reasons[labels["reason"]] += value
+        elif name == "shadow_divergence_total":
+            self.divergences[labels["kind"]] += value
+        elif name == "added_latency_seconds_bucket":
+            self.added[float(labels["le"])] += value
+        elif name == "collapsed_ratio_bucket" and float(labels["le"]) == 0.0:
+            self.unchanged += value
+        elif name in {"candidates_count", "results_returned_sum", "results_repeated_total", "collapsed_ratio_count"}:
+            self.plain[name] += value
+
+    @property
+    def added_ms(self) -> float | None:
+        """The median of the added time, within its bucket by proportion; None without a search."""
+        bounds = sorted(self.added.items())
+        half = bounds[-1][1] / 2 if bounds else 0.0
+        for (low, below), (high, upto) in pairwise([(0.0, 0.0), *bounds]):
+            if upto >= half > below:
+                return 1000 * (low if high == float("inf") else low + (high - low) * (half - below) / (upto - below))
+        return None
+
+
+def summary(registry: CollectorRegistry) -> str:
+    """The whole life in a few sentences: searches, what was changed, and what mode `on` would have changed."""
+    totals = Totals.of(registry)
+    searches = int(sum(totals.outcomes.values()))
+    if not searches:
+        return "No search arrived. Does the client use the address of VecSieve?"
+    parts = ["1 search" if searches == 1 else f"{searches:,} searches"]
+    measured, improved = int(totals.plain["candidates_count"]), int(totals.outcomes[Outcome.DEDUP])
+    if improved and (ratios := totals.plain["collapsed_ratio_count"]):
+        parts.append(f"{1 - totals.unchanged / ratios:.0%} with repeats")
+    if improved and measured:
+        parts += [*_repeats(totals, measured), *_added(totals)]
+    unsampled = int(totals.reasons.pop(Bypass.SHADOW_NOT_SAMPLED, 0))
+    if left := int(totals.outcomes[Outcome.BYPASS] + totals.outcomes[Outcome.FAIL_OPEN]) - unsampled:
+        reason = max(totals.reasons, key=lambda name: (totals.reasons[name], name))
+        parts.append(f"{left:,} answered plainly (most often {reason})")
+    said = ", ".join(parts) + "."
+    is_shadow = unsampled or totals.outcomes[Outcome.SHADOW]
+    return f"{said} {_verdict(totals, measured)}" if is_shadow else said
+
+
+def _repeats(totals: Totals, measured: int) -> list[str]:
+    each, of = totals.plain["results_repeated_total"] / measured, totals.plain["results_returned_sum"] / measured
+    return [f"{each:.1f} of {of:.3g} results were repeats"]
+
+
+def _added(totals: Totals) -> list[str]:
+    return [] if totals.added_ms is None else [f"p50 +{totals.added_ms:.1f} ms"]
+
+
+def _verdict(totals: Totals, measured: int) -> str:
+    """What `on` would have done, by the searches that shadow measured."""
+    if not measured:
+        return "None was measured: shadow.sample says how many are."
+    # The ids of an answer differ, or their order does: never both at once.
+    changed = int(totals.divergences[Divergence.IDS] + totals.divergences[Divergence.ORDER])
+    figures = ", ".join([*_repeats(totals, measured), *_added(totals)])
+    return (
+        f"`on` would have changed {changed:,} of {measured:,} measured answers ({changed / measured:.0%}): {figures}."
+    )

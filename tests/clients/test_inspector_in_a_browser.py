@@ -1,0 +1,267 @@
+"""The inspector in a real Chromium: every view under traffic, names that would be markup, keys, and no request elsewhere.
+
+Pictures of every view are written to build/inspector: 1,280 and 390 px wide, each light and dark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+from unit.proxy.admin.test_server import STATUS
+
+from support import stack
+from support.browser import Page, chromium, program
+from support.inspected import CHOSEN, inspector, no_costs, seen
+from support.stack import exchange
+from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.demo.corpus import load
+from vecsieve.proxy.demo.database import NAME
+from vecsieve.proxy.demo.qdrant import Collection
+from vecsieve.proxy.telemetry.exposition import Scrape
+from vecsieve.proxy.telemetry.recent import Recent
+
+pytestmark = pytest.mark.skipif(
+    program() is None, reason="no Chromium is installed: `make inspector` installs Debian's and runs this"
+)
+
+PICTURES = Path(__file__).resolve().parents[2] / "build" / "inspector"
+HOSTILE = "<img src=x onerror=\"document.title='run'\"><b>bold"
+TEXT = "<script>document.title='run'</script> the manual, page"
+VIEWS = {
+    "live": "#/live",
+    "search": "#/search/{number}",
+    "pair": "#/pair/{number}/{rank}",
+    "doubtful": "#/doubtful",
+    "collections": "#/collections",
+    "cost": "#/cost",
+    "settings": f"#/settings/{NAME}",
+    "whatif": "#/whatif",
+}
+QUESTIONS = 42
+WIDTHS = tuple((width, dark) for width in (1280, 390) for dark in (False, True))
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """``admin``: the address of the inspector; ``number``, ``rank``: a search, and a candidate that a cut left out."""
+
+    proxy: str
+    admin: str
+    pairs: Path
+    number: int
+    rank: int
+
+
+def search(proxy: str, question: int) -> None:
+    with closing(Collection(proxy)) as collection:
+        collection.ask(load().question_vectors[question], limit=8)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    pairs = tmp_path_factory.mktemp("judged") / "pairs.jsonl"
+    settings = {"VECSIEVE_EXPLAIN_TEXTS": "true", "VECSIEVE_EXPLAIN_JUDGEMENTS": str(pairs)}
+    with stack.embedded() as engine, stack.serve(engine, environment=settings) as (proxy, admin):
+        corpus = load()
+        with closing(Collection(engine)) as direct:
+            direct.load(corpus, progress=lambda _: None)
+        with closing(Collection(proxy)) as through:
+            for question in range(QUESTIONS):
+                through.ask(corpus.question_vectors[question], limit=8)
+        found = json.loads(exchange(admin, "GET", "/api/doubtful").body)["pairs"]
+        assert found, "no drop by a cut: there is nothing to judge"
+        yield World(proxy, admin, pairs, found[0]["search"], found[0]["rank"])
+
+
+@pytest.fixture
+async def page(world: World) -> AsyncIterator[Page]:
+    async with chromium() as opened:
+        yield opened
+        elsewhere = [url for url in opened.requests if urlsplit(url).hostname not in {"127.0.0.1", None}]
+        assert elsewhere == []
+        assert opened.faults == []
+
+
+async def shown(page: Page, world: World, view: str) -> str:
+    """What a view says, once it has its data."""
+    target = VIEWS[view].format(number=world.number, rank=world.rank)
+    await page.open("about:blank")
+    await page.open(f"{world.admin}/{target}")
+    await page.until(
+        "document.querySelector('main h1') && !document.querySelector('main').innerText.includes('Reading…')"
+    )
+    return await page.text()
+
+
+WORDS = {
+    "live": ("Searches", "changed", "results were repeats", NAME, "of 8"),
+    "search": ("Before and after", "left the page", "what the client got", "repeats", "stands for"),
+    "pair": (
+        "Was this drop right?",
+        "Stays",
+        "Left out",
+        "Probability of a repeat",
+        "Cut at that place",
+        "Right, a repeat",
+    ),
+    "doubtful": ("Doubtful drops", "Margin", "Wrong, not the same", "pairs.jsonl"),
+    "collections": ("Collections", NAME, "%", "default"),
+    "cost": ("Cost", "added, median", "fetched for pools", "dedup", "identical text", "No failure."),
+    "whatif": ("What if", "recent pools", "would differ", "Certainty", NAME, "results left out"),
+    "settings": ("Settings", "No rule matches", "policy.mode", "upstream.url", "explain.texts"),
+}
+
+
+@pytest.mark.parametrize(("width", "dark"), WIDTHS)
+async def test_every_view_says_what_it_is_for_and_fits(world: World, page: Page, width: int, dark: bool) -> None:
+    await page.seen_as(width=width, dark=dark)
+    for view, words in WORDS.items():
+        said = await shown(page, world, view)
+        folded = " ".join(said.split())
+        assert [each for each in words if each not in folded] == [], (view, said)
+        if view == "collections":
+            await page.until("document.querySelector('.chart canvas').width > 200")
+        wide = await page.run("document.documentElement.scrollWidth")
+        assert wide <= width, f"{view} is {wide} px wide"
+        await asyncio.sleep(0.4)  # bars grow
+        await page.picture(PICTURES / f"{view}-{width}-{'dark' if dark else 'light'}.png")
+
+
+async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_runs(page: Page) -> None:
+    recent = Recent(5, now=time.time)
+    ids = tuple(json.dumps(f"{HOSTILE}{row}").encode() for row in range(5))
+    recent.add(seen(CHOSEN, *ids, collection=HOSTILE, texts=(TEXT,) * 5))
+    number = recent.newest()[0].number
+    server = AdminServer(
+        Pages(
+            is_ready=lambda: True,
+            metrics=lambda _: Scrape(b""),
+            status=lambda: replace(STATUS, backend=HOSTILE),
+            egress=no_costs,
+            inspector=inspector(recent, rules=({"collection": "*onerror*", "preset": "careful"},)),
+        )
+    )
+    await server.start(("127.0.0.1", 0))
+    base = f"http://127.0.0.1:{server.port}"
+    name = quote(HOSTILE, safe="")
+    targets = ("live", f"search/{number}", f"pair/{number}/1", "doubtful", "collections", f"settings/{name}")
+    for target in targets:
+        await page.open("about:blank")
+        await page.open(f"{base}/#/{target}")
+        await page.until(f"document.body.innerText.includes({json.dumps(HOSTILE)})")
+        await page.until(
+            "document.querySelector('main h1') && !document.querySelector('main').innerText.includes('Reading…')"
+        )
+        if target.startswith(("search", "pair", "doubtful")):
+            await page.until(f"document.body.innerText.includes({json.dumps(TEXT)})")
+        assert await page.run("document.title") != "run"
+        assert await page.run("document.querySelectorAll('img[src=x], main b b, body script').length") == 0
+    await server.close()
+
+
+async def test_new_searches_come_by_themselves_until_the_page_is_paused(world: World, page: Page) -> None:
+    await shown(page, world, "live")
+    count = "document.querySelectorAll('main tbody tr').length"
+    await page.until(f"{count} >= {QUESTIONS}")
+    before = await page.run(count)
+    search(world.proxy, 20)
+    await page.until(f"{count} === {before + 1}")
+    await page.run("document.querySelector('main button').click()")
+    search(world.proxy, 20)
+    await asyncio.sleep(2.5)
+    assert await page.run(count) == before + 1
+    await page.run("document.querySelector('main button').click()")
+    await page.until(f"{count} === {before + 2}")
+
+
+async def test_a_judgement_by_key_is_kept_in_the_file(world: World, page: Page) -> None:
+    await shown(page, world, "doubtful")
+    await page.until("document.querySelectorAll('[data-entry]').length > 0")
+    await page.press("j")
+    await page.press("w")
+    await page.until("document.querySelector('.wrong[aria-pressed=true]')")
+    line = json.loads(world.pairs.read_text().splitlines()[0])
+    assert set(line) == {"collection", "a", "b", "copy"}
+    assert line["copy"] is False
+    await shown(page, world, "doubtful")
+    await page.until("document.querySelector('.wrong[aria-pressed=true]')")
+
+
+async def test_what_if_answers_each_change_of_the_form(world: World, page: Page) -> None:
+    await shown(page, world, "whatif")
+    left_out = "[...document.querySelectorAll('.tile')].find(e => e.innerText.includes('results left out')).innerText"
+    await page.until(f"Number([...document.querySelectorAll('.tile strong')][0].innerText) >= {QUESTIONS - 5}")
+    before = await page.run(left_out)
+    await page.run(
+        "(() => { const e = document.querySelector('input[type=range]'); e.value = 0.05;"
+        " e.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+    await page.until(f"{left_out} !== {json.dumps(before)}")
+    await page.until("document.querySelector('main [data-entry] a')")
+    await page.run(
+        "(() => { const e = document.querySelector('select'); e.value = 'preset';"
+        " e.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    await page.until("document.querySelectorAll('select').length === 2")
+    await page.run("document.querySelector('input[type=checkbox]').click()")
+    await page.until("document.querySelector('input[type=range]')")
+    await page.until(
+        "performance.getEntriesByType('resource').some(e => e.name.includes('preset=careful&mmr_lambda=0.7'))"
+    )
+
+
+async def test_keys_lead_through_the_views_and_into_a_search(world: World, page: Page) -> None:
+    await shown(page, world, "live")
+    for key, title in (
+        ("2", "Doubtful drops"),
+        ("3", "Collections"),
+        ("4", "Cost"),
+        ("5", "Settings"),
+        ("6", "What if"),
+        ("1", "Searches"),
+    ):
+        await page.press(key)
+        await page.until(f"document.querySelector('main h1')?.innerText === '{title}'")
+    await page.until("document.querySelector('[data-entry] a')")
+    await page.press("j")
+    await page.press("j")
+    assert (
+        await page.run(
+            "[...document.querySelectorAll('[data-entry]')].findIndex(e => e.contains(document.activeElement))"
+        )
+        == 1
+    )
+    await page.run("document.activeElement.click()")
+    await page.until("document.querySelector('main h1')?.innerText === 'Before and after'")
+
+
+async def test_what_is_no_longer_kept_is_said(world: World, page: Page) -> None:
+    await page.open(f"{world.admin}/#/search/1")
+    await page.until("document.body.innerText.includes('no longer kept')")
+    page.faults.clear()  # the browser logs the 404
+
+
+async def test_without_searches_the_page_says_what_to_do(world: World, page: Page) -> None:
+    with stack.serve(world.proxy, "--mode", "on") as (_, admin):
+        await page.open(f"{admin}/")
+        await page.until("document.body.innerText.includes('No search yet')")
+
+
+async def test_a_token_is_asked_for_and_opens_the_page(tmp_path: Path, world: World, page: Page) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef")
+    with stack.serve(world.proxy, environment={"VECSIEVE_EXPLAIN_TOKEN_FILE": str(token)}) as (_, admin):
+        await page.open(f"{admin}/")
+        await page.until("document.querySelector('input[name=token]')")
+        await page.run("document.querySelector('input[name=token]').value = '0123456789abcdef'")
+        await page.run("document.querySelector('form button').click()")
+        await page.until("document.body.innerText.includes('No search yet')")
+        page.faults.clear()  # the browser logs the 401

@@ -1,0 +1,238 @@
+"""`analyze` and `calibrate` of Chroma, Milvus and Pinecone: the real Chroma, Milvus Lite, and the emulator of Pinecone."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support import chroma_server, milvus_server
+from support.commands import command_line
+from support.memory_source import families
+from support.pinecone_loading import KEY, index_url, loaded
+from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.demo.chroma import chroma_server as running_chroma
+from vecsieve.proxy.jobs.databases import DATABASES, Opened, Wanted, opened
+from vecsieve.proxy.jobs.source import PointId, SourceError
+from vecsieve.proxy.search.profiles import decoded
+
+# chromadb's close leaves its connections to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """What a test left is collected in that test, where the warning is expected."""
+    yield
+    gc.collect()
+
+
+FAMILIES, COPIES, DIMENSION = 30, 3, 32
+VECTORS = families(FAMILIES, COPIES, noise=0.0005, dimension=DIMENSION)
+TEXTS = [
+    f"text of family {place // COPIES}, {'same' if place % COPIES < 2 else 'other'}" for place in range(len(VECTORS))
+]
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """A database with the planted collection. ``ids``: of the points in the order in which they were planted."""
+
+    wanted: Wanted
+    environment: Mapping[str, str]
+    ids: tuple[PointId, ...]
+    distance: str = "Cosine"
+
+    def open(self, **other: object) -> Opened:
+        return opened(replace(self.wanted, **other), self.environment)  # type: ignore[arg-type]  # - members of Wanted
+
+    def command(self, name: str, *arguments: str) -> tuple[int, str, str]:
+        wanted = self.wanted
+        where = ("--backend", wanted.backend, "--url", wanted.url, "--collection", wanted.collection, "--rate", "2000")
+        with pytest.MonkeyPatch.context() as patch:
+            for variable, value in self.environment.items():
+                patch.setenv(variable, value)
+            done = command_line(name, *where, *arguments)
+        return done.returncode, done.stdout, done.stderr
+
+
+def wanted(backend: str, url: str, collection: str) -> Wanted:
+    return Wanted(
+        backend=backend, url=url, collection=collection, vector=None, requests_per_second=2000.0, api_key_env=None
+    )
+
+
+@contextmanager
+def chroma() -> Iterator[There]:
+    ids = tuple(f"p{place:03}" for place in range(len(VECTORS)))
+    with running_chroma() as url:
+        chroma_server.create(url, "planted", "cosine")
+        order = np.random.default_rng(1).permutation(len(ids)).tolist()  # it lists in the order of writing
+        made = {
+            "ids": [ids[place] for place in order],
+            "embeddings": [chroma_server.floats(VECTORS[place]) for place in order],
+            "documents": [TEXTS[place] for place in order],
+            "metadatas": [{"source": "web" if place % 2 else "wiki"} for place in order],
+        }
+        chroma_server.add(url, "planted", made)
+        chroma_server.create(url, "empty")
+        yield There(wanted("chroma", url, "planted"), {}, ids)
+
+
+@contextmanager
+def milvus() -> Iterator[There]:
+    with milvus_server.planted() as url:
+        client = milvus_server.connected(url)
+        rows = [
+            {
+                "id": place * 3,
+                "vec": vector.tolist(),
+                "text": text,
+                "base": place,
+                "source": "web" if place % 2 else "wiki",
+            }
+            for place, (vector, text) in enumerate(zip(VECTORS, TEXTS, strict=True))
+        ]
+        milvus_server.create(url, "ours", "L2", copies=1)
+        client.delete("ours", filter="id >= 0")
+        client.insert("ours", rows)
+        yield There(wanted("milvus", url, "ours"), {}, tuple(range(0, 3 * len(VECTORS), 3)), "Euclid")
+
+
+@contextmanager
+def pinecone() -> Iterator[There]:
+    ids = tuple(f"p{place:03}" for place in range(len(VECTORS)))
+    records = [
+        {"id": each, "values": vector.tolist(), "metadata": {"text": text, "source": "web" if place % 2 else "wiki"}}
+        for place, (each, vector, text) in enumerate(zip(ids, VECTORS, TEXTS, strict=True))
+    ]
+    created = {"dimension": DIMENSION, "metric": "cosine"}
+    held = {"ours": records, "other": records[:1]}
+    with loaded({"indexes": {"docs": {"created": created, "records": held}}}) as control:
+        yield There(wanted("pinecone", index_url(control, "docs"), "ours"), {"PINECONE_API_KEY": KEY}, ids)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(chroma, id="chroma", marks=chroma_server.NEEDS_CHROMA),
+        pytest.param(milvus, id="milvus", marks=[milvus_server.NEEDS_MILVUS, milvus_server.NEEDS_TWO_VECTORS]),
+        pytest.param(pinecone, id="pinecone"),
+    ],
+)
+def there(request: pytest.FixtureRequest) -> Iterator[There]:
+    with request.param() as made:
+        yield made
+
+
+def all_ids(source: Opened, page: int) -> list[PointId]:
+    ids, after = source.ids(after=None, page=page)
+    while after is not None:
+        more, after = source.ids(after=after, page=page)
+        ids += more
+    return ids
+
+
+def test_the_shape_is_what_the_database_says(there: There) -> None:
+    with closing(there.open()) as source:
+        shape = source.shape()
+    assert (shape.points, shape.dimension, shape.distance) == (len(VECTORS), DIMENSION, there.distance)
+
+
+@pytest.mark.parametrize("page", [7, 1000])
+def test_pages_hold_every_id_once_in_ascending_order(there: There, page: int) -> None:
+    with closing(there.open()) as source:
+        assert all_ids(source, page) == list(there.ids)
+
+
+def test_points_are_read_in_the_order_asked_with_all_they_have_and_missing_ones_left_out(there: There) -> None:
+    missing: PointId = 99_999 if isinstance(there.ids[0], int) else "nowhere"
+    chosen = [there.ids[31], missing, there.ids[0], there.ids[12]]
+    with closing(there.open()) as source:
+        points = source.read(chosen)
+    assert [point.id for point in points] == [each for each in chosen if each != missing]
+    for point in points:
+        place = there.ids.index(point.id)
+        assert point.vector is not None
+        assert np.allclose(point.vector, VECTORS[place], atol=1e-6)
+        assert {TEXTS[place], "web" if place % 2 else "wiki"} <= set(map(str, point.payload.values()))
+        assert not {"vec", "vector", "embedding", "values"} & set(point.payload)
+
+
+def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(there: There) -> None:
+    with closing(there.open()) as source:
+        found = source.neighbours(VECTORS[[20, 61]], count=COPIES + 2)
+        ids = source.nearest(VECTORS[[20, 61]], count=COPIES + 2)
+    for centre, pool in zip((20, 61), found, strict=True):
+        near = [there.ids.index(point.id) for point, distance in pool if distance < 0.05]
+        first = centre - centre % COPIES
+        assert sorted(near) == list(range(first, first + COPIES))
+        assert pool[-1][1] > 0.2
+    assert ids == [[(point.id, distance) for point, distance in pool] for pool in found]
+
+
+def test_analyze_finds_the_families_and_lists_what_could_go_and_for_whom(there: There, tmp_path: Path) -> None:
+    code, out, err = there.command("analyze", "--cut", "0.05", "--json", "-", "--ids", str(tmp_path / "ids.jsonl"))
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["near"] == {"with_copy": len(VECTORS), "redundant": FAMILIES * (COPIES - 1)}
+    assert found["exact"] == {"with_copy": 2 * FAMILIES, "redundant": FAMILIES}
+    assert found["about"]["with_text"] == len(VECTORS)
+    assert {row["name"] for row in found["sources"]["rows"]} == {"web", "wiki"}
+    lines = [json.loads(line) for line in (tmp_path / "ids.jsonl").read_text().splitlines()]
+    assert len(lines) == FAMILIES * (COPIES - 1)
+    going, staying = ({line[name] for line in lines} for name in ("id", "survivor"))
+    assert len(going) == len(lines)
+    assert not going & staying
+    assert going | staying == set(there.ids)
+    for line in lines:
+        one, other = there.ids.index(line["id"]), there.ids.index(line["survivor"])
+        assert one // COPIES == other // COPIES
+        assert line["exact"] is (TEXTS[one] == TEXTS[other])
+
+
+def test_calibrate_puts_the_cut_between_copies_and_strangers(there: There, tmp_path: Path) -> None:
+    code, _, err = there.command("calibrate", "--out", str(tmp_path / "p.json"))
+    assert (code, err) == (0, "")
+    profile = decoded((tmp_path / "p.json").read_bytes(), name="p.json")
+    assert (profile.collection, profile.dimension) == (there.wanted.collection, DIMENSION)
+    assert 0.0001 < profile.cut < 0.5
+
+
+def test_a_collection_that_does_not_exist_is_named_in_one_line(there: There) -> None:
+    with pytest.raises(SourceError) as caught, closing(there.open(collection="nowhere")) as source:
+        source.shape()
+    assert "nowhere" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", ["chroma", "milvus", "pinecone"])
+def test_a_database_that_is_not_there_is_a_message_without_the_key(backend: str) -> None:
+    environment = {DATABASES[backend].variable: "sesame"}
+    asked = wanted(backend, "http://127.0.0.1:1", "docs")
+    with pytest.raises(SourceError) as caught, closing(opened(asked, environment)) as source:
+        source.shape()
+    assert "http://127.0.0.1:1" in str(caught.value)
+    assert "sesame" not in str(caught.value)
+
+
+def test_pinecone_wants_a_key_and_names_the_variable() -> None:
+    with pytest.raises(SourceError, match="PINECONE_API_KEY"):
+        opened(wanted("pinecone", "http://127.0.0.1:1", "docs"), {})
+
+
+@pytest.mark.parametrize("backend", ["chroma", "pinecone"])
+def test_a_vector_name_where_there_are_none_is_refused(backend: str) -> None:
+    with pytest.raises(SourceError, match="--vector"):
+        opened(replace(wanted(backend, "http://127.0.0.1:1", "docs"), vector="dense"), {"PINECONE_API_KEY": "k"})
+
+
+def test_a_backend_that_jobs_do_not_read_is_answered_with_those_that_they_do() -> None:
+    with pytest.raises(SettingsError, match="--backend: wanted qdrant, chroma, milvus or pinecone; saw 'weaviate'"):
+        opened(wanted("weaviate", "http://127.0.0.1:1", "docs"), {})

@@ -1,0 +1,193 @@
+"""Whatever is written, deleted, made anew, aliased or forgotten, through the proxy or past it: the answers are those without a memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from support.shadowed import Corpus, Json, Shadowed, raw_points, shadowed
+from vecsieve.proxy.search.memory import QUIET_SECONDS, WINDOW
+
+POINTS, QUESTIONS, TTL_SECONDS = 120, 4, 600.0
+THROUGH = st.booleans()
+WHICH = st.integers(0, POINTS - 1)
+NUMBERS = count()
+
+
+class Life(RuleBasedStateMachine):
+    """One alias and two collections with the same ids. ``sides`` and ``runner`` are given by the test.
+
+    After every step the process with a memory must answer as the one without. The only differences allowed are those of a
+    collection that was made anew past the proxy, or swapped for another by its alias, with the same ids, versions and
+    vectors and other payloads: nothing in a reply tells them apart, until ``memory.ttl_seconds`` have passed.
+    """
+
+    sides: Shadowed
+    runner: asyncio.Runner
+
+    @initialize(seed=st.integers(0, 3), distance=st.sampled_from(["Cosine", "Dot", "Euclid"]))
+    def begin(self, seed: int, distance: str) -> None:
+        number = next(NUMBERS)
+        self.names, self.alias = (f"one{number}", f"two{number}"), f"alias{number}"
+        self.corpora = [Corpus(POINTS, seed=seed), Corpus(POINTS, seed=seed + 10)]
+        self.distance, self.target, self.transport, self.is_stale = distance, 0, "REST", False
+        for name, corpus in zip(self.names, self.corpora, strict=True):
+            self.run(self.sides.load(name, corpus, distance=distance))
+        self.point(through=True)
+        self.questions = [
+            {"query": each, "limit": 5, "with_payload": True} for each in self.corpora[0].questions(QUESTIONS)
+        ]
+        self.quieten()
+
+    def run(self, work: Any) -> Any:
+        return self.runner.run(work)
+
+    def port(self, *, through: bool) -> int:
+        return self.sides.warm.port if through else self.sides.engine.port
+
+    def point(self, *, through: bool) -> None:
+        actions: list[Json] = [{"create_alias": {"alias_name": self.alias, "collection_name": self.names[self.target]}}]
+        self.tell("POST", "/aliases", {"actions": actions}, through=through)
+
+    def tell(self, method: str, path: str, body: object = None, *, through: bool) -> None:
+        self.run(self.sides.tell(self.port(through=through), method, path, body))
+
+    @rule(transport=st.sampled_from(["REST", "gRPC"]))
+    def search_over(self, transport: str) -> None:
+        self.transport = transport
+
+    @rule()
+    def quieten(self) -> None:
+        """The quiet period passes, and the memory learns until it is used."""
+        self.sides.clock.advance(QUIET_SECONDS)
+        for _ in range(-(-WINDOW // QUESTIONS) + 1):
+            self.answers_are_those_without_a_memory()
+
+    @rule()
+    def expire(self) -> None:
+        self.sides.clock.advance(TTL_SECONDS + 1)
+        self.is_stale = False
+
+    @rule()
+    def evict(self) -> None:
+        """Another collection needs the room."""
+        memory = self.sides.memory
+        for shelf in memory._shelves.values():
+            memory._evict(shelf)
+
+    @rule(which=WHICH, other=WHICH, through=THROUGH)
+    def upsert(self, which: int, other: int, through: bool) -> None:
+        point = {**self.corpora[1].points()[other], "id": which}
+        self.tell("PUT", f"/{self.alias}/points?wait=true", {"points": [point]}, through=through)
+
+    @rule(which=WHICH, text=st.sampled_from(["changed", "not changed", "changed 2.0"]), through=THROUGH)
+    def set_payload(self, which: int, text: str, through: bool) -> None:
+        body = {"payload": {"text": text}, "points": [which, (which + 1) % POINTS]}
+        self.tell("POST", f"/{self.alias}/points/payload?wait=true", body, through=through)
+
+    @rule(which=WHICH, other=WHICH, through=THROUGH)
+    def update_vector(self, which: int, other: int, through: bool) -> None:
+        body = {"points": [{"id": which, "vector": self.corpora[0].vectors()[other].tolist()}]}
+        self.tell("PUT", f"/{self.alias}/points/vectors?wait=true", body, through=through)
+
+    @rule(which=WHICH, through=THROUGH)
+    def delete_points(self, which: int, through: bool) -> None:
+        body = {"points": [*range(which, min(which + 5, POINTS))]}
+        self.tell("POST", f"/{self.alias}/points/delete?wait=true", body, through=through)
+
+    @rule(place=st.integers(0, 1), seed=st.integers(0, 3), through=THROUGH)
+    def make_anew(self, place: int, seed: int, through: bool) -> None:
+        """The same ids, and the same versions, with other vectors."""
+        self.replaced(place, Corpus(POINTS, seed=100 + seed), through=through)
+
+    @rule(place=st.integers(0, 1), texts=st.integers(0, 3), through=THROUGH)
+    def make_anew_with_other_texts(self, place: int, texts: int, through: bool) -> None:
+        """The same ids, versions and vectors."""
+        self.replaced(place, replace(self.corpora[place], texts=texts), through=through)
+
+    def replaced(self, place: int, corpus: Corpus, *, through: bool) -> None:
+        name = self.names[place]
+        self.tell("DELETE", f"/{name}", through=through)
+        self.is_stale |= place == self.target and self.looks_like(corpus, through=through)
+        self.corpora[place] = corpus
+        self.run(self.sides.load(name, self.corpora[place], distance=self.distance, port=self.port(through=through)))
+        self.point(through=through)
+
+    @rule(through=THROUGH)
+    def switch_alias(self, through: bool) -> None:
+        self.target = 1 - self.target
+        self.is_stale |= self.looks_like(self.corpora[1 - self.target], through=through)
+        self.point(through=through)
+
+    def looks_like(self, other: Corpus, *, through: bool) -> bool:
+        """Whether nothing in a reply tells the collection now searched from this one, which has other texts."""
+        now = self.corpora[self.target]
+        return not through and now.seed == other.seed and now.texts != other.texts
+
+    @rule(which=WHICH, through=THROUGH)
+    def write_while_searches_run(self, which: int, through: bool) -> None:
+        """Nobody sees an error, and what is answered meanwhile is not judged."""
+        vectors = self.corpora[1].vectors()
+        points = [
+            {"id": number, "vector": vectors[number].tolist(), "payload": {"text": f"raced {number}"}}
+            for number in range(which, min(which + 20, POINTS))
+        ]
+
+        async def race() -> None:
+            sides = self.sides
+            searches = [
+                sides.search(sides.warm.port, self.alias, each, transport=self.transport) for each in self.questions * 3
+            ]
+            port = self.port(through=through)
+            await asyncio.gather(
+                sides.tell(port, "PUT", f"/{self.alias}/points?wait=true", {"points": points}),
+                sides.tell(port, "POST", f"/{self.alias}/points/delete?wait=true", {"points": [which]}),
+                *searches,
+            )
+
+        self.run(race())
+
+    @invariant()
+    def answers_are_those_without_a_memory(self) -> None:
+        if not hasattr(self, "questions"):
+            return
+        for each in self.questions:
+            warm, cold = self.run(self.sides.both(self.alias, each, transport=self.transport))
+            if not self.is_stale:
+                assert warm == cold
+                continue
+            if self.transport == "REST":
+                offered = {point["id"]: point for point in self.all_points(each)}
+                assert all(offered[point["id"]] == point for point in raw_points(warm))
+
+    def all_points(self, question: Json) -> list[Json]:
+        sides = self.sides
+        return raw_points(self.run(sides.search(sides.engine.port, self.alias, {**question, "limit": POINTS})))
+
+
+@pytest.fixture(scope="module")
+def life() -> Iterator[type[Life]]:
+    with asyncio.Runner() as runner:
+        opened = shadowed(memory={"ttl_seconds": TTL_SECONDS})
+        sides = runner.run(opened.__aenter__())
+        try:
+            yield type("Given", (Life,), {"sides": sides, "runner": runner})
+            found = sides.recalls()
+            assert found["whole"] > 100, found
+            assert sides.memory.score_failures > 0
+            assert not sides.warm.failed_open()
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
+
+
+def test_the_life_of_a_collection(life: type[Life]) -> None:
+    """Invariant: after any steps, a search is answered byte for byte as without a memory."""
+    run_state_machine_as_test(life, settings=settings(max_examples=4, stateful_step_count=15))

@@ -1,0 +1,130 @@
+"""The feature memory before real Chroma and Milvus servers, and an emulator of Weaviate: searches that ask for no vectors are answered as without a memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import chroma_server as chroma
+from support import milvus_server as milvus
+from support import weaviate_planted
+from support.stack import exchange, serve
+from support.weaviate_front import answered, fronted
+from support.weaviate_messages import message_type, single
+from support.weaviate_talks import search
+from vecsieve.proxy.search.memory import WINDOW
+
+QUESTIONS = 6
+Ask = Callable[[str, str, int], Any]
+"""The answer to a question, at a URL, of the collection of a metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Two proxies before one server, with and without a memory, and ``ask``."""
+
+    warm: str
+    admin: str
+    cold: str
+    ask: Ask
+
+    def metric(self, name: str, label: str = "") -> float:
+        """The sum of what warm counted."""
+        page = exchange(self.admin, "GET", "/metrics").body.decode()
+        lines = [line for line in page.splitlines() if line.startswith(f"vecsieve_{name}") and label in line]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+def chroma_asked(url: str, space: str, seed: int) -> Any:
+    body = {"query_embeddings": [chroma.near(seed)], "n_results": 8, "include": ["distances", "documents"]}
+    target = f"{chroma.path_of(url, f'copied-{space}')}/query"
+    answer = exchange(url, "POST", target, json.dumps(body).encode())
+    assert answer.status == 200, answer.body
+    return json.loads(answer.body)
+
+
+def milvus_asked(url: str, space: str, seed: int) -> Any:
+    found = milvus.connected(url).search(f"copied_{space}", [milvus.near(seed)], limit=8, output_fields=["text"])
+    return [dict(hit) for hit in found[0]]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("chroma", marks=chroma.NEEDS_CHROMA), pytest.param("milvus", marks=milvus.NEEDS_MILVUS)],
+)
+def world(request: pytest.FixtureRequest) -> Iterator[tuple[World, tuple[str, ...]]]:
+    of = {
+        "chroma": (chroma.planted, chroma_asked, chroma.SPACES),
+        "milvus": (milvus.planted, milvus_asked, milvus.SPACES),
+    }
+    planted, ask, spaces = of[request.param]
+    own = {"VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0"}
+    with ExitStack() as opened:
+        url = opened.enter_context(planted())
+        backend = ("--backend", request.param, "--mode", "on")
+        warm, admin = opened.enter_context(serve(url, *backend, environment=own))
+        cold, _ = opened.enter_context(serve(url, *backend, environment={**own, "VECSIEVE_MEMORY_BYTES": "0"}))
+        yield World(warm, admin, cold, ask), spaces
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_every_metric_s_scores_prove_rows_and_no_vectors_are_asked_for(
+    world: tuple[World, tuple[str, ...]], place: int
+) -> None:
+    sides, spaces = world
+    cold = {seed: sides.ask(sides.cold, spaces[place], seed) for seed in range(QUESTIONS)}
+    received: dict[int, list[float]] = {}
+    for number in range(QUESTIONS * (WINDOW // QUESTIONS + 2)):
+        before = sides.metric("upstream_response_bytes_total")
+        assert sides.ask(sides.warm, spaces[place], number % QUESTIONS) == cold[number % QUESTIONS]
+        received.setdefault(number % QUESTIONS, []).append(sides.metric("upstream_response_bytes_total") - before)
+    assert sides.metric("memory_score_failures_total") == 0
+    assert sides.metric("memory_recalls_total", 'result="whole"') >= QUESTIONS * (place + 1)
+    for first, *_, last in received.values():
+        assert last < first / 2, "vectors are most of a reply"
+
+
+@pytest.mark.parametrize(
+    ("collection", "near"),
+    [("Copied", {}), ("Named", {"targets": {"target_vectors": ["a"]}})],
+    ids=["without a name", "named"],
+)
+def test_of_weaviate_no_vectors_are_asked_for_either(collection: str, near: dict[str, Any], tmp_path: Path) -> None:
+    off = tmp_path / "off.yaml"
+    off.write_text("memory: {bytes: 0}\n")
+    with weaviate_planted.planted() as server, ExitStack() as opened:
+        warm = opened.enter_context(fronted(server, "on"))
+        cold = opened.enter_context(fronted(server, "on", "--config", str(off)))
+        questions = [
+            search(
+                collection=collection,
+                limit=6,
+                near_vector={"vectors": [single(vector)], **near},
+                metadata={"uuid": True},
+            )
+            for vector in (weaviate_planted.VECTOR, weaviate_planted.VECTOR[::-1])
+        ]
+        for _ in range(WINDOW):
+            one, other = (
+                [timeless_weaviate(each.messages[0]) for each in answered(place, questions)] for place in (warm, cold)
+            )
+            assert one == other
+        before = len(server.searches)
+        assert [timeless_weaviate(each.messages[0]) for each in answered(warm, questions)] == [
+            timeless_weaviate(each.messages[0]) for each in answered(cold, questions)
+        ]
+        asked = [message_type("SearchRequest").FromString(each).metadata for each in server.searches[before:]]
+        assert [each.vector or bool(each.vectors) for each in asked] == [False, False, True, True]
+
+
+def timeless_weaviate(reply: bytes) -> bytes:
+    """A reply without the seconds that it took."""
+    message = message_type("SearchReply").FromString(reply)
+    message.took = 0.0
+    return bytes(message.SerializeToString(deterministic=True))

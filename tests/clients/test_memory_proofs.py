@@ -1,0 +1,224 @@
+"""The feature memory changes no byte: searches of the real engine, answered with it and without it, over REST and gRPC."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from support.shadowed import Corpus, Shadowed, raw_points, shadowed, zipf
+from vecsieve.adapters.wire.json import elements, members, whole
+from vecsieve.adapters.wire.protobuf import fields
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.memory import QUIET_SECONDS, FeatureMemory
+
+TRANSPORTS = ("REST", "gRPC")
+
+
+def asked(question: list[float], number: int = 0) -> dict[str, object]:
+    return {"query": question, "limit": (5, 8, 10)[number % 3], "with_payload": number % 2 == 0}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_popular_questions_are_answered_as_without_a_memory(transport: str) -> None:
+    corpus = Corpus(2000)
+    questions = corpus.questions(100)
+    async with shadowed() as sides:
+        await sides.load("c", corpus)
+        for place, which in enumerate(zipf(250, 100)):
+            warm, cold = await sides.both("c", asked(questions[which], which), transport=transport)
+            assert warm == cold, f"search {place}"
+        found = sides.recalls()
+        assert found["whole"] > 50
+        assert found["partial"] > 0
+
+
+POLICIES: dict[str, dict[str, object]] = {
+    "default": {},
+    "a distance": {"threshold": {"fixed": 0.1}},
+    "of the pool": {"threshold": {"relative": 0.3}},
+    "no texts": {"text": None},
+    "single linkage": {"threshold": {"relative": 0.2}, "linkage": "single"},
+    "always, by centroid": {"threshold": {"relative": 0.2}, "when": "always", "representative": "centroid"},
+    "newest first": {"chain": ("recency",)},
+    "diverse": {"diversify": "dpp", "diversity": 0.5},
+    "caps": {"caps": {"per_source": 1}, "short": "allow"},
+    "tenants": {"tenant_keys": ("tenant",)},
+    "cosine": {"distance": "cosine", "short": "fill"},
+}
+# (distance, dimension): rows of few dimensions are kept as they are, of more in 16 bits.
+SPACES = [("Cosine", 300), ("Dot", 96), ("Euclid", 96), ("Manhattan", 65), ("Euclid", 12)]
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+async def test_under_every_policy_and_metric_a_memory_changes_no_answer(policy: dict[str, object]) -> None:
+    seed = list(POLICIES.values()).index(policy)
+    async with shadowed(policy=policy) as sides:
+        for place in range(2):
+            distance, dimension = SPACES[(2 * seed + place) % len(SPACES)]
+            corpus = Corpus(240, seed=10 * seed + place, dimension=dimension)
+            await sides.load(distance, corpus, distance=distance)
+            questions = corpus.questions(12, seed=seed)
+            before = sides.recalls()
+            for number in [*range(12), *range(12), *range(12)]:
+                question = asked(questions[number], number)
+                transport = TRANSPORTS[number % 2]
+                warm, cold = await sides.both(distance, question, transport=transport)
+                assert warm == cold, (distance, number, transport)
+            found = sides.recalls()
+            assert found["whole"] - before["whole"] >= 12, (before, found)
+
+
+def poison(memory: FeatureMemory, seed: int, *, is_proved: bool, rows: bool = True, texts: bool = True) -> None:
+    """Give every point a random row and the text of another. ``is_proved``: whether scores still are to prove rows."""
+    draw = np.random.default_rng(seed)
+    for shelf in memory._shelves.values():
+        held = [slot for slot, entry in enumerate(shelf.entries) if entry is not None]
+        other = draw.permutation(held).tolist()
+        records = list(shelf.records)
+        for slot, donor in zip(held, other, strict=True):
+            entry = shelf.entries[slot]
+            assert entry is not None
+            if texts:
+                shelf.records[slot] = records[donor]
+            if not is_proved:
+                entry.table.scoring, entry.table.is_plain = None, False
+        if rows:
+            random = draw.integers(-32767, 32768, size=(len(held), shelf.dimension))
+            shelf.values[held] = random.astype(shelf.values.dtype)
+
+
+POOLS = (32, 40, 50, 128, 160, 200)  # candidates of 5, 8 and 10 results, and grown
+
+
+def is_in_order(kept: list[bytes], offered: list[bytes]) -> bool:
+    """Whether ``kept`` are some of ``offered``, in their order, each once."""
+    rest = iter(offered)
+    return all(each in rest for each in kept)
+
+
+def slices(transport: str, answer: bytes) -> tuple[list[bytes], bytes]:
+    """The points of an answer as they are written, and what stands around them."""
+    if transport == "gRPC":
+        found = [answer[field.start : field.end] for field in fields(answer) if field.number == 1]
+        around = b"".join(answer[field.start : field.end] for field in fields(answer) if field.number != 1)
+        return found, around
+    array = members_of(answer)
+    return [answer[start:end] for start, end in elements(answer, array)], answer[: array[0]] + answer[array[1] :]
+
+
+def members_of(answer: bytes) -> tuple[int, int]:
+    result = members(answer, whole(answer))["result"]
+    points = members(answer, (result.value, result.end))["points"]
+    return points.value, points.end
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("is_proved", [True, False], ids=["scores prove", "scores prove nothing"])
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_poisoned_memory_only_chooses_among_the_database_s_own_points(
+    transport: str, is_proved: bool, seed: int
+) -> None:
+    """Invariant: every kept point is a slice of the reply, in its order, with the bytes around them unchanged."""
+    corpus = Corpus(200, seed=seed)
+    questions = [asked(each, number) for number, each in enumerate(corpus.questions(10, seed=seed))]
+    async with shadowed() as sides:
+        await sides.load("c", corpus)
+        await sides.learn("c", questions, transport=transport)
+        before = sides.recalls()
+        poison(sides.memory, seed, is_proved=is_proved)
+        for question in questions:
+            answer = await sides.search(sides.warm.port, "c", question, transport=transport)
+            kept, around = slices(transport, answer)
+            assert len(kept) == question["limit"]
+            replies = [
+                slices(
+                    transport,
+                    await sides.search(sides.engine.port, "c", {**question, "limit": size}, transport=transport),
+                )
+                for size in POOLS  # equal scores have another order in each
+            ]
+            assert any(is_in_order(kept, offered) for offered, _ in replies)
+            assert all(around == as_sent for _, as_sent in replies)
+            if is_proved:
+                assert answer == await sides.search(sides.cold.port, "c", question, transport=transport)
+        assert sides.memory.score_failures == int(is_proved)
+        found = sides.recalls()
+        assert found["whole"] - before["whole"] == (0 if is_proved else len(questions))
+        assert not sides.warm.failed_open()
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_row_of_another_point_is_caught_by_its_score(seed: int) -> None:
+    """One wrong row among all: the answers are those without a memory."""
+    corpus = Corpus(200, seed=seed)
+    questions = [asked(each, number) for number, each in enumerate(corpus.questions(10, seed=seed))]
+    async with shadowed() as sides:
+        await sides.load("c", corpus)
+        await sides.learn("c", questions)
+        (shelf,) = sides.memory._shelves.values()
+        best = raw_points(await sides.search(sides.engine.port, "c", questions[0]))[0]["id"]
+        (name,) = [entry.name for entry in shelf.entries if entry is not None and entry.name.startswith(b"%d@" % best)]
+        slot = next(slot for slot, entry in enumerate(shelf.entries) if entry is not None and entry.name == name)
+        shelf.values[slot] = np.roll(shelf.values[slot], 1)
+        warm, cold = await sides.both("c", questions[0])
+        assert warm == cold
+        assert sides.memory.score_failures == 1
+
+
+async def test_texts_that_changed_under_equal_versions_are_believed_for_the_time_limit_at_most() -> None:
+    """Made anew past the proxy with the same vectors: neither versions nor scores tell the old texts from the new ones."""
+    old, new = Corpus(200), Corpus(200, texts=1)
+    questions = [asked(each) for each in old.questions(6)]
+    async with shadowed(memory={"ttl_seconds": 100.0}) as sides:
+        await sides.load("c", old)
+        await sides.learn("c", questions)
+        await sides.tell(sides.engine.port, "DELETE", "/c")
+        await sides.load("c", new)
+        pairs = [await sides.both("c", each) for each in questions]
+        assert any(warm != cold for warm, cold in pairs), "the texts decide nothing here"
+        sides.clock.advance(101.0)
+        for _ in range(2):
+            for each in questions:
+                warm, cold = await sides.both("c", each)
+                assert warm == cold
+        sides.clock.advance(QUIET_SECONDS)
+        before = sides.recalls()
+        await sides.learn("c", questions)
+        assert sides.recalls()["whole"] > before["whole"], "it learns again"
+
+
+@pytest.mark.parametrize("tenant_keys", [("tenant",), ("text",)])
+async def test_tenants_that_a_reload_names_are_kept_apart_at_once(tenant_keys: tuple[str, ...]) -> None:
+    """What was learnt before knows of no tenants."""
+    corpus = Corpus(200)
+    questions = [asked(each) for each in corpus.questions(6)]
+    policies: tuple[dict[str, object], ...] = ({}, {"text": None})
+    for policy in policies:
+        async with shadowed(policy=policy) as sides:
+
+            async def answer_alike(now: dict[str, object], sides: Shadowed = sides) -> None:
+                made = {"mode": "on", "policy": now, "upstream": {"url": sides.engine.url}}
+                for side in (sides.warm, sides.cold):
+                    side.process.reload(Settings.model_validate(made))
+                for question in questions:
+                    warm, cold = await sides.both("c", question)
+                    assert warm == cold
+
+            await sides.load("c", corpus)
+            await sides.learn("c", questions)
+            await answer_alike({**policy, "tenant_keys": tenant_keys})
+            await answer_alike(policy)
+
+
+async def test_a_point_that_is_never_known_does_not_cost_two_reads_with_every_search() -> None:
+    """A zero vector has no direction, so that no row of it is kept."""
+    corpus = Corpus(40)
+    async with shadowed() as sides:
+        await sides.load("c", corpus, distance="Dot")
+        points = [{"id": 0, "vector": [0.0] * corpus.dimension, "payload": {"text": "nothing"}}]
+        await sides.put("c", points, port=sides.engine.port)
+        questions = [asked(each, 1) for each in corpus.questions(60)]
+        for question in questions:
+            warm, cold = await sides.both("c", question)
+            assert warm == cold
+        assert 0 < sides.warm.count("own_reads_total", kind="recall") <= len(questions) / 3

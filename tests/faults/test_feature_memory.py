@@ -1,0 +1,123 @@
+"""The feature memory through a running proxy: fewer bytes for the same answers, and every score must fit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from support.faultup import FaultyUpstream, Received, Script, Talk, raw_exchange, reply
+from support.pinecone_model import Service, Stored
+from support.running import Running, running
+from support.scripted_qdrant import JSON
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.memory import WINDOW
+
+
+def records(per_copy: int = 2) -> tuple[Stored, ...]:
+    """Sixteen records on eight axes, each axis in so many copies; their scores are the inner products with a query of ones."""
+    return tuple(
+        Stored(
+            id=f'"r{rank}"',
+            score=f"{0.9 - rank // per_copy / 1000:.3f}",
+            values=json.dumps([(0.9 - rank // per_copy / 1000) * (rank // per_copy == axis) for axis in range(8)]),
+        )
+        for rank in range(16)
+    )
+
+
+def pinecone(*stored: Stored, now: list[tuple[Stored, ...]] | None = None) -> Script:
+    """Answers from ``now``'s last records where they are given."""
+
+    async def script(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            is_query = received.line.startswith(b"POST /query ")
+            body = Service(records=now[-1] if now else stored).answer("query", received.content) if is_query else b"{}"
+            await talk.send(reply(body, headers=[JSON]))
+
+    return script
+
+
+def request(path: bytes, body: bytes) -> bytes:
+    return (
+        b"POST " + path + b" HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body) + body
+    )
+
+
+QUERY = request(b"/query", b'{"topK":3,"vector":[1,1,1,1,1,1,1,1]}')
+
+
+def asked_for_values(upstream: FaultyUpstream) -> list[bool]:
+    return [is_query(received) and b'"includeValues":true' in received.content for received in upstream.requests]
+
+
+def is_query(received: Received) -> bool:
+    return received.line.startswith(b"POST /query ")
+
+
+def recalls(proxy: Running) -> dict[str, float]:
+    return {each: proxy.count("memory_recalls_total", backend="pinecone", result=each) for each in ("whole", "none")}
+
+
+def answer_of(raw: bytes) -> list[str]:
+    return [match["id"] for match in json.loads(raw.split(b"\r\n\r\n", 1)[1])["matches"]]
+
+
+async def test_vectors_come_once_and_the_answer_stays_the_same() -> None:
+    async with FaultyUpstream(pinecone(*records())) as upstream:
+        own = {"index_host": upstream.url}
+        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+            for _ in range(WINDOW + 3):
+                assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
+            assert asked_for_values(upstream) == [True] * WINDOW + [False] * 3
+            assert recalls(proxy) == {"whole": 3.0, "none": 0.0}
+
+
+async def test_a_score_that_does_not_fit_makes_all_vectors_come_again() -> None:
+    """Somebody wrote past the proxy: the same ids have other vectors now, and other scores."""
+    now = [records()]
+    async with FaultyUpstream(pinecone(now=now)) as upstream:
+        own = {"index_host": upstream.url}
+        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+            for _ in range(WINDOW + 3):
+                assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
+            changed = tuple(
+                replace(each, score="0.95", values=json.dumps([0.95] + [0.0] * 7)) if rank < 6 else each
+                for rank, each in enumerate(records())
+            )
+            now.append(changed)
+            assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r6", "r8"]
+            assert asked_for_values(upstream)[-2:] == [False, True]
+            assert recalls(proxy) == {"whole": 3.0, "none": 1.0}
+
+
+async def test_with_no_bytes_nothing_is_remembered() -> None:
+    async with (
+        FaultyUpstream(pinecone(*records())) as upstream,
+        running(upstream.url, backend="pinecone", pinecone={"index_host": upstream.url}, memory={"bytes": 0}) as proxy,
+    ):
+        for _ in range(WINDOW + 3):
+            await raw_exchange(proxy.port, QUERY)
+        assert all(asked_for_values(upstream))
+
+
+async def test_a_months_budget_holds_for_pinecone() -> None:
+    async with FaultyUpstream(pinecone(*records())) as upstream:
+        own = {"index_host": upstream.url, "egress_budget_bytes": 1}
+        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+            assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r2", "r4"]
+            assert answer_of(await raw_exchange(proxy.port, QUERY)) == ["r0", "r1", "r2"]
+            assert asked_for_values(upstream) == [True, False]
+
+
+async def test_a_reload_brings_another_budget_and_keeps_what_is_spent() -> None:
+    async with FaultyUpstream(pinecone(*records())) as upstream:
+        own: dict[str, object] = {"index_host": upstream.url, "egress_budget_bytes": 1}
+        async with running(upstream.url, backend="pinecone", pinecone=own) as proxy:
+            await raw_exchange(proxy.port, QUERY)
+            spent = json.loads(proxy.process.egress.as_json())["extra_bytes"]
+            for budget, is_spent in ((spent, True), (spent + 1, False), (None, False)):
+                own["egress_budget_bytes"] = budget
+                made = {"backend": "pinecone", "upstream": {"url": upstream.url}, "pinecone": own}
+                proxy.process.reload(Settings.model_validate(made))
+                assert proxy.process.egress.is_spent is is_spent

@@ -1,0 +1,124 @@
+"""`--workers N` through the command line: one socket, added-up metrics, replaced workers, one end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from support.stack import command, exchange
+
+
+class Quick(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Quick)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def arguments(database: str) -> tuple[str, ...]:
+    return ("serve", "--upstream", database, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2")
+
+
+def until_ready(admin: str) -> dict[str, object]:
+    for _ in range(300):
+        try:
+            status: dict[str, object] = json.loads(exchange(admin, "GET", "/status").body)
+        except OSError:
+            time.sleep(0.02)
+            continue
+        workers = status["workers"]
+        assert isinstance(workers, list)
+        if len(workers) == 2 and all(worker["state"] == "ready" for worker in workers):
+            return status
+        time.sleep(0.02)
+    raise AssertionError("the workers never became ready")
+
+
+def answered(admin: str) -> float:
+    lines = exchange(admin, "GET", "/metrics").body.decode()
+    return sum(float(value) for value in re.findall(r"^vecsieve_requests_total\{[^}]*\} (\S+)$", lines, re.MULTILINE))
+
+
+def until_answered(admin: str, count: int) -> float:
+    """A request is counted when it ends, which is just after its client has the answer."""
+    for _ in range(100):
+        if answered(admin) >= count:
+            break
+        time.sleep(0.02)
+    return answered(admin)
+
+
+def test_two_workers_answer_on_one_socket_and_their_metrics_add_up(database: str) -> None:
+    with command(*arguments(database)) as running:
+        urls = running.addresses(2)
+        until_ready(urls["admin"])
+        for _ in range(40):
+            assert exchange(urls["serve"], "GET", "/").body == b"ok"
+        assert until_answered(urls["admin"], 40) == 40
+        assert exchange(urls["admin"], "GET", "/readyz").status == 200
+        assert running.close() == 0
+
+
+def test_a_killed_worker_is_replaced_and_its_counts_stay(database: str) -> None:
+    with command(*arguments(database)) as running:
+        urls = running.addresses(2)
+        workers = until_ready(urls["admin"])["workers"]
+        assert isinstance(workers, list)
+        for _ in range(10):
+            exchange(urls["serve"], "GET", "/")
+        assert until_answered(urls["admin"], 10) == 10
+        os.kill(workers[0]["pid"], signal.SIGKILL)
+        for _ in range(300):
+            found = until_ready(urls["admin"])["workers"]
+            assert isinstance(found, list)
+            fresh: list[dict[str, object]] = found
+            if fresh[0]["pid"] != workers[0]["pid"]:
+                break
+            time.sleep(0.02)
+        assert fresh[0]["restarts"] == 1
+        assert fresh[1]["pid"] == workers[1]["pid"], "the other one was left alone"
+        for _ in range(10):
+            assert exchange(urls["serve"], "GET", "/").body == b"ok"
+        assert until_answered(urls["admin"], 20) == 20
+
+
+def test_one_sigterm_ends_every_process_of_the_crew(database: str) -> None:
+    with command(*arguments(database)) as running:
+        urls = running.addresses(2)
+        workers = until_ready(urls["admin"])["workers"]
+        assert isinstance(workers, list)
+        assert running.close() == 0
+        assert not [worker["pid"] for worker in workers if Path(f"/proc/{worker['pid']}").exists()]
+
+
+def test_sighup_reaches_every_worker(database: str) -> None:
+    with command(*arguments(database)) as running:
+        until_ready(running.addresses(2)["admin"])
+        running.process.send_signal(signal.SIGHUP)
+        for _ in range(300):
+            if running.output().count("settings reloaded") == 2:
+                break
+            time.sleep(0.02)
+        assert running.output().count("settings reloaded") == 2

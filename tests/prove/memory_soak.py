@@ -1,0 +1,278 @@
+"""M: the feature memory for a long time, under writes, deletions, recreations and alias switches: the answers of a process without one
+
+Alone: `make memory-soak`, ten minutes, or `make memory-soak SECONDS=60`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+import aiohttp
+import numpy as np
+import orjson
+from bench.machine import machine
+
+from prove.finding import Finding, Scale
+from prove.held import MIB, held
+from prove.stack import Proxy, proxy
+from support.embedded import start_embedded_process
+from support.shadowed import Corpus, Json, Matrix, zipf
+from support.stack import TIME
+from vecsieve.adapters.contract import Operation
+from vecsieve.adapters.qdrant.rest import QdrantRest
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
+from vecsieve.proxy.search.memory import FeatureMemory
+from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.search.searcher import Searcher
+from vecsieve.proxy.telemetry.tracing import Stopwatch
+
+POINTS, QUESTIONS, TTL_SECONDS = 2000, 150, 20.0
+BURST = 8  # judged searches, then one write among as many that are not judged
+STEADY, CHANGING, SWITCHED = "steady", "changing", "switched"
+# Of every so many writes one makes a collection anew or switches an alias: the memory keeps nothing of it for a minute.
+SHAPING = 60
+# Small enough that points of it must leave.
+MEMORY_BYTES = 6 * 2**20
+SETTINGS = {
+    "VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0",
+    "VECSIEVE_LIMITS_SEARCHES_LAG_SECONDS": "60",  # a busy machine is no reason for a plain answer
+    "VECSIEVE_MEMORY_TTL_SECONDS": str(TTL_SECONDS),
+}
+# Below this, caches are still being filled.
+LONG_SECONDS = 300.0
+UNSTABLE = "the database answers otherwise when it is asked again"
+PACKED = "rows of 16 bits at the rule's edge: a search that only learns answers so, too"
+EXPLAINED = "texts changed past the proxy under equal vectors and versions, within memory.ttl_seconds"
+
+
+@dataclass
+class Tally:
+    """Searches that were judged; differences by their explanation; the first strays. ``held``, ``cold``: MiB of the processes, at half way and
+    at the end.
+    """
+
+    searches: int = 0
+    raced: int = 0
+    differences: Counter[str] = field(default_factory=Counter)
+    strays: list[str] = field(default_factory=list)
+    writes: Counter[str] = field(default_factory=Counter)
+    held: list[float] = field(default_factory=list)
+    cold: list[float] = field(default_factory=list)
+    recalls: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Soak:
+    """The engine, and a proxy with and one without a memory."""
+
+    engine: int
+    warm: Proxy
+    cold: Proxy
+    session: aiohttp.ClientSession
+    tally: Tally = field(default_factory=Tally)
+    draw: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+    corpora: dict[str, Corpus] = field(default_factory=dict)
+    stale_until: dict[str, float] = field(default_factory=dict)
+    vectors: Matrix = field(default_factory=Corpus(POINTS).vectors)
+    target: str = CHANGING
+
+    async def tell(self, port: int, method: str, path: str, body: Json | None = None) -> bytes:
+        """One request, and its successful answer without the time."""
+        url = f"http://127.0.0.1:{port}/collections{path}"
+        async with self.session.request(method, url, json=body) as reply:
+            found = await reply.read()
+            if reply.status != 200:
+                raise RuntimeError(f"{method} {path}: {reply.status} {found[:300]!r}")
+            return TIME.sub(b'"time":0', found)
+
+    async def load(self, port: int, name: str, corpus: Corpus) -> None:
+        """A collection made anew."""
+        await self.tell(port, "DELETE", f"/{name}")
+        await self.tell(port, "PUT", f"/{name}", {"vectors": {"size": corpus.dimension, "distance": "Cosine"}})
+        points = corpus.points()
+        for start in range(0, len(points), 100):
+            await self.tell(port, "PUT", f"/{name}/points?wait=true", {"points": points[start : start + 100]})
+        self.corpora[name] = corpus
+
+    async def point(self, port: int) -> None:
+        """The alias, at its target."""
+        actions = [{"create_alias": {"alias_name": SWITCHED, "collection_name": self.target}}]
+        await self.tell(port, "POST", "/aliases", {"actions": actions})
+
+    async def judge(self, name: str, question: Json) -> None:
+        """The same search of both."""
+        path = f"/{name}/points/query"
+        warm = await self.tell(self.warm.port, "POST", path, question)
+        cold = await self.tell(self.cold.port, "POST", path, question)
+        self.tally.searches += 1
+        if warm == cold:
+            return
+        again = await self.tell(self.cold.port, "POST", path, question)
+        if asyncio.get_running_loop().time() < self.stale_until.get(name, 0.0):
+            self.tally.differences[EXPLAINED] += 1
+        elif again != cold:
+            self.tally.differences[UNSTABLE] += 1
+        elif warm == await self.learning(name, question):
+            self.tally.differences[PACKED] += 1
+        else:
+            self.tally.differences["unexplained"] += 1
+            self.tally.strays.append(f"{name}: {str(question)[:120]}\nwith:    {warm[:600]!r}\nwithout: {cold[:600]!r}")
+
+    async def learning(self, name: str, question: Json) -> bytes:
+        """The answer of a memory that knows nothing yet, and compares the rows that it will recall."""
+
+        async def fetch(body: bytes) -> bytes:
+            return await self.tell(self.engine, "POST", f"/{name}/points/query", orjson.loads(body))
+
+        operation = Operation(backend="qdrant", name="query", collection=name)
+        policy = Policies(Settings()).resolve("qdrant", name)
+        clock = asyncio.get_running_loop().time
+        memory = FeatureMemory(2**22, ttl_seconds=TTL_SECONDS, clock=clock)
+        call = QdrantRest().parse_request(operation, orjson.dumps(question), needs_of(policy, None))
+        planned = plan(call, policy, None)
+        assert planned is not None
+        attempt = Attempt(call=call, policy=policy, plan=planned, watch=Stopwatch(clock))
+        return await Searcher(QdrantRest(), memory=memory).improve(attempt, fetch, cap=None)
+
+    async def write(self, number: int) -> None:
+        """One write, through the proxy or past it."""
+        draw = self.draw
+        port = (self.warm.port, self.engine)[int(draw.integers(0, 2))]
+        if number % SHAPING == SHAPING - 1:
+            await self.shape(port, is_past=port == self.engine)
+            return
+        name = (STEADY, CHANGING)[int(draw.integers(0, 2))]
+        point, other = (int(each) for each in draw.integers(1, POINTS, size=2))
+        vector = (self.vectors[other] + draw.normal(scale=0.1, size=self.vectors.shape[1])).tolist()
+        kind = ("upsert", "payload", "vectors", "delete")[int(draw.integers(0, 4))]
+        self.tally.writes[kind] += 1
+        points: Json = {"points": [{"id": point, "vector": vector, "payload": {"text": f"written {number}"}}]}
+        bodies: dict[str, tuple[str, str, Json]] = {
+            "upsert": ("PUT", "", points),
+            "payload": ("POST", "/payload", {"payload": {"text": f"changed {number}"}, "points": [point // 2]}),
+            "vectors": ("PUT", "/vectors", {"points": [{"id": point // 2, "vector": vector}]}),
+            "delete": ("POST", "/delete", {"points": [-(-POINTS // 2) + point // 2]}),
+        }
+        method, path, body = bodies[kind]
+        await self.tell(port, method, f"/{name}/points{path}?wait=true", body)
+
+    async def shape(self, port: int, *, is_past: bool) -> None:
+        """The changing collection made anew with other vectors or other texts, or the alias switched."""
+        kind = ("other vectors", "other texts", "alias")[int(self.draw.integers(0, 3))]
+        self.tally.writes[f"{kind}, {'past' if is_past else 'through'}"] += 1
+        if kind == "alias":
+            self.target = STEADY if self.target == CHANGING else CHANGING
+        else:
+            corpus, number = self.corpora[CHANGING], int(self.draw.integers(1, 1000))
+            await self.load(
+                port,
+                CHANGING,
+                replace(corpus, seed=number) if kind == "other vectors" else replace(corpus, texts=number),
+            )
+            if is_past and kind == "other texts":
+                until = asyncio.get_running_loop().time() + TTL_SECONDS
+                self.stale_until |= dict.fromkeys((CHANGING, SWITCHED), until)
+        await self.point(port)
+
+
+async def soaked(seconds: float, heard: Callable[[str], None] = lambda _: None) -> Tally:
+    """Searches and writes for so long."""
+    async with opened() as soak:
+        loop, tally = asyncio.get_running_loop(), soak.tally
+        questions: list[Json] = [
+            {"query": each, "limit": 8, "with_payload": number % 2 == 0}
+            for number, each in enumerate(Corpus(POINTS).questions(QUESTIONS))
+        ]
+        (pid,) = [soak.warm.command.process.pid]
+        begun, said, number = loop.time(), 0.0, 0
+        while (passed := loop.time() - begun) < seconds:
+            if not tally.held and passed > seconds / 2:
+                tally.held.append(held([pid]).resident / MIB)
+                tally.cold.append(held([soak.cold.command.process.pid]).resident / MIB)
+            if passed > said + 30:
+                said = passed
+                heard(f"{passed:.0f} s: {tally.searches} searches, {dict(tally.differences) or 'no differences'}")
+            which = zipf(2 * BURST, QUESTIONS, seed=number)
+            names = [(STEADY, STEADY, CHANGING, SWITCHED)[place % 4] for place in range(BURST)]
+            await asyncio.gather(
+                *(soak.judge(name, questions[each]) for name, each in zip(names, which[:BURST], strict=True))
+            )
+            raced = [
+                soak.tell(soak.warm.port, "POST", f"/{STEADY}/points/query", questions[each]) for each in which[BURST:]
+            ]
+            await asyncio.gather(soak.write(number), *raced)
+            tally.raced += len(raced)
+            number += 1
+        tally.held.append(held([pid]).resident / MIB)
+        tally.cold.append(held([soak.cold.command.process.pid]).resident / MIB)
+        for each in ("whole", "partial", "none"):
+            tally.recalls[each] = await soak.warm.metric(f'memory_recalls_total{{[^}}]*result="{each}"[^}}]*}}')
+        for each in ("evicted", "score_failures"):
+            tally.recalls[each] = await soak.warm.metric(f"memory_{each}_total")
+        failed = await soak.warm.failed_open()
+        tally.differences.update({f"answered plainly: {reason}": count for reason, count in failed.items()})
+    return tally
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Soak]:
+    """All processes, and the collections."""
+    async with AsyncExitStack() as stack:
+        url = stack.enter_context(start_embedded_process())
+        sides = [
+            await stack.enter_async_context(
+                proxy(url, module="support.unhurried", environment={**SETTINGS, "VECSIEVE_MEMORY_BYTES": str(size)})
+            )
+            for size in (MEMORY_BYTES, 0)
+        ]
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        soak = Soak(urlsplit(url).port or 0, sides[0], sides[1], session)
+        for name, seed in ((STEADY, 0), (CHANGING, 5)):
+            await soak.load(soak.engine, name, Corpus(POINTS, seed=seed))
+        await soak.point(soak.engine)
+        yield soak
+
+
+def judged(seconds: float, tally: Tally) -> list[Finding]:
+    """What came of it."""
+    what = f"soak {seconds:.0f} s, {tally.searches} searches judged, {tally.raced} beside {sum(tally.writes.values())} writes"
+    told = "; ".join(f"{count} {why}" for why, count in sorted(tally.differences.items())) or "none"
+    recalls = ", ".join(f"{count:.0f} {name}" for name, count in tally.recalls.items())
+    first, last = tally.held[0], tally.held[-1]
+    return [
+        Finding("M", what, "0 unexplained differences", told, met=not set(tally.differences) - {EXPLAINED, UNSTABLE, PACKED}),
+        Finding("M", what, "the memory is used, and too small", recalls, met=min(tally.recalls["whole"], tally.recalls["evicted"]) > 0),
+        Finding("M", what, "RSS half way and at the end: at most 16 MiB more", f"{first:.1f} and {last:.1f} MiB; without a memory {tally.cold[0]:.1f} and {tally.cold[-1]:.1f}", last - first <= 16 if seconds >= LONG_SECONDS else None),
+    ]  # fmt: skip
+
+
+async def prove(scale: Scale) -> list[Finding]:
+    """A tenth of the other soak, and a minute at least."""
+    seconds = max(60.0, scale.soak_seconds / 10)
+    return judged(seconds, await soaked(seconds))
+
+
+def main() -> int:
+    """The command line. Returns 1 when a criterion is unmet."""
+    parser = argparse.ArgumentParser(prog="python -m prove.memory_soak", description=__doc__)
+    parser.add_argument("seconds", nargs="?", type=float, default=600.0)
+    seconds = parser.parse_args().seconds
+    print(machine())
+    tally = asyncio.run(soaked(seconds, print))
+    found = judged(seconds, tally)
+    for finding in found:
+        print(f"{'unmet' if finding.met is False else 'met'}: {finding.criterion}: {finding.measured} ({finding.what})")
+    print(f"writes: {dict(sorted(tally.writes.items()))}")
+    print("\n".join(tally.strays[:5]))
+    return int(any(finding.met is False for finding in found))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,156 @@
+"""A real Chromium, driven over its own protocol: pages are opened, read, photographed, and every request they make is known."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless=new",
+    "--remote-debugging-port=0",
+    "--no-sandbox",  # as root in a container; the pages are our own
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "about:blank",
+)
+START_SECONDS = 30.0
+
+
+def program() -> str | None:
+    """Where a Chromium is installed; None where there is none."""
+    return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+
+
+class Page:
+    """One page. ``requests``: the addresses it asked for. ``faults``: exceptions, and what its policy forbade."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._reader = asyncio.create_task(self._read())
+        self.requests: list[str] = []
+        self.faults: list[str] = []
+
+    async def send(self, method: str, **parameters: object) -> dict[str, Any]:
+        self._number += 1
+        answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[self._number] = answered
+        await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
+        answer = await asyncio.wait_for(answered, 60)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    async def begin(self) -> None:
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            await self.send(f"{domain}.enable")
+
+    async def seen_as(self, *, width: int, dark: bool = False, height: int = 900) -> None:
+        await self.send(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 700
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        await self.send("Emulation.setEmulatedMedia", features=[scheme])
+
+    async def open(self, url: str) -> None:
+        await self.send("Page.navigate", url=url)
+
+    async def run(self, script: str) -> Any:
+        answer = await self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    async def text(self) -> str:
+        """What a person reads."""
+        return str(await self.run("document.body ? document.body.innerText : ''"))
+
+    async def until(self, script: str, seconds: float = 40.0) -> None:
+        """Wait until the script is true; an exception in it, as of a page that is still empty, is not yet."""
+        asked = f"(() => {{ try {{ return Boolean({script}); }} catch {{ return false; }} }})()"
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not await self.run(asked):
+            if asyncio.get_running_loop().time() > deadline:
+                raise AssertionError(f"never true: {script}\n{await self.text()}\n{self.faults}")
+            await asyncio.sleep(0.05)
+
+    async def press(self, key: str) -> None:
+        await self.send("Input.dispatchKeyEvent", type="keyDown", key=key, text=key if len(key) == 1 else "")
+        await self.send("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    async def picture(self, path: Path) -> None:
+        """What is in view, as PNG."""
+        shot = await self.send("Page.captureScreenshot", format="png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    async def close(self) -> None:
+        self._reader.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._reader
+        await self._socket.close()
+
+    async def _read(self) -> None:
+        async for message in self._socket:
+            said = message.json()
+            waiting = self._waiting.pop(said.get("id", 0), None)
+            if waiting is not None:
+                waiting.set_result(said)
+            elif said.get("method") == "Network.requestWillBeSent":
+                self.requests.append(said["params"]["request"]["url"])
+            elif said.get("method") == "Runtime.exceptionThrown":
+                self.faults.append(str(said["params"]["exceptionDetails"]))
+            elif said.get("method") == "Log.entryAdded" and said["params"]["entry"]["level"] == "error":
+                self.faults.append(str(said["params"]["entry"]["text"]))
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Page]:
+    """A page of a fresh browser, which ends with the block."""
+    found = program()
+    assert found is not None, "no Chromium is installed"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        process = await asyncio.create_subprocess_exec(
+            found,
+            f"--user-data-dir={home}",
+            *FLAGS,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            port = await _port(Path(home) / "DevToolsActivePort")
+            async with aiohttp.ClientSession() as session:
+                async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
+                    targets = await answer.json(content_type=None)
+                url = next(each["webSocketDebuggerUrl"] for each in targets if each["type"] == "page")
+                async with session.ws_connect(url, max_msg_size=0) as socket:
+                    page = Page(socket)
+                    await page.begin()
+                    try:
+                        yield page
+                    finally:
+                        await page.close()
+        finally:
+            process.terminate()
+            await process.wait()
+
+
+async def _port(file: Path) -> int:
+    async with asyncio.timeout(START_SECONDS):
+        while not file.exists() or not file.read_text().strip():
+            await asyncio.sleep(0.05)
+    return int(file.read_text().split()[0])

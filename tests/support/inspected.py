@@ -1,0 +1,67 @@
+"""Searches for the inspector to show, and an inspector over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from support.clocks import ManualClock
+from support.selections import selection
+from vecsieve.adapters.contract import Operation
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.admin.inspector import InForce, Inspector
+from vecsieve.proxy.admin.knowledge import Knowledge
+from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.search.budgets import Egress
+from vecsieve.proxy.selection.values import Fate, Link, Selection
+from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.pools import Pools
+from vecsieve.proxy.telemetry.recent import Recent, Seen
+
+# Of three results asked for, 1 repeats 0 by its vector and 3 repeats 2 by its text: 4 fills the page.
+CHOSEN = selection(
+    keep=[0, 2, 4],
+    representative=[0, 0, 2, 2, 4],
+    fates=[Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.COLLAPSED, Fate.KEPT],
+    links=[0, Link.DISTANCE, 0, Link.CONTAINMENT, 0],
+    similarities=[np.nan, 0.91, np.nan, 0.8, np.nan],
+)  # fmt: skip
+
+
+def seen(chosen: Selection = CHOSEN, *ids: bytes, collection: str = "docs", **more: Any) -> Seen:
+    """One search; without ``ids`` they are the ranks."""
+    n = len(chosen.representative)
+    return Seen(
+        operation=Operation(backend="qdrant", name="query", collection=collection),
+        top_k=more.pop("top_k", len(chosen.keep)),
+        offset=0,
+        ids=ids or tuple(b"%d" % row for row in range(n)),
+        scores=np.linspace(1, 0, n),
+        selection=chosen,
+        added_ms=1.5,
+        **more,
+    )
+
+
+def no_egress() -> Egress:
+    return Egress(None, now=lambda: 0.0)
+
+
+async def no_costs() -> bytes:
+    return b"{}\n"
+
+
+def no_pools() -> Pools:
+    return Pools(keep=True, clock=ManualClock(), work=LongWork())
+
+
+def inspector(recent: Recent, pools: Pools | None = None, **settings: object) -> Inspector:
+    registry = CollectorRegistry()
+    Metrics(registry, backend="qdrant")
+    return Inspector(
+        Knowledge(recent, no_pools() if pools is None else pools, no_egress()).ask,
+        InForce.of(Settings.model_validate(settings)),
+        registry,
+    )

@@ -1,0 +1,129 @@
+"""The source of the product as syntax trees: what a file imports, which names it gives and which it reads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGES = ("config", "adapters", "proxy")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    if parts[-1] == "__init__":
+        parts = parts[:-1]
+    return ".".join(("vecsieve", *parts))
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(text_of(path))
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(path: Path) -> Iterator[Function]:
+    return (node for node in ast.walk(parsed(path)) if isinstance(node, Function))
+
+
+@cache
+def imported(path: Path, *, top_level_only: bool) -> set[str]:
+    inside = {child for node in functions(path) for child in ast.walk(node)} if top_level_only else set()
+    found: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if node in inside:
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; say the whole name"
+            found.add(node.module or "")
+            found.update(f"{node.module}.{alias.name}" for alias in node.names if node.module == "vecsieve.proxy")
+    return found
+
+
+MODULES = {module_name(path): path for path in SOURCES if "/data/" not in path.as_posix()}
+
+
+def at_import(path: Path) -> set[str]:
+    """Our modules that a module needs before it can be used: not what functions load, nor what only a checker reads."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [parsed(path)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Function) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
+            found.update(inner or {node.module or ""})
+        waiting.extend(ast.iter_child_nodes(node))
+    return found & MODULES.keys()
+
+
+# Collected by name from the modules of a package.
+COLLECTED = {"DIVERSIFIERS", "SIGNALS"}
+
+
+def names_bound(node: ast.stmt) -> list[str]:
+    """The public names that a statement of a module or a class defines; none for a command, which its decorator calls."""
+    if isinstance(node, Function | ast.ClassDef):
+        is_command = any(ast.unparse(each).startswith(("app.command", "app.callback")) for each in node.decorator_list)
+        names = [] if is_command else [node.name]
+    elif isinstance(node, ast.Assign):
+        names = [each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        names = [node.target.id]
+    elif isinstance(node, ast.If | ast.Try):
+        names = [name for inner in node.body for name in names_bound(inner)]
+    else:
+        names = []
+    return [name for name in names if not name.startswith("_") and name not in COLLECTED]
+
+
+def names_read(module: str, tree: ast.Module) -> set[tuple[str, str]]:
+    """What a module reads of its own names and of others' as (module, name). A definition does not read itself."""
+    imports: dict[str, set[tuple[str, str]]] = {}  # two functions may import the same name from two modules
+    for node in ast.walk(tree):
+        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+            assert isinstance(node, ast.ImportFrom)
+            imports.setdefault(alias.asname or alias.name, set()).add((node.module or "", alias.name))
+    found: set[tuple[str, str]] = set()
+    for statement in tree.body:
+        own = names_bound(statement)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                if node.id in imports:
+                    found |= imports[node.id]
+                elif node.id not in own:
+                    found.add((module, node.id))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imports:
+                found |= {(".".join(source), node.attr) for source in imports[node.value.id]}
+    return found
+
+
+def names_given(tree: ast.Module) -> Iterator[str]:
+    """Every name that a module gives: to classes, functions, parameters, variables and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, Function | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.asname

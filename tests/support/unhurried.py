@@ -1,0 +1,19 @@
+"""The command line with the patience of tests: no answer depends on a machine that stalls for seconds.
+
+Usage: PYTHONPATH=tests python -m support.unhurried serve …
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from support.running import UNHURRIED, UNHURRIED_ATTEMPT_SECONDS
+from vecsieve.proxy import server
+from vecsieve.proxy.cli import main
+from vecsieve.proxy.process import Process
+
+if __name__ == "__main__":
+    setattr(server, "Process", partial(Process, hedge_times=UNHURRIED))  # noqa: B010 - an assignment is what mypy refuses
+    os.environ.setdefault("VECSIEVE_LIMITS_ATTEMPT_TIMEOUT_SECONDS", str(UNHURRIED_ATTEMPT_SECONDS))
+    main()

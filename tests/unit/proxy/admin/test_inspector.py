@@ -1,0 +1,465 @@
+"""The inspector's JSON over a real socket: its shapes, who may read it, what it never shows, and judgements of pairs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.proxy.admin.test_server import STATUS, Raw, send
+
+from support.inspected import CHOSEN, inspector, no_costs, seen
+from support.selections import selection
+from vecsieve.config.problems import SettingsError
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.admin.inspector import Asked, RefusedError, token_of, verdict_of
+from vecsieve.proxy.admin.page import CONTENT_SECURITY_POLICY
+from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.jobs.calibrate.labels import read_labels
+from vecsieve.proxy.selection.values import Fate, Link
+from vecsieve.proxy.telemetry.exposition import Scrape
+from vecsieve.proxy.telemetry.recent import Recent
+
+HOSTILE = '<img src=x onerror="document.title=1">"\'&\u2028'
+CLOCK = 1_000_000.0
+KEYS = st.sampled_from(["pair", "search", "rank", "right", "x"])
+JSON = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=3)
+FIRST = int(CLOCK * 1000) * 256  # the number of the first search at that time
+
+
+@dataclass(slots=True)
+class Asking:
+    """An inspector to be asked."""
+
+    port: int
+    recent: Recent
+
+    async def raw(
+        self, target: str, method: str = "GET", body: bytes = b"", fields: Mapping[str, str] | None = None
+    ) -> Raw:
+        given = {"Host": f"127.0.0.1:{self.port}", **(fields or {})}
+        if body:
+            given = {"Content-Type": "application/json", "Content-Length": str(len(body)), **given}
+        head = "".join(f"{name}: {value}\r\n" for name, value in given.items())
+        return await send(self.port, f"{method} {target} HTTP/1.1\r\n{head}\r\n{body.decode('latin-1')}")
+
+    async def get(self, target: str) -> Any:
+        answer = await self.raw(target)
+        assert (answer.status, answer.field("Content-Type")) == (200, "application/json"), answer.body
+        return json.loads(answer.body)
+
+    async def judge(self, search: int, rank: int, right: object = True, **fields: str) -> Raw:
+        body = json.dumps({"pair": {"search": search, "rank": rank}, "right": right}).encode()
+        return await self.raw(
+            "/api/judgements", "POST", body, {name.replace("_", "-"): each for name, each in fields.items()}
+        )
+
+
+@asynccontextmanager
+async def asking(**settings: Any) -> AsyncIterator[Asking]:
+    recent = Recent(5, now=lambda: CLOCK)
+    pages = Pages(
+        is_ready=lambda: True,
+        metrics=lambda _: Scrape(b""),
+        status=lambda: STATUS,
+        egress=no_costs,
+        inspector=inspector(recent, **settings),
+    )
+    server = AdminServer(pages)
+    await server.start(("127.0.0.1", 0))
+    try:
+        yield Asking(server.port, recent)
+    finally:
+        await server.close()
+
+
+async def test_searches_come_newest_first_and_only_those_that_are_new() -> None:
+    async with asking() as asked:
+        asked.recent.add(seen(collection="one"))
+        asked.recent.add(seen(collection="two"))
+        page = await asked.get("/api/searches")
+        assert [each["collection"] for each in page["searches"]] == ["two", "one"]
+        assert page["searches"][1] == {
+            "number": FIRST, "at": CLOCK, "collection": "one", "operation": "query", "outcome": "dedup", "added_ms": 1.5,
+            "candidates": 5, "clusters": 3, "results": 3, "repeats": 1, "collapsed": 2, "changed": True,
+        }  # fmt: skip
+        assert (page["keep"], page["texts"]) == (5, False)
+        assert (await asked.get(f"/api/searches?since={page['next']}"))["searches"] == []
+        asked.recent.add(seen(collection="three"))
+        fresh = await asked.get(f"/api/searches?since={page['next']}")
+        assert [each["collection"] for each in fresh["searches"]] == ["three"]
+
+
+async def test_a_search_says_of_every_candidate_what_became_of_it() -> None:
+    async with asking(rules=({"collection": "other"}, {"collection": "do*"})) as asked:
+        asked.recent.add(seen())
+        found = await asked.get(f"/api/searches/{FIRST}")
+        assert (found["number"], found["collection"], found["rule_number"]) == (FIRST, "docs", 1)
+        assert [(each["id"], each["rank"], each["score"]) for each in found["kept"]] == [
+            (0, 0, 1.0),
+            (2, 2, 0.5),
+            (4, 4, 0.0),
+        ]
+        first = found["left_out"][0]
+        assert first["copy"] == {
+            "of": 0, "rank": 0, "reason": "vectors", "rule": "distance", "similarity": 0.91, "cut": None, "margin": None,
+            "evidence": "near (0.91)",
+        }  # fmt: skip
+        assert first["text"] is None
+
+
+async def test_an_identifier_that_a_browser_would_round_is_text() -> None:
+    async with asking() as asked:
+        asked.recent.add(seen(CHOSEN, b"18446744073709551615", b'"b"', b"9007199254740992", b"4", b"5"))
+        found = await asked.get(f"/api/searches/{FIRST}")
+        assert [each["id"] for each in found["kept"]] == ["18446744073709551615", 9007199254740992, 5]
+        assert found["left_out"][0]["copy"]["of"] == "18446744073709551615"
+
+
+async def test_the_ring_is_bounded_and_a_search_that_left_it_is_not_found() -> None:
+    async with asking() as asked:
+        for _ in range(6):
+            asked.recent.add(seen())
+        assert len((await asked.get("/api/searches"))["searches"]) == 5
+        assert (await asked.raw(f"/api/searches/{FIRST}")).status == 404
+
+
+async def test_collections_are_counted_by_bucket() -> None:
+    async with asking() as asked:
+        for _ in range(2):
+            asked.recent.add(seen(collection=HOSTILE))
+        page = await asked.get("/api/collections")
+        (row,) = page["collections"]
+        assert (row["collection"], row["rule"], row["searches"], row["repeats"], row["results"]) == (
+            HOSTILE,
+            None,
+            2,
+            2,
+            6,
+        )
+        assert row["buckets"] == [[int(CLOCK), 2, 2, 6, 2, 10, 4]]
+        assert page["members"] == ["searches", "changed", "results", "repeats", "candidates", "collapsed"]
+
+
+async def test_cost_is_read_off_the_metrics() -> None:
+    async with asking() as asked:
+        cost = await asked.get("/api/cost")
+        assert cost["added_ms"] == {"count": 0, "mean": None, "p50": None, "p95": None, "p99": None}
+        assert cost["bytes"] == {"from_database": 0, "to_clients": 0, "widened": 0}
+        assert cost["bypassed"] == {}
+
+
+async def test_settings_have_no_secret_and_name_the_rule_of_a_collection(tmp_path: Path) -> None:
+    token = tmp_path / "CANARY-token"
+    token.write_text("s3cr3t-s3cr3t-s3cr3t")
+    settings = {
+        "explain": {"token_file": str(token)},
+        "tls": {"certificate": "c.pem", "key": "CANARY.pem"},
+        "rules": ({"collection": "docs", "policy": {"mode": "shadow"}},),
+    }
+    async with asking(**settings) as asked:
+        answer = await asked.raw(
+            "/api/settings?collection=docs", fields={"Authorization": "Bearer s3cr3t-s3cr3t-s3cr3t"}
+        )
+        assert b"CANARY" not in answer.body
+        assert b"s3cr3t" not in answer.body
+        page = json.loads(answer.body)
+        assert (page["rule"], page["policy"]["mode"]) == (0, "shadow")
+        assert page["settings"]["tls"]["key"] == "***"
+    async with asking() as asked:
+        page = await asked.get("/api/settings?collection=" + "%3Cb%3E")
+        assert (page["rule"], page["policy"]["mode"], page["keep"]) == (None, "on", 50)
+        assert "policy" not in await asked.get("/api/settings")
+
+
+async def test_doubtful_are_the_drops_by_a_cut_each_pair_once() -> None:
+    several = selection(
+        keep=[0],
+        representative=[0, 0, 0, 0],
+        fates=[Fate.KEPT, Fate.COLLAPSED, Fate.COLLAPSED, Fate.COLLAPSED],
+        links=[0, Link.DISTANCE, Link.DISTANCE, Link.IDENTICAL],
+        similarities=[np.nan, 0.97, 0.93, 1.0],
+    )
+    async with asking() as asked:
+        asked.recent.add(seen(several))
+        asked.recent.add(seen(several))
+        asked.recent.add(seen(several, collection="other"))
+        found = (await asked.get("/api/doubtful"))["pairs"]
+        shown = [(each["collection"], each["a"]["id"], each["b"]["id"], each["similarity"]) for each in found]
+        assert sorted(shown) == [
+            ("docs", 0, 1, 0.97),
+            ("docs", 0, 2, 0.93),
+            ("other", 0, 1, 0.97),
+            ("other", 0, 2, 0.93),
+        ]
+        assert [each["similarity"] for each in found] == [0.93, 0.93, 0.97, 0.97], (
+            "without margins the least alike first"
+        )
+        for _ in range(5):
+            asked.recent.add(seen(selection([0], [0], [Fate.KEPT])))
+        assert len((await asked.get("/api/doubtful"))["pairs"]) == 4, "kept beyond their searches"
+
+
+async def test_a_judgement_is_a_line_that_calibrate_reads(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    async with asking(explain={"judgements": str(file)}) as asked:
+        asked.recent.add(seen(CHOSEN, b'"a"', b'"b"', b"18446744073709551615", b"4", b"5"))
+        assert (await asked.judge(FIRST, 1)).status == 200
+        assert (await asked.judge(FIRST, 1)).status == 200, "the same verdict twice is one line"
+        assert (await asked.judge(FIRST, 3, False)).status == 200
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        assert lines == [
+            {"collection": "docs", "a": "a", "b": "b", "copy": True},
+            {"collection": "docs", "a": 18446744073709551615, "b": 4, "copy": False},
+        ]
+        assert [label.pair for label in read_labels(file, collection="docs")] == [("a", "b"), (18446744073709551615, 4)]
+        assert read_labels(file, collection="other") == ()
+        assert file.stat().st_mode & 0o777 == 0o600
+        page = await asked.get("/api/doubtful")
+        assert (page["judgements"], page["pairs"][0]["judged"]) == (str(file), True)
+
+
+async def test_a_pair_that_is_not_kept_is_not_judged(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    async with asking(explain={"judgements": str(file)}) as asked:
+        asked.recent.add(seen())
+        assert [(await asked.judge(FIRST, rank)).status for rank in (0, 2, 99)] == [404, 404, 404]
+        assert (await asked.judge(FIRST + 256, 1)).status == 404
+        assert not file.exists()
+
+
+async def test_judgements_are_off_unless_a_file_is_named() -> None:
+    async with asking() as asked:
+        asked.recent.add(seen())
+        answer = await asked.judge(FIRST, 1)
+        assert answer.status == 404
+        assert b"explain.judgements" in answer.body
+        assert (await asked.get("/api/doubtful"))["judgements"] is None
+
+
+async def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    async with asking(explain={"judgements": str(tmp_path / "absent" / "pairs.jsonl")}) as asked:
+        asked.recent.add(seen())
+        answer = await asked.judge(FIRST, 1)
+        assert (answer.status, json.loads(answer.body)) == (
+            500,
+            {"error": "the file cannot be written: no such file or directory"},
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Sec_Fetch_Site": "same-site"}, 403),
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 403),
+    ],
+)
+async def test_another_site_cannot_judge(tmp_path: Path, fields: dict[str, str], status: int) -> None:
+    file = tmp_path / "pairs.jsonl"
+    async with asking(explain={"judgements": str(file)}) as asked:
+        asked.recent.add(seen())
+        assert (await asked.judge(FIRST, 1, **fields)).status == status
+        assert not file.exists()
+        own = {"Origin": f"http://127.0.0.1:{asked.port}", "Sec_Fetch_Site": "same-origin"}
+        assert (await asked.judge(FIRST, 1, **own)).status == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[]", b'{"pair": 1, "right": true}', b'{"pair": {"search": "1", "rank": 1}, "right": true}',
+     b'{"pair": {"search": 1, "rank": true}, "right": true}', b'{"pair": {"search": 1, "rank": 1}, "right": 1}'],
+)  # fmt: skip
+async def test_a_judgement_of_another_shape_is_refused(tmp_path: Path, body: bytes) -> None:
+    async with asking(explain={"judgements": str(tmp_path / "pairs.jsonl")}) as asked:
+        assert (await asked.raw("/api/judgements", "POST", body)).status == 400
+
+
+async def test_a_large_body_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    async with asking(explain={"judgements": str(tmp_path / "pairs.jsonl")}) as asked:
+        assert (await asked.raw("/api/judgements", "POST", fields={"Content-Length": "5000"})).status == 413
+        assert (await asked.raw("/api/judgements", "POST", fields={"Transfer-Encoding": "chunked"})).status == 413
+
+
+@pytest.mark.parametrize("target", ["/api/searches", "/api/searches/1", "/api/doubtful", "/api/settings", "/explain"])
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1", "10.0.0.1:9464"])
+async def test_on_loopback_a_request_for_another_host_reads_nothing(target: str, host: str) -> None:
+    """A name of another site may be made to lead here: its pages are refused by the name that they use."""
+    async with asking() as asked:
+        answer = await asked.raw(target, fields={"Host": host})
+        assert answer.status == 403
+        assert b"evil" not in answer.body
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:9464", "[::1]:9464", "LOCALHOST:1"])
+async def test_on_loopback_names_of_this_machine_may_read(host: str) -> None:
+    async with asking() as asked:
+        assert (await asked.raw("/api/searches", fields={"Host": host})).status == 200
+
+
+async def test_elsewhere_any_host_may_read_as_the_port_is_the_clusters_to_close() -> None:
+    async with asking(admin="0.0.0.0:9464") as asked:
+        assert (await asked.raw("/api/searches", fields={"Host": "vecsieve.pods"})).status == 200
+
+
+@pytest.mark.parametrize("target", ["/api/searches", "/api/cost", "/explain", "/api/nothing"])
+async def test_where_a_token_is_set_nothing_is_read_without_it(tmp_path: Path, target: str) -> None:
+    file = tmp_path / "token"
+    file.write_text("0123456789abcdef\n")
+    async with asking(admin="0.0.0.0:9464", explain={"token_file": str(file)}) as asked:
+        for wrong in ({}, {"Authorization": "Bearer 0123456789abcdeg"}, {"Authorization": "0123456789abcdef"}):
+            answer = await asked.raw(target, fields=wrong)
+            assert (answer.status, answer.field("WWW-Authenticate")) == (401, "Bearer")
+            assert b"0123456789" not in answer.body
+        right = await asked.raw(target, fields={"Authorization": "Bearer 0123456789abcdef"})
+        assert right.status == (404 if "nothing" in target else 200)
+        assert (await asked.raw("/")).status == 200, "the page itself holds nothing"
+
+
+@given(
+    st.binary(max_size=200)
+    | st.recursive(JSON, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner)).map(orjson.dumps)
+)
+def test_any_bytes_are_a_judgement_or_refused(body: bytes) -> None:
+    """Invariant: a body is read as two whole numbers and a verdict, or refused with fixed words; nothing else happens."""
+    try:
+        number, rank, is_right = verdict_of(body)
+    except RefusedError as refused:
+        assert refused.status == 400  # noqa: PT017 - either outcome is right
+    else:
+        assert (type(number), type(rank), type(is_right)) == (int, int, bool)
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.sampled_from(["GET", "HEAD", "POST", "PUT"]))
+async def test_any_target_is_answered_or_refused(target: str, query: str, method: str) -> None:
+    """Invariant: whatever stands behind /api/, the answer is JSON or a refusal with a status of the client's."""
+    asked = Asked(method=method, path=f"/api/{target}", query=query, field={"Host": "localhost"}.get)
+    try:
+        assert orjson.loads(await inspector(Recent(1, now=lambda: CLOCK)).answer(asked)) is not None
+    except RefusedError as refused:
+        assert 400 <= refused.status < 500  # noqa: PT017 - either outcome is right
+
+
+@given(st.text(max_size=40) | st.from_regex(r"\A([a-z]+@)?(localhost|127\.0\.0\.1|\[::1\])[.:@/a-z0-9]*\Z"))
+def test_only_names_of_this_machine_pass_on_loopback(host: str) -> None:
+    """Invariant: a Host that passes is localhost, ::1 or 127.x.x.x, with or without a port."""
+    asked = Asked(method="GET", path="/api/searches", query="", field={"Host": host}.get)
+    try:
+        inspector(Recent(1, now=lambda: CLOCK)).allow(asked)
+    except RefusedError as refused:
+        assert refused.status == 403  # noqa: PT017 - either outcome is right
+    else:
+        assert host.lower().startswith(("localhost", "127.", "[::1]"))
+        assert "@" not in host
+
+
+async def test_doubtful_pairs_are_bounded_however_many_there_are() -> None:
+    n = 700
+    many = selection(
+        keep=[0],
+        representative=[0] * n,
+        fates=[Fate.KEPT] + [Fate.COLLAPSED] * (n - 1),
+        links=[0] + [Link.DISTANCE] * (n - 1),
+        similarities=[np.nan, *np.linspace(0.9, 1, n - 1)],
+        cuts=[np.nan] + [0.9] * (n - 1),
+    )
+    async with asking() as asked:
+        for collection in "abcde":
+            asked.recent.add(seen(many, collection=collection))
+        found = (await asked.get("/api/doubtful"))["pairs"]
+        assert len(found) == 200
+        assert max(each["margin"] for each in found) < 0.01
+        assert {each["collection"] for each in found} == set("abcde")
+
+
+@pytest.mark.parametrize("content", [None, "", "short"])
+def test_a_token_file_that_is_absent_or_holds_too_little_is_refused(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(SettingsError, match=r"explain\.token_file: wanted a"):
+        token_of(Settings.model_validate({"explain": {"token_file": str(file)}}))
+
+
+@pytest.mark.parametrize("target", ["/", "/static/app.js", "/static/style.css", "/static/vendor/htm-preact.js"])
+async def test_the_page_may_load_nothing_from_elsewhere(target: str) -> None:
+    async with asking() as asked:
+        answer = await asked.raw(target)
+        assert answer.status == 200
+        assert answer.field("Content-Security-Policy") == CONTENT_SECURITY_POLICY
+        assert (answer.field("X-Content-Type-Options"), answer.field("Referrer-Policy")) == ("nosniff", "no-referrer")
+        assert "unsafe" not in CONTENT_SECURITY_POLICY
+        assert CONTENT_SECURITY_POLICY.startswith("default-src 'none'")
+
+
+async def test_json_is_guarded_like_the_page() -> None:
+    async with asking() as asked:
+        for target in ("/api/searches", "/api/nothing"):
+            assert (await asked.raw(target)).field("Content-Security-Policy") == CONTENT_SECURITY_POLICY
+
+
+@pytest.mark.parametrize(
+    ("target", "method", "status"),
+    [
+        ("/api/", "GET", 404), ("/api/nothing", "GET", 404), ("/api/cost/1", "GET", 404), ("/api/searches/x", "GET", 400),
+        ("/api/searches/-1", "GET", 400), ("/api/searches?since=1e3", "GET", 400), ("/api/searches/99999999999999999", "GET", 400),
+        ("/api/searches", "POST", 413), ("/api/searches", "DELETE", 405), ("/api/judgements", "GET", 405), ("/explain", "PUT", 405),
+    ],
+)  # fmt: skip
+async def test_what_is_not_there_has_fixed_words(target: str, method: str, status: int) -> None:
+    async with asking() as asked:
+        answer = await asked.raw(target, method)
+        assert answer.status == status
+        assert set(json.loads(answer.body)) == {"error"}
+        assert (answer.field("Allow") is not None) == (status == 405)
+
+
+async def test_texts_are_shown_where_they_were_kept() -> None:
+    async with asking() as asked:
+        asked.recent.add(replace(seen(), texts=("a", HOSTILE, None, "d", "e")))
+        found = await asked.get(f"/api/searches/{FIRST}")
+        assert [each["text"] for each in found["kept"]] == ["a", None, "e"]
+        assert found["left_out"][0]["text"] == HOSTILE
+        (pair,) = (await asked.get("/api/doubtful"))["pairs"]
+        assert (pair["a"]["text"], pair["b"]["text"]) == ("a", HOSTILE)
+
+
+async def test_explanations_keep_the_databases_own_identifiers() -> None:
+    async with asking() as asked:
+        asked.recent.add(seen(CHOSEN, b"18446744073709551615", b"1", b"2", b"3", b"4"))
+        page = await asked.get("/explain")
+        assert (page["keep"], page["records"][0]["kept"][0]["id"]) == (5, 18446744073709551615)
+
+
+async def test_the_smallest_margin_comes_first_whatever_the_rule() -> None:
+    near = selection(
+        keep=[0],
+        representative=[0, 0, 0, 0],
+        fates=[Fate.KEPT, Fate.COLLAPSED, Fate.COLLAPSED, Fate.COLLAPSED],
+        links=[0, Link.DISTANCE, Link.CONTAINMENT, Link.CONTAINMENT],
+        similarities=[np.nan, 0.97, 0.6, 1.0],
+        cuts=[np.nan, 0.9, 0.58, np.nan],
+    )
+    rules = ({"collection": "old", "policy": {"threshold": {"fixed": 0.1}}},)
+    async with asking(rules=rules) as asked:
+        asked.recent.add(seen(near))
+        found = (await asked.get("/api/doubtful"))["pairs"]
+        assert [(each["b"]["id"], each["margin"], each["rule"]) for each in found] == [
+            (2, 0.02, "containment"),
+            (1, 0.07, "distance"),
+        ]
+        assert {each["measure"] for each in found} == {"probability"}
+        asked.recent.add(seen(near, collection="old"))
+        detail = await asked.get(f"/api/searches/{FIRST + 256}")
+        assert (detail["collection"], detail["measure"]) == ("old", "similarity")

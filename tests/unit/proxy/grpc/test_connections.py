@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import asyncio
+
+from support.relay_server import Invalidation
+from vecsieve.proxy.grpc.connections import SharedConnections
+from vecsieve.proxy.http.connections import Connections
+
+
+class Visitor:
+    """A connection that ends when it is cut, or never."""
+
+    is_idle = False
+    is_unsent = False
+
+    def __init__(self, connections: SharedConnections, *, may_finish: bool = False, ends: bool = True) -> None:
+        self.connections = connections
+        self.may_finish = may_finish
+        self.ends = ends
+        self.cuts = 0
+        self.goodbyes = 0
+
+    def send_goaway(self) -> None:
+        self.goodbyes += 1
+
+    def leave(self) -> None:
+        raise AssertionError("only an idle connection is asked to leave")
+
+    def cut(self) -> None:
+        self.cuts += 1
+        if self.ends:
+            self.connections.leave(self)
+
+
+def connections(limit: int = 10) -> tuple[SharedConnections, Connections, Invalidation]:
+    heard = Invalidation()
+    ledger = Connections(limit=limit, events=heard)
+    return SharedConnections(ledger), ledger, heard
+
+
+async def test_guests_count_in_the_ledger_and_its_limit_holds_for_them() -> None:
+    here, ledger, heard = connections(limit=2)
+    first, second, third = (Visitor(here) for _ in range(3))
+    assert here.enter(first)
+    assert here.enter(second)
+    assert not here.enter(third)
+    assert (len(here), len(ledger), heard.rejected) == (2, 2, ["limit"])
+    here.leave(first)
+    assert here.enter(third)
+    assert len(ledger) == 2
+
+
+async def test_leaving_twice_or_without_a_place_is_nothing() -> None:
+    here, ledger, _ = connections()
+    stays, goes = Visitor(here), Visitor(here)
+    here.enter(stays)
+    here.leave(goes)
+    here.enter(goes)
+    here.leave(goes)
+    here.leave(goes)
+    assert len(ledger) == 1
+
+
+async def test_closing_cuts_the_undecided_at_once_and_lets_the_others_finish() -> None:
+    here, _, _ = connections()
+    undecided, busy = Visitor(here), Visitor(here, may_finish=True)
+    here.enter(undecided)
+    here.enter(busy)
+    closing = asyncio.create_task(here.close(grace_seconds=30))
+    await asyncio.sleep(0)
+    assert (undecided.cuts, busy.cuts) == (1, 0)
+    await asyncio.sleep(0)
+    assert not closing.done()
+    here.leave(busy)
+    await asyncio.wait_for(closing, 10)
+    assert busy.cuts == 0
+
+
+async def test_after_the_grace_the_busy_are_cut_too() -> None:
+    here, ledger, _ = connections()
+    busy = Visitor(here, may_finish=True)
+    here.enter(busy)
+    await here.close(grace_seconds=0.01)
+    assert (busy.cuts, len(ledger)) == (1, 0)
+
+
+async def test_one_that_never_ends_does_not_hold_up_the_exit() -> None:
+    here, _, _ = connections()
+    stays = Visitor(here, ends=False)
+    here.enter(stays)
+    await asyncio.wait_for(here.close(grace_seconds=0), 5)
+    assert stays.cuts > 0, "it was cut, though in vain"
+    assert len(here) == 1
+
+
+async def test_nobody_enters_a_closed_house() -> None:
+    here, ledger, _ = connections()
+    await here.close(grace_seconds=0)
+    assert not here.enter(Visitor(here))
+    assert len(ledger) == 0
+
+
+async def test_closing_with_nobody_there_takes_no_time_and_tasks_are_cancelled() -> None:
+    here, _, _ = connections()
+    waiting = here.start(asyncio.sleep(60, None), name="waits")
+    await here.close(grace_seconds=60)
+    assert waiting.cancelled()
+
+
+async def test_those_are_counted_who_are_owed_something() -> None:
+    here, _, _ = connections()
+    waits, content = Visitor(here), Visitor(here)
+    waits.is_unsent = True
+    assert here.enter(waits)
+    assert here.enter(content)
+    assert here.unsent == 1
+    here.leave(waits)
+    assert here.unsent == 0
+
+
+async def test_everybody_is_asked_to_leave_once_who_comes_later_as_well() -> None:
+    here, _, _ = connections()
+    early, late = Visitor(here), Visitor(here)
+    here.enter(early)
+    here.send_goaway()
+    here.send_goaway()
+    here.enter(late)
+    assert (early.goodbyes, late.goodbyes) == (1, 1)

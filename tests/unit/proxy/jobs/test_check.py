@@ -1,0 +1,312 @@
+"""`check --connect` against a database that is dead, slow, locked, healthy, or none at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import QdrantClient
+
+from support import chroma_server, planted
+from support.commands import command_line
+from support.embedded import start_embedded_process
+from support.pinecone_loading import KEY as PINECONE_KEY
+from support.pinecone_loading import loaded
+from support.ports import free_ports
+from vecsieve.adapters.backends import BACKENDS
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.demo.chroma import chroma_server as running_chroma
+from vecsieve.proxy.jobs import check
+from vecsieve.proxy.jobs.check import WIRES, CheckError, run
+
+KEY = "c4nary-key"
+Reply = Callable[[BaseHTTPRequestHandler], tuple[int, bytes]]
+
+
+@contextmanager
+def database(reply: Reply) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = reply(self)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815 - the standard library finds it by this name
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def fails(url: str, *, backend: str = "qdrant", key: str | None = None, variable: str | None = None) -> str:
+    environment = {} if key is None else {variable or WIRES[backend].variable: key}
+    settings = Settings.model_validate({"backend": backend, "upstream": {"url": url}})
+    with pytest.raises(CheckError) as caught:
+        run(settings, environment, variable, lambda _: None)
+    assert KEY not in str(caught.value)
+    return str(caught.value)
+
+
+def test_every_backend_has_its_way_to_be_asked() -> None:
+    assert WIRES.keys() == BACKENDS.keys()
+
+
+def test_a_dead_database_is_named_with_the_reason() -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    words = f"VecSieve cannot reach the database at {address}: connection refused. Start it, or mend upstream.url"
+    assert fails(f"http://{address}") == words
+
+
+def test_a_slow_database_is_given_up_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "SECONDS", 0.2)
+    over = threading.Event()
+
+    def slow(_: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        over.wait(10)
+        return 200, b"{}"
+
+    with database(slow) as url:
+        try:
+            assert fails(url) == f"the database at {url} did not answer within 0.2 s"
+        finally:
+            over.set()
+
+
+def test_a_database_that_drips_its_answer_is_given_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "SECONDS", 0.3)
+
+    async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        try:
+            while not writer.is_closing():
+                writer.write(b" ")
+                await asyncio.sleep(0.05)
+        finally:
+            writer.close()
+
+    ready, over = threading.Event(), threading.Event()
+    ports: list[int] = []
+
+    async def serve() -> None:
+        async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+            ports.append(server.sockets[0].getsockname()[1])
+            ready.set()
+            await asyncio.to_thread(over.wait, 10)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert ready.wait(10)
+    try:
+        assert "did not answer within 0.3 s" in fails(f"http://127.0.0.1:{ports[0]}")
+    finally:
+        over.set()
+        thread.join(10)
+
+
+@pytest.mark.parametrize("backend", WIRES)
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_locked_database_says_where_a_key_goes(backend: str, status: int) -> None:
+    with database(lambda _: (status, b"")) as url:
+        said = fails(url, backend=backend)
+    assert f"wants a key (status {status}). Put it in the variable {WIRES[backend].variable}" in said
+
+
+def test_a_refused_key_is_named_by_its_variable_and_not_shown() -> None:
+    with database(lambda _: (401, b"")) as url:
+        assert fails(url, key=KEY) == f"the database at {url} refused the key in QDRANT_API_KEY (status 401)"
+        assert "refused the key in MY_KEY" in fails(url, key=KEY, variable="MY_KEY")
+
+
+def test_a_variable_that_is_not_set_is_told_before_anything_is_sent() -> None:
+    settings = Settings.model_validate({"upstream": {"url": "http://127.0.0.1:9"}})
+    with pytest.raises(CheckError, match="--api-key-env: MY_KEY is not set"):
+        run(settings, {}, "MY_KEY", lambda _: None)
+
+
+@pytest.mark.parametrize("backend", WIRES)
+def test_the_key_is_sent_as_the_backend_takes_it(backend: str) -> None:
+    seen: list[tuple[str, str | None]] = []
+    name, form = WIRES[backend].header
+
+    def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        seen.append((request.path, request.headers.get(name)))
+        return 200, b'{"result": {"collections": []}, "code": 0}'
+
+    said: list[str] = []
+    with database(reply) as url:
+        settings = Settings.model_validate({"backend": backend, "upstream": {"url": url}})
+        run(settings, {WIRES[backend].variable: KEY}, None, said.append)
+    assert seen == [(WIRES[backend].listing[1], form.format(KEY))]
+    assert [line.split()[0] for line in said] == ["reach", "credentials", "search"]
+    assert "not tried" in said[2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((404, b"nope"), "with status 404: nope. Is it the right backend?"),
+        ((500, b"a\nb"), "with status 500: a\\u000ab."),
+        ((200, b"<html>"), "with something other than JSON"),
+        ((200, b" " * (check.LARGEST_BYTES + 1)), "with something other than JSON"),
+    ],
+)
+def test_an_answer_of_something_else_is_quoted(answer: tuple[int, bytes], words: str) -> None:
+    with database(lambda _: answer) as url:
+        assert words in fails(url)
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"result": 5}', b'{"result": {"collections": [7, {}]}}', b"null"])
+def test_an_odd_list_of_collections_is_no_crash(content: bytes) -> None:
+    said: list[str] = []
+    with database(lambda _: (200, content)) as url:
+        run(Settings.model_validate({"upstream": {"url": url}}), {}, None, said.append)
+    assert said[-1].endswith("there is no collection with a dense vector")
+
+
+def test_a_healthy_database_answers_a_search_in_the_command(tmp_path: Path) -> None:
+    with start_embedded_process() as url:
+        file = tmp_path / "x.yaml"
+        file.write_text(f"upstream: {url}\n")
+        empty = command_line("check", "--config", str(file), "--connect")
+        assert (empty.returncode, empty.stderr) == (0, "")
+        assert "there is no collection with a dense vector" in empty.stdout
+        client = QdrantClient(url=url, timeout=30)
+        planted.load_named(client, "named")
+        client.close()
+        done = command_line("check", "--config", str(file), "--connect")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    reach, credentials, search = done.stdout.splitlines()
+    assert reach == f"reach        {url} takes connections"
+    assert credentials == "credentials  accepted, without a key"
+    assert search.startswith('search       collection "named" answered in ')
+
+
+def searched(backend: str, url: str, key: str | None = None) -> str:
+    """The last line, of the search."""
+    said: list[str] = []
+    settings = Settings.model_validate({"backend": backend, "upstream": {"url": url}})
+    run(settings, {} if key is None else {WIRES[backend].variable: key}, None, said.append)
+    return said[-1]
+
+
+@chroma_server.NEEDS_CHROMA
+def test_a_real_chroma_is_searched() -> None:
+    with running_chroma() as url:
+        chroma_server.create(url, "empty")
+        assert searched("chroma", url).endswith("there is no collection with a dense vector")
+        chroma_server.create(url, "filled")
+        chroma_server.add(url, "filled", chroma_server.records(1, "l2"))
+        assert searched("chroma", url).startswith('search       collection "filled" answered in ')
+
+
+def test_an_emulated_pinecone_is_searched_at_the_host_of_its_index() -> None:
+    record = {"id": "a", "values": [1.0, 0.5]}
+    created = {"dimension": 2, "metric": "cosine"}
+    plan = {"empty": {"created": created, "records": {}}, "full": {"created": created, "records": {"": [record]}}}
+    with loaded({"indexes": plan}) as url:
+        assert searched("pinecone", url, PINECONE_KEY).startswith('search       collection "full" answered in ')
+
+
+MILVUS: dict[str, dict[str, Any]] = {
+    "collections/list": {"data": ["sparse", "docs"]},
+    "collections/describe": {
+        "data": {"fields": [{"name": "id", "type": "Int64"}, {"name": "v", "type": "FloatVector"}]}
+    },
+    "entities/query": {"data": [{"id": 1, "v": [0.5, 0.25]}]},
+    "entities/search": {"data": [{"id": 1, "distance": 1.0}]},
+}
+
+
+def asked_of(request: BaseHTTPRequestHandler) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+    return found
+
+
+def test_milvus_is_searched_by_a_stored_vector_of_its_first_dense_field() -> None:
+    seen: list[tuple[str, dict[str, Any]]] = []
+
+    def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        path, body = request.path.removeprefix("/v2/vectordb/"), asked_of(request)
+        seen.append((path, body))
+        answer = MILVUS[path]
+        if body.get("collectionName") == "sparse":
+            answer = {"data": {"fields": [{"name": "s", "type": "SparseFloatVector"}]}}
+        return 200, json.dumps({"code": 0, **answer}).encode()
+
+    with database(reply) as url:
+        assert searched("milvus", url).startswith('search       collection "docs" answered in ')
+    assert seen[-1] == (
+        "entities/search",
+        {"collectionName": "docs", "data": [[0.5, 0.25]], "annsField": "v", "limit": 1},
+    )
+
+
+def test_a_code_of_milvus_is_a_refusal_although_the_status_is_200() -> None:
+    def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        path = request.path.removeprefix("/v2/vectordb/")
+        code = 106 if path == "entities/search" else 0
+        return 200, json.dumps({"code": code, "message": "collection not loaded", **MILVUS[path]}).encode()
+
+    with database(reply) as url:
+        assert "refused entities/search with code 106: collection not loaded" in fails(url, backend="milvus")
+
+
+@pytest.mark.parametrize("tenants", [True, False])
+def test_weaviate_is_searched_where_no_tenant_must_be_known(tenants: bool) -> None:
+    queries: list[str] = []
+    schema = {
+        "classes": [
+            {"class": "Docs(x", "vectorizer": "none"},
+            {"class": "Docs", "multiTenancyConfig": {"enabled": tenants}},
+        ]
+    }
+    row = {"_additional": {"vector": [0.5, 0.25], "id": "x"}}
+
+    def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        if request.path == "/v1/schema":
+            return 200, json.dumps(schema).encode()
+        queries.append(asked_of(request)["query"])
+        return 200, json.dumps({"data": {"Get": {"Docs": [row]}}}).encode()
+
+    with database(reply) as url:
+        said = searched("weaviate", url)
+    if tenants:
+        assert said.endswith("there is no collection with a dense vector")
+        assert queries == []
+    else:
+        assert said.startswith('search       collection "Docs" answered in ')
+        assert "nearVector: {vector: [0.5, 0.25]}" in queries[-1]
+
+
+def test_errors_of_graphql_are_a_refusal_although_the_status_is_200() -> None:
+    def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        if request.path == "/v1/schema":
+            return 200, b'{"classes": [{"class": "Docs"}]}'
+        return 200, b'{"errors": [{"message": "no\\nsuch thing"}]}'
+
+    with database(reply) as url:
+        assert "refused a search in Docs: no" in fails(url, backend="weaviate")
+
+
+def test_a_failed_attempt_is_one_line_and_exit_1(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(json.dumps({"upstream": "http://127.0.0.1:9"}))
+    done = command_line("check", "--config", str(file), "--connect")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("VecSieve cannot reach the database at 127.0.0.1:9: connection refused")

@@ -1,0 +1,82 @@
+"""Requests that change a collection invalidate what is known of it, before they go out and when they are done."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.clocks import ManualClock
+from vecsieve.adapters.contract import Operation, RequestHead, Touched
+from vecsieve.proxy.search.collections import Invalidation, Learned, WriteInvalidation
+
+QUERY = Operation(backend="qdrant", name="query", collection="c")
+
+
+def touched(head: RequestHead) -> Touched | None:
+    return Touched(collection="c") if head.path == "/write" else None
+
+
+def remade(head: RequestHead) -> Touched | None:
+    return Touched(collection=None) if head.path == "/anew" else None
+
+
+def head(path: str) -> RequestHead:
+    return RequestHead(method="POST", path=path)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+class Forgetful:
+    """Records what it is told to forget."""
+
+    def __init__(self) -> None:
+        self.forgotten: list[str | None] = []
+
+    def forget(self, collection: str | None) -> None:
+        self.forgotten.append(collection)
+
+
+@pytest.fixture
+def memory() -> Forgetful:
+    return Forgetful()
+
+
+def test_a_read_forgets_nothing(memory: Forgetful) -> None:
+    with WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/read")):
+        pass
+    assert memory.forgotten == []
+
+
+def test_a_write_is_forgotten_before_it_goes_out_and_when_it_ends(memory: Forgetful) -> None:
+    with WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/write")):
+        assert memory.forgotten == ["c"]
+    assert memory.forgotten == ["c", "c"]
+
+
+def test_a_write_that_fails_is_forgotten_too(memory: Forgetful) -> None:
+    def fails() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError), WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/write")):
+        fails()
+    assert memory.forgotten == ["c", "c"]
+
+
+def test_without_a_way_to_tell_nothing_happens(memory: Forgetful) -> None:
+    with WriteInvalidation().passing(head("/write")):
+        pass
+    assert memory.forgotten == []
+
+
+def test_each_kind_of_change_invalidates_what_it_concerns(memory: Forgetful, clock: ManualClock) -> None:
+    learned = Learned(clock)
+    learned.compared(QUERY, "text")
+    both = WriteInvalidation(Invalidation(touched, (memory,)), Invalidation(remade, (learned, memory)))
+    with both.passing(head("/write")):
+        pass
+    assert learned.hint(QUERY) == "text"
+    with both.passing(head("/anew")):
+        pass
+    assert learned.hint(QUERY) is None

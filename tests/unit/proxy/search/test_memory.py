@@ -1,0 +1,342 @@
+"""The feature memory gives back the rows that it returned when it learnt them, or says what it lacks."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.clocks import ManualClock
+from vecsieve.adapters.contract import Pool
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.candidates import Record
+from vecsieve.proxy.search.memory import (
+    COLLECTIONS,
+    POINT_BYTES,
+    QUIET_SECONDS,
+    WINDOW,
+    Decided,
+    FeatureMemory,
+    Key,
+    Points,
+    Recalled,
+)
+from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.search.searcher import untouched
+from vecsieve.proxy.selection.text.features import Text, text_of
+
+DIMENSION = 96
+KEY = Key(b"", "", DIMENSION, None)
+TTL_SECONDS = 600.0
+POLICY = Policies(Settings()).resolve("qdrant", "c").selection
+Matrix = npt.NDArray[np.float32]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def memory(clock: ManualClock) -> FeatureMemory:
+    return FeatureMemory(4 << 20, ttl_seconds=TTL_SECONDS, clock=clock)
+
+
+class Collection:
+    """Points with random vectors, searched by cosine."""
+
+    def __init__(self, count: int = 60, *, dimension: int = DIMENSION, mean: float = 0.0, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.vectors = (self.rng.standard_normal((count, dimension)) + mean).astype(np.float32)
+        self.versions = [1] * count
+        self.dimension = dimension
+
+    def asked(self, which: list[int], query: Matrix | None = None) -> tuple[Points, Matrix]:
+        """The reply to a search that found these points."""
+        query = self.rng.standard_normal(self.dimension).astype(np.float32) if query is None else query
+        rows = self.vectors[which]
+        scores = (rows @ query) / (np.linalg.norm(rows, axis=1) * np.linalg.norm(query))
+        names = [b"%d@%d" % (each, self.versions[each]) for each in which]
+        return Points(names, query, scores.astype(np.float64)), rows
+
+    def key(self) -> Key:
+        return Key(b"", "", self.dimension, None)
+
+
+def records(which: list[int]) -> list[Record]:
+    return [Record(text=text_of(f"text {each}"), text_bytes=10) for each in which]
+
+
+def taught(memory: FeatureMemory, made: Collection, which: list[int], *, times: int = 1) -> Matrix:
+    for _ in range(times):
+        points, rows = made.asked(which)
+        found = memory.learn("c", made.key(), points, rows, records(which))
+    return found
+
+
+@given(
+    which=st.lists(st.integers(0, 59), min_size=1, max_size=50, unique=True),
+    dimension=st.sampled_from([2, 64, 65, 96]),
+    mean=st.sampled_from([0.0, 10.0, 1000.0]),
+)
+@settings(deadline=None)
+def test_what_was_learnt_is_recalled_as_it_was_returned(which: list[int], dimension: int, mean: float) -> None:
+    """Invariant: the rows of a recall are the rows that learning returned, bit for bit, in any order of the points."""
+    memory = FeatureMemory(4 << 20, ttl_seconds=TTL_SECONDS, clock=ManualClock())
+    made = Collection(dimension=dimension, mean=mean)
+    returned = taught(memory, made, which)
+    back = which[::-1]
+    found = memory.recall("c", made.key(), made.asked(back)[0])
+    assert isinstance(found, Recalled)
+    assert found.rows.tobytes() == np.ascontiguousarray(returned[::-1]).tobytes()
+    assert found.records == tuple(records(back))
+
+
+@pytest.mark.parametrize("mean", [0.0, 10.0, 1000.0])
+def test_rows_are_as_near_to_the_vectors_as_their_differences_need(memory: FeatureMemory, mean: float) -> None:
+    made = Collection(mean=mean)
+    rows = taught(memory, made, list(range(50))).astype(np.float64)
+    vectors = made.vectors[:50].astype(np.float64)
+    moved = np.square(rows - vectors).sum(axis=1).max()
+    assert moved <= 1e-6 * np.square(vectors - vectors.mean(axis=0)).sum(axis=1).max()
+
+
+def test_unknown_points_are_named_by_their_places(memory: FeatureMemory) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1, 2])
+    assert memory.recall("c", KEY, made.asked([1, 7, 2, 9])[0]) == (1, 3)
+
+
+def test_a_new_version_is_a_new_point(memory: FeatureMemory) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1])
+    made.versions[1] = 2
+    assert memory.recall("c", KEY, made.asked([0, 1])[0]) == (1,)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [KEY._replace(partition=b"ns"), KEY._replace(vector="title"), KEY._replace(reads="other fields")],
+    ids=["partition", "vector", "fields"],
+)
+def test_points_of_another_table_are_not_these(memory: FeatureMemory, key: Key) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1])
+    assert memory.recall("c", key, made.asked([0, 1])[0]) == (0, 1)
+
+
+def test_a_score_that_does_not_fit_forgets_the_collection_for_a_while(
+    memory: FeatureMemory, clock: ManualClock
+) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1, 2])
+    made.vectors[1] = made.rng.standard_normal(DIMENSION)  # the same id and version: the collection was recreated
+    assert memory.recall("c", KEY, made.asked([0, 1, 2])[0]) == (0, 1, 2)
+    assert memory.score_failures == 1
+    taught(memory, made, [0, 1, 2])
+    assert memory.points == 0
+    clock.advance(QUIET_SECONDS)
+    taught(memory, made, [0, 1, 2])
+    assert isinstance(memory.recall("c", KEY, made.asked([0, 1, 2])[0]), Recalled)
+
+
+def test_a_vector_that_comes_otherwise_than_it_is_known_forgets_the_collection(memory: FeatureMemory) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1, 2])
+    made.vectors[1] *= -1.0
+    taught(memory, made, [1, 3])
+    assert memory.recall("c", KEY, made.asked([0, 2])[0]) == (0, 1)
+
+
+def test_without_a_plain_score_versions_and_the_time_limit_hold(memory: FeatureMemory, clock: ManualClock) -> None:
+    made = Collection()
+    points, rows = made.asked([0, 1, 2])
+    fused = points._replace(scores=np.array([0.5, 0.33, 0.25]))
+    memory.learn("c", KEY, fused, rows, records([0, 1, 2]))
+    assert isinstance(memory.recall("c", KEY, fused), Recalled)
+    clock.advance(TTL_SECONDS + 1)
+    assert memory.recall("c", KEY, fused) == (0, 1, 2)
+
+
+def test_payload_values_are_believed_for_the_time_limit_however_their_scores_fit(
+    memory: FeatureMemory, clock: ManualClock
+) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1])
+    clock.advance(TTL_SECONDS + 1)
+    points, _ = made.asked([0, 1])
+    assert memory.recall("c", KEY, points, with_records=True) == (0, 1)
+    assert isinstance(memory.recall("c", KEY, points), Recalled)
+    taught(memory, made, [0, 1])
+    assert isinstance(memory.recall("c", KEY, points, with_records=True), Recalled)
+
+
+def test_a_point_whose_payload_values_are_not_known_is_unknown_to_a_search_that_needs_them(
+    memory: FeatureMemory,
+) -> None:
+    made = Collection()
+    points, rows = made.asked([0, 1])
+    memory.learn("c", KEY, points, rows, None)
+    taught(memory, made, [1, 2])
+    assert memory.recall("c", KEY, points, with_records=True) == (0,)
+
+
+def test_a_payload_that_comes_otherwise_than_it_is_known_forgets_the_collection(memory: FeatureMemory) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1, 2])
+    points, rows = made.asked([1])
+    memory.learn("c", KEY, points, rows, records([3]))
+    assert memory.recall("c", KEY, made.asked([0, 2])[0]) == (0, 1)
+
+
+def test_another_spelling_of_a_payload_is_no_other_payload(memory: FeatureMemory) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1, 2])
+    points, rows = made.asked([1])
+    memory.learn("c", KEY, points, rows, [Record(text=Text("text 1"), text_bytes=17)])
+    assert isinstance(memory.recall("c", KEY, made.asked([0, 2])[0]), Recalled)
+
+
+def test_without_versions_and_a_plain_score_nothing_is_recalled(memory: FeatureMemory) -> None:
+    made = Collection()
+    points, rows = made.asked([0, 1, 2])
+    fused = points._replace(scores=np.array([0.5, 0.33, 0.25]))
+    memory.learn("c", KEY, fused, rows, None)
+    assert memory.recall("c", KEY, fused) == (0, 1, 2)
+    plain = FeatureMemory(4 << 20, ttl_seconds=TTL_SECONDS, clock=ManualClock())
+    plain.learn("c", KEY, points, rows, None)
+    found = plain.recall("c", KEY, made.asked([2, 0])[0])
+    assert isinstance(found, Recalled)
+    assert found.records is None
+
+
+def test_a_point_without_a_usable_vector_is_never_known(memory: FeatureMemory) -> None:
+    made = Collection()
+    points, rows = made.asked([0, 1, 2, 3])
+    rows = rows.copy()
+    rows[1], rows[2] = np.nan, 0.0
+    found = memory.learn("c", KEY, points, rows, records([0, 1, 2, 3]))
+    assert np.isnan(found[1]).all()
+    assert not found[2].any()
+    assert memory.recall("c", KEY, points) == (1, 2)
+
+
+def test_a_point_whose_text_was_beyond_the_allowance_is_never_known(memory: FeatureMemory) -> None:
+    made = Collection()
+    points, rows = made.asked([0, 1])
+    memory.learn("c", KEY, points, rows, [records([0])[0], Record(is_cut=True)])
+    assert memory.recall("c", KEY, points) == (1,)
+
+
+def test_a_collection_is_promising_when_its_last_pools_were_mostly_known(memory: FeatureMemory) -> None:
+    made = Collection()
+    assert not memory.is_promising("c")
+    taught(memory, made, list(range(10)), times=WINDOW + 1)
+    assert memory.is_promising("c")
+    for _ in range(3):
+        memory.recall("c", KEY, made.asked([40, 41])[0])
+    assert not memory.is_promising("c")
+
+
+@pytest.mark.parametrize("collection", ["c", None])
+def test_what_is_forgotten_is_not_recalled_and_its_room_is_free_again(
+    memory: FeatureMemory, collection: str | None
+) -> None:
+    made = Collection()
+    taught(memory, made, list(range(50)))
+    memory.forget(collection)
+    assert memory.recall("c", KEY, made.asked([0])[0]) == (0,)
+    memory.learn("d", KEY, *made.asked([0]), records([0]))
+    assert memory.points == (0 if collection is None else 1), (
+        "after a change to any collection none is stored for a while"
+    )
+
+
+def test_a_part_of_a_collection_is_forgotten_with_it(memory: FeatureMemory) -> None:
+    made = Collection()
+    for name in ("c/tenant", "cd"):
+        points, rows = made.asked([0])
+        memory.learn(name, KEY, points, rows, records([0]))
+    memory.forget("c")
+    assert memory.recall("c/tenant", KEY, made.asked([0])[0]) == (0,)
+    assert isinstance(memory.recall("cd", KEY, made.asked([0])[0]), Recalled)
+
+
+def test_memory_stays_below_its_bound_and_the_longest_unused_goes_first(clock: ManualClock) -> None:
+    limit = 40 * (2 * DIMENSION + POINT_BYTES + 400)
+    memory = FeatureMemory(limit, ttl_seconds=TTL_SECONDS, clock=clock)
+    made = Collection(400)
+    for start in range(0, 400, 10):
+        taught(memory, made, list(range(start, start + 10)))
+        assert memory.held_bytes <= limit
+        assert memory.points <= 60
+    assert memory.evicted > 300
+    assert isinstance(memory.recall("c", KEY, made.asked([399, 398])[0]), Recalled)
+    assert memory.recall("c", KEY, made.asked([0, 1])[0]) == (0, 1)
+
+
+def test_a_pool_larger_than_the_memory_leaves_every_name_with_its_own_row(clock: ManualClock) -> None:
+    """The last points of a pool may take the room of its first ones."""
+    memory = FeatureMemory(30 * (2 * DIMENSION + POINT_BYTES + 400), ttl_seconds=TTL_SECONDS, clock=clock)
+    made = Collection(400)
+    for start in range(0, 300, 25):
+        returned = taught(memory, made, list(range(start, start + 100)))
+        for place, each in enumerate(range(start, start + 100)):
+            found = memory.recall("c", KEY, made.asked([each])[0])
+            if isinstance(found, Recalled):
+                assert found.rows.tobytes() == returned[place].tobytes()
+                assert found.records == tuple(records([each]))
+        assert memory.score_failures == 0
+
+
+def test_points_of_one_dimension_do_not_keep_those_of_another_out(clock: ManualClock) -> None:
+    memory = FeatureMemory(60 * (2 * DIMENSION + POINT_BYTES + 400), ttl_seconds=TTL_SECONDS, clock=clock)
+    many, few = Collection(400), Collection(10, dimension=DIMENSION + 1)
+    for start in range(0, 400, 10):
+        taught(memory, many, list(range(start, start + 10)))
+    taught(memory, few, list(range(10)))
+    assert isinstance(memory.recall("c", few.key(), few.asked(list(range(10)))[0]), Recalled)
+
+
+def test_a_bound_below_one_point_remembers_nothing(clock: ManualClock) -> None:
+    memory = FeatureMemory(10, ttl_seconds=TTL_SECONDS, clock=clock)
+    made = Collection()
+    assert taught(memory, made, [0, 1]).tobytes() == made.vectors[:2].tobytes()
+    assert memory.points == 0
+
+
+def test_only_so_many_collections_are_known(memory: FeatureMemory) -> None:
+    made = Collection()
+    for number in range(COLLECTIONS + 1):
+        points, rows = made.asked([0])
+        memory.learn(f"c{number}", KEY, points, rows, records([0]))
+    assert memory.recall("c0", KEY, made.asked([0])[0]) == (0,)
+    assert isinstance(memory.recall(f"c{COLLECTIONS}", KEY, made.asked([0])[0]), Recalled)
+
+
+def decision(made: Collection) -> Decided:
+    return Decided(untouched(Pool(scores=np.zeros(3), vectors=made.vectors[:3])), POLICY)
+
+
+def test_a_decision_is_given_back_for_equal_points_scores_and_questions_alone(memory: FeatureMemory) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1, 2])
+    points = made.asked([0, 1, 2])[0]
+    memory.decide("c", KEY, points, (10, 1), held := decision(made))
+    assert memory.decided("c", KEY, points, (10, 1)) is held
+    assert memory.decided("c", KEY, points, (9, 1)) is None
+    assert memory.decided("c", KEY, made.asked([0, 1, 2])[0], (10, 1)) is None
+    assert memory.decided("c", KEY, points._replace(names=points.names[::-1]), (10, 1)) is None
+    memory.forget("c")
+    assert memory.decided("c", KEY, points, (10, 1)) is None
+
+
+def test_where_scores_prove_nothing_no_decision_is_kept(memory: FeatureMemory) -> None:
+    made = Collection()
+    points, rows = made.asked([0, 1, 2])
+    fused = points._replace(scores=np.array([0.5, 0.33, 0.25]))
+    memory.learn("c", KEY, fused, rows, records([0, 1, 2]))
+    memory.decide("c", KEY, fused, 0, decision(made))
+    assert memory.decided("c", KEY, fused, 0) is None

@@ -1,0 +1,94 @@
+"""Clients that ask are told which results stand for which others: by REST and gRPC, in ASCII, bounded, and nobody else."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.faultup import FaultyUpstream, answering, raw_exchange
+from support.running import running
+from support.scripted_grpc import in_front, query
+from support.scripted_qdrant import honest, request, search
+from support.selections import selection
+from vecsieve.adapters.contract import Pool
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.report import COLLAPSED_BYTES, COLLAPSED_HEADER, collapsed_value
+from vecsieve.proxy.selection.values import Fate
+
+ASK = b"x-vecsieve-collapsed: header\r\n"
+
+
+def told(head: bytes) -> dict[str, Any] | None:
+    fields = [line.split(b": ", 1) for line in head.split(b"\r\n") if line.lower().startswith(b"x-vecsieve-collapsed:")]
+    return json.loads(fields[0][1]) if fields else None
+
+
+async def test_a_client_that_asks_gets_the_ids_behind_each_result() -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
+        asked = (await raw_exchange(proxy.port, request(search(), headers=ASK))).split(b"\r\n\r\n", 1)
+        plain = (await raw_exchange(proxy.port, request(search()))).split(b"\r\n\r\n", 1)
+        assert told(asked[0]) == {"collapsed": [[[0, [1]], [2, [6]], [3, [4]]]], "omitted": 0}
+        assert told(plain[0]) is None
+        assert asked[1] == plain[1]
+        assert not any(b"collapsed" in name.lower() for received in upstream.requests for name, _ in received.headers)
+
+
+async def test_over_grpc_it_is_a_member_of_the_metadata() -> None:
+    async with in_front() as (_, proxy):
+        seen = await query(proxy.port, metadata=((COLLAPSED_HEADER, "header"),))
+        assert json.loads(str(dict(seen.initial)[COLLAPSED_HEADER]))["collapsed"] == [[[0, [1]], [2, [6]], [3, [4]]]]
+
+
+@pytest.mark.parametrize("headers", [ASK + b"x-vecsieve-mode: off\r\n", ASK + b"x-vecsieve-mode: shadow\r\n"])
+async def test_where_the_answer_is_the_databases_own_nothing_is_added(headers: bytes) -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
+        answer = await raw_exchange(proxy.port, request(search(), headers=headers))
+        assert told(answer.split(b"\r\n\r\n", 1)[0]) is None
+
+
+async def test_without_the_report_header_who_asks_is_still_told() -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url, report_header=False) as proxy:
+        head = (await raw_exchange(proxy.port, request(search(), headers=ASK))).split(b"\r\n\r\n", 1)[0]
+        assert told(head) is not None
+        assert b"x-vecsieve: " not in head
+
+
+async def test_the_settings_can_forbid_it() -> None:
+    settings = {"overrides": {"collapsed": False}}
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url, **settings) as proxy:
+        answer = await raw_exchange(proxy.port, request(search(), headers=ASK))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+IDS = st.one_of(st.integers(0, 2**64 - 1), st.uuids().map(str), st.text(max_size=300))
+
+
+@given(ids=st.lists(IDS, min_size=2, max_size=60, unique=True), searches=st.integers(1, 20), has_ids=st.booleans())
+def test_any_ids_make_a_bounded_ascii_value_that_reads_back(ids: list[int | str], searches: int, has_ids: bool) -> None:
+    """Invariant: valid JSON of printable ASCII within the bound; every copy is told or counted."""
+    n = len(ids)
+    representative = [row - row % 2 for row in range(n)]
+    fates = [Fate.COLLAPSED if row % 2 else Fate.KEPT for row in range(n)]
+    chosen = selection(keep=list(range(0, n, 2)), representative=representative, fates=fates)
+    raw = (
+        tuple(json.dumps(each, ensure_ascii=False).encode("utf-8", "surrogatepass") for each in ids) if has_ids else ()
+    )
+    pool = Pool(scores=np.linspace(1, 0, n), vectors=np.empty((n, 0), np.float32), ids=raw)
+    attempt = SimpleNamespace(reply=SimpleNamespace(pools=(pool,) * searches), selections=(chosen,) * searches)
+    value = collapsed_value(cast(Attempt, attempt))
+    assert len(value) <= COLLAPSED_BYTES
+    assert value.isascii()
+    assert value.isprintable()
+    found = json.loads(value)
+    assert len(found["collapsed"]) == searches
+    copies = sum(len(gone) for pairs in found["collapsed"] for _, gone in pairs)
+    assert copies + found["omitted"] == searches * (n // 2)
+    for pairs in found["collapsed"]:
+        for kept, gone in pairs:
+            assert [ids.index(each) for each in gone] == [ids.index(kept) + 1]

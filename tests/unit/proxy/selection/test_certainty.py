@@ -1,0 +1,209 @@
+"""The calibrated rule: what makes a copy more or less probable, its symmetry, its floor without texts, its words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.policies import TEXT_RULES
+from support.texts import as_texts, hostile_text, passages
+from vecsieve.proxy.selection.calibrated import TEXTS, VECTORS
+from vecsieve.proxy.selection.certainty import (
+    FEATURES,
+    SIGNS,
+    VECTOR_FEATURES,
+    VECTORS_LEAST,
+    by_vectors,
+    doubts_allowed,
+    judged,
+    pair_features,
+    vector_features,
+)
+from vecsieve.proxy.selection.geometry import Mask
+from vecsieve.proxy.selection.policy import Certain
+from vecsieve.proxy.selection.text import pairs
+from vecsieve.proxy.selection.text.reading import Texts, read
+from vecsieve.proxy.selection.values import FloatMatrix, Metadata, finished
+
+LONG = " ".join(f"word{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]} goes over the hill" for n in range(20))
+OTHER = " ".join(f"stone{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]} lies under a bridge" for n in range(20))
+
+
+RULE = Certain(first=0.85, last=0.0)
+
+
+def texts_of(*texts: str | None) -> Texts:
+    return read(Metadata(texts=as_texts(texts)), TEXT_RULES)
+
+
+@dataclass
+class Judged:
+    """Matrices (n, n)."""
+
+    doubt: FloatMatrix
+    contained: Mask
+
+
+def judge(*texts: str | None, distance: float = 0.3, largest: float = 2.0, rule: Certain = RULE) -> Judged:
+    n = len(texts)
+    first, second = np.triu_indices(n, 1)
+    apart = np.full(len(first), distance)
+    doubt, contained = finished(judged(apart, texts_of(*texts), first, second, largest=largest, rule=rule))
+    doubt = doubt.astype(np.float32)  # as it is compared: the last digits depend on how many pairs there are
+    found = Judged(np.ones((n, n), np.float32), np.zeros((n, n), np.bool_))
+    for matrix, values in ((found.doubt, doubt), (found.contained, contained)):
+        matrix[first, second] = matrix[second, first] = values
+    return found
+
+
+def probability(one: str, other: str, distance: float = 0.3) -> float:
+    return float(1.0 - judge(one, other, distance=distance).doubt[0, 1])
+
+
+def test_every_coefficient_has_the_sign_that_makes_sense() -> None:
+    assert set(TEXTS) == set(FEATURES)
+    assert set(VECTORS) == set(VECTOR_FEATURES)
+    assert not [name for name, sign in SIGNS.items() if {**VECTORS, **TEXTS}.get(name, 0.0) * sign < 0.0]
+
+
+def test_the_certainty_falls_down_the_page_and_stays_at_its_last_value() -> None:
+    allowed = doubts_allowed(Certain(first=0.9, last=0.5), 12)
+    assert allowed[0] == allowed[1] == pytest.approx(0.1)
+    assert allowed[7:] == pytest.approx([0.5] * 5)
+    assert allowed == sorted(allowed)
+    assert doubts_allowed(Certain(first=0.8, last=0.8), 3) == pytest.approx([0.2] * 3)
+
+
+@pytest.mark.parametrize(
+    ("surer", "less_sure"),
+    [
+        ((LONG, f"{LONG} and more"), (LONG, OTHER)),
+        ((LONG, f"{LONG} and more"), (LONG, f"{LONG} and more of 7 kinds than 9 here, not 5")),
+        ((LONG, LONG[len(LONG) // 3 :]), (LONG, f"{OTHER} {LONG[: len(LONG) // 3]}")),
+        (("how do I close my account", "closing my account"), ("how do I close my account", "where is my new card")),
+        (("pay invoice 17 now", "pay the invoice 17"), ("pay invoice 17 now", "pay the invoice 18")),
+    ],
+)
+def test_more_in_common_makes_a_copy_more_probable(surer: tuple[str, str], less_sure: tuple[str, str]) -> None:
+    assert probability(*surer) > probability(*less_sure)
+
+
+def test_the_nearer_the_more_probable_for_short_texts_and_long_ones() -> None:
+    for pair in ((LONG, f"{LONG} and more"), ("close my account", "closing the account")):
+        found = [probability(*pair, distance=distance) for distance in (0.4, 0.6, 0.9)]
+        assert found == sorted(found, reverse=True)
+
+
+def test_long_texts_without_shared_words_are_never_copies_however_near() -> None:
+    assert probability(LONG, OTHER, distance=0.0) < 0.4
+
+
+def test_a_contained_text_is_called_so() -> None:
+    found = judge(LONG, LONG[len(LONG) // 3 :], OTHER)
+    assert found.contained[0, 1]
+    assert not found.contained[0, 2]
+
+
+def test_beyond_what_chance_allows_only_a_contained_text_counts() -> None:
+    assert judge("close my account", "closing my account", distance=0.5, largest=0.4).doubt[0, 1] == 1.0
+    assert judge(LONG, f"{LONG} and more", distance=0.5, largest=0.4).doubt[0, 1] < 0.2
+
+
+def test_a_pair_of_which_one_has_no_text_is_judged_by_its_vectors_and_carefully() -> None:
+    assert judge(LONG, None, distance=0.01).doubt[0, 1] <= 1.0 - VECTORS_LEAST
+    assert judge(LONG, None, distance=0.3).doubt[0, 1] == 1.0
+
+
+@given(st.lists(hostile_text(), min_size=2, max_size=6), st.floats(0.0, 2.0))
+def test_doubts_are_symmetric_and_between_zero_and_one(texts: list[str], distance: float) -> None:
+    """Invariant: for any texts the doubt is in [0, 1], the same both ways, and 1 with itself."""
+    found = judge(*texts, distance=distance).doubt
+    assert ((found >= 0.0) & (found <= 1.0)).all()
+    assert np.array_equal(found, found.T)
+    assert (found.diagonal() == 1.0).all()
+
+
+@given(
+    st.lists(
+        st.sampled_from([LONG, OTHER, "close my account", "closing an account", "new card"]), min_size=2, max_size=5
+    )
+)
+def test_a_copy_of_a_candidate_changes_no_other_pair(texts: list[str]) -> None:
+    """Invariant: rare is what few different texts have."""
+    before = judge(*texts).doubt
+    after = judge(*texts, texts[0]).doubt
+    assert np.array_equal(after[: len(texts), : len(texts)], before)
+
+
+def test_the_earlier_of_two_may_be_named_second() -> None:
+    texts = texts_of(LONG, OTHER, f"{LONG} and more")
+    later, earlier = np.array([2, 2]), np.array([0, 1])
+    found = finished(judged(np.full(2, 0.3), texts, later, earlier, largest=2.0, rule=RULE))[0]
+    assert found.tolist() == pytest.approx(judge(LONG, OTHER, f"{LONG} and more").doubt[2, :2].tolist())
+
+
+@given(
+    st.lists(st.tuples(passages(), st.sampled_from(["", LONG, OTHER])), min_size=2, max_size=6), st.floats(0.05, 1.0)
+)
+def test_what_is_not_counted_exactly_could_not_be_merged(known: list[tuple[str, str]], distance: float) -> None:
+    """Invariant: a doubt is exact, or both it and the exact one are above what the rule allows at any place."""
+    texts = texts_of(*(f"{one} {other}" for one, other in known))
+    first, second = np.triu_indices(len(known), 1)
+    apart, rule = np.full(len(first), distance), Certain(first=0.85, last=0.4)
+    (quick, near), (exact, contained) = (
+        finished(judged(apart, texts, first, second, largest=2.0, rule=rule, bounded=bounded))
+        for bounded in (True, False)
+    )
+    merged = exact <= 0.6
+    assert np.array_equal(quick[merged], exact[merged])
+    assert np.array_equal(near[merged], contained[merged])
+    assert (quick[~merged] > 0.6).all()
+
+
+def forget_pairs() -> None:
+    for memory in (pairs.SHARED, pairs.DIFFERENCES):
+        memory.forget()
+
+
+@given(st.lists(passages(), min_size=2, max_size=6))
+def test_what_is_remembered_of_pairs_changes_nothing(known: list[str]) -> None:
+    """Invariant: doubts are the same when nothing of any pair is remembered."""
+    forget_pairs()
+    cold = judge(*known).doubt
+    assert np.array_equal(judge(*known).doubt, cold)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pairs, "MOST", 2)
+        forget_pairs()
+        assert np.array_equal(judge(*known).doubt, cold)
+    forget_pairs()
+
+
+@given(st.lists(st.floats(0.0, 3.0, width=32), min_size=1, max_size=30))
+def test_by_vectors_alone_nothing_below_the_floor_counts_and_equal_vectors_always_do(distances: list[float]) -> None:
+    """Invariant: a doubt is 0 for equal vectors, else at most 1 - VECTORS_LEAST or exactly 1; it never falls with distance."""
+    apart: FloatMatrix = np.sort(np.array(distances, np.float32))[None, :]
+    found = by_vectors(apart, 2.0)[0]
+    assert (found[apart[0] == 0.0] == 0.0).all()
+    assert ((found <= 1.0 - VECTORS_LEAST + 1e-6) | (found == 1.0)).all()
+    assert (np.diff(found) >= 0.0).all()
+
+
+def test_what_vectors_cannot_compare_stays_infinite_and_what_chance_explains_is_doubted() -> None:
+    apart = np.array([[np.inf, 0.1, 0.0]], np.float32)
+    assert by_vectors(apart, 0.05).tolist() == [[np.inf, 1.0, 0.0]]
+
+
+def test_features_stand_in_the_order_of_their_names() -> None:
+    texts = texts_of("close 7 accounts", "close 9 accounts", LONG, OTHER)
+    found = finished(pair_features(texts, np.array([0, 2, 0]), np.array([1, 3, 2]), np.array([0.5, 0.2, 1.0])))
+    column = {name: found[:, place].tolist() for place, name in enumerate(FEATURES)}
+    assert column["short"] == [1.0, 0.0, 0.0]
+    assert column["mixed"] == [0.0, 0.0, 1.0]
+    assert column["short_far"] == pytest.approx([np.log(0.5), 0.0, 0.0])
+    assert column["far"] == pytest.approx([0.0, -1.0, 0.0])
+    assert column["short_both_figures"] == [1.0, 0.0, 0.0]
+    assert vector_features(np.array([1.0, 0.1])).tolist() == [[1.0, 0.0, -1.0], [1.0, -1.0, pytest.approx(np.log(0.1))]]

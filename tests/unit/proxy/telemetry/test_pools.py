@@ -1,0 +1,75 @@
+"""Recent pools: a bounded sample, taken beside the answers, that holds no text and keeps nobody waiting."""
+
+from __future__ import annotations
+
+import asyncio
+
+from support.clocks import ManualClock
+from support.faultup import FaultyUpstream, answering, raw_exchange
+from support.running import Running, running
+from support.scripted_qdrant import honest, request, search
+from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.telemetry.pools import BURST, PER_SECOND, Pools
+
+
+async def until_taken(proxy: Running, count: int) -> None:
+    async with asyncio.timeout(20):
+        while len(proxy.process.pools.held()) < count:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_search_is_taken_after_its_answer_with_its_number_and_policy() -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
+        await raw_exchange(proxy.port, request(search()))
+        await until_taken(proxy, 1)
+        (sampled,) = proxy.process.pools.held()
+        (numbered,) = proxy.process.recent.newest()
+        assert (sampled.collection, sampled.number) == ("c", numbered.number)
+        assert sampled.pool.top_k == 3
+        assert len(sampled.pool.scores) == 8
+        assert proxy.process.pools.size_bytes == sampled.pool.size_bytes
+
+
+async def test_where_no_searches_are_kept_no_pools_are() -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url, explain={"keep": 0}) as proxy:
+        await raw_exchange(proxy.port, request(search()))
+        await asyncio.sleep(0.05)
+        assert proxy.process.pools.held() == []
+
+
+async def test_a_reload_that_keeps_nothing_drops_what_is_held() -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
+        await raw_exchange(proxy.port, request(search()))
+        await until_taken(proxy, 1)
+        proxy.process.pools.resize(keep=False)
+        assert (proxy.process.pools.held(), proxy.process.pools.size_bytes) == ([], 0)
+
+
+async def test_more_searches_than_the_budget_are_not_taken_until_time_passes() -> None:
+    clock = ManualClock()
+    made = Pools(keep=True, clock=clock, work=LongWork())
+    allowed = [made._may() for _ in range(BURST + 3)]
+    assert allowed == [True] * BURST + [False] * 3
+    clock.now += 1.0
+    assert [made._may() for _ in range(2)] == [True] * int(PER_SECOND) + [False]
+
+
+async def test_the_oldest_go_when_there_are_too_many_bytes() -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
+        pools = proxy.process.pools
+        await raw_exchange(proxy.port, request(search()))
+        await until_taken(proxy, 1)
+        pools._most_bytes = 3 * pools.size_bytes
+        (first,) = pools.held()
+        for _ in range(6):
+            pools._add(first)
+        assert len(pools.held()) == 3
+        assert pools.size_bytes <= pools._most_bytes
+
+
+async def test_closing_ends_what_is_being_taken() -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
+        for _ in range(4):
+            await raw_exchange(proxy.port, request(search()))
+        await proxy.process.pools.close()
+        assert proxy.process.pools._task is None or proxy.process.pools._task.done()

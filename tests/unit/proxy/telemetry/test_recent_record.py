@@ -1,0 +1,153 @@
+"""A record says of every candidate what became of it, and holds identifiers alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.policies import CLASSICAL
+from support.pools import planted, pool
+from support.selections import selection
+from vecsieve.adapters.contract import Operation, Pool, Search
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.selection.policy import Caps
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
+from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome
+from vecsieve.proxy.telemetry.recent import Copy, Kept, LeftOut, LeftOutBy, Record, seen_of
+
+OPERATION = Operation(backend="qdrant", name="query", collection="docs")
+SEARCH = Search(top_k=3, offset=0, pages=False, query=np.ones(2, dtype=np.float32))
+CANARY = b"CANARY-77aa1"
+
+
+def explained(chosen: Selection, *ids: bytes) -> Record:
+    n = len(chosen.representative)
+    fetched = Pool(
+        scores=np.linspace(1, 0, n),
+        vectors=np.ones((n, 2), dtype=np.float32),
+        fields=((CANARY,),) * n,
+        ids=ids,
+        vector_name="CANARY-77aa1",
+    )
+    call = SimpleNamespace(operation=OPERATION, searches=(SEARCH,))
+    attempt = SimpleNamespace(call=call, reply=SimpleNamespace(pools=(fetched,)), selections=(chosen,), plan=(8,))
+    [seen] = seen_of(cast(Attempt, attempt), outcome=Outcome.DEDUP, added_seconds=0.0, texts=False)
+    return seen.record()
+
+
+CHOSEN = selection(
+    keep=[0, 2, 4],
+    representative=[0, 0, 2, 2, 0, 5, 6, 0],
+    fates=[Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.COLLAPSED, Fate.FILLED, Fate.CAPPED, Fate.NOT_CHOSEN, Fate.COLLAPSED],
+    links=[0, Link.IDENTICAL, 0, Link.CONTAINMENT, Link.DISTANCE, 0, 0, Link.SPAN],
+    similarities=[np.nan, 1.0, np.nan, 0.876543, np.nan, np.nan, np.nan, 0.5],
+    cuts=[np.nan, np.nan, np.nan, 0.85, np.nan, np.nan, np.nan, np.nan],
+    vetoes=[0, 0, Veto.NUMBER, 0, 0, 0, Veto.DATE, 0],
+    threshold=0.123456,
+)  # fmt: skip
+IDS = (b"1", b'"b"', b"18446744073709551615", b"4", b"5", b"6", b"7", b"8")
+
+
+def test_every_result_names_whom_it_stands_for_and_the_guard_it_owes_its_place_to() -> None:
+    first, second, third = explained(CHOSEN, *IDS).kept
+    assert first == Kept(id=1, rank=0, score=1.0, collapsed_ids=("b", 8), copy=None, kept_apart_by=None)
+    assert second == Kept(
+        id=18446744073709551615, rank=2, score=0.7143, collapsed_ids=(4,), copy=None, kept_apart_by=Guard.NUMBER
+    )
+    assert third.copy == Copy(
+        of=1, rank=0, reason=Collapse.VECTORS, rule="distance", similarity=None, cut=None, margin=None, evidence="near"
+    ), "it fills the page"
+
+
+def test_every_candidate_left_out_has_its_reason_and_rule() -> None:
+    found = explained(CHOSEN, *IDS).left_out
+    assert [(each.id, each.rank, each.reason) for each in found] == [
+        ("b", 1, Collapse.IDENTICAL_TEXT),
+        (4, 3, Collapse.NEAR_TEXT),
+        (6, 5, LeftOutBy.CAPPED),
+        (7, 6, LeftOutBy.NOT_CHOSEN),
+        (8, 7, Collapse.SPAN),
+    ]
+    assert found[1].copy == Copy(
+        of=18446744073709551615,
+        rank=2,
+        reason=Collapse.NEAR_TEXT,
+        rule="containment",
+        similarity=0.8765,
+        cut=0.85,
+        margin=0.0265,
+        evidence="contained (0.88, cut 0.85)",
+    )
+    assert [each.copy.evidence for each in (found[0], found[4]) if each.copy is not None] == [
+        "same text",
+        "overlapping parts of a document (0.50)",
+    ]
+    assert [each.copy for each in found[2:4]] == [None, None]
+    assert found[3] == LeftOut(
+        id=7, rank=6, score=0.1429, reason=LeftOutBy.NOT_CHOSEN, copy=None, kept_apart_by=Guard.DATE
+    )
+
+
+def test_the_record_says_what_was_asked_and_how_it_was_decided() -> None:
+    record = explained(CHOSEN, *IDS)
+    assert (record.backend, record.operation, record.collection) == ("qdrant", "query", "docs")
+    assert (record.top_k, record.offset, record.candidates, record.clusters) == (3, 0, 8, 4)
+    assert (record.acted, record.restrained, record.threshold) == (True, False, 0.1235)
+    assert (record.outcome, record.added_ms) == (Outcome.DEDUP, 0.0)
+
+
+def test_a_record_holds_no_payload_no_vector_and_no_query() -> None:
+    written = orjson.dumps(explained(CHOSEN, *IDS))
+    assert CANARY not in written
+    assert set(json.loads(written)) == {
+        "backend", "operation", "collection", "outcome", "added_ms", "top_k", "offset", "candidates", "clusters", "acted",
+        "restrained", "threshold", "kept", "left_out",
+    }  # fmt: skip
+
+
+def test_a_record_is_json_with_the_databases_own_identifiers() -> None:
+    written = json.loads(orjson.dumps(explained(CHOSEN, *IDS)))
+    assert [each["id"] for each in written["kept"]] == [1, 18446744073709551615, 5]
+    assert written["left_out"][1]["copy"] == {
+        "of": 18446744073709551615, "rank": 2, "reason": "near_text", "rule": "containment", "similarity": 0.8765,
+        "cut": 0.85, "margin": 0.0265, "evidence": "contained (0.88, cut 0.85)",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", [b"", b"1.5", b"null", b"true", b"[1]", b'"\\ud800"', b"{", b"\xff"])
+def test_an_identifier_that_is_neither_number_nor_text_is_unknown(raw: bytes) -> None:
+    record = explained(selection([0], [0], [Fate.KEPT]), raw)
+    assert record.kept[0].id is None
+    assert json.loads(orjson.dumps(record))["kept"][0]["rank"] == 0
+
+
+def test_an_adapter_that_knows_no_identifiers_is_explained_by_ranks() -> None:
+    found = explained(CHOSEN).left_out
+    assert [(each.id, each.rank) for each in found] == [(None, 1), (None, 3), (None, 5), (None, 6), (None, 7)]
+
+
+@given(planted(), st.integers(0, 12), st.sampled_from([1, 2]))
+def test_the_record_of_any_selection_accounts_for_every_candidate(
+    vectors: FloatMatrix, top_k: int, per_cluster: int
+) -> None:
+    """Invariant: results and left-out are the pool, each once; a collapsed one is listed where its representative is kept."""
+    policy = replace(CLASSICAL, caps=Caps(per_cluster=per_cluster, per_document=None, per_source=None))
+    chosen = select(pool(vectors), top_k=top_k, policy=policy)
+    record = explained(chosen, *(b"%d" % row for row in range(len(vectors))))
+    assert [each.id for each in record.kept] == chosen.keep.tolist()
+    assert sorted([each.rank for each in record.kept] + [each.rank for each in record.left_out]) == list(
+        range(len(vectors))
+    )
+    listed = {(each.id, copy) for each in record.kept for copy in each.collapsed_ids}
+    kept = {each.id for each in record.kept}
+    assert listed == {(each.copy.of, each.id) for each in record.left_out if each.copy and each.copy.of in kept}
+    assert json.loads(orjson.dumps(record))["candidates"] == len(vectors)

@@ -1,0 +1,138 @@
+"""A kept pool gives the same page as the pool itself, whichever policy chooses, and holds no text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.texts import as_texts
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.presets import policy_of
+from vecsieve.config.schema import RuleSettings
+from vecsieve.proxy.demo.corpus import load
+from vecsieve.proxy.search.policy import resolved
+from vecsieve.proxy.selection.guards.veto import names_in_title
+from vecsieve.proxy.selection.policy import Certain, Fixed, Policy, Relative, When
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Fate, Metadata, Metric, finished
+from vecsieve.proxy.telemetry.rejudging import KeptPool, Page, keeping, rejudged
+
+DEFAULT = resolved(PolicySettings(), mode=None).selection
+CORPUS = load()
+POOL, TOP_K = 40, 8
+
+
+def of_preset(name: str) -> Policy:
+    return resolved(policy_of(PolicySettings(), RuleSettings(preset=name)), mode=None).selection  # type: ignore[arg-type]  # - a preset's name
+
+
+OTHERS: dict[str, Policy] = {
+    "default": DEFAULT,
+    "careful": of_preset("careful"),
+    "classical": of_preset("classical"),
+    "tickets": of_preset("tickets"),
+    "vectors": of_preset("vectors"),
+    "lax": replace(DEFAULT, threshold=Certain(first=0.3, last=0.1)),
+    "strict": replace(DEFAULT, threshold=Certain(first=1.0, last=1.0)),
+    "fixed": replace(DEFAULT, threshold=Fixed(value=0.2)),
+    "relative": replace(DEFAULT, threshold=Relative(factor=0.4, minimum=0.0, maximum=0.6)),
+    "always": replace(DEFAULT, when=When.ALWAYS),
+    "mmr": resolved(PolicySettings.model_validate({"mmr": {"lambda": 0.5}}), mode=None).selection,
+    "raw mmr": resolved(
+        PolicySettings.model_validate(
+            {"mmr": {"lambda": 0.5, "relevance": "raw", "similarity": "raw"}, "order": "mmr"}
+        ),
+        mode=None,
+    ).selection,
+}
+
+
+def demo_pool(question: int, size: int = POOL) -> Candidates:
+    """What a search for one of the demo's questions fetches, with its texts."""
+    query = CORPUS.question_vectors[question]
+    similarities = CORPUS.vectors @ query
+    rows = np.argsort(-similarities, kind="stable")[:size]
+    chunks = [CORPUS.chunks[row] for row in rows.tolist()]
+    known = Metadata(
+        texts=as_texts([chunk.text for chunk in chunks]), titles=tuple(names_in_title(chunk.title) for chunk in chunks)
+    )
+    return Candidates(
+        scores=similarities[rows].astype(np.float64),
+        vectors=np.ascontiguousarray(CORPUS.vectors[rows]),
+        metric=Metric.COSINE,
+        query=query,
+        metadata=known,
+    )
+
+
+def kept(candidates: Candidates, policy: Policy = DEFAULT, top_k: int = TOP_K) -> KeptPool:
+    return finished(keeping(candidates, top_k=top_k, policy=policy))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_kept_pool_of_real_texts_gives_the_page_that_the_pool_gives(name: str) -> None:
+    policy, different = OTHERS[name], []
+    for question in range(len(CORPUS.questions)):
+        candidates = demo_pool(question)
+        chosen = select(candidates, top_k=TOP_K, policy=policy)
+        page = rejudged(kept(candidates), policy)
+        if page.keep.tolist() != chosen.keep.tolist():
+            different.append(question)
+    # Selection bounds the doubt of pairs that cannot merge, and then asks guards about more of them: a diversifier may see that.
+    assert len(different) <= (1 if name == "tickets" else 0), different
+
+
+def test_what_was_dropped_and_filled_is_counted_as_selection_counts_it() -> None:
+    for question in range(12):
+        candidates = demo_pool(question)
+        chosen, page = select(candidates, top_k=TOP_K, policy=DEFAULT), rejudged(kept(candidates), DEFAULT)
+        if chosen.acted:  # behind a page without copies selection compares nothing
+            assert page.labels.tolist() == chosen.labels.tolist()
+        assert page.filled == int(np.count_nonzero(chosen.fates == Fate.FILLED))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(0, 30),
+    top_k=st.integers(1, 12),
+    name=st.sampled_from(["default", "careful", "vectors", "lax", "always"]),
+    damaged=st.booleans(),
+    tenants=st.booleans(),
+)
+def test_without_texts_too(seed: int, n: int, top_k: int, name: str, damaged: bool, tenants: bool) -> None:
+    """Invariant: for the calibrated rule, rejudged(keeping(pool), policy) keeps what select(pool, policy) keeps."""
+    random = np.random.default_rng(seed)
+    centres = random.standard_normal((max(1, n // 3), 600))  # no plane of fewer dimensions narrows a cut
+    vectors = centres[random.integers(0, len(centres), n)] + 0.02 * random.standard_normal((n, 600))
+    if damaged and n:
+        vectors[random.integers(0, n)] = np.nan
+    candidates = Candidates(
+        scores=np.linspace(1.0, 0.5, n),
+        vectors=vectors.astype(np.float32),
+        metric=Metric.COSINE,
+        tenants=random.integers(0, 2, n) if tenants else None,
+    )
+    policy = OTHERS[name]
+    chosen = select(candidates, top_k=top_k, policy=policy)
+    page = rejudged(kept(candidates, policy, top_k), policy)
+    assert page.keep.tolist() == chosen.keep.tolist()
+
+
+def test_a_pool_of_forty_is_kept_in_nine_thousand_bytes_and_no_text_is_in_it() -> None:
+    pool = kept(demo_pool(0))
+    assert pool.size_bytes < 9000
+    arrays = [value for name in KeptPool.__slots__ if isinstance(value := getattr(pool, name), np.ndarray)]
+    assert sum(array.nbytes for array in arrays) <= pool.size_bytes
+    assert all(array.dtype.kind in "fu" for array in arrays)
+    assert all(array.base is None for array in arrays), "a view would hold what it is a view of"
+
+
+def test_an_empty_pool_is_an_empty_page() -> None:
+    nothing = Candidates(scores=np.empty(0), vectors=np.empty((0, 4), np.float32), metric=Metric.COSINE)
+    page = rejudged(kept(nothing), DEFAULT)
+    assert isinstance(page, Page)
+    assert (page.keep.tolist(), page.labels.tolist(), page.filled) == ([], [], 0)

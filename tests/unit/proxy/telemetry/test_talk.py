@@ -1,0 +1,189 @@
+"""The banner, the text log and the closing summary say what happened, in plain words and without escapes of a terminal."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from support.ports import free_ports
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.report import Figures, Report
+from vecsieve.proxy.telemetry.labels import Bypass, Collapse, Divergence, Outcome
+from vecsieve.proxy.telemetry.log import encode
+from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.talk import TextLines, as_text, banner, fault_of, policy_of, summary
+
+
+def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: Bypass | None = None) -> Report:
+    row = Figures(
+        candidates=40,
+        clusters=40 - collapsed,
+        returned=8,
+        repeats=repeats,
+        collapsed=collapsed,
+        collapsed_by=((next(iter(Collapse)), collapsed),) if collapsed else (),
+        vetoed_by=(),
+        capped=0,
+        filled=0,
+        unusable=0,
+        restrained=False,
+        exhausted=False,
+        mmr_swaps=0,
+        score_loss=0.0,
+    )
+    return Report(
+        backend="qdrant",
+        operation="query",
+        outcome=outcome,
+        total_seconds=0.0103,
+        upstream_seconds=0.01,
+        bypass=bypass,
+        figures=() if bypass else (row,),
+    )
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry, backend="qdrant")
+
+
+def test_without_a_search_the_summary_asks_for_the_address(registry: CollectorRegistry, metrics: Metrics) -> None:
+    assert metrics.backend == "qdrant"
+    assert summary(registry) == "No search arrived. Does the client use the address of VecSieve?"
+
+
+def test_the_summary_counts_searches_repeats_and_the_added_time(registry: CollectorRegistry, metrics: Metrics) -> None:
+    for collapsed in (12, 8, 0, 0):
+        metrics.search_done(report(Outcome.DEDUP, collapsed=collapsed))
+    said = summary(registry)
+    assert said == "4 searches, 50% with repeats, 2.0 of 8 results were repeats, p50 +0.2 ms."
+
+
+def test_what_was_answered_plainly_is_told_with_its_commonest_reason(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    metrics.search_done(report(Outcome.DEDUP, collapsed=8))
+    for reason in (Bypass.TOO_LARGE, Bypass.ENCODING, Bypass.TOO_LARGE):
+        metrics.search_done(report(Outcome.BYPASS, bypass=reason))
+    assert summary(registry).endswith(", 3 answered plainly (most often too_large).")
+
+
+def test_shadow_ends_with_what_on_would_have_changed(registry: CollectorRegistry, metrics: Metrics) -> None:
+    for kind in (Divergence.IDS, Divergence.ORDER, None, None):
+        metrics.search_done(report(Outcome.SHADOW, collapsed=10))
+        if kind is not None:
+            metrics.diverged(kind)
+    metrics.diverged(Divergence.COUNT)  # beside the ids of the first one
+    assert summary(registry) == (
+        "4 searches. `on` would have changed 2 of 4 measured answers (50%): 2.0 of 8 results were repeats, p50 +0.2 ms."
+    )
+
+
+def test_shadow_that_measured_nothing_says_so(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.search_done(report(Outcome.BYPASS, bypass=Bypass.SHADOW_NOT_SAMPLED))
+    assert summary(registry) == "1 search. None was measured: shadow.sample says how many are."
+
+
+@pytest.mark.parametrize(("mode", "words"), [("on", "x-vecsieve"), ("shadow", "Ctrl-C"), ("off", "--mode shadow")])
+def test_the_banner_says_what_runs_and_what_to_do_next(mode: str, words: str) -> None:
+    settings = Settings.model_validate({"mode": mode, "upstream": {"url": "http://db:6333"}})
+    said = "\n".join(
+        banner(settings, version="1.2", admin="http://a:1", resident_bytes=80 << 20, limit_bytes=512 << 20)
+    )
+    assert said.startswith(f"VecSieve 1.2, mode {mode}, backend qdrant\n")
+    for part in ("http://db:6333", "80 MiB, limit 512 MiB", "http://a:1/ ", "every collection", words):
+        assert part in said
+
+
+def test_the_policy_is_told_by_its_rules() -> None:
+    rules = [{"collection": f"c{n}", "preset": "classical"} for n in range(3)] + [
+        {"collection": f"d{n}", "policy": {"mode": "off"}} for n in range(3)
+    ]
+    settings = Settings.model_validate({"rules": tuple(rules)})
+    assert policy_of(settings) == (
+        "c0: classical, c1: classical, c2: classical, d0: own policy, 2 more rules, others: the default"
+    )
+
+
+async def test_a_database_that_takes_connections_has_no_fault() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        assert await fault_of(f"http://127.0.0.1:{there.getsockname()[1]}") is None
+
+
+async def test_a_database_that_takes_none_is_named_with_the_reason() -> None:
+    (port,) = free_ports(1)
+    words = f"VecSieve cannot reach the database at 127.0.0.1:{port}: connection refused"
+    assert await fault_of(f"http://127.0.0.1:{port}") == words
+
+
+async def test_a_handshake_that_never_comes_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        fault = await fault_of(f"https://{address}", seconds=0.1)
+    assert fault == f"the database at {address} did not answer in time"
+
+
+def test_an_access_line_is_short_and_ends_with_the_cause() -> None:
+    line = encode(
+        {
+            "ts": "2026-11-22T20:31:07.123Z",
+            "level": "warning",
+            "msg": "access",
+            "request_id": "abc",
+            "method": "POST",
+            "operation": "query",
+            "backend": "qdrant",
+            "status": 502,
+            "origin": "proxy",
+            "outcome": "passthrough",
+            "duration_ms": 3.1,
+            "request_bytes": 5,
+            "cause": "VecSieve cannot reach the database at db:1: connection refused",
+        }
+    )
+    assert as_text(line) == (
+        b"20:31:07 warning POST query 502 passthrough 3.1 ms: "
+        b"VecSieve cannot reach the database at db:1: connection refused\n"
+    )
+
+
+def test_other_lines_keep_their_fields() -> None:
+    line = encode({"ts": "2026-11-22T20:31:07.123Z", "level": "info", "logger": "x", "msg": "reloaded", "hash": "ab"})
+    assert as_text(line) == b"20:31:07 reloaded hash=ab\n"
+
+
+@given(st.dictionaries(st.text(max_size=20), st.text(st.characters(exclude_categories=()), max_size=80), max_size=6))
+def test_any_line_becomes_one_line_of_printable_ascii(fields: dict[str, str]) -> None:
+    """Invariant: one newline, at the end; nothing that a terminal would obey."""
+    said = as_text(encode(fields))
+    assert said.index(b"\n") == len(said) - 1
+    assert all(32 <= byte < 127 for byte in said[:-1])
+
+
+def test_the_text_sink_writes_through_the_other_and_closes_it() -> None:
+    class Kept:
+        def __init__(self) -> None:
+            self.lines: list[bytes] = []
+            self.closed = False
+
+        def put(self, line: bytes) -> None:
+            self.lines.append(line)
+
+        def close(self) -> None:
+            self.closed = True
+
+    kept = Kept()
+    sink = TextLines(kept)
+    sink.put(json.dumps({"ts": "2026-11-22T20:31:07Z", "level": "info", "msg": "m"}).encode())
+    sink.close()
+    assert (kept.lines, kept.closed) == ([b"20:31:07 m\n"], True)
