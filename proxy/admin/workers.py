@@ -29,14 +29,16 @@ async def open_to_admin(directory: Path, place: int, knowledge: Knowledge) -> as
     """Answer the admin process from now on. A socket that a killed predecessor left is replaced."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, TimeoutError, ValueError, KeyError):
-            async with asyncio.timeout(LONG_SECONDS):
-                asked = orjson.loads(await reader.readline())
-                change = Change(**asked["change"])
-                question = Question(Kind(asked["kind"]), int(asked["number"]), int(asked["rank"]), change)
-                writer.write(orjson.dumps(await knowledge.answer(question)))
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(OSError, TimeoutError, ValueError, KeyError):
+                async with asyncio.timeout(LONG_SECONDS):
+                    asked = orjson.loads(await reader.readline())
+                    change = Change(**asked["change"])
+                    question = Question(Kind(asked["kind"]), int(asked["number"]), int(asked["rank"]), change)
+                    writer.write(orjson.dumps(await knowledge.answer(question)))
+                    await writer.drain()
+        finally:
+            writer.close()
 
     return await asyncio.start_unix_server(serve, _socket(directory, place), limit=LINE_BYTES)
 

@@ -164,6 +164,7 @@ async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_
             await page.until(f"document.body.innerText.includes({json.dumps(TEXT)})")
         assert await page.run("document.title") != "run"
         assert await page.run("document.querySelectorAll('img[src=x], main b b, body script').length") == 0
+    await page.open("about:blank")  # a page that asks on after its server has ended would log that
     await server.close()
 
 
@@ -253,6 +254,7 @@ async def test_without_searches_the_page_says_what_to_do(world: World, page: Pag
     with stack.serve(world.proxy, "--mode", "on") as (_, admin):
         await page.open(f"{admin}/")
         await page.until("document.body.innerText.includes('No search yet')")
+        await page.open("about:blank")  # a page that asks on after its server has ended would log that
 
 
 async def test_a_token_is_asked_for_and_opens_the_page(tmp_path: Path, world: World, page: Page) -> None:
@@ -264,4 +266,5 @@ async def test_a_token_is_asked_for_and_opens_the_page(tmp_path: Path, world: Wo
         await page.run("document.querySelector('input[name=token]').value = '0123456789abcdef'")
         await page.run("document.querySelector('form button').click()")
         await page.until("document.body.innerText.includes('No search yet')")
+        await page.open("about:blank")  # a page that asks on after its server has ended would log that
         page.faults.clear()  # the browser logs the 401

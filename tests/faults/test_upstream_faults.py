@@ -13,6 +13,7 @@ import pytest
 from support.broken_answers import CHUNKED, CUT_BODIES, NO_HEAD, after_request
 from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
 from support.relay_server import bare_relay
+from support.streams import serving
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
@@ -97,11 +98,10 @@ async def test_the_first_request_after_the_database_returns_succeeds() -> None:
         client = await RawClient.connect(relay.port)
         await client.send(GET)
         assert (await client.reply()).status == 502
-        server = await asyncio.start_server(_answer_one, "127.0.0.1", port)
-        await client.send(GET)
-        assert (await client.reply()).status == 200
-        await client.close()
-        server.close()
+        async with serving(_answer_one, port=port):
+            await client.send(GET)
+            assert (await client.reply()).status == 200
+            await client.close()
 
 
 async def _answer_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

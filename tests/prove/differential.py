@@ -16,6 +16,7 @@ from prove.differential_reasons import NGINX, OURS, Reason
 from prove.differential_views import Message, View, differences, messages
 from prove.finding import Finding
 from prove.stack import proxy
+from support.streams import serving
 
 QUIET_SECONDS = 1.0  # a connection that nobody ends is told by that
 WHERE = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"
@@ -144,8 +145,7 @@ def finding(what: str, found: Mapping[str, frozenset[str]], reasons: Mapping[str
 async def recording() -> AsyncIterator[Recorder]:
     """A recorder that listens."""
     recorder = Recorder()
-    async with await asyncio.start_server(recorder.serve, "127.0.0.1", 0, limit=2**20) as server:
-        recorder.port = server.sockets[0].getsockname()[1]
+    async with serving(recorder.serve, limit=2**20) as recorder.port:
         yield recorder
 
 

@@ -15,6 +15,7 @@ from h2.exceptions import ProtocolError
 
 from support.grpc_raw import REPLY_HEAD, framed
 from support.scripted_grpc import honest
+from support.streams import serving
 
 WHO = "x-who"  # tells the clients apart
 END = [(b"grpc-status", b"0"), (b"x-trailing", b"1")]
@@ -65,11 +66,9 @@ async def saying_goodbye(*, has_taken_it: bool, answers: bool = True) -> AsyncIt
     One that was taken is answered, or the connection ends. One that was not was never looked at, and its client may send it
     again: the second time it is taken.
     """
-    open_now: set[asyncio.StreamWriter] = set()
     turned_away: set[bytes] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        open_now.add(writer)
         talk = _Talk(reader, writer)
         try:
             async for stream, message in talk.calls():
@@ -89,7 +88,5 @@ async def saying_goodbye(*, has_taken_it: bool, answers: bool = True) -> AsyncIt
         finally:
             writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        for writer in open_now:
-            writer.transport.abort()
+    async with serving(serve) as port:
+        yield f"127.0.0.1:{port}"

@@ -15,6 +15,7 @@ from prove.security_corpus import POISON, PROBES, Probe
 from prove.security_readers import READERS, Reader, Request, requests
 from support.faultup import reply
 from support.running import running
+from support.streams import serving
 
 MODES = ("off", "shadow", "on")
 SLICES = (0, 1, 7)  # bytes a segment; 0: all at once. CVE-2026-54277 needed more than one segment
@@ -30,7 +31,6 @@ class Recorder:
 
     port: int = 0
     connections: list[bytearray] = field(default_factory=list)
-    serving: set[asyncio.Task[None]] = field(default_factory=set)
 
     def since(self, marks: Sequence[int]) -> list[bytes]:
         """What came on each connection after it held so many bytes."""
@@ -44,9 +44,6 @@ class Recorder:
         """One connection, until it ends."""
         raw, answered = bytearray(), 0
         self.connections.append(raw)
-        if (task := asyncio.current_task()) is not None:
-            self.serving.add(task)
-            task.add_done_callback(self.serving.discard)
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65_536):
                 raw += data
@@ -60,11 +57,8 @@ class Recorder:
 async def recorder() -> AsyncIterator[Recorder]:
     """A recording database on a free port."""
     made = Recorder()
-    async with await asyncio.start_server(made.serve, "127.0.0.1", 0) as server:
-        made.port = server.sockets[0].getsockname()[1]
+    async with serving(made.serve) as made.port:
         yield made
-        server.close()
-        await asyncio.gather(*made.serving)
 
 
 async def asked(port: int, data: bytes, *, slice_bytes: int = 0) -> bytes | None:

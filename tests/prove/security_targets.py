@@ -17,6 +17,7 @@ from prove.finding import Finding, Scale
 from prove.security_smuggling import asked
 from support.faultup import reply
 from support.running import running
+from support.streams import serving
 
 # `{0}`: the internal listener's port. Hosts behind /_i/, which names one.
 HOSTS = (
@@ -67,7 +68,7 @@ async def internal() -> AsyncIterator[Internal]:
     made = Internal()
     with contextlib.closing(socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)) as bound:
         made.port = bound.getsockname()[1]
-        async with await asyncio.start_server(made.serve, sock=bound):
+        async with serving(made.serve, sock=bound):
             yield made
 
 
@@ -133,10 +134,8 @@ async def redirected(inside: Internal) -> Finding:
         writer.write(reply(b"", status=b"307 Temporary Redirect", headers=[location, (b"Connection", b"close")]))
         writer.close()
 
-    async with await asyncio.start_server(moved, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        async with running(f"http://127.0.0.1:{port}") as proxy:
-            answer = await asked(proxy.port, _request("/collections")) or b""
+    async with serving(moved) as port, running(f"http://127.0.0.1:{port}") as proxy:
+        answer = await asked(proxy.port, _request("/collections")) or b""
     reached = inside.connections - before
     is_passed_on = b" 307 " in answer[:13]
     told = f"{reached}, answered {answer[9:12].decode()}"

@@ -11,6 +11,7 @@ import pytest
 from prove.security_corpus import HEAD, INSIDE, POISON, PROBES, Probe
 from prove.security_readers import READERS, requests
 from prove.security_smuggling import Recorder, faults, probed, recorder
+from support.streams import serving
 
 OF = {probe.name: probe for probe in PROBES}
 
@@ -37,9 +38,8 @@ async def lengths_only(database: Recorder) -> AsyncIterator[int]:
             writer.close()
             forth.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1]
-        server.close()
+    async with serving(serve) as port:
+        yield port
 
 
 @pytest.mark.parametrize(

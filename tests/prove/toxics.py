@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import Self
 
 from support.faultup import LINGER_RESET
+from support.streams import serving
 
 
 class Toxic(Enum):
@@ -35,36 +38,24 @@ class ToxicRelay:
     seconds: float = 0.05
     port: int = 0
     connections: int = 0
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _server: asyncio.Server | None = None
+    _server: AbstractAsyncContextManager[int] | None = None
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server = serving(self._serve)
+        self.port = await self._server.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.__aexit__(kind, error, trace)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         self.connections += 1
-        try:
+        with contextlib.suppress(OSError):
             if self.toxic is not Toxic.DOWN:
                 await self._relay(reader, writer)
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.close()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         back, forth = await asyncio.open_connection("127.0.0.1", self.upstream)

@@ -16,9 +16,12 @@ import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
+
+from support.streams import serving
 
 LINGER_RESET = struct.pack("ii", 1, 0)
 PATIENCE_SECONDS = 10.0  # no test waits longer for a byte
@@ -169,9 +172,6 @@ def answering(answer: bytes | Callable[[Received], bytes]) -> Script:
     return script
 
 
-TURNS = 4  # from an accepted socket to the first step of its task
-
-
 @dataclass
 class FaultyUpstream:
     """A server that runs a script on each connection and remembers every whole request."""
@@ -183,50 +183,26 @@ class FaultyUpstream:
     port: int = 0
 
     def __post_init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._server: AbstractAsyncContextManager[int] | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(
-            self._serve,
-            "127.0.0.1",
-            0,
-            limit=2**20,
-            backlog=512,
-            ssl=self.tls,
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server = serving(self._serve, tls=self.tls, limit=2**20, backlog=512)
+        self.port = await self._server.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
-        self._server.close()
-        # A connection that was accepted in this turn has a task that has not begun: cancelled now, it would never close its writer.
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # closed transports let go of their sockets at the next turn
+        await self._server.__aexit__(kind, error, trace)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         number, self.connections = self.connections, self.connections + 1
-        try:
-            await self.script(Talk(reader, writer, number, self.requests))
-        except (ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.close()
+        await self.script(Talk(reader, writer, number, self.requests))
 
 
 @dataclass(frozen=True, slots=True)

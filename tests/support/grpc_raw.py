@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,8 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import DataReceived, Event, RequestReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+
+from support.streams import serving
 
 Fields = list[tuple[bytes, bytes]]
 REPLY_HEAD: Fields = [(b":status", b"200"), (b"content-type", b"application/grpc")]
@@ -112,27 +113,19 @@ class RawUpstream:
 async def raw_upstream(*blocks: Fields | bytes, reset: ErrorCodes | None = None) -> AsyncIterator[RawUpstream]:
     """A server for the block. ``blocks``: fields and DATA to answer with, the last ending the stream unless ``reset`` does."""
     upstream = RawUpstream()
-    open_now: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        open_now[asyncio.current_task()] = writer
         peer = _Peer(reader, writer, is_client=False)
-        with contextlib.suppress(ConnectionError):  # the other side left without a word
-            async for event in peer.events():
-                if isinstance(event, RequestReceived):
-                    upstream.heads.append([(bytes(name), bytes(value)) for name, value in event.headers or ()])
-                if isinstance(event, StreamEnded | StreamReset):
-                    upstream.ends.append(type(event))
-                if isinstance(event, StreamEnded):
-                    _answer(peer.state, event.stream_id or 0, blocks, reset)
-        writer.close()
+        async for event in peer.events():
+            if isinstance(event, RequestReceived):
+                upstream.heads.append([(bytes(name), bytes(value)) for name, value in event.headers or ()])
+            if isinstance(event, StreamEnded | StreamReset):
+                upstream.ends.append(type(event))
+            if isinstance(event, StreamEnded):
+                _answer(peer.state, event.stream_id or 0, blocks, reset)
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        upstream.port = server.sockets[0].getsockname()[1]
+    async with serving(serve) as upstream.port:
         yield upstream
-        for writer in open_now.values():
-            writer.transport.abort()
-        await asyncio.gather(*(task for task in open_now if task is not None))
 
 
 def _answer(state: H2Connection, stream: int, blocks: Sequence[Fields | bytes], reset: ErrorCodes | None) -> None:

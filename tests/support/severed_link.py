@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from support.streams import serving
+
 
 @dataclass
 class Link:
@@ -39,10 +41,8 @@ class Link:
 async def link_to(port: int) -> AsyncIterator[Link]:
     """A wire to a port of this machine, for the block."""
     link = Link()
-    tasks: set[asyncio.Task[None] | None] = set()
 
     async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.current_task())
         if link.is_down:
             writer.transport.abort()
             return
@@ -50,12 +50,13 @@ async def link_to(port: int) -> AsyncIterator[Link]:
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
         both = {writer, inner_writer}
         link._open |= both
-        await asyncio.gather(link._pass_on(reader, inner_writer), link._pass_on(inner_reader, writer))
-        link._open -= both
+        try:
+            await asyncio.gather(link._pass_on(reader, inner_writer), link._pass_on(inner_reader, writer))
+        finally:
+            inner_writer.transport.abort()
+            link._open -= both
 
-    async with await asyncio.start_server(join, "127.0.0.1", 0) as server:
-        link.port = server.sockets[0].getsockname()[1]
+    async with serving(join) as link.port:
         yield link
         link.is_down = True
         link.cut()
-        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)

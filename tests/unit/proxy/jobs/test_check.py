@@ -20,6 +20,7 @@ from support.embedded import start_embedded_process
 from support.pinecone_loading import KEY as PINECONE_KEY
 from support.pinecone_loading import loaded
 from support.ports import free_ports
+from support.streams import serving
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.chroma import chroma_server as running_chroma
@@ -93,19 +94,16 @@ def test_a_database_that_drips_its_answer_is_given_up_too(monkeypatch: pytest.Mo
 
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-        try:
-            while not writer.is_closing():
-                writer.write(b" ")
-                await asyncio.sleep(0.05)
-        finally:
-            writer.close()
+        while not writer.is_closing():
+            writer.write(b" ")
+            await asyncio.sleep(0.05)
 
     ready, over = threading.Event(), threading.Event()
     ports: list[int] = []
 
     async def serve() -> None:
-        async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
-            ports.append(server.sockets[0].getsockname()[1])
+        async with serving(drip) as port:
+            ports.append(port)
             ready.set()
             await asyncio.to_thread(over.wait, 10)
 

@@ -7,6 +7,7 @@ import importlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from servers.qdrant.limits import RateExceededError
 from servers.qdrant.server import QdrantServer, start
 
 from support.embedded import embedded_server, exchange, start_embedded_grpc_process
+from support.streams import serving
 from vecsieve.config.addresses import Address
 from vecsieve.proxy.demo.embedded import fields
 from vecsieve.proxy.demo.embedded.fields import RefusalError
@@ -38,13 +40,15 @@ class Counted:
 
     @asynccontextmanager
     async def to(self, port: int) -> AsyncIterator[None]:
-        async with await asyncio.start_server(lambda *ends: self._relay(port, *ends), "127.0.0.1", 0) as server:
-            self.port = server.sockets[0].getsockname()[1]
+        async with serving(partial(self._relay, port)) as self.port:
             yield
 
     async def _relay(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(self._copy(reader, far_writer, False), self._copy(far_reader, writer, True))
+        try:
+            await asyncio.gather(self._copy(reader, far_writer, False), self._copy(far_reader, writer, True))
+        finally:
+            far_writer.transport.abort()
 
     async def _copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, counts: bool) -> None:
         while piece := await source.read(65_536):
