@@ -196,7 +196,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     (kept,) = keep
     body, matches = reply.body, reply.matches
     shown = [_shown(body, matches[index], emptied=request.emptied) for index in kept.tolist()]
-    return replaced(body, (0, len(body)), [match.field for match in matches], shown)
+    return replaced(body, (0, len(body)), [match.field.whole for match in matches], shown)
 
 
 def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:

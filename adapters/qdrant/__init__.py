@@ -9,5 +9,6 @@ rest_query    the kind of its query
 rest_reply    lists, points and vectors of a reply
 grpc          the gRPC adapter; the client's answer
 grpc_request  parses and widens a search
-grpc_reply    lists, points and vectors of a reply
+grpc_points   the points of a list, in one pass or field by field
+grpc_reply    lists, vectors and pools of a reply
 """

@@ -12,17 +12,8 @@ from collections.abc import Sequence
 from vecsieve.adapters.base import GrpcAdapter, Keep, own
 from vecsieve.adapters.contract import SearchCall
 from vecsieve.adapters.qdrant import calls, grpc_reply, grpc_request
-from vecsieve.adapters.qdrant.grpc_reply import (
-    ENTRIES,
-    NAMED,
-    PAYLOAD,
-    RESULT,
-    UNNAMED,
-    VECTORS,
-    Point,
-    Ranked,
-    ReplyDocument,
-)
+from vecsieve.adapters.qdrant.grpc_points import PAYLOAD, RESULT, VECTORS, Place, Point
+from vecsieve.adapters.qdrant.grpc_reply import ENTRIES, NAMED, UNNAMED, Ranked, ReplyDocument
 from vecsieve.adapters.qdrant.grpc_request import Document, Plan
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
@@ -49,28 +40,33 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
         inside = _kept(data, plan, ranked, kept.tolist())
         if ranked.item is None:
             return inside
-        pieces += (data[at : ranked.item.start], _framed(data, ranked.item, inside))
+        pieces += (data[at : ranked.item.start], _framed(data, ranked.item[2:], inside))
         at = ranked.item.end
     return b"".join(pieces) + data[at:]
 
 
 def _kept(data: bytes, plan: Plan, ranked: Ranked, kept: list[int]) -> bytes:
     """A list's message: its k-th kept point replaces its k-th point."""
-    shown = [_restored(data, plan, ranked.points[index]) for index in kept]
-    return replaced(data, ranked.span, [point.field for point in ranked.points], shown)
+    points = ranked.points.each
+    shown = [_restored(data, plan, points[index]) for index in kept]
+    if ranked.points.is_together and points:
+        return b"".join((*shown, data[points[-1].place[2] : ranked.span[1]]))
+    return replaced(data, ranked.span, [(start, end) for (start, _, end), _, _ in points], shown)
 
 
 def _restored(data: bytes, plan: Plan, point: Point) -> bytes:
     """A point without what was added."""
-    payload = plan.payload
-    if plan.wanted is True and not payload.asked:
-        return data[point.field.start : point.field.end]
-    if plan.wanted is False and not payload.asked:
-        return _framed(data, point.field, _without_vectors(data, point))
+    payload, (start, value, end) = plan.payload, point.place
+    if not payload.asked:
+        if plan.wanted is True or point.vectors is None:
+            return data[start:end]
+        if plan.wanted is False:
+            cut, _, behind = point.vectors
+            return length_field(RESULT, data[value:cut] + data[behind:end])
     added = {key.encode() for key in payload.asked}
     pieces: list[bytes] = []
-    at = point.field.value
-    for member in fields(data, point.field.span):
+    at = value
+    for member in fields(data, (value, end)):
         if member.number == VECTORS:
             shown = _vectors(data, member, plan.wanted)
         elif member.number == PAYLOAD and (payload.is_forced or (added and key_of(data, member.span) in added)):
@@ -79,16 +75,8 @@ def _restored(data: bytes, plan: Plan, point: Point) -> bytes:
             continue
         pieces += (data[at : member.start], shown)
         at = member.end
-    pieces.append(data[at : point.field.end])
-    return _framed(data, point.field, b"".join(pieces))
-
-
-def _without_vectors(data: bytes, point: Point) -> bytes:
-    at, end = point.field.span
-    if point.vectors is None:
-        return data[at:end]
-    start, _, behind = point.vectors
-    return data[at:start] + data[behind:end]
+    pieces.append(data[at:end])
+    return _framed(data, point.place, b"".join(pieces))
 
 
 def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes:
@@ -116,11 +104,10 @@ def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes
     return length_field(VECTORS, data[field.value : several.start] + kept + data[several.end : field.end])
 
 
-def _framed(data: bytes, field: Field, inside: bytes) -> bytes:
+def _framed(data: bytes, place: Place, inside: bytes) -> bytes:
     """A result with this content; upstream's bytes where it is unchanged."""
-    if inside == data[field.value : field.end]:
-        return data[field.start : field.end]
-    return length_field(RESULT, inside)
+    start, value, end = place
+    return data[start:end] if inside == data[value:end] else length_field(RESULT, inside)
 
 
 class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):

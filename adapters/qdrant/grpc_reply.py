@@ -1,40 +1,23 @@
-"""Parses a reply over gRPC: its lists and points, and their pools.
+"""Parses a reply over gRPC: its lists, the vectors of their points, and their pools.
 
 A list is the reply itself, or a result of a batch. Whatever is ambiguous is malformed.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool
+from vecsieve.adapters.qdrant.grpc_points import Points, fields_of, read_points, results
 from vecsieve.adapters.qdrant.grpc_request import Document, Plan
 from vecsieve.adapters.qdrant.ranking import Kind, Shape, best
 from vecsieve.adapters.wire.json_vectors import stack
-from vecsieve.adapters.wire.protobuf import (
-    FIXED32,
-    LENGTH,
-    REPLY_FIELDS,
-    VARINT,
-    Field,
-    Span,
-    entries,
-    fields,
-    held,
-    messages,
-    only,
-    skipped,
-    varint,
-)
-from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen
+from vecsieve.adapters.wire.protobuf import LENGTH, Field, Span, entries, fields, messages, only
 from vecsieve.adapters.wire.vectors import (
     SparseRow,
     matrix,
@@ -44,132 +27,6 @@ from vecsieve.adapters.wire.vectors import (
     unsigned_numbers,
     without_vector,
 )
-
-# ScoredPoint. Not read: order_value.
-ID, PAYLOAD, SCORE, VERSION, VECTORS, SHARD_KEY = 1, 2, 3, 5, 6, 7
-_ID, _PAYLOAD, _VECTORS, _SHARD_KEY = (number << 3 | LENGTH for number in (ID, PAYLOAD, VECTORS, SHARD_KEY))
-_MESSAGES = frozenset({_ID, _PAYLOAD, _VECTORS, _SHARD_KEY})
-_SCORE, _VERSION = SCORE << 3 | FIXED32, VERSION << 3 | VARINT
-_KNOWN = frozenset({ID, PAYLOAD, SCORE, VERSION, VECTORS, SHARD_KEY})
-# A list of points, in every reply and in each result of a batch.
-RESULT = 1
-
-# The tags in PointId.
-_NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
-_FLOAT = struct.Struct("<f")
-
-
-Place = tuple[int, int, int]
-"""Offsets of a field: its tag, its value, its end."""
-
-
-class Point(NamedTuple):
-    """One candidate: its field in the list, and the fields in it that are read; None where absent."""
-
-    field: Field
-    id: Place
-    score: Place | None
-    vectors: Place | None
-    entries: list[Span]  # of its payload
-    version: Place | None
-    shard_key: Place | None
-
-
-def read_points(data: bytes, span: Span) -> tuple[Point, ...]:
-    """The points of the message that fills ``span``, in order. Raises ValueError."""
-    points: list[Point] = []
-    left = REPLY_FIELDS
-    for field in results(data, span):
-        points.append(_read_point(data, field))
-        left -= len(points[-1].entries)
-        if left < 0:
-            raise ValueError(f"payloads up to byte {field.end} have more than {REPLY_FIELDS} keys")
-    return tuple(points)
-
-
-def results(data: bytes, span: Span) -> list[Field]:
-    """The fields of points, or of the lists of a batch. Raises ValueError."""
-    found = [field for field in fields(data, span) if field.number == RESULT]
-    if any(field.wire != LENGTH for field in found):
-        raise ValueError(f"results at byte {span[0]} are no messages")
-    return found
-
-
-def score_of(data: bytes, point: Point) -> float:
-    """A score; zero where it is absent, as protobuf writes a zero."""
-    return 0.0 if point.score is None else float(_FLOAT.unpack_from(data, point.score[1])[0])
-
-
-def id_of(data: bytes, point: Point) -> bytes:
-    """The id as over REST: a number, or a quoted UUID. Raises ValueError."""
-    start, value, end = point.id
-    tag, at = held(data, (value, end))
-    if tag == _NUMBER:
-        return b"%d" % varint(data, at, end)[0]
-    if tag == _UUID:
-        return orjson.dumps(data[at:end].decode())
-    raise ValueError(f"id at byte {start} is neither a number nor a UUID")
-
-
-def version_of(data: bytes, point: Point) -> bytes:
-    """The version as over REST, zero where it is absent, as protobuf writes a zero; with the shard key's message."""
-    version = b"0" if point.version is None else b"%d" % varint(data, point.version[1], point.version[2])[0]
-    return version if point.shard_key is None else b"%s %s" % (version, data[point.shard_key[1] : point.shard_key[2]])
-
-
-def fields_of(data: bytes, points: Sequence[Point], needs: Needs) -> tuple[tuple[tuple[bytes | None, ...], ...], bool]:
-    """Per point the JSON of each wanted payload key, None where absent, and whether some were left out for their size. Raises ValueError
-    for a required key without a JSON form; optional keys of such a payload are absent.
-    """
-    must, may = needs.payload_fields, needs.optional_fields
-    if not (must or may):
-        return ((),) * len(points), False
-    whole, least = Wanted(must, may), Wanted(must)
-    return tuple([_fields(data, point.entries, whole, least) for point in points]), whole.is_cut
-
-
-def _fields(data: bytes, entries: list[Span], whole: Wanted, least: Wanted) -> tuple[bytes | None, ...]:
-    try:
-        return chosen(data, entries, whole, QDRANT)
-    except ValueError:
-        return chosen(data, entries, least, QDRANT) + (None,) * (len(whole.keys) - len(least.keys))
-
-
-def _read_point(data: bytes, field: Field) -> Point:
-    """Walks the message without `fields`: the ten fields of each candidate take most of the time of a reply."""
-    at, end = field.span
-    found: dict[int, Place] = {}
-    entries: list[Span] = []
-    for _ in repeat(None, REPLY_FIELDS):
-        if at >= end:
-            break
-        start, tag = at, data[at]
-        if tag in _MESSAGES:
-            size, value = varint(data, at + 1, end)
-            at = value + size
-        elif tag == _SCORE:
-            value, at = at + 1, at + 5
-        elif tag == _VERSION:
-            value = at + 1
-            at = varint(data, value, end)[1]
-        else:
-            number, at = skipped(data, at, end)
-            if number in _KNOWN:
-                raise ValueError(
-                    f"field {number} of the point at byte {field.start} is of another wire type, or of a longer tag"
-                )
-            continue
-        if tag == _PAYLOAD:
-            entries.append((value, at))
-        elif tag in found:
-            raise ValueError(f"field {tag >> 3} of the point at byte {field.start} is repeated")
-        else:
-            found[tag] = start, value, at
-    if at != end or _ID not in found:
-        raise ValueError(f"the point at byte {field.start} has no id or was read to {at}, its message ends at {end}")
-    read = found.get
-    return Point(field, found[_ID], read(_SCORE), read(_VECTORS), entries, read(_VERSION), read(_SHARD_KEY))
-
 
 # Servers up to 1.16 write a vector as numbers beside a list of indices (sparse) or a count of rows (multivector), since 1.17 as a message
 # of its kind. Whether names are shown differs between the points of a reply.
@@ -298,10 +155,10 @@ def _sparse(data: bytes, stored: _Stored) -> SparseRow | None:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The list of one search: its span, its points in order, and its field in a batch."""
+    """The list of one search: its span, its points, and its field in a batch."""
 
     span: Span
-    points: tuple[Point, ...]
+    points: Points
     item: Field | None
 
 
@@ -316,47 +173,49 @@ class ReplyDocument:
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
     """Raises MalformedReplyError, nothing else."""
     try:
-        lists = _lists(request, body)
-        pools = tuple(_pool(body, plan, ranked, needs) for plan, ranked in zip(request.plans, lists, strict=True))
+        lists = _lists(request, body, has_keys=bool(needs.payload_fields or needs.optional_fields))
+        pools = tuple(
+            [_pool(body, plan, ranked.points, needs) for plan, ranked in zip(request.plans, lists, strict=True)]
+        )
     except ValueError as error:
         raise MalformedReplyError(str(error)) from None
     return pools, ReplyDocument(body, lists)
 
 
-def _lists(request: Document, body: bytes) -> tuple[Ranked, ...]:
+def _lists(request: Document, body: bytes, *, has_keys: bool) -> tuple[Ranked, ...]:
     whole = 0, len(body)
     if request.items is None:
-        return (Ranked(whole, read_points(body, whole), None),)
+        return (Ranked(whole, read_points(body, whole, has_keys=has_keys), None),)
     items = results(body, whole)
     if len(items) != len(request.items):
         raise ValueError(f"{len(items)} results, wanted {len(request.items)}")
     supported = [items[plan.index] for plan in request.plans]
-    return tuple(Ranked(item.span, read_points(body, item.span), item) for item in supported)
+    return tuple(Ranked(item.span, read_points(body, item.span, has_keys=has_keys), item) for item in supported)
 
 
-def _pool(data: bytes, plan: Plan, ranked: Ranked, needs: Needs) -> Pool:
+def _pool(data: bytes, plan: Plan, points: Points, needs: Needs) -> Pool:
     """Raises ValueError."""
-    points = ranked.points
     name, vectors = _compared(data, plan, points)
-    unusable = without_vector(vectors)
     values, is_cut = fields_of(data, points, needs)
     return Pool(
-        scores=np.array([score_of(data, point) for point in points], dtype=np.float64),
+        scores=points.scores,
         vectors=vectors,
         fields=values,
         is_cut=is_cut or plan.payload.is_cut,
-        ids=tuple([id_of(data, point) for point in points]),
-        versions=tuple([version_of(data, point) for point in points]),
+        ids=points.ids,
+        versions=points.versions,
         vector_name=name if plan.name is None else None,
         compared_by=name,
-        unusable=unusable,
+        unusable=without_vector(vectors),
     )
 
 
-def _compared(data: bytes, plan: Plan, points: tuple[Point, ...]) -> tuple[str | None, npt.NDArray[np.float32]]:
+def _compared(data: bytes, plan: Plan, points: Points) -> tuple[str | None, npt.NDArray[np.float32]]:
     """The name of the vector to compare by, and (n, d) the vectors. Raises ValueError."""
-    name, spans = plan.name, [None if point.vectors is None else point.vectors[1:] for point in points]
+    name, spans = plan.name, [None if point.vectors is None else point.vectors[1:] for point in points.each]
     if name is not None:
+        if not any(spans):  # of a reply to a request for none
+            return name, np.empty((len(spans), 0), np.float32)
         alike = written_alike(data, name, spans)
         if alike is not None:
             return name, alike

@@ -29,7 +29,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     (kept,) = keep
     data, results = reply.data, reply.results
     shown = [_shown(data, request.shown, results[index]) for index in kept.tolist()]
-    return replaced(data, (0, len(data)), [result.field for result in results], shown)
+    return replaced(data, (0, len(data)), [result.field.whole for result in results], shown)
 
 
 def _shown(data: bytes, shown: Shown, result: Result) -> bytes:

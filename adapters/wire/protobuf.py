@@ -45,6 +45,11 @@ class Field(NamedTuple):
         """Of its value."""
         return self.value, self.end
 
+    @property
+    def whole(self) -> Span:
+        """With its tag and length."""
+        return self.start, self.end
+
 
 class TooManyFieldsError(ValueError):
     """A message has more fields than its reader allows."""
@@ -172,24 +177,24 @@ def encoded(value: int) -> bytes:
     return bytes(out)
 
 
-def replaced(data: bytes, span: Span, places: Iterable[Field], shown: Sequence[bytes]) -> bytes:
-    """A message whose fields ``places``, in the order of the wire, are replaced by ``shown``, one each; those left over are removed.
+def replaced(data: bytes, span: Span, fields: Iterable[Span], shown: Sequence[bytes]) -> bytes:
+    """A message whose ``fields`` (whole ones, in the order of the wire) are replaced by ``shown``, one each; those left over are removed.
     Everything between them stays.
     """
     pieces: list[bytes] = []
     at, end = span
-    for place, field in enumerate(places):
-        pieces.append(data[at : field.start])
+    for place, (start, behind) in enumerate(fields):
+        pieces.append(data[at:start])
         if place < len(shown):
             pieces.append(shown[place])
-        at = field.end
+        at = behind
     pieces.append(data[at:end])
     return b"".join(pieces)
 
 
 def without(data: bytes, span: Span, dropped: Iterable[Field]) -> bytes:
     """A message without some of its fields, given in the order of the wire."""
-    return replaced(data, span, dropped, ())
+    return replaced(data, span, [field.whole for field in dropped], ())
 
 
 def held(data: bytes, span: Span) -> tuple[int, int]:
