@@ -1,7 +1,8 @@
-"""`python -m deploy.kubernetes` from the repository root writes the rules as the Prometheus operator reads them.
+"""`python -m deploy.kubernetes` from the repository root writes the rules as the Prometheus operator reads them, and copies rules and
+dashboards into the Helm chart.
 
-Made of deploy/prometheus, so that a rule has one source; a test compares. Dashboards need no such copy: kustomize packs
-deploy/grafana's own files.
+Rules and dashboards have one source, deploy/prometheus and deploy/grafana; tests compare. Kustomize packs those files themselves; helm
+reads none outside its chart, and links do not survive every copy of a repository.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ HERE = Path(__file__).resolve().parent
 MADE = HERE / "monitoring/prometheus-rule.yaml"
 LABELS = {"app.kubernetes.io/name": "vecsieve", "release": "kube-prometheus-stack"}  # as the PodMonitor has them
 RULES = HERE.parent / "prometheus"
+CHART = HERE.parent / "helm/files"
+COPIED = (*sorted(RULES.glob("*.yaml")), *sorted((HERE.parent / "grafana").glob("vecsieve-*.json")))
 
 
 def made() -> str:
@@ -33,3 +36,5 @@ def made() -> str:
 
 if __name__ == "__main__":
     MADE.write_text(made(), encoding="utf-8")
+    for file in COPIED:
+        (CHART / file.name).write_bytes(file.read_bytes())

@@ -20,7 +20,8 @@ from vecsieve.proxy.telemetry.rejudging import KeptPool, Page, rejudged
 
 MOST_EXAMPLES = 20
 BREATHE = 16  # pools, after which other threads may have the interpreter
-PRESET_NAMES = tuple(name for name in PRESETS if name != "exact")  # its containment is not kept with a pool
+PRESET_NAMES = tuple(PRESETS)
+MOST_OF_A_NAME = 100  # results of one document or source
 
 
 class ChangeError(ValueError):
@@ -32,7 +33,7 @@ class Change:
     """None leaves a member as it is. At most one of ``preset``, ``certainty``, ``threshold`` and ``relative``.
 
     ``certainty``: of the second result; ``last``: from the eighth on, None for the same. ``mmr_lambda``: of MMR.
-    ``collection``: only its pools.
+    ``per_document``, ``per_source``: at most so many results. ``collection``: only its pools.
     """
 
     preset: str | None = None
@@ -41,6 +42,8 @@ class Change:
     threshold: float | None = None
     relative: float | None = None
     mmr_lambda: float | None = None
+    per_document: int | None = None
+    per_source: int | None = None
     collection: str | None = None
 
     @classmethod
@@ -52,7 +55,13 @@ class Change:
         made = cls(
             preset=given.get("preset"),
             collection=given.get("collection"),
-            **{name: _number(name, given[name], most) for name, most in _NUMBERS.items() if name in given},
+            certainty=_number("certainty", given, 1.0),
+            last=_number("last", given, 1.0),
+            threshold=_number("threshold", given, 2.0),
+            relative=_number("relative", given, 1.0),
+            mmr_lambda=_number("mmr_lambda", given, 1.0),
+            per_document=_count("per_document", given),
+            per_source=_count("per_source", given),
         )
         if made.preset is not None and made.preset not in PRESET_NAMES:
             raise ChangeError(f"preset: wanted one of {', '.join(PRESET_NAMES)}")
@@ -83,23 +92,35 @@ class Change:
             if self.relative is not None:
                 bounds = threshold_of(RelativeThreshold.model_validate({"relative": self.relative}))
                 found = replace(found, threshold=bounds)
+            caps = {name: most for name in ("per_document", "per_source") if (most := getattr(self, name)) is not None}
+            found = replace(found, caps=replace(found.caps, **caps)) if caps else found
             return found if mmr is None else replace(found, diversifier=mmr)
 
         return changed
 
 
 UNCHANGED = Change()
-_NUMBERS = {"certainty": 1.0, "last": 1.0, "threshold": 2.0, "relative": 1.0, "mmr_lambda": 1.0}
 
 
-def _number(name: str, text: str, most: float) -> float:
+def _number(name: str, given: Mapping[str, str], most: float) -> float | None:
+    if name not in given:
+        return None
     try:
-        number = float(text[:20])
+        number = float(given[name][:20])
     except ValueError:
         number = -1.0
     if not 0.0 <= number <= most:
         raise ChangeError(f"{name}: wanted a number from 0 to {most:g}")
     return number
+
+
+def _count(name: str, given: Mapping[str, str]) -> int | None:
+    if name not in given:
+        return None
+    text = given[name]
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_OF_A_NAME:
+        raise ChangeError(f"{name}: wanted a whole number from 1 to {MOST_OF_A_NAME}")
+    return int(text)
 
 
 COUNTED = (
@@ -111,6 +132,8 @@ COUNTED = (
     "dropped_then",
     "filled_now",
     "filled_then",
+    "with_documents",
+    "with_sources",
 )
 
 
@@ -160,7 +183,8 @@ def in_one(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _counted(pool: KeptPool, now: Page, then: Page) -> tuple[int, ...]:
-    own = set(range(min(pool.top_k, len(pool.scores))))
+    start = pool.offset or 0
+    own = set(range(min(start, len(pool.scores)), min(start + pool.top_k, len(pool.scores))))
     kept = [set(page.keep.tolist()) for page in (now, then)]
     return (
         1,
@@ -169,6 +193,8 @@ def _counted(pool: KeptPool, now: Page, then: Page) -> tuple[int, ...]:
         *(len(own - each) for each in kept),
         now.filled,
         then.filled,
+        pool.documents is not None,
+        pool.sources is not None,
     )
 
 

@@ -73,7 +73,7 @@ class Pools:
             return
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
         for place, (search, pool, planned) in enumerate(rows):
-            if planned is not None and not search.pages and 1 < pool.size <= LARGEST_POOL:
+            if planned is not None and 1 < pool.size <= LARGEST_POOL:
                 known = attempt.known[place] if attempt.known else None
                 records = None if known is None else known.records
                 rows_own = replace(pool, vectors=pool.vectors.copy())  # the feature memory may reuse them
@@ -120,7 +120,8 @@ class Pools:
             if records is None:
                 records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
             candidates = candidates_of(pool, search, records, fields=policy.fields)
-            steps = keeping(candidates, top_k=search.top_k, policy=policy.selection)
+            offset = search.offset if search.pages else None
+            steps = keeping(candidates, top_k=search.top_k, policy=policy.selection, offset=offset)
             del pool, records, candidates
             with suppress(TimeoutError):  # the thread has more urgent work: this pool is not taken
                 kept = await self._work.finished(steps, nullcontext(), is_long=True)

@@ -1,9 +1,10 @@
 """A pool kept so that other policies can choose from it later: what was compared, pair by pair, without texts and vectors.
 
-``keeping`` takes a pool's evidence once, ``rejudged`` chooses by any threshold, certainty, diversifier or gate. The same policy gives
-the same page as ``select`` (a diversifier's with texts: almost always), but for: representatives other than the best-ranked, caps per document and source, near-text signals other
-than the policy's own, and doubts
-within 1.5e-5 of the cut. 7 bytes a pair, 11 where the metric is not cosine: a pool of 40 is 6.5 kB.
+``keeping`` takes a pool's evidence once, ``rejudged`` chooses by any threshold, certainty, diversifier, caps or gate. The same
+policy gives the same page as ``select`` (a diversifier's with texts: almost always) and ``paging``, but for: representatives other
+than the best-ranked; near-text signals other than the policy's own and the containment of the preset exact; doubts within 1.5e-5 of
+the cut; pages beyond the first 50 ranks by another linkage than leader. 7 bytes a pair, 11 where the metric is not cosine: a pool
+of 40 is 6.5 kB.
 """
 
 from __future__ import annotations
@@ -14,24 +15,45 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.presets import policy_of
+from vecsieve.config.schema import RuleSettings
+from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.certainty import SHIPPED, by_vectors
 from vecsieve.proxy.selection.clustering import best_ranked, cluster
 from vecsieve.proxy.selection.distances import CosineDistances, RelativeDistances, cosine_distances
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
 from vecsieve.proxy.selection.diversifiers.relevance import query_distance
-from vecsieve.proxy.selection.evidence import UNKNOWN, Codes
+from vecsieve.proxy.selection.evidence import UNKNOWN, Codes, counts_clusters_alone
 from vecsieve.proxy.selection.geometry import NOISE, rows_of
-from vecsieve.proxy.selection.grouping import counts_length, cuts, group, settle
+from vecsieve.proxy.selection.grouping import NOBODY, Grouped, counts_length, cuts, group, settle
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Caps, Certain, Fixed, Linkage, Order, Policy, Short, Strategy, When
-from vecsieve.proxy.selection.single import expand, fill
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices, Metric, Steps, finished
+from vecsieve.proxy.selection.single import Names, capped, expand, fill
+from vecsieve.proxy.selection.text.matching import matches
+from vecsieve.proxy.selection.text.reading import read
+from vecsieve.proxy.selection.values import (
+    Candidates,
+    FloatMatrix,
+    FloatVector,
+    Indices,
+    Link,
+    Metric,
+    Steps,
+    finished,
+)
 
-COPY, TENANT, VETO = 1, 2, 4  # of a pair, as bits: texts make them copies, tenants or a guard keep them apart
+# Of a pair, as bits: equal texts or overlapping spans make them copies, tenants or a guard keep them apart; near by the signals of the
+# policy that chose, near by those of the preset exact.
+COPY, TENANT, VETO, NEAR, CONTAINED = 1, 2, 4, 8, 16
 _LEVELS = 65534  # of a doubt; the number above is "not compared"
+_EXACT = resolved(policy_of(PolicySettings(), RuleSettings(preset="exact")), mode=None).selection.text
 
 _ANYTHING = Certain(first=0.0, last=0.0)
 _ONE_EACH = Caps(per_cluster=1, per_document=None, per_source=None)
+
+
+Numbers = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +61,18 @@ class KeptPool:
     """p pairs of n candidates, in the order of ``np.triu_indices(n, 1)``.
 
     ``doubt``: uint16 of the calibrated rule with texts. ``relative``: float32 distances over the pool's typical one.
-    ``cosine``: float32 cosine distances; None where the relative ones give them. ``bits``: uint8. ``has_texts``: whether texts were compared. ``scores``: (n,). ``to_query``: (n,) cosine distance
-    to the query, None where it is unknown. ``median``: the typical distance in the metric's own measure. ``largest``: as in
-    RelativeDistances. ``policy``: the one that chose.
+    ``cosine``: float32 cosine distances; None where the relative ones give them. ``bits``: uint8. ``has_texts``: whether texts
+    were compared. ``scores``: (n,). ``to_query``: (n,) cosine distance to the query, None where it is unknown. ``median``: the
+    typical distance in the metric's own measure. ``largest``: as in RelativeDistances. ``policy``: the one that chose.
+    ``offset``: of a page that is read of one list, else None. ``documents``, ``sources``: (n,) numbers in place of names, -1 for
+    none; None where they are not known.
     """
 
     top_k: int
+    offset: int | None
     policy: Policy
+    documents: Numbers | None
+    sources: Numbers | None
     scores: FloatVector
     to_query: FloatVector | None
     doubt: npt.NDArray[np.uint16]
@@ -60,7 +87,7 @@ class KeptPool:
     @property
     def size_bytes(self) -> int:
         """About what it holds."""
-        return 700 + 16 * len(self.scores) + (7 if self.cosine is None else 11) * len(self.doubt)
+        return 700 + 20 * len(self.scores) + (7 if self.cosine is None else 11) * len(self.doubt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +99,11 @@ class Page:
     filled: int
 
 
-def keeping(candidates: Candidates, *, top_k: int, policy: Policy) -> Steps[KeptPool]:
+def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int | None = None) -> Steps[KeptPool]:
     """The evidence of a pool, in steps. It compares all pairs in full, which costs more than choosing a page."""
     relaxed = replace(
         policy,
+        text=None if policy.text is None else replace(policy.text, near=()),
         threshold=_ANYTHING,
         linkage=Linkage.LEADER,
         when=When.ALWAYS,
@@ -88,17 +116,15 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy) -> Steps[Kept
     assert isinstance(measured, RelativeDistances)  # noqa: S101 - the calibrated rule reads no others
     pairs = np.triu_indices(candidates.size, 1)
     apart = grouped.distance[pairs]
-    bits = np.zeros(len(apart), np.uint8)
-    if grouped.evidence is not None:
-        bits[(grouped.evidence.distance[pairs] == 0.0) & (grouped.evidence.similarities[pairs] == 1.0)] |= COPY
-    if candidates.tenants is not None:
-        bits[candidates.tenants[pairs[0]] != candidates.tenants[pairs[1]]] |= TENANT
-    bits[np.isinf(apart) & (bits & TENANT == 0)] |= VETO
+    bits = yield from _bits(candidates, policy, grouped, pairs)
     is_cosine = measured.metric is Metric.COSINE
     fixed = None if is_cosine else cosine_distances(candidates.vectors, magnitude=counts_length(candidates, policy))
     return KeptPool(
         top_k=top_k,
+        offset=offset,
         policy=policy,
+        documents=_numbered(candidates.metadata.documents),
+        sources=_numbered(candidates.metadata.sources),
         scores=candidates.scores.copy(),
         to_query=query_distance(candidates, magnitude=False),
         doubt=_as_levels(apart if grouped.evidence is None else grouped.evidence.distance[pairs]),
@@ -112,12 +138,79 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy) -> Steps[Kept
     )
 
 
+def _bits(
+    candidates: Candidates, policy: Policy, grouped: Grouped, pairs: tuple[Indices, Indices]
+) -> Steps[npt.NDArray[np.uint8]]:
+    """What is known of the pairs (p,) for any policy."""
+    bits = np.zeros(len(pairs[0]), np.uint8)
+    if candidates.tenants is not None:
+        bits[candidates.tenants[pairs[0]] != candidates.tenants[pairs[1]]] |= TENANT
+    bits[np.isinf(grouped.distance[pairs]) & (bits & TENANT == 0)] |= VETO
+    if grouped.evidence is None or policy.text is None:
+        return bits
+    links = grouped.evidence.links[pairs]
+    bits[(links == Link.IDENTICAL) | (links == Link.SPAN)] |= COPY
+    texts, each = read(candidates.metadata, policy.text), np.arange(candidates.size, dtype=np.intp)
+    yield from texts.reading(each.tolist())
+    reach = np.inf if policy.text.reach is None else policy.text.reach
+    compared = np.triu((grouped.raw <= reach) | np.isinf(grouped.raw), 1)
+    for bit, rules in ((NEAR, policy.text), (CONTAINED, _EXACT)):
+        if rules is not None and rules.near:
+            found = yield from matches(texts, each, each, compared, replace(rules, identical=False, span=None))
+            bits[found.links[pairs] != Link.NONE] |= bit
+            yield
+    return bits
+
+
 def rejudged(pool: KeptPool, policy: Policy) -> Page:
     """The page that ``policy`` chooses."""
     n, top_k = len(pool.scores), pool.top_k
     reads = policy.text is not None and pool.has_texts
     raw = _square(n, pool.relative)
-    distance, cut, slack = _compared(pool, policy, raw, reads=reads)
+    distance, labels = _clustered(pool, policy, raw, reads=reads)
+    standing = best_ranked(labels)
+    if pool.offset is not None:
+        return _page_of_list(pool, policy, labels, standing)
+    heads = standing[labels]
+    own = np.arange(min(top_k, n), dtype=np.intp)
+    is_restrained = (
+        not reads
+        and may_be_restrained(policy)
+        and len(standing) < n
+        and is_implausible(heads, raw[np.arange(n), heads], pool.scores)
+    )
+    if is_restrained:
+        return Page(own, np.arange(n, dtype=np.intp), 0)
+    names = _named(pool.documents), _named(pool.sources)
+    is_capped = not counts_clusters_alone(policy.caps)
+    is_distinct = int(np.bincount(labels[:top_k]).max(initial=0)) <= policy.caps.per_cluster
+    if policy.when is When.REDUNDANT and is_distinct and not len(capped(own, *names, policy.caps, top_k)[1]):
+        return Page(own, labels, 0)
+    choices = expand(labels, standing, policy.caps.per_cluster)
+    if policy.diversifier is not None and (len(choices) > top_k or policy.order is Order.MMR):
+        choice = _choice(pool, policy, choices, labels, raw, distance)
+        choices = diversify(choice, policy.diversifier, len(choices) if is_capped else top_k)
+    picks, held = capped(choices, *names, policy.caps, top_k) if is_capped else (choices[:top_k], NOBODY)
+    fills = picks[:0] if policy.short is Short.ALLOW else fill(picks, distance, top_k - len(picks), behind=held)
+    keep = np.concatenate((picks, fills))
+    return Page(keep if policy.order is Order.MMR else np.sort(keep), labels, len(fills))
+
+
+def _page_of_list(pool: KeptPool, policy: Policy, labels: Indices, standing: Indices) -> Page:
+    """The page of one list of representatives in rank order, behind which the others follow (paged.py)."""
+    assert pool.offset is not None  # noqa: S101 - asked before
+    start, end = pool.offset, pool.offset + pool.top_k
+    listed = np.sort(standing)
+    if policy.short is not Short.ALLOW:
+        listed = np.concatenate((listed, np.setdiff1d(np.arange(len(labels)), standing)))
+    keep = listed[start:end]
+    return Page(np.sort(keep), labels, int(np.count_nonzero(~np.isin(keep, standing))))
+
+
+def _clustered(pool: KeptPool, policy: Policy, raw: FloatMatrix, *, reads: bool) -> tuple[FloatMatrix, Indices]:
+    """What was clustered (n, n), with what a guard keeps apart, and the clusters (n,)."""
+    n = len(pool.scores)
+    distance, cut, slack = _compared(pool, policy, reads=reads)
     linkage = Linkage.LEADER if isinstance(policy.threshold, Certain) else policy.linkage
     labels = np.empty(0, np.intp)
     if n:
@@ -132,31 +225,10 @@ def rejudged(pool: KeptPool, policy: Policy) -> Page:
         labels, _ = finished(
             settle(distance, lambda apart: cluster(apart, cut, linkage, slack=slack), ask, reach=max(cut))
         )
-    standing = best_ranked(labels)
-    heads = standing[labels]
-    own = np.arange(min(top_k, n), dtype=np.intp)
-    is_restrained = (
-        not reads
-        and may_be_restrained(policy)
-        and len(standing) < n
-        and is_implausible(heads, raw[np.arange(n), heads], pool.scores)
-    )
-    if is_restrained:
-        return Page(own, np.arange(n, dtype=np.intp), 0)
-    if policy.when is When.REDUNDANT and int(np.bincount(labels[:top_k]).max(initial=0)) <= policy.caps.per_cluster:
-        return Page(own, labels, 0)
-    choices = expand(labels, standing, policy.caps.per_cluster)
-    if policy.diversifier is not None and (len(choices) > top_k or policy.order is Order.MMR):
-        choices = diversify(_choice(pool, policy, choices, labels, raw, distance), policy.diversifier, top_k)
-    picks = choices[:top_k]
-    fills = picks[:0] if policy.short is Short.ALLOW else fill(picks, distance, top_k - len(picks))
-    keep = np.concatenate((picks, fills))
-    return Page(keep if policy.order is Order.MMR else np.sort(keep), labels, len(fills))
+    return distance, labels
 
 
-def _compared(
-    pool: KeptPool, policy: Policy, raw: FloatMatrix, *, reads: bool
-) -> tuple[FloatMatrix, list[float], float]:
+def _compared(pool: KeptPool, policy: Policy, *, reads: bool) -> tuple[FloatMatrix, list[float], float]:
     """What is clustered (n, n), the cuts by how many results stand, and the possible error of a distance."""
     n, threshold = len(pool.scores), policy.threshold
     unit = pool.median or 1.0
@@ -170,9 +242,32 @@ def _compared(
         pairs = _from_levels(pool.doubt) if reads else by_vectors(pairs, pool.largest, threshold.model or SHIPPED)
     elif reads:
         pairs = np.where(np.isinf(pairs), UNKNOWN, pairs)
-        pairs[pool.bits & COPY != 0] = 0.0
+    if reads:
+        pairs[pool.bits & _linking(pool, policy) != 0] = 0.0
     pairs[pool.bits & TENANT != 0] = np.inf
     return _square(n, pairs), cut, slack
+
+
+def _linking(pool: KeptPool, policy: Policy) -> int:
+    """The bits of a pair that make it a pair of copies under ``policy``."""
+    near = () if policy.text is None else policy.text.near
+    if not near:
+        return COPY
+    if pool.policy.text is not None and near == pool.policy.text.near:
+        return COPY | NEAR
+    return COPY | CONTAINED if _EXACT is not None and near == _EXACT.near else COPY
+
+
+def _numbered(names: Names | None) -> Numbers | None:
+    """Equal names, equal numbers (n,)."""
+    if names is None or not any(name is not None for name in names):
+        return None
+    known: dict[str, int] = {}
+    return np.array([-1 if name is None else known.setdefault(name, len(known)) for name in names], np.int16)
+
+
+def _named(numbers: Numbers | None) -> Names | None:
+    return None if numbers is None else [None if number < 0 else str(number) for number in numbers.tolist()]
 
 
 def _choice(

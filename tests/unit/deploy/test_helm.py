@@ -15,6 +15,7 @@ import pytest
 import yaml
 from unit.deploy.kubernetes.test_manifests import CUSTOM, judged, versions
 
+from deploy.kubernetes.__main__ import COPIED
 from support.kustomize import Object
 from support.manifests import MADE, ours
 from support.prometheus_tools import ALERTS, RECORDING, rules_of
@@ -208,11 +209,18 @@ def test_a_release_by_another_name_has_objects_that_find_each_other() -> None:
     assert {"name": only(objects, "ConfigMap")["metadata"]["name"]} in [each.get("configMap") for each in volumes]
 
 
-def test_the_versions_and_every_linked_file_are_those_of_the_project() -> None:
+def test_the_versions_are_those_of_the_project() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {chart["version"], chart["appVersion"]} == {project["version"]}
     assert chart["description"] == project["description"]
-    links = {path.name: path.resolve() for path in (CHART / "files").iterdir()}
-    assert set(links) == {"recording.yaml", "alerts.yaml", "vecsieve-overview.json", "vecsieve-quality.json"}
-    assert all(path.is_relative_to(ROOT / "deploy") and path.is_file() for path in links.values())
+
+
+def test_the_charts_rules_and_dashboards_are_copies_and_no_links() -> None:
+    """`python -m deploy.kubernetes` makes them."""
+    held = {path.name: path for path in (CHART / "files").iterdir()}
+    assert set(held) == {path.name for path in COPIED}
+    assert {"recording.yaml", "alerts.yaml", "vecsieve-overview.json", "vecsieve-quality.json"} == set(held)
+    for source in COPIED:
+        assert not held[source.name].is_symlink()
+        assert held[source.name].read_bytes() == source.read_bytes(), source.name

@@ -10,7 +10,7 @@ from unit.proxy.telemetry.test_rejudging import CORPUS, DEFAULT, TOP_K, demo_poo
 
 from support.inspected import inspector
 from vecsieve.proxy.admin.inspector import Asked, RefusedError
-from vecsieve.proxy.admin.whatif import COUNTED, PRESET_NAMES, Change, ChangeError, in_one, judged
+from vecsieve.proxy.admin.whatif import COUNTED, PRESET_NAMES, UNCHANGED, Change, ChangeError, in_one, judged
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Relative
 from vecsieve.proxy.selection.single import select
@@ -49,9 +49,25 @@ def test_a_certainty_is_read_by_leaders_and_lambda_brings_mmr() -> None:
 
 
 @pytest.mark.parametrize("name", PRESET_NAMES)
-def test_every_preset_but_the_one_with_a_signal_of_its_own_can_be_asked_about(name: str) -> None:
+def test_every_preset_can_be_asked_about(name: str) -> None:
     found = judged(sampled(3), Change.of({"preset": name}))
     assert found["rows"][0]["searches"] == 3
+
+
+def test_caps_are_changed_one_by_one_and_the_pools_that_know_their_names_are_counted() -> None:
+    changed = Change.of({"per_document": "2"}).applied()(DEFAULT)
+    assert changed == replace(DEFAULT, caps=replace(DEFAULT.caps, per_document=2))
+    assert Change.of({"per_source": "1"}).applied()(changed).caps.per_document == 2
+    (row,) = judged(sampled(3), Change.of({"per_document": "1"}))["rows"]
+    assert (row["with_documents"], row["with_sources"], row["differ"]) == (0, 0, 0)
+
+
+def test_a_page_by_offset_is_counted_against_the_databases_own_page() -> None:
+    pool = kept(demo_pool(0, 50), offset=8)
+    (row,) = judged([Sampled("docs", 1, pool)], UNCHANGED)["rows"]
+    page = rejudged(pool, DEFAULT).keep.tolist()
+    assert row["dropped_now"] == len(set(range(8, 16)) - set(page))
+    assert row["changed_now"] == (page != list(range(8, 16)))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +77,9 @@ def test_every_preset_but_the_one_with_a_signal_of_its_own_can_be_asked_about(na
         ({"certainty": "2"}, "certainty: wanted a number from 0 to 1"),
         ({"certainty": "nan"}, "certainty: wanted a number from 0 to 1"),
         ({"threshold": "x"}, "threshold: wanted a number from 0 to 2"),
-        ({"preset": "exact"}, "preset: wanted one of careful"),
+        ({"preset": "exactly"}, "preset: wanted one of exact, careful"),
+        ({"per_document": "0"}, "per_document: wanted a whole number from 1 to 100"),
+        ({"per_source": "1e1"}, "per_source: wanted a whole number from 1 to 100"),
         ({"certainty": "1", "threshold": "1"}, "certainty and threshold: wanted one of them"),
         ({"last": "1"}, "last: wanted certainty beside it"),
     ],

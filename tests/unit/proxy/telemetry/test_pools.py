@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from support.clocks import ManualClock
 from support.faultup import FaultyUpstream, answering, raw_exchange
 from support.running import Running, running
@@ -28,6 +30,15 @@ async def test_a_search_is_taken_after_its_answer_with_its_number_and_policy() -
         assert sampled.pool.top_k == 3
         assert len(sampled.pool.scores) == 8
         assert proxy.process.pools.size_bytes == sampled.pool.size_bytes
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+async def test_a_page_by_offset_is_taken_with_its_place_in_the_list(offset: int) -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
+        await raw_exchange(proxy.port, request(search(extra={"offset": offset})))
+        await until_taken(proxy, 1)
+        (sampled,) = proxy.process.pools.held()
+        assert (sampled.pool.offset, sampled.pool.top_k) == (offset, 3)
 
 
 async def test_where_no_searches_are_kept_no_pools_are() -> None:

@@ -16,9 +16,10 @@ from vecsieve.config.schema import RuleSettings
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.guards.veto import names_in_title
-from vecsieve.proxy.selection.policy import Certain, Fixed, Policy, Relative, When
+from vecsieve.proxy.selection.paged import paging
+from vecsieve.proxy.selection.policy import Caps, Certain, Fixed, Policy, Relative, Short, When
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Fate, Metadata, Metric, finished
+from vecsieve.proxy.selection.values import Candidates, Fate, Metadata, Metric, Selection, finished
 from vecsieve.proxy.telemetry.rejudging import KeptPool, Page, keeping, rejudged
 
 DEFAULT = resolved(PolicySettings(), mode=None).selection
@@ -33,6 +34,7 @@ def of_preset(name: str) -> Policy:
 OTHERS: dict[str, Policy] = {
     "default": DEFAULT,
     "careful": of_preset("careful"),
+    "exact": of_preset("exact"),
     "classical": of_preset("classical"),
     "tickets": of_preset("tickets"),
     "vectors": of_preset("vectors"),
@@ -69,8 +71,12 @@ def demo_pool(question: int, size: int = POOL) -> Candidates:
     )
 
 
-def kept(candidates: Candidates, policy: Policy = DEFAULT, top_k: int = TOP_K) -> KeptPool:
-    return finished(keeping(candidates, top_k=top_k, policy=policy))
+def kept(candidates: Candidates, policy: Policy = DEFAULT, top_k: int = TOP_K, offset: int | None = None) -> KeptPool:
+    return finished(keeping(candidates, top_k=top_k, policy=policy, offset=offset))
+
+
+def paged(candidates: Candidates, policy: Policy, offset: int, top_k: int = TOP_K) -> Selection:
+    return finished(paging(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=True))
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -84,6 +90,65 @@ def test_a_kept_pool_of_real_texts_gives_the_page_that_the_pool_gives(name: str)
             different.append(question)
     # Selection bounds the doubt of pairs that cannot merge, and then asks guards about more of them: a diversifier may see that.
     assert len(different) <= (1 if name == "tickets" else 0), different
+
+
+CAPS = Caps(per_cluster=1, per_document=2, per_source=3)
+CAPPED: dict[str, Policy] = {
+    "by the calibrated rule": replace(DEFAULT, caps=CAPS),
+    "by document alone": replace(DEFAULT, caps=replace(CAPS, per_source=None)),
+    "two of a cluster": replace(DEFAULT, caps=replace(CAPS, per_cluster=2)),
+    "with MMR": replace(OTHERS["mmr"], caps=CAPS),
+    "short": replace(DEFAULT, caps=replace(CAPS, per_document=1), short=Short.ALLOW),
+}
+
+
+@pytest.mark.parametrize("name", CAPPED)
+def test_caps_hold_for_a_kept_pool_as_for_the_pool_itself(name: str) -> None:
+    policy, different, capped = CAPPED[name], [], 0
+    for question in range(len(CORPUS.questions)):
+        pool = demo_pool(question)
+        titles = [chunk.title.partition(".")[0] for chunk in CORPUS.chunks]
+        rows = np.argsort(-(CORPUS.vectors @ CORPUS.question_vectors[question]), kind="stable")[:POOL].tolist()
+        documents = tuple(titles[row] if row % 7 else None for row in rows)
+        sources = tuple(str(row % 5) for row in rows)
+        candidates = replace(pool, metadata=replace(pool.metadata, documents=documents, sources=sources))
+        chosen, page = select(candidates, top_k=TOP_K, policy=policy), rejudged(kept(candidates), policy)
+        capped += int(np.count_nonzero(chosen.fates == Fate.CAPPED))
+        if page.keep.tolist() != chosen.keep.tolist():
+            different.append(question)
+    assert capped > 20
+    assert different == []
+
+
+@pytest.mark.parametrize("name", ["default", "careful", "exact", "lax", "vectors", "mmr"])
+@pytest.mark.parametrize(("size", "offset"), [(50, 0), (50, 8), (100, 32)])
+def test_a_page_by_offset_is_the_page_of_the_list(name: str, size: int, offset: int) -> None:
+    policy, different = OTHERS[name], []
+    for question in range(0, len(CORPUS.questions), 2):
+        candidates = demo_pool(question, size)
+        chosen = paged(candidates, policy, offset)
+        page = rejudged(kept(candidates, offset=offset), policy)
+        if page.keep.tolist() != chosen.keep.tolist():
+            different.append(question)
+    # Which words are rare, and which lines are headers, is read off the first 50 there and off the whole pool here.
+    assert len(different) <= (0 if size == 50 else 1), different
+
+
+def test_signals_of_the_policy_that_chose_count_for_it_alone() -> None:
+    guards = replace(DEFAULT.guards, subjects=False, negation=False, numbers=False)
+    near = replace(DEFAULT, threshold=Fixed(value=0.0), text=of_preset("exact").text, guards=guards)
+    without = replace(near, text=DEFAULT.text)
+    assert near.text is not None
+    loose = replace(near, text=replace(near.text, near=(("jaccard", 0.3),)))
+    pages = dict.fromkeys(("near", "without", "loose"), 0)
+    for question in range(0, len(CORPUS.questions), 3):
+        candidates = demo_pool(question)
+        pool = kept(candidates, loose)
+        for name, policy in (("near", near), ("without", without), ("loose", loose)):
+            chosen = select(candidates, top_k=TOP_K, policy=policy)
+            assert rejudged(pool, policy).keep.tolist() == chosen.keep.tolist(), (name, question)
+            pages[name] += chosen.distinct
+    assert pages["loose"] < pages["near"] < pages["without"]
 
 
 def test_what_was_dropped_and_filled_is_counted_as_selection_counts_it() -> None:
