@@ -27,7 +27,8 @@ from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 if TYPE_CHECKING:
     from vecsieve.proxy.search.budgets import HeldReads  # which counts in the metrics of reports
-    from vecsieve.proxy.search.lookups import Remembered  # which reads an Attempt
+    from vecsieve.proxy.search.lookups import Asked, Remembered  # which read an Attempt
+    from vecsieve.proxy.search.memory import Decided
 
 # Ten to the decade, powers of two where they fit: 24 and 50 are the sizes that the measurements are about.
 _SMALL = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80)
@@ -146,7 +147,8 @@ class Attempt:
 
     ``factor``: used by the plan in place of the policy's; None: the policy's. ``spare``: reads the same call with vectors,
     where ``call`` asks for none because memory probably has them, else None; ``recall``: how much memory had. ``known``:
-    per search what memory has of its points, None where the reply has it; () for none. ``lookups``: fetches
+    per search what memory has of its points, None where the reply has it; () for none. ``asked``: what the selection from the
+    pool depends on, where memory may hold it; ``decided``: that selection, where memory holds it. ``lookups``: fetches
     vectors by id, None where not needed. ``candidate_bytes``: expected size of one. ``reply_bytes``: size of the last
     reply. ``ahead``: candidates per search fetched at once where growth is expected; () for the plan alone. ``stock``:
     that reply, and ``stocked`` its sizes. ``wanted``: how often pages wanted a larger pool.
@@ -164,6 +166,8 @@ class Attempt:
     spare: Callable[[], SearchCall] | None = None
     recall: MemoryRecall | None = None
     known: tuple[Remembered | None, ...] = ()
+    asked: Asked | None = None
+    decided: Decided | None = None
     lookups: VectorFetches | None = None
     policy: ResolvedPolicy
     plan: Plan

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from vecsieve.adapters.contract import (
@@ -21,8 +22,7 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.proxy.search.candidates import Record, records_of
 from vecsieve.proxy.search.errors import LookupFailedError
-from vecsieve.proxy.search.memory import LOOKED_UP, FeatureMemory, Key, Points, Recalled
-from vecsieve.proxy.selection.values import Metric
+from vecsieve.proxy.search.memory import LOOKED_UP, FeatureMemory, Key, Matrix, Points, Recalled
 from vecsieve.proxy.telemetry.labels import MemoryRecall, Stage, VectorFetchOutcome
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
@@ -120,13 +120,54 @@ def _has_fields(attempt: Attempt) -> bool:
     return bool(attempt.call.needs.payload_fields or attempt.call.needs.optional_fields)
 
 
-class Remembered(NamedTuple):
-    """What memory has of one pool. ``records``: None where the reply has the payload values. ``metric``: None where not known."""
+class Asked(NamedTuple):
+    """What the selection from a pool depends on: its points, their scores and the query as a ``digest``, and the ``rest``."""
 
     key: Key
-    points: Points
+    digest: bytes
+    rest: Hashable
+
+    @classmethod
+    def of(cls, key: Key, pool: Pool, query: Matrix, rest: Hashable) -> Asked:
+        """The digest (128 bits) is equal for equal ids and versions, scores and queries alone: identifiers are JSON, without NUL."""
+        sizes = b"%d %d" % (len(pool.ids), len(pool.versions))
+        whole = b"\0".join((sizes, *pool.ids, *pool.versions, pool.scores.tobytes(), query.tobytes()))
+        return cls(key, blake2b(whole, digest_size=16).digest(), rest)
+
+
+class Remembered(NamedTuple):
+    """What memory has of one pool. ``records``: None where the reply has the payload values. ``found``: the rest of it."""
+
     records: tuple[Record, ...] | None
-    metric: Metric | None
+    found: Recalled
+
+
+def asked_of(attempt: Attempt, reply: Reply, rest: Callable[[Attempt, Key], Hashable | None]) -> Asked | None:
+    """What the selection from a lean reply's only pool depends on; None where it may depend on more: on payload values that are
+    not remembered, on a page's offset, on a text allowance that a batch shares. ``rest``: what else it depends on; None for more.
+    """
+    if len(reply.pools) != 1 or attempt.plan[0] is None or attempt.call.searches[0].pages or _has_fields(attempt):
+        return None
+    pool, search = reply.pools[0], attempt.call.searches[0]
+    key = _key(attempt, search, pool)
+    if key is None or search.query is None or (other := rest(attempt, key)) is None:
+        return None
+    return Asked.of(key, pool, search.query, other)
+
+
+def complete(memory: FeatureMemory, attempt: Attempt) -> None:
+    """Recall the rows and records of a pool that was decided without them, where memory still has them."""
+    if attempt.decided is None or attempt.known or attempt.reply is None:
+        return
+    (pool,), (search,) = attempt.reply.pools, attempt.call.searches
+    named = _points(attempt, search, pool)
+    if named is None:
+        return
+    with_records = bool(attempt.policy.fields.top_level())
+    found = memory.recall(attempt.call.operation.collection, *named, counts=False, with_records=with_records)
+    if isinstance(found, Recalled):
+        attempt.reply = replace(attempt.reply, pools=(_with_rows(pool, named[0], found),))
+        attempt.known = (Remembered(found.records, found),)
 
 
 async def recalled(
@@ -149,8 +190,8 @@ async def recalled(
         if found is None or named is None:
             attempt.recall = MemoryRecall.NONE
             return None
-        pools.append(replace(pool, vectors=found.rows, unusable=0, compared_by=named[0].vector))
-        known.append(Remembered(*named, None if _has_fields(attempt) else found.records, found.metric))
+        pools.append(_with_rows(pool, named[0], found))
+        known.append(Remembered(None if _has_fields(attempt) else found.records, found))
     attempt.known = tuple(known)
     return replace(reply, pools=tuple(pools))
 
@@ -197,15 +238,23 @@ async def _look_up(
             memory.learn(call.operation.collection, *named, pool.vectors, known, counts=False)
 
 
+def _with_rows(pool: Pool, key: Key, found: Recalled) -> Pool:
+    return replace(pool, vectors=found.rows, unusable=0, compared_by=key.vector)
+
+
+def _key(attempt: Attempt, search: Search, pool: Pool) -> Key | None:
+    """The points that a pool may be compared with; None where memory cannot know it."""
+    if search.query is None or not pool.size or len(pool.ids) != pool.size:
+        return None
+    return Key(search.partition, pool.compared_by or UNNAMED, len(search.query), attempt.policy.fields)
+
+
 def _points(attempt: Attempt, search: Search, pool: Pool) -> tuple[Key, Points] | None:
     """How memory knows a pool; None where it cannot."""
-    if search.query is None or not pool.size or len(pool.ids) != pool.size:
+    key = _key(attempt, search, pool)
+    if key is None or search.query is None:
         return None
     names = pool.ids
     if pool.versions:
         names = tuple([b"%s@%s" % pair for pair in zip(pool.ids, pool.versions, strict=True)])
-    vector = pool.compared_by or UNNAMED
-    return (
-        Key(search.partition, vector, len(search.query), attempt.policy.fields),
-        Points(names, search.query, pool.scores),
-    )
+    return key, Points(names, search.query, pool.scores)

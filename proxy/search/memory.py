@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import count, islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,10 @@ from vecsieve.proxy.search.collections import Lru, is_of
 from vecsieve.proxy.selection.metric import metric_by, scores_fit, scoring_of
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.values import Metric, Selection
+
+if TYPE_CHECKING:
+    from vecsieve.proxy.search.lookups import Asked  # which look into a memory
+    from vecsieve.proxy.search.report import Figures  # of an Attempt, which has what a memory knows
 
 Matrix = npt.NDArray[np.float32]
 Clock = Callable[[], float]
@@ -74,11 +77,6 @@ class Points(NamedTuple):
     names: Sequence[bytes]
     query: Matrix
     scores: npt.NDArray[np.float64]
-
-    def digest(self) -> bytes:
-        """Equal for equal points, scores and queries (128 bits)."""
-        whole = b"\0".join((*self.names, self.scores.tobytes(), self.query.tobytes()))
-        return blake2b(whole, digest_size=16).digest()
 
 
 class _Entry(NamedTuple):
@@ -149,19 +147,27 @@ class _Collection:
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """``rows``: (n, d) float32. ``records``: one a point; None where payload values are not remembered. ``metric``: that gives the
-    scores; None where they are not plain.
+    scores; None where they are not plain. ``slots``: (n,) where they are kept. ``until``: when one of the records is too old.
     """
 
     rows: Matrix
     records: tuple[Record, ...] | None
     metric: Metric | None
+    slots: npt.NDArray[np.intp]
+    until: float
 
 
 class Decided(NamedTuple):
-    """A selection, and the policy that made it: while it is held here no other policy has its identity."""
+    """A selection with its ``figures``, and the ``policy`` that made it: while it is held here no other policy has its identity.
+
+    ``slots``, ``until``: as in Recalled.
+    """
 
     selection: Selection
+    figures: Figures
     policy: Policy
+    slots: npt.NDArray[np.intp]
+    until: float
 
 
 class FeatureMemory:
@@ -287,8 +293,10 @@ class FeatureMemory:
         self._stamp += 1
         shelf.stamps[slots] = self._stamp
         kept = list(map(shelf.records.__getitem__, slots.tolist()))
+        until = float("inf")
         if table.scoring is None or with_records:
-            is_old = shelf.learnt_seconds[slots] < self._clock() - self._ttl_seconds
+            learnt = shelf.learnt_seconds[slots]
+            until, is_old = float(learnt.min()) + self._ttl_seconds, learnt < self._clock() - self._ttl_seconds
             if with_records and None in kept:
                 is_old |= np.array([each is None for each in kept])
             if is_old.any():
@@ -300,28 +308,39 @@ class FeatureMemory:
             self.forget(collection)
             return everything
         records = None if None in kept else tuple(each for each in kept if each is not None)
-        return Recalled(rows, records, None if table.scoring is None else metric_by(table.scoring))
+        return Recalled(rows, records, None if table.scoring is None else metric_by(table.scoring), slots, until)
 
     def missed(self, collection: str) -> None:
         """A lookup did not bring what was unknown, such as a point without a usable vector: of its pool as good as nothing is known."""
         known = self._collection(collection).known
         known.extend([0.0] * WINDOW)
 
-    def decided(self, collection: str, key: Key, points: Points, asked: Hashable) -> Decided | None:
+    def decided(self, collection: str, asked: Asked, *, counts: bool = True) -> Decided | None:
         """What was decided about these points with these scores; None where nothing was, or where scores prove nothing.
 
-        ``asked``: what else the decision depends on.
+        Its rows are not looked at: the same names mean the same rows, which gave these scores then. ``counts``: as for ``recall``.
         """
-        table = self._collection(collection).tables.get(key)
-        if table is None or table.scoring is None:
+        state = self._collections.get(collection)
+        table = None if state is None else state.tables.get(asked.key)
+        if state is None or table is None or table.scoring is None:
             return None
-        return self._decided.get((table.number, points.digest(), asked))
+        found = self._decided.get((table.number, asked.digest, asked.rest))
+        if found is None or self._clock() > found.until:
+            return None
+        if counts:
+            state.known.append(1.0)
+        self._stamp += 1
+        table.shelf.stamps[found.slots] = (
+            self._stamp
+        )  # a slot may have another point by now, which then stays a little longer
+        return found
 
-    def decide(self, collection: str, key: Key, points: Points, asked: Hashable, decided: Decided) -> None:
+    def decide(self, collection: str, asked: Asked, decided: Decided) -> None:
         """Remember a decision."""
-        table = self._collection(collection).tables.get(key)
+        state = self._collections.get(collection)
+        table = None if state is None else state.tables.get(asked.key)
         if table is not None and table.scoring is not None:
-            self._decided.hold((table.number, points.digest(), asked), decided)
+            self._decided.hold((table.number, asked.digest, asked.rest), decided)
 
     def forget(self, collection: str | None) -> None:
         """Drop this collection and its parts, or all, and store nothing of them for QUIET_SECONDS."""
@@ -434,9 +453,7 @@ class FeatureMemory:
         """Drop the longest unused of the next SCANNED points of a shelf."""
         size = len(shelf.entries)
         start = shelf.hand % max(size, 1)
-        window = [
-            start + place for place in range(min(SCANNED, size - start)) if shelf.entries[start + place] is not None
-        ]
+        window = [at for at in range(start, min(start + SCANNED, size)) if shelf.entries[at] is not None]
         shelf.hand = start + SCANNED
         if not window:
             return

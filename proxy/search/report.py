@@ -211,6 +211,8 @@ def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
 
 def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     """One per search of an improved answer."""
+    if attempt.decided is not None:
+        return (attempt.decided.figures,)
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
     return tuple(figures(search, pool, selection) for search, pool, selection in searches)

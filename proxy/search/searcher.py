@@ -30,14 +30,24 @@ from vecsieve.proxy.runtime import LongWork
 from vecsieve.proxy.search.candidates import CALL_BYTES, Record, candidates_of, records_of
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
-from vecsieve.proxy.search.lookups import Remembered, SendVectorFetch, VectorFetches, lean_needs, learnt, recalled
-from vecsieve.proxy.search.memory import Decided, FeatureMemory
+from vecsieve.proxy.search.lookups import (
+    Asked,
+    SendVectorFetch,
+    VectorFetches,
+    asked_of,
+    complete,
+    lean_needs,
+    learnt,
+    recalled,
+)
+from vecsieve.proxy.search.memory import Decided, FeatureMemory, Key
 from vecsieve.proxy.search.profiles import Scaling
+from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import selecting, unlinked
 from vecsieve.proxy.selection.values import Fate, Metric, Selection
-from vecsieve.proxy.telemetry.labels import FailOpen, Stage
+from vecsieve.proxy.telemetry.labels import FailOpen, MemoryRecall, Stage
 
 
 def untouched(pool: Pool) -> Selection:
@@ -152,7 +162,7 @@ class Searcher:
         if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, FetchesVectors):
             attempt.lookups = VectorFetches(self._adapter, look, attempt.watch)
         await self._round(attempt, fetch, _first_sizes(attempt))
-        if _is_blind(attempt):
+        if attempt.decided is None and _is_blind(attempt):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
         await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
@@ -170,6 +180,11 @@ class Searcher:
             [whole(pool) if planned is None else window(search, pool) for search, pool, planned in rows],
         )
 
+    def complete(self, attempt: Attempt) -> None:
+        """Look up rows and payload values of a pool that was decided without them: for those that keep or show them."""
+        if self._memory is not None:
+            complete(self._memory, attempt)
+
     def _trim(self, attempt: Attempt, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
         assert attempt.reply is not None  # noqa: S101 - a round has set it, or plain() has looked
         reply = attempt.reply if attempt.lookups is None else attempt.lookups.charged(attempt.reply)
@@ -177,16 +192,52 @@ class Searcher:
 
     async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
         reply = await self._fetched(attempt, fetch, sizes)
+        asked = decided = None
         if attempt.spare is not None and self._memory is not None:
-            whole = await recalled(self._memory, self._adapter, attempt, reply, fetch)
-            if whole is None:
-                attempt.call, attempt.spare, attempt.stock, attempt.known = attempt.spare(), None, None, ()
-                whole = await self._fetched(attempt, fetch, sizes)
-            reply = whole
+            asked = asked_of(attempt, reply, self._rest)
+            decided = self._decided(attempt, asked, self._memory)
+            if decided is None:
+                whole = await recalled(self._memory, self._adapter, attempt, reply, fetch)
+                if whole is None:
+                    attempt.call, attempt.spare, attempt.stock, attempt.known = attempt.spare(), None, None, ()
+                    asked, whole = None, await self._fetched(attempt, fetch, sizes)
+                reply = whole
         attempt.rounds += 1
+        attempt.asked, attempt.decided = asked, decided
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
-        attempt.exhausted = tuple(pool.size < size for pool, size in zip(reply.pools, sizes, strict=True))
-        attempt.selections = await self._select(attempt)
+        attempt.exhausted = tuple([pool.size < size for pool, size in zip(reply.pools, sizes, strict=True)])
+        if attempt.decided is None:
+            attempt.selections = await self._select(attempt)
+            self._decide(attempt)
+        else:
+            attempt.selections = (attempt.decided.selection,)
+
+    def _decided(self, attempt: Attempt, asked: Asked | None, memory: FeatureMemory) -> Decided | None:
+        """What was decided about an equal pool. It needs no rows and no payload values."""
+        if asked is None:
+            return None
+        decided = memory.decided(attempt.call.operation.collection, asked, counts=not attempt.rounds)
+        attempt.recall = attempt.recall if decided is None else MemoryRecall.WHOLE
+        return decided
+
+    def _decide(self, attempt: Attempt) -> None:
+        """Remember a selection that depends on nothing but what was asked."""
+        asked, memory = attempt.asked, self._memory
+        known = attempt.known[0] if len(attempt.known) == 1 else None
+        if asked is None or memory is None or known is None or known.records is None or attempt.reply is None:
+            return
+        (search,), (pool,), (selection,) = attempt.call.searches, attempt.reply.pools, attempt.selections
+        if asked.rest != self._rest(attempt, asked.key):
+            return  # the scale has changed while a lookup was waited for
+        policy, found = attempt.policy.selection, known.found
+        attempt.decided = Decided(selection, figures(search, pool, selection), policy, found.slots, found.until)
+        memory.decide(attempt.call.operation.collection, asked, attempt.decided)
+
+    def _rest(self, attempt: Attempt, key: Key) -> Hashable | None:
+        """What a selection depends on beside the pool; None where the policy is made for the collection alone."""
+        policy = attempt.policy.selection
+        chosen, scale = self._scaled(attempt, key.vector, key.dimension)
+        return (attempt.call.searches[0].top_k, id(policy), scale) if chosen is policy else None
 
     async def _fetched(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
         """One reply, from which a fallback can answer should the next step fail."""
@@ -268,12 +319,8 @@ class Searcher:
             if planned is None:
                 selections.append(untouched(pool))
             else:
-                selection = self._decided(attempt, place)
-                if selection is None:
-                    read = await self._read(attempt, place)
-                    selection = await self._select_one(attempt, search, read, allowance, exhausted=exhausted)
-                    self._decide(attempt, place, selection)
-                selections.append(selection)
+                read = await self._read(attempt, place)
+                selections.append(await self._select_one(attempt, search, read, allowance, exhausted=exhausted))
         return tuple(selections)
 
     async def _read(self, attempt: Attempt, place: int) -> tuple[Pool, tuple[Record, ...], Metric | None]:
@@ -281,42 +328,15 @@ class Searcher:
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         pool, search = attempt.reply.pools[place], attempt.call.searches[place]
         known = attempt.known[place] if attempt.known else None
+        metric = None if known is None else known.found.metric
         if known is not None and known.records is not None:
-            return pool, known.records, known.metric
+            return pool, known.records, metric
         with attempt.watch.stage(Stage.DECODE):
             read = partial(records_of, pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
             records = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
         if self._memory is not None and known is None and pool.size <= LONG_POOL:
             pool = learnt(self._memory, attempt, search, pool, records)
-        return pool, records, None if known is None else known.metric
-
-    def _asked(self, attempt: Attempt, place: int) -> tuple[Remembered, Hashable] | None:
-        """What memory knows of a search's pool, and what else its selection depends on; None where it may depend on more.
-
-        Searches of a batch share an allowance of text.
-        """
-        known = attempt.known[0] if len(attempt.known) == 1 else None
-        search, policy = attempt.call.searches[place], attempt.policy.selection
-        if known is None or known.records is None or search.pages:
-            return None
-        chosen, scale = self._scaled(attempt, known.key.vector, known.key.dimension)
-        return (known, (search.top_k, id(policy), scale)) if chosen is policy else None
-
-    def _decided(self, attempt: Attempt, place: int) -> Selection | None:
-        """The selection that an equal pool had."""
-        asked = self._asked(attempt, place)
-        if self._memory is None or asked is None:
-            return None
-        known, what = asked
-        found = self._memory.decided(attempt.call.operation.collection, known.key, known.points, what)
-        return None if found is None else found.selection
-
-    def _decide(self, attempt: Attempt, place: int, selection: Selection) -> None:
-        asked = self._asked(attempt, place)
-        if self._memory is not None and asked is not None:
-            known, what = asked
-            decided = Decided(selection, attempt.policy.selection)
-            self._memory.decide(attempt.call.operation.collection, known.key, known.points, what, decided)
+        return pool, records, metric
 
     async def _select_one(
         self,
@@ -354,9 +374,13 @@ class Searcher:
         collection = attempt.call.operation.collection
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):
             if planned is not None:
-                dimension = pool.vectors.shape[1]
-                median, size = selection.median, pool.size
-                self._scaling.observe(collection, pool.compared_by, dimension=dimension, median=median, size=size)
+                vector, dimension = pool.compared_by, pool.vectors.shape[1]
+                if attempt.asked is not None:
+                    vector, dimension = (
+                        attempt.asked.key.vector,
+                        attempt.asked.key.dimension,
+                    )  # its rows may not have been looked at
+                self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:

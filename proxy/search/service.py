@@ -214,9 +214,8 @@ class SearchService:
         planned = plan(call, policy, learned.cap(operation), factor=(factor := sizes.factor(operation, policy)))
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
-        longest = max((len(each.query) for each in call.searches if each.query is not None), default=None)
-        vector_bytes = None if longest is None else longest * self._number_bytes
-        each = services.held.candidate_bytes(operation, vector_bytes=vector_bytes)
+        longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
+        each = services.held.candidate_bytes(operation, vector_bytes=longest * self._number_bytes or None)
         most = services.held.reply_bytes // each
         planned = fitted(call.searches, planned, most)
         if planned is None:
@@ -262,12 +261,10 @@ class SearchService:
     async def _raced(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
         """The improved answer or the original's, whichever is usable first; without either, the original is sent now."""
         operation, timeout = exchange.operation, exchange.client_timeout_seconds
-        last = self._services.hedges.attempt_timeout.attempt_seconds(operation, timeout)
-
+        learned = self._services.hedges.attempt_timeout
+        last = learned.attempt_seconds(operation, timeout)
         from_pool = partial(self._answer_from_pool, exchange, attempt, Outcome.DEDUP)
-        answered = await race.run(
-            from_pool, first=self._services.hedges.attempt_timeout.hedge_seconds(operation, timeout), last=last
-        )
+        answered = await race.run(from_pool, first=learned.hedge_seconds(operation, timeout), last=last)
         if attempt.reason is FailOpen.NO_VECTORS:
             self._services.learned.contradicted(operation)
         if answered is not None and not race.is_first:
@@ -381,11 +378,15 @@ class SearchService:
             self._learn(exchange.operation, attempt)
             if attempt.rounds == 1:
                 self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
-        rows, hedged = rows_of(attempt), attempt.is_hedged
-        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows, hedged=hedged)
-        self._services.recent.take(attempt, outcome=outcome, added_seconds=report.added_seconds)
-        if self._services.pools.keep:
-            self._services.pools.offer(attempt, self._services.recent.last)
+        report = report_of(
+            exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=attempt.is_hedged
+        )
+        recent, pools = self._services.recent, self._services.pools
+        if (is_due := pools.keep and pools.is_due()) or recent.texts:
+            self._searcher.complete(attempt)
+        recent.take(attempt, outcome=outcome, added_seconds=report.added_seconds)
+        if is_due:
+            pools.offer(attempt, recent.last)
         return exchange.answer(body, report), report
 
     def _granted(self, operation: Operation, attempt: Attempt) -> None:
@@ -480,8 +481,7 @@ class SearchService:
             services.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
             return False
         services.breaker.succeeded()  # it answered: a refusal of what was asked is no failure of the database
-        limit = self._dialect.refused_limit(refused.status, refused.words)
-        if limit is not None:
+        if (limit := self._dialect.refused_limit(refused.status, refused.words)) is not None:
             services.learned.refused(operation, limit)
             return False
         if self._dialect.names_unknown_vector(refused.status, refused.words):

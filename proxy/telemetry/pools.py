@@ -69,7 +69,8 @@ class Pools:
 
     def offer(self, attempt: Attempt, number: int) -> None:
         """Take the pools of an improved answer, if there is room for them. Returns at once."""
-        if not self.keep or attempt.reply is None or attempt.reply_bytes > LARGEST_REPLY or not self._may():
+        has_lost_rows = attempt.asked is not None and not attempt.known
+        if attempt.reply is None or has_lost_rows or attempt.reply_bytes > LARGEST_REPLY or not self._may():
             return
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
         for place, (search, pool, planned) in enumerate(rows):
@@ -104,13 +105,18 @@ class Pools:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _may(self) -> bool:
+        is_due = self.is_due()
+        self._allowed -= is_due
+        return is_due
+
+    def is_due(self) -> bool:
+        """Whether the next pool that is offered is taken."""
+        if not self.keep:
+            return False
         now = self._clock()
         self._allowed = min(float(BURST), self._allowed + (now - self._at) * PER_SECOND)
         self._at = now
-        if self._allowed < 1.0 or len(self._waiting) >= MOST_WAITING:
-            return False
-        self._allowed -= 1.0
-        return True
+        return self._allowed >= 1.0 and len(self._waiting) < MOST_WAITING
 
     async def _take(self) -> None:
         """One pool after another, beside the loop."""

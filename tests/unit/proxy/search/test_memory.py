@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -9,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.clocks import ManualClock
-from vecsieve.adapters.contract import Pool
+from vecsieve.adapters.contract import Pool, Search
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.candidates import Record
+from vecsieve.proxy.search.lookups import Asked
 from vecsieve.proxy.search.memory import (
     COLLECTIONS,
     POINT_BYTES,
@@ -24,6 +27,7 @@ from vecsieve.proxy.search.memory import (
     Recalled,
 )
 from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.search.searcher import untouched
 from vecsieve.proxy.selection.text.features import Text, text_of
 
@@ -316,21 +320,61 @@ def test_only_so_many_collections_are_known(memory: FeatureMemory) -> None:
     assert isinstance(memory.recall(f"c{COLLECTIONS}", KEY, made.asked([0])[0]), Recalled)
 
 
-def decision(made: Collection) -> Decided:
-    return Decided(untouched(Pool(scores=np.zeros(3), vectors=made.vectors[:3])), POLICY)
+def decision(made: Collection, until: float = float("inf")) -> Decided:
+    pool, search = (
+        Pool(scores=np.zeros(3), vectors=made.vectors[:3]),
+        Search(top_k=2, offset=0, pages=False, query=None),
+    )
+    selection = untouched(pool)
+    return Decided(selection, figures(search, pool, selection), POLICY, np.array([0, 1, 2]), until)
+
+
+def question(points: Points, rest: Hashable = (10, 1)) -> Asked:
+    ids, versions = zip(*(name.split(b"@") for name in points.names), strict=True)
+    pool = Pool(scores=points.scores, vectors=np.empty((len(ids), 0), np.float32), ids=ids, versions=versions)
+    return Asked.of(KEY, pool, points.query, rest)
 
 
 def test_a_decision_is_given_back_for_equal_points_scores_and_questions_alone(memory: FeatureMemory) -> None:
     made = Collection()
     taught(memory, made, [0, 1, 2])
     points = made.asked([0, 1, 2])[0]
-    memory.decide("c", KEY, points, (10, 1), held := decision(made))
-    assert memory.decided("c", KEY, points, (10, 1)) is held
-    assert memory.decided("c", KEY, points, (9, 1)) is None
-    assert memory.decided("c", KEY, made.asked([0, 1, 2])[0], (10, 1)) is None
-    assert memory.decided("c", KEY, points._replace(names=points.names[::-1]), (10, 1)) is None
+    memory.decide("c", question(points), held := decision(made))
+    assert memory.decided("c", question(points)) is held
+    assert memory.decided("c", question(points, (9, 1))) is None
+    assert memory.decided("c", question(made.asked([0, 1, 2])[0])) is None
+    assert memory.decided("c", question(points._replace(names=points.names[::-1]))) is None
     memory.forget("c")
-    assert memory.decided("c", KEY, points, (10, 1)) is None
+    assert memory.decided("c", question(points)) is None
+
+
+def test_a_decision_ends_with_the_oldest_of_its_records(memory: FeatureMemory, clock: ManualClock) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1, 2])
+    points = made.asked([0, 1, 2])[0]
+    found = memory.recall("c", KEY, points, with_records=True)
+    assert isinstance(found, Recalled)
+    assert found.until == clock.now + TTL_SECONDS
+    memory.decide("c", question(points), decision(made, found.until))
+    clock.now += TTL_SECONDS
+    assert memory.decided("c", question(points)) is not None
+    clock.now += 1.0
+    assert memory.decided("c", question(points)) is None
+
+
+def test_points_of_a_pool_that_is_decided_again_and_again_are_not_evicted(clock: ManualClock) -> None:
+    made = Collection(count=64)
+    memory = FeatureMemory(32 * (2 * DIMENSION + POINT_BYTES + 400), ttl_seconds=TTL_SECONDS, clock=clock)
+    taught(memory, made, [0, 1, 2])
+    points = made.asked([0, 1, 2])[0]
+    found = memory.recall("c", KEY, points)
+    assert isinstance(found, Recalled)
+    memory.decide("c", question(points), decision(made)._replace(slots=found.slots))
+    for row in range(3, 64):
+        assert memory.decided("c", question(points)) is not None
+        taught(memory, made, [row])
+    assert memory.evicted > 0
+    assert isinstance(memory.recall("c", KEY, points), Recalled)
 
 
 def test_where_scores_prove_nothing_no_decision_is_kept(memory: FeatureMemory) -> None:
@@ -338,5 +382,5 @@ def test_where_scores_prove_nothing_no_decision_is_kept(memory: FeatureMemory) -
     points, rows = made.asked([0, 1, 2])
     fused = points._replace(scores=np.array([0.5, 0.33, 0.25]))
     memory.learn("c", KEY, fused, rows, records([0, 1, 2]))
-    memory.decide("c", KEY, fused, 0, decision(made))
-    assert memory.decided("c", KEY, fused, 0) is None
+    memory.decide("c", question(fused, 0), decision(made))
+    assert memory.decided("c", question(fused, 0)) is None
