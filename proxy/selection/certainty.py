@@ -12,6 +12,7 @@ among the first candidates. Equal texts count once there, so a copy of a candida
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -22,16 +23,7 @@ from vecsieve.proxy.selection.calibrated import TEXTS, VECTORS
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.policy import Certain, Model
 from vecsieve.proxy.selection.text import bounds
-from vecsieve.proxy.selection.text.pairs import (
-    BOTH_FIGURES,
-    BOTH_NAMES,
-    DIFFERENCES,
-    FIGURES,
-    NAMES,
-    SHARED,
-    keys_of,
-    most_shared,
-)
+from vecsieve.proxy.selection.text.pairs import DIFFERENCES, SHARED, keys_of, most_shared
 from vecsieve.proxy.selection.text.reading import Texts, numbered, weight
 from vecsieve.proxy.selection.values import FloatMatrix, Indices, Steps
 
@@ -55,7 +47,11 @@ OVERLAPPING = 0.35
 # Texts whose shared words are counted in one product.
 BLOCK = 128
 
+# The logarithm of odds beyond which float64 knows no doubt.
+SURE = 36.0
+
 Pairs = npt.NDArray[np.float64]
+Columns = dict[int, Pairs]  # features of p pairs by their number; one that is missing is 0 for all of them
 
 # What each feature says, in the order of the model's columns. ``long``: at least one text of the pair is long.
 MEANINGS: Mapping[str, str] = {
@@ -115,8 +111,7 @@ def by_vectors(distance: FloatMatrix, largest: float, model: Model = SHIPPED) ->
     near = distance <= largest
     doubt = np.where(np.isinf(distance), distance, np.float32(1.0))
     if near.any():
-        probability = _probability(vector_features(distance[near].astype(np.float64)).T, model.vectors)
-        doubt[near] = np.where(probability >= VECTORS_LEAST, 1.0 - probability, 1.0)
+        doubt[near] = 1.0 - _by_vector(distance[near].astype(np.float64), largest, model)
         doubt[distance == 0.0] = 0.0
     return doubt.astype(np.float32, copy=False)
 
@@ -135,15 +130,14 @@ def judged(
 
     ``distance``: (p,) relative to the typical one; 1.0 where two cannot be compared by vectors. ``largest``: beyond this
     distance a pair needs a contained text. The doubt of a pair that ``rule`` cannot merge at any place may be too low; with
-    ``bounded`` it may also be that of the most that the two texts could share.
+    ``bounded`` it is 1.0 for those that it could not merge however many of the 3-grams that may be shared by their bit maps were.
     """
     has_text = texts.numbers != 0
     known = None if has_text.all() else has_text.take(first) & has_text.take(second)
     if known is None or known.all():
         return (yield from _by_text(distance, texts, first, second, rule, largest, bounded))
-    probability = _by_vector(distance[~known], largest, rule.model or SHIPPED)
     doubt, is_contained = np.empty(len(first)), np.zeros(len(first), np.bool_)
-    doubt[~known] = 1.0 - probability
+    doubt[~known] = 1.0 - _by_vector(distance[~known], largest, rule.model or SHIPPED)
     doubt[known], is_contained[known] = yield from _by_text(
         distance[known], texts, first[known], second[known], rule, largest, bounded
     )
@@ -152,7 +146,7 @@ def judged(
 
 def _by_vector(distance: Pairs, largest: float, model: Model) -> Pairs:
     """The probability (p,) that pairs are copies by their vectors alone, 0 where nothing may be removed by it."""
-    bare = _probability(vector_features(distance).T, model.vectors)
+    bare = _probability(_logit(dict(enumerate(vector_features(distance).T)), model.vectors))
     return np.where((bare >= VECTORS_LEAST) & (distance <= largest), bare, 0.0)
 
 
@@ -165,105 +159,145 @@ def _by_text(
     largest: float,
     bounded: bool,
 ) -> Steps[tuple[Pairs, Mask]]:
-    model, least = rule.model or SHIPPED, min(rule.first, rule.last)
-    found = yield from _features(texts, first, second, distance, least, model, bounded)
-    contained: Mask = found[_CONTAINED] >= CONTAINED - OVERLAPPING
-    probability = _probability(found, model.texts)
-    return 1.0 - probability * (contained | (distance <= largest)), contained
+    """Differences of figures and names only lower a probability: they are read of the pairs that would be merged without them."""
+    coefficients, least = (rule.model or SHIPPED).texts, _logit_of(min(rule.first, rule.last))
+    columns, short = _kinds(texts, first, second, distance)
+    logit = _logit(columns, coefficients) + coefficients[_ONE]
+    compared = _compared(texts, first, second, short)
+    doubt, contained = np.ones(len(first)), np.zeros(len(first), np.bool_)
+    open_pairs = np.arange(len(first), dtype=np.intp)
+    if bounded:
+        bound = logit
+        if compared is None or compared.any():
+            shared = most_shared(texts, first, second)
+            more = _overlaps(texts, shared if compared is None else shared * compared, first, second)
+            bound = bound + _logit(more, coefficients)
+        open_pairs = (bound >= least).nonzero()[0]
+        if not len(open_pairs):
+            return doubt, contained
+    first, second = first.take(open_pairs), second.take(open_pairs)
+    logit, distance = logit.take(open_pairs), distance.take(open_pairs)
+    if texts.words > bounds.STEP_WORDS and texts.words_of(first, second) > bounds.STEP_WORDS:
+        yield
+    keys = keys_of(texts, first, second)
+    is_contained = contained.take(open_pairs)
+    if compared is None or compared.any():
+        shared = SHARED.of(texts, keys, first, second)[:, 0].astype(np.float64)
+        more = _overlaps(texts, shared if compared is None else shared * compared.take(open_pairs), first, second)
+        logit += _logit(more, coefficients)
+        contained[open_pairs] = is_contained = more[_CONTAINED] >= CONTAINED - OVERLAPPING
+    likely = (logit >= least).nonzero()[0]
+    if len(likely):
+        apart = DIFFERENCES.of(texts, keys.take(likely), first.take(likely), second.take(likely))
+        if apart.any():
+            are_short = None if short is None else short.take(open_pairs[likely])
+            logit[likely] += _logit(_differences(apart, are_short), coefficients)
+    doubt[open_pairs] = 1.0 - _probability(logit) * (is_contained | (distance <= largest))
+    return doubt, contained
 
 
 def vector_features(distance: Pairs) -> Pairs:
     """The features (p, 3) of p relative distances, in the order of VECTOR_FEATURES."""
-    far, near = _parts(distance)
-    return np.stack((np.ones(len(distance)), far, near), axis=1)
+    logarithm = _logarithm(distance)
+    return np.stack((np.ones(len(distance)), np.maximum(logarithm, KNEE), np.minimum(logarithm, KNEE)), axis=1)
 
 
-def pair_features(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> Steps[Pairs]:
+def pair_features(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> Pairs:
     """The features (p, f) of p pairs of candidates that both have a text, in the order of FEATURES. ``distance``: (p,) relative
     to the typical one.
     """
-    return (yield from _features(texts, first, second, distance, 0.0, SHIPPED, False)).T
-
-
-def _features(
-    texts: Texts, first: Indices, second: Indices, distance: Pairs, least: float, model: Model, bounded: bool
-) -> Steps[Pairs]:
-    """The features (f, p). Differences of figures and names only lower a probability: they are read of the pairs whose
-    probability without them is ``least`` by ``model``. ``bounded``: pairs that do not reach ``least`` with as many 3-grams as
-    they could share, by their bit maps, keep that number.
-    """
-    found = np.zeros((len(FEATURES), len(first)))
-    is_short = _kinds(found, texts, first, second, distance)
-    mine, theirs = texts.grams.take(first), texts.grams.take(second)
-    sizes = np.maximum(np.minimum(mine, theirs), 1.0), np.maximum(np.where(first > second, mine, theirs), 1.0)
-    # Of short texts no 3-grams are looked at, nor of those behind as many words as are compared in one pool.
-    compared = ~is_short
-    if texts.words > bounds.POOL_WORDS:
-        compared &= texts.compared(first, second, but=is_short)
-    if bounded:
-        if compared.any():
-            _lay_overlaps(found, most_shared(texts, first, second) * compared, *sizes)
-        open_pairs = (_probability(found, model.texts) >= least).nonzero()[0]
-        if not len(open_pairs):
-            return found
-    else:
-        open_pairs = np.arange(len(first), dtype=np.intp)
-    if texts.words > bounds.STEP_WORDS and texts.words_of(first[open_pairs], second[open_pairs]) > bounds.STEP_WORDS:
-        yield
-    first, second = first.take(open_pairs), second.take(open_pairs)
+    columns, short = _kinds(texts, first, second, distance)
+    compared = _compared(texts, first, second, short)
     keys = keys_of(texts, first, second)
-    if compared.any():
-        shared = SHARED.of(texts, keys, first, second)[:, 0].astype(np.float64) * compared.take(open_pairs)
-        inner = found.take(open_pairs, axis=1)
-        _lay_overlaps(inner, shared, *(each.take(open_pairs) for each in sizes))
-        found[:, open_pairs] = inner
-        likely = (_probability(inner, model.texts) >= least).nonzero()[0]
-        keys, first, second, open_pairs = keys[likely], first[likely], second[likely], open_pairs[likely]
-    apart = DIFFERENCES.of(texts, keys, first, second).T
-    are_short = is_short.take(open_pairs)
-    found[_SHORT_BOTH_FIGURES, open_pairs] = apart[BOTH_FIGURES] * are_short
-    for place, column in (
-        (_FIGURES, FIGURES),
-        (_BOTH_FIGURES, BOTH_FIGURES),
-        (_NAMES, NAMES),
-        (_BOTH_NAMES, BOTH_NAMES),
-    ):
-        found[place, open_pairs] = apart[column] * ~are_short
+    shared = SHARED.of(texts, keys, first, second)[:, 0].astype(np.float64)
+    columns |= _overlaps(texts, shared if compared is None else shared * compared, first, second)
+    columns |= _differences(DIFFERENCES.of(texts, keys, first, second), short) | {_ONE: np.ones(len(first))}
+    return np.stack([columns.get(place, np.zeros(len(first))) for place in range(len(FEATURES))], axis=1)
+
+
+def _logit(columns: Columns, coefficients: tuple[float, ...]) -> Pairs:
+    """What these features add to the logarithm of the odds (p,): number by number, so that it does not depend on other pairs."""
+    found = None
+    for place, column in columns.items():
+        part = column * coefficients[place]
+        found = part if found is None else np.add(found, part, out=found)
+    assert found is not None  # noqa: S101 - no caller has no features
     return found
 
 
-def _lay_overlaps(found: Pairs, shared: Pairs, smaller: Pairs, later: Pairs) -> None:
-    np.maximum(shared / smaller - OVERLAPPING, 0.0, out=found[_CONTAINED])
-    np.divide(shared, later, out=found[_COVERED])
+def _logit_of(probability: float) -> float:
+    """A little below the logarithm of these odds."""
+    if not 0.0 < probability < 1.0:
+        return -math.inf if probability <= 0.0 else SURE
+    return min(math.log(probability / (1.0 - probability)), SURE) - 1e-9
 
 
-def _probability(features: Pairs, coefficients: tuple[float, ...]) -> Pairs:
-    """Of p pairs, from their features (f, p)."""
-    found: Pairs = 1.0 / (1.0 + np.exp(-(np.array(coefficients) @ features)))
+def _probability(logit: Pairs) -> Pairs:
+    found: Pairs = 1.0 / (1.0 + np.exp(-logit))
     return found
 
 
-def _kinds(found: Pairs, texts: Texts, first: Indices, second: Indices, distance: Pairs) -> Mask:
-    """Fill in what kind of pair each is, its distance and, of short texts, the words. Gives which are pairs of short texts (p,)."""
-    found[_ONE] = 1.0
-    far, near = _parts(distance)
+def _kinds(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> tuple[Columns, Mask | None]:
+    """The features that say what kind of pair each is, how far apart and, of short texts, by which words. And which are pairs of
+    short texts (p,), None where no text of the pool is short.
+    """
+    logarithm = _logarithm(distance)
+    far = np.maximum(logarithm, KNEE)
+    if not texts.has_short:
+        return {_FAR: far}, None
     mine, theirs = texts.is_short.take(first), texts.is_short.take(second)
     short: Mask = mine & theirs
-    if not (mine.any() or theirs.any()):
-        found[_FAR] = far
-        return short
-    found[_SHORT], found[_MIXED] = short, mine != theirs
-    found[_FAR], found[_SHORT_FAR], found[_SHORT_NEAR] = far * ~short, far * short, near * short
-    pairs = np.flatnonzero(short)
+    columns: Columns = {
+        _FAR: far * ~short,
+        _SHORT: short.astype(np.float64),
+        _MIXED: (mine != theirs).astype(np.float64),
+    }
+    pairs = short.nonzero()[0]
     if len(pairs):
-        found[_RARE_SHARED, pairs], found[_RARE_CONTAINED, pairs] = _rare_overlaps(texts, first[pairs], second[pairs])
-    return short
+        columns |= {_SHORT_FAR: far * short, _SHORT_NEAR: np.minimum(logarithm, KNEE) * short}
+        shares = _rare_overlaps(texts, first.take(pairs), second.take(pairs))
+        for place, share in zip((_RARE_SHARED, _RARE_CONTAINED), shares, strict=True):
+            columns[place] = np.zeros(len(first))
+            columns[place][pairs] = share
+    return columns, short
 
 
-def _parts(distance: Pairs) -> tuple[Pairs, Pairs]:
-    """The logarithm of relative distances (p,), above the knee and below it."""
-    logarithm = np.log(np.clip(distance, NEAREST, FARTHEST))
-    return np.maximum(logarithm, KNEE), np.minimum(logarithm, KNEE)
+def _compared(texts: Texts, first: Indices, second: Indices, short: Mask | None) -> Mask | None:
+    """Of which pairs (p,) 3-grams are looked at, None for all: not of short texts, nor of those behind as many words as are
+    compared in one pool.
+    """
+    if texts.words <= bounds.POOL_WORDS:
+        return None if short is None else ~short
+    but = np.zeros(len(first), np.bool_) if short is None else short
+    return ~but & texts.compared(first, second, but=but)
+
+
+def _overlaps(texts: Texts, shared: Pairs, first: Indices, second: Indices) -> Columns:
+    """``shared``: how many 3-grams (p,) two texts have in common."""
+    mine, theirs = texts.grams.take(first), texts.grams.take(second)
+    later = texts.grams.take(np.maximum(first, second))
+    contained = shared / np.minimum(mine, theirs) - OVERLAPPING
+    return {_CONTAINED: np.maximum(contained, 0.0, out=contained), _COVERED: shared / later}
+
+
+def _differences(apart: FloatMatrix, short: Mask | None) -> Columns:
+    """``apart``: of p pairs, as pairs.DIFFERENCES has them. ``short``: which are pairs of short texts, None: none is."""
+    figures, both_figures, names, both_names = apart.T.astype(np.float64)
+    if short is None:
+        return {_FIGURES: figures, _BOTH_FIGURES: both_figures, _NAMES: names, _BOTH_NAMES: both_names}
+    return {
+        _FIGURES: figures * ~short,
+        _BOTH_FIGURES: both_figures * ~short,
+        _NAMES: names * ~short,
+        _BOTH_NAMES: both_names * ~short,
+        _SHORT_BOTH_FIGURES: both_figures * short,
+    }
+
+
+def _logarithm(distance: Pairs) -> Pairs:
+    """Of relative distances (p,) within the bounds that are told apart."""
+    found = np.minimum(np.maximum(distance, NEAREST), FARTHEST)
+    return np.log(found, out=found)
 
 
 def _rare_overlaps(texts: Texts, first: Indices, second: Indices) -> tuple[Pairs, Pairs]:

@@ -320,6 +320,8 @@ def _free(vectors: FloatMatrix) -> int:
     if not vectors.size:
         return 0
     is_zero = vectors == 0.0
+    if not is_zero.any():
+        return int(vectors.shape[1])
     zeros = np.count_nonzero(is_zero[:, is_zero.any(axis=0)], axis=1)  # few columns have any
     return int(vectors.shape[1]) - int(np.sort(zeros)[(len(zeros) - 1) // 2])
 

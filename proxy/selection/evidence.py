@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.certainty import SHIPPED, by_vectors, judged
-from vecsieve.proxy.selection.geometry import Mask, ahead
+from vecsieve.proxy.selection.geometry import ahead
 from vecsieve.proxy.selection.policy import Caps, Certain, Policy, Strategy, TextRules
 from vecsieve.proxy.selection.text.matching import equal, matches
 from vecsieve.proxy.selection.text.reading import Texts
@@ -60,46 +60,52 @@ def weigh(
     yield from texts.reading(rows.tolist() if rows is columns else np.union1d(rows, columns).tolist())
     pairs = _near(distance, rows, columns, math.inf if rules.reach is None else rules.reach * typical)
     links, similarities = yield from _by_text(texts, pairs, rules)
-    copies = links != _NONE
     if not isinstance(policy.threshold, Certain):
-        return pairs.evidence(pairs.laid(distance.copy(), np.float32(0.0), copies), links, similarities)
-    doubt = yield from _doubted(pairs, texts, links, policy, typical=typical or 1.0, largest=largest)
-    if not copies.all():
-        np.putmask(similarities, ~copies, 1.0 - doubt)
+        return pairs.evidence(pairs.laid(distance.copy(), np.float32(0.0), links.nonzero()[0]), links, similarities)
+    doubt = yield from _doubted(pairs, texts, links, similarities, policy, typical=typical or 1.0, largest=largest)
     doubts = np.ones(distance.shape, np.float32)
-    if np.isinf(distance).any():
-        doubts[np.isinf(distance)] = np.inf
-    return pairs.evidence(pairs.laid(doubts, doubt), links, similarities)
+    is_forbidden = np.isinf(distance)
+    if is_forbidden.any():
+        doubts[is_forbidden] = np.inf
+    less = (doubt < 1.0).nonzero()[0]
+    return pairs.evidence(pairs.laid(doubts, doubt.take(less), less), links, similarities)
 
 
 def _doubted(
-    pairs: _Pairs, texts: Texts, links: Codes, policy: Policy, *, typical: float, largest: float
+    pairs: _Pairs,
+    texts: Texts,
+    links: Codes,
+    similarities: FloatMatrix,
+    policy: Policy,
+    *,
+    typical: float,
+    largest: float,
 ) -> Steps[FloatMatrix]:
-    """The doubt of each pair (p,) under the calibrated rule, 0 where texts alone link it already; ``links`` takes in those of which
-    one text contains the other.
+    """The doubt of each pair (p,) under the calibrated rule, 0 where texts alone link it already; ``links`` and ``similarities`` take
+    in those of which one text contains the other.
     """
     assert isinstance(policy.threshold, Certain)  # noqa: S101 - nobody else asks
-    relative = pairs.apart / np.float32(typical)
-    np.putmask(relative, pairs.apart == UNKNOWN, 1.0)
-    first, second, apart = pairs.first, pairs.second, relative.astype(np.float64)
-    open_pairs = None if not links.any() else np.flatnonzero(links == _NONE)
-    if open_pairs is not None:
-        first, second, apart = first[open_pairs], second[open_pairs], apart[open_pairs]
+    relative = pairs.apart if typical == 1.0 else pairs.apart / np.float32(typical)
+    is_unknown = pairs.apart == UNKNOWN
+    if is_unknown.any():
+        relative = np.where(is_unknown, np.float32(1.0), relative)
+    doubt = np.zeros(len(links), np.float32)
+    open_pairs = (links == _NONE).nonzero()[0] if links.any() else slice(None)
     found, is_contained = yield from judged(
-        apart,
+        relative[open_pairs].astype(np.float64),
         texts,
-        first,
-        second,
+        pairs.first[open_pairs],
+        pairs.second[open_pairs],
         largest=largest / typical,
         rule=policy.threshold,
         bounded=policy.representative is Strategy.RANK and counts_clusters_alone(policy.caps),
     )
-    if open_pairs is None:
-        np.putmask(links, is_contained, _CONTAINMENT)
-        return found.astype(np.float32)
-    doubt = np.zeros(len(links), np.float32)
     doubt[open_pairs] = found
-    links[open_pairs[is_contained]] = _CONTAINMENT
+    if is_contained.any():
+        places = is_contained.nonzero()[0]
+        contained = places if isinstance(open_pairs, slice) else open_pairs[places]
+        links[contained] = _CONTAINMENT
+        similarities[contained] = np.float32(1.0) - doubt[contained]
     return doubt
 
 
@@ -111,12 +117,13 @@ def counts_clusters_alone(caps: Caps) -> bool:
 def _by_text(texts: Texts, pairs: _Pairs, rules: TextRules) -> Steps[tuple[Codes, FloatMatrix]]:
     """The Link that texts alone make of each pair (p,), and its similarity, NaN where there is none."""
     if rules.near or (texts.documents is not None and texts.spans is not None):
-        compared = pairs.laid(np.zeros(pairs.shape, np.bool_), True)
+        each = np.arange(len(pairs.first), dtype=np.intp)
+        compared = pairs.laid(np.zeros(pairs.shape, np.bool_), True, each)
         found = yield from matches(texts, pairs.rows, pairs.columns, compared, rules)
         return found.links.ravel()[pairs.places], found.similarities.ravel()[pairs.places]
     links, similarities = np.zeros(len(pairs.first), np.int8), np.full(len(pairs.first), np.nan, np.float32)
-    if rules.identical:
-        same = equal(texts, pairs.first, pairs.second)
+    if rules.identical and texts.has_equal:
+        same = equal(texts, pairs.first, pairs.second).nonzero()[0]
         links[same], similarities[same] = _IDENTICAL, 1.0
     return links, similarities
 
@@ -141,41 +148,45 @@ class _Pairs:
     def shape(self) -> tuple[int, int]:
         return len(self.rows), len(self.columns)
 
-    def laid(self, matrix: npt.NDArray[Any], values: Any, among: Mask | None = None) -> npt.NDArray[Any]:
-        """``matrix`` (n, m) with the ``values`` of these pairs in their places. ``among``: (p,), of these alone."""
+    def laid(self, matrix: npt.NDArray[Any], values: Any, among: Indices) -> npt.NDArray[Any]:
+        """``matrix`` (n, m) with the ``values`` of the pairs ``among`` these in their places."""
         flat = matrix.reshape(-1)
         for places in (self.places,) if self.mirrored is None else (self.places, self.mirrored):
-            flat[places if among is None else places[among]] = values
+            flat[places.take(among)] = values
         return matrix
 
     def evidence(self, distance: FloatMatrix, links: Codes, similarities: FloatMatrix) -> Evidence:
         """The values (p,) of the pairs that are linked, as matrices."""
-        linked = links != _NONE
-        return Evidence(
-            distance,
-            self.laid(np.zeros(self.shape, np.int8), links[linked], linked),
-            self.laid(np.full(self.shape, np.nan, np.float32), similarities[linked], linked),
-        )
+        linked = links.nonzero()[0]
+        found = Evidence(distance, np.zeros(self.shape, np.int8), np.full(self.shape, np.nan, np.float32))
+        if len(linked):
+            self.laid(found.links, links.take(linked), linked)
+            self.laid(found.similarities, similarities.take(linked), linked)
+        return found
 
 
 def _near(distance: FloatMatrix, rows: Indices, columns: Indices, reach: float) -> _Pairs:
     """The pairs within ``reach``, and those of unknown distance, but for forbidden ones and for a candidate and itself."""
     is_square = rows is columns or np.array_equal(rows, columns)
     if is_square:
-        row, column, places = ahead(len(rows))
+        row, column, places, mirrored = ahead(len(rows))
     else:
-        places = np.arange(distance.size, dtype=np.intp)
+        places = mirrored = np.arange(distance.size, dtype=np.intp)
         row, column = np.divmod(places, max(len(columns), 1))
     apart = distance.reshape(-1).take(places)
     near = apart <= min(reach, float(UNKNOWN))
     near |= apart == UNKNOWN
     if not is_square:
         near &= rows[row] != columns[column]
-    chosen = np.flatnonzero(near)
-    row, column = row.take(chosen), column.take(chosen)
-    mirrored = column * len(rows) + row if is_square else None
+    chosen = near.nonzero()[0]
     return _Pairs(
-        rows, columns, rows.take(row), columns.take(column), apart.take(chosen), places.take(chosen), mirrored
+        rows,
+        columns,
+        rows.take(row.take(chosen)),
+        columns.take(column.take(chosen)),
+        apart.take(chosen),
+        places.take(chosen),
+        mirrored.take(chosen) if is_square else None,
     )
 
 

@@ -31,7 +31,7 @@ NOISE = 2e-5
 SMALLEST_SQUARE = 1e-20
 LARGEST_SQUARE = 1e30
 
-# For pools of up to this size, as the default one is, the pairs' positions are remembered: half a megabyte in all.
+# For pools of up to this size, as the default one is, the positions of pairs are remembered: one megabyte in all.
 REMEMBERED = 64
 
 Mask = npt.NDArray[np.bool_]
@@ -124,17 +124,17 @@ def _below(m: int) -> Mask:
     return np.tri(m, k=-1, dtype=np.bool_)
 
 
-def ahead(m: int) -> tuple[Indices, Indices, Indices]:
-    """The pairs of m candidates, the better-ranked first: rows, columns (p,), and their places in the flattened square. Not to
-    be changed.
+def ahead(m: int) -> tuple[Indices, Indices, Indices, Indices]:
+    """The pairs of m candidates, the better-ranked first: rows, columns (p,), and their places in the flattened square, above the
+    diagonal and below it. Not to be changed.
     """
     return _ahead(m) if m <= REMEMBERED else _ahead.__wrapped__(m)
 
 
 @lru_cache(maxsize=REMEMBERED + 1)
-def _ahead(m: int) -> tuple[Indices, Indices, Indices]:
+def _ahead(m: int) -> tuple[Indices, Indices, Indices, Indices]:
     rows, columns = np.triu_indices(m, 1)
-    return rows, columns, rows * m + columns
+    return rows, columns, rows * m + columns, columns * m + rows
 
 
 def _as_they_are(vectors: FloatMatrix, squares: FloatMatrix) -> Rows:

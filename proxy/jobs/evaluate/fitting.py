@@ -33,7 +33,7 @@ from vecsieve.proxy.selection.distances import relative_distances
 from vecsieve.proxy.selection.policy import Model
 from vecsieve.proxy.selection.text.features import Text, text_of
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Metadata, Metric, finished
+from vecsieve.proxy.selection.values import Metadata, Metric
 
 POOL = 50  # candidates of a query: as many as the scale of distances is read from
 NEAREST = 2  # pairs of one candidate
@@ -79,7 +79,7 @@ def examples(labelled: LabelledSet, geometry: str, policy: ResolvedPolicy, *, ev
         if not len(first):
             continue
         far = apart[second, first].astype(np.float64)
-        features.append(finished(pair_features(texts, first, second, far)))
+        features.append(pair_features(texts, first, second, far))
         bare.append(vector_features(far))
         pairs = zip(rows[second].tolist(), rows[first].tolist(), strict=True)
         copies.append(np.array([_repeats(labelled, later, earlier) for later, earlier in pairs], np.bool_))

@@ -30,6 +30,8 @@ MOST_MARKS = 30
 # What the texts of one pool may cost. A unit takes 20 to 50 ns from the raw text to the comparison, whatever the text: 50 ms
 # in all. It is enough for 50 chunks of 20,000 Latin characters, or 7,000 Chinese ones.
 POOL_COST = 1 << 20
+# In place of what a text costs that nobody asked for yet.
+UNPRICED = -2
 # What one text may cost: as many characters as are read at all, of the scripts that take three bytes a character.
 TEXT_COST = 3 * LONGEST
 # Words of one pool that are compared by n-grams: 90 ns each, in one step. 50 chunks of 20,000 Latin characters have 170,000.
@@ -66,8 +68,8 @@ def readable(texts: Sequence[Text | None]) -> tuple[Sequence[Text | None], Seque
     The first text that the budget does not cover ends it: what is read of a ranking does not depend on what stands behind.
     """
     prices = [0 if text is None else text.known_cost for text in texts]
-    if None not in prices and -1 not in prices and sum(filter(None, prices)) <= POOL_COST:
-        return texts, [price or 0 for price in prices]
+    if min(prices, default=0) >= 0 and sum(prices) <= POOL_COST:
+        return texts, prices
     left = POOL_COST
     found: list[Text | None] = [None] * len(texts)
     costs = [0] * len(texts)

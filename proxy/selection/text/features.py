@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.text.bounds import LONGEST, cost
+from vecsieve.proxy.selection.text.bounds import LONGEST, UNPRICED, cost
 from vecsieve.proxy.selection.text.canonical import folded, unwrapped
 from vecsieve.proxy.selection.text.margins import Edges, edges
 from vecsieve.proxy.selection.text.memo import Memo
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 BITS = 512
 
 # One form in numbers, so that those of a pool are gathered in one call. ``bits``: the map. ``number``: equal for equal canonical
-# texts. ``words``: how many, 0 of a text without any visible character. ``grams``: how many different 3-grams.
-RECORD = np.dtype([("bits", "<u8", (BITS // 64,)), ("number", "<i8"), ("words", "<i4"), ("grams", "<i4")])
+# texts. ``words``: how many, 0 of a text without any visible character. ``grams``: how many different 3-grams; ``doubled``: of them,
+# those without a bit of their own.
+RECORD = np.dtype(
+    [("bits", "<u8", (BITS // 64,)), ("number", "<i8"), ("words", "<i4"), ("grams", "<i4"), ("doubled", "<i8")]
+)
 NOTHING = bytes(RECORD.itemsize)
 
 # A run without blanks and without the punctuation that separates values. One class, so that the time is linear.
@@ -113,13 +116,13 @@ class Text:
         self.whole: Form | None = None
         self.facts: tuple[Facts | None] | None = None
         self.subject: Subject | None = None
-        self.known_cost: int | None = None
+        self.known_cost = UNPRICED
         self.edges: Edges | None = None
         self._forms: dict[tuple[int, int], Form] | None = None
 
     def cost(self) -> int:
         """What it costs to read (bounds.py); -1 of a text that is not read."""
-        if self.known_cost is None:
+        if self.known_cost == UNPRICED:
             price = cost(self.raw)
             self.known_cost = -1 if price is None else price
         return self.known_cost
@@ -154,7 +157,7 @@ class Text:
             if self.whole.body is not self.raw:
                 taken += sys.getsizeof(self.whole.body)
         if self.edges is not None:
-            taken += sum(map(sys.getsizeof, (*self.edges.lines, self.edges.head, self.edges.tail)))
+            taken += self.edges.nbytes
         for form in (self._forms or {}).values():
             taken += form.nbytes + sys.getsizeof(form.body)
         return taken
@@ -194,7 +197,8 @@ def complete(forms: Sequence[Form], *, hashes: bool = False) -> None:
     records["bits"] = np.packbits(has_bit, axis=1, bitorder="little").view("<u8")
     records["number"] = [_number(text) if text else 0 for text in canonical]
     records["words"] = [len(each) for each in words]
-    records["grams"] = borders[1:] - borders[:-1]
+    records["grams"] = sizes = borders[1:] - borders[:-1]
+    records["doubled"] = sizes - has_bit.sum(axis=1)
     packed, ends = records.tobytes(), (4 * borders).tolist()
     kept = values.tobytes()
     for place, form in enumerate(missing):

@@ -13,6 +13,7 @@ Where this could do harm, and what keeps it from it:
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,17 +33,43 @@ LONGEST = 200
 _DIGITS = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
 class Edges:
     """``lines``: a text's lines without the blank ones. ``head``, ``tail``: the first and the last of them, masked. ``key``: equal
     for equal lines, in this process. ``length``: of all lines, in characters.
     """
 
-    lines: tuple[str, ...]
-    head: str
-    tail: str
-    key: int
-    length: int
+    __slots__ = ("_masked", "_remaining", "head", "key", "length", "lines", "tail")
+
+    def __init__(self, lines: tuple[str, ...]) -> None:
+        self.lines = lines
+        self.head, self.tail = _masked(lines[0]), _masked(lines[-1])
+        self.key, self.length = hash(lines), sum(map(len, lines))
+        self._masked: tuple[list[str], list[str]] | None = None
+        self._remaining: dict[tuple[int, int], tuple[int, int]] = {}
+
+    @property
+    def masked(self) -> tuple[list[str], list[str]]:
+        """The outermost DEEPEST lines from the head and from the foot, masked."""
+        if self._masked is None:
+            heads, tails = self.lines[1:DEEPEST], self.lines[-2 : -DEEPEST - 1 : -1]
+            self._masked = [self.head, *map(_masked, heads)], [self.tail, *map(_masked, tails)]
+        return self._masked
+
+    def without(self, headers: int, footers: int) -> tuple[int, int]:
+        """The first line and the one behind the last one when so many are taken off; all lines where too little would remain."""
+        found = self._remaining.get((headers, footers))
+        if found is None:
+            count = len(self.lines)
+            off = sum(map(len, self.lines[:headers])) + sum(map(len, self.lines[count - footers :]))
+            is_much = self.length - off >= max(REMAINING_AT_LEAST, REMAINING_SHARE * self.length)
+            found = self._remaining[headers, footers] = (headers, count - footers) if is_much else (0, count)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """About what it holds."""
+        heads, tails = self._masked or ([self.head], [self.tail])
+        return 400 + sum(map(sys.getsizeof, (*self.lines, *heads, *tails)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +85,7 @@ def edges(text: str) -> Edges | None:
     if "\n" not in text:
         return None
     lines = tuple(filter(str.strip, text.split("\n")))  # a fourth of the time that a loop of Python's own takes
-    if len(lines) < 2:
-        return None
-    return Edges(lines, _masked(lines[0]), _masked(lines[-1]), hash(lines), sum(map(len, lines)))
+    return None if len(lines) < 2 else Edges(lines)
 
 
 NO_MARGINS = Margins(frozenset(), frozenset())
@@ -68,50 +93,47 @@ NO_MARGINS = Margins(frozenset(), frozenset())
 
 def learn(known: Sequence[Edges]) -> Margins:
     """The margins of these texts. The order of the texts does not matter."""
+    if len(known) < SEEN_AT_LEAST:
+        return NO_MARGINS
     distinct = list({each.key: each for each in known}.values())
-    headers = _repeated(distinct, [each.head for each in distinct], 1)
-    footers = _repeated(distinct, [each.tail for each in distinct], -1)
+    headers = _repeated(distinct, [each.head for each in distinct], 0)
+    footers = _repeated(distinct, [each.tail for each in distinct], 1)
     return Margins(headers, footers) if headers or footers else NO_MARGINS
 
 
 def remaining(known: Edges, margins: Margins) -> tuple[int, int]:
     """The first line that is no margin, and behind the last one; all lines where too little would remain."""
-    count = len(known.lines)
     if known.head not in margins.headers and known.tail not in margins.footers:
-        return 0, count
-    first = _depth(known.lines[:DEEPEST], known.head, margins.headers)
-    last = count - _depth(known.lines[: -DEEPEST - 1 : -1], known.tail, margins.footers)
-    remains = known.length - sum(map(len, known.lines[:first])) - sum(map(len, known.lines[last:]))
-    if remains < max(REMAINING_AT_LEAST, REMAINING_SHARE * known.length):
-        return 0, count
-    return first, last
+        return 0, len(known.lines)
+    heads, tails = known.masked
+    return known.without(_depth(heads, margins.headers), _depth(tails, margins.footers))
 
 
-def _repeated(known: list[Edges], outermost: list[str], inwards: int) -> frozenset[str]:
-    """The masked lines that repeat at one end. ``outermost``: of each text, masked. ``inwards``: 1 from the head, -1 from the foot.
+def _repeated(known: list[Edges], outermost: list[str], end: int) -> frozenset[str]:
+    """The masked lines that repeat at one end. ``outermost``: of each text, masked. ``end``: 0 for the head, 1 for the foot.
 
     A line further in counts only where all lines outside it are margins already.
     """
     found: set[str] = set()
     reached, lines = known, outermost
-    for depth in range(DEEPEST):
+    for inner in range(1, DEEPEST + 1):
+        if len(set(lines)) > len(lines) - SEEN_AT_LEAST + 1 and found.isdisjoint(lines):
+            break  # none of them is seen so often
         # The empty line is none, and stands for what is no header.
         found.update([line for line, count in Counter(lines).items() if count >= SEEN_AT_LEAST and line])
-        reached = [each for each, line in zip(reached, lines, strict=True) if line in found]
-        if not reached:
+        reached = [each for each, line in zip(reached, lines, strict=True) if line in found and len(each.lines) > inner]
+        if not reached or inner == DEEPEST:
             break
-        inner = depth + 1
-        reached = [each for each in reached if len(each.lines) > inner]
-        lines = [_masked(each.lines[inner if inwards > 0 else -1 - inner]) for each in reached]
+        lines = [each.masked[end][inner] for each in reached]
     return frozenset(found)
 
 
-def _depth(lines: Sequence[str], outermost: str, margins: frozenset[str]) -> int:
-    """How many of the ``lines``, from one end inwards, are margins; ``outermost``: the first one, masked."""
-    if outermost not in margins:
-        return 0
-    inner = (depth for depth in range(1, len(lines)) if _masked(lines[depth]) not in margins)
-    return next(inner, len(lines))
+def _depth(lines: Sequence[str], margins: frozenset[str]) -> int:
+    """How many of the masked ``lines``, from one end inwards, are margins."""
+    for depth, line in enumerate(lines):
+        if line not in margins:
+            return depth
+    return len(lines)
 
 
 def _masked(line: str) -> str:

@@ -83,12 +83,9 @@ class Texts:
 
     def reading(self, which: Sequence[int]) -> Steps[None]:
         """Find what ``records`` gives of these candidates, and the header lines before, in steps."""
-        if self._is_read:
+        if self._is_read or self._has_been_read():
             return
-        if self._margins is None and None not in [True if text is None else text.whole for text in self.given]:
-            self._forms = self._all_forms()
-        missing = [i for i in which if (form := self._forms[i]) is None or form.record is None or self._needs_hashes]
-        missing = [i for i in missing if self._lacks(i)]
+        missing = [i for i in which if self._lacks(i)]
         if missing and self._margins is None:
             for portion in portions(self._costs, range(len(self))[self._learn_from]):
                 with_lines = [text for i in portion if (text := self.given[i]) is not None and text.has_lines]
@@ -102,6 +99,16 @@ class Texts:
                 yield
             complete([form for i in portion if (form := self.form(i)) is not None], hashes=self._needs_hashes)
         self._is_read = len(which) == len(self)
+
+    def _has_been_read(self) -> bool:
+        """Whether all texts were read for other pools already; then their records are gathered."""
+        if self._margins is None and None not in [True if text is None else text.whole for text in self.given]:
+            self._forms = self._all_forms()
+            known = [NOTHING if form is None else form.record or b"" for form in self._forms]
+            self._is_read = b"" not in known and not self._needs_hashes
+            if self._is_read:
+                self.records = np.frombuffer(b"".join(known), RECORD)
+        return self._is_read
 
     def _all_forms(self) -> list[Form | None]:
         """The forms of texts that were seen before."""
@@ -150,12 +157,19 @@ class Texts:
     @cached_property
     def is_short(self) -> npt.NDArray[np.bool_]:
         """Which texts are short (n,)."""
-        return short(lengths_of(self.given), self.word_counts, self.short_words)
+        few = self.word_counts <= self.short_words
+        return short(lengths_of(self.given), self.word_counts, self.short_words) if few.any() else few
+
+    @cached_property
+    def has_short(self) -> bool:
+        """Whether any text is short."""
+        return bool(self.is_short.any())
 
     @cached_property
     def grams(self) -> FloatVector:
-        """How many different 3-grams each text has (n,)."""
-        return self.records["grams"].astype(np.float64)
+        """How many different 3-grams each text has (n,); 1 where there is no text, to divide by."""
+        sizes: FloatVector = np.maximum(self.records["grams"], 1.0)
+        return sizes
 
     @cached_property
     def bits(self) -> npt.NDArray[np.uint64]:
@@ -165,7 +179,13 @@ class Texts:
     @cached_property
     def doubled(self) -> FloatVector:
         """How many 3-grams of each text have no bit of their own (n,)."""
-        return self.grams - ones(self.bits)
+        return self.records["doubled"].astype(np.float64)
+
+    @cached_property
+    def has_equal(self) -> bool:
+        """Whether any two texts are equal."""
+        numbers: list[int] = self.numbers.tolist()
+        return len(set(numbers) - {0}) < len(numbers) - numbers.count(0)
 
     def once(self, find: Callable[[Texts, npt.NDArray[np.bool_]], Found], among: npt.NDArray[np.bool_]) -> Found:
         """What ``find`` gives of these texts; it is called once, and always with the same ones ``among`` them."""

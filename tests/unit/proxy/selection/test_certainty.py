@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,7 +45,7 @@ def texts_of(*texts: str | None) -> Texts:
 class Judged:
     """Matrices (n, n)."""
 
-    doubt: FloatMatrix
+    doubt: npt.NDArray[np.float64]
     contained: Mask
 
 
@@ -53,8 +54,7 @@ def judge(*texts: str | None, distance: float = 0.3, largest: float = 2.0, rule:
     first, second = np.triu_indices(n, 1)
     apart = np.full(len(first), distance)
     doubt, contained = finished(judged(apart, texts_of(*texts), first, second, largest=largest, rule=rule))
-    doubt = doubt.astype(np.float32)  # as it is compared: the last digits depend on how many pairs there are
-    found = Judged(np.ones((n, n), np.float32), np.zeros((n, n), np.bool_))
+    found = Judged(np.ones((n, n)), np.zeros((n, n), np.bool_))
     for matrix, values in ((found.doubt, doubt), (found.contained, contained)):
         matrix[first, second] = matrix[second, first] = values
     return found
@@ -199,7 +199,7 @@ def test_what_vectors_cannot_compare_stays_infinite_and_what_chance_explains_is_
 
 def test_features_stand_in_the_order_of_their_names() -> None:
     texts = texts_of("close 7 accounts", "close 9 accounts", LONG, OTHER)
-    found = finished(pair_features(texts, np.array([0, 2, 0]), np.array([1, 3, 2]), np.array([0.5, 0.2, 1.0])))
+    found = pair_features(texts, np.array([0, 2, 0]), np.array([1, 3, 2]), np.array([0.5, 0.2, 1.0]))
     column = {name: found[:, place].tolist() for place, name in enumerate(FEATURES)}
     assert column["short"] == [1.0, 0.0, 0.0]
     assert column["mixed"] == [0.0, 0.0, 1.0]

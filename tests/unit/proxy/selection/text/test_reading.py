@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.texts import ANY_TEXT, ODD_TEXT, forget, rules, texts
 from vecsieve.proxy.selection.text import features
 from vecsieve.proxy.selection.text.bounds import LONGEST
+from vecsieve.proxy.selection.text.features import RECORD
 from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.selection.text.reading import Texts, ones, read
 from vecsieve.proxy.selection.values import Metadata
@@ -51,7 +52,7 @@ def test_a_text_has_a_canonical_form_words_and_a_hash() -> None:
 @pytest.mark.parametrize("text", [None, "", " \n", "\u200b\u00ad"])
 def test_a_blank_text_is_no_text(text: str | None) -> None:
     known = texts(text)
-    assert everything(known) == ([None], [-1], [[]], bytes(80), [(frozenset(), frozenset())], [[], [0]])
+    assert everything(known) == ([None], [-1], [[]], bytes(RECORD.itemsize), [(frozenset(), frozenset())], [[], [0]])
 
 
 def test_a_text_of_signs_has_words() -> None:
