@@ -236,4 +236,6 @@ def _heads(condensed: FloatVector, m: int, cut: float, method: str) -> Indices:
 def _numbered(heads: Indices) -> Indices:
     """Labels from heads: the k-th candidate that is its own head leads cluster k."""
     leads = heads == np.arange(len(heads))
+    if leads.all():
+        return heads
     return (np.cumsum(leads) - 1)[heads]

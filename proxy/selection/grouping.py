@@ -76,6 +76,8 @@ def settle(
     has_veto = False
     while True:
         labels = label(distance)
+        if n and not has_veto and labels[-1] == n - 1:
+            return labels, held  # each is alone
         met = labels[:, None] == labels
         if has_veto:
             met |= distance <= reach

@@ -196,12 +196,13 @@ _VOWELS = frozenset("aeiou")
 class Polarity:
     """``negated``: whether anything is denied or taken back. ``sides``: the opposites named, 2a and 2a + 1 for pair a.
 
-    ``stems``: the beginnings of all other words.
+    ``stems``: the beginnings of all other words. ``missing``: the opposites of its sides that it does not name itself.
     """
 
     negated: bool
     sides: frozenset[int]
     stems: frozenset[str]
+    missing: frozenset[int]
 
 
 def polarity(text: str) -> Polarity:
@@ -213,7 +214,8 @@ def polarity(text: str) -> Polarity:
     if not _PHRASE_SIDES.keys().isdisjoint(words):
         sides.update(_PHRASE_SIDES[match[1]] for phrase in _PHRASES for match in phrase.finditer(plain))
     stems = frozenset(word[:STEM] for word in words if word not in _CUES and word not in denying)
-    return Polarity(_is_negated(plain, words, denying), frozenset(sides), stems)
+    missing = frozenset({side ^ 1 for side in sides} - sides)
+    return Polarity(_is_negated(plain, words, denying), frozenset(sides), stems, missing)
 
 
 def contradict(one: Polarity, other: Polarity) -> bool:
@@ -224,7 +226,7 @@ def contradict(one: Polarity, other: Polarity) -> bool:
     """
     if one.negated is other.negated and not (one.sides and other.sides):
         return False  # as most are
-    opposite = (one.negated is not other.negated) is not _oppose(one.sides, other.sides)
+    opposite = (one.negated is not other.negated) is not _oppose(one, other)
     return opposite and _alike(one.stems, other.stems)
 
 
@@ -234,17 +236,12 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
     return 2 * len(one & other) >= ALIKE * (len(one) + len(other))
 
 
-def _oppose(one: frozenset[int], other: frozenset[int]) -> bool:
+def _oppose(one: Polarity, other: Polarity) -> bool:
     """Whether of some pair one has only the one side, and the other has the other side, alone or beside the first.
 
     "Leading and trailing" says more than "trailing": what strips both ends is not what strips the right one.
     """
-    return _leaves_out(one, other) or _leaves_out(other, one)
-
-
-def _leaves_out(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Whether ``one`` has a side of which only ``other`` has the opposite."""
-    return bool(one and other) and any(side ^ 1 in other and side ^ 1 not in one for side in one)
+    return not (one.missing.isdisjoint(other.sides) and other.missing.isdisjoint(one.sides))
 
 
 def _denying(plain: str, words: list[str]) -> set[str]:

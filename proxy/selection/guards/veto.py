@@ -167,8 +167,7 @@ def _contradict(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
 
 def _leaves_out(left: Sequence[Polarity], right: Sequence[Polarity]) -> Mask:
     """Where ``left`` has a side of which only ``right`` has the opposite (n, m)."""
-    alone = [frozenset(side ^ 1 for side in each.sides if side ^ 1 not in each.sides) for each in left]
-    found: Mask = _shared(alone, [each.sides for each in right]) > 0
+    found: Mask = _shared([each.missing for each in left], [each.sides for each in right]) > 0
     return found
 
 
@@ -278,6 +277,8 @@ def names_in_title(title: str) -> Subject:
 
 def _different(begins: Mapping[int, Subject | None], places: Sequence[tuple[int, int]]) -> list[int]:
     """Which of p pairs of places each begin with a name that the other does not begin with."""
+    if not any(begins.values()):
+        return []
     return [
         pair
         for pair, (one, other) in enumerate(places)
@@ -366,6 +367,8 @@ def _checks(guards: Guards) -> tuple[_Check, ...]:
 def _veto(one: Facts, other: Facts, checks: tuple[_Check, ...]) -> Veto:
     # A text without figures differs in none, and one that points nowhere contradicts none that does not either.
     both_count, one_points = one.counts and other.counts, one.points or other.points
+    if not (both_count or one_points):
+        return Veto.NONE
     for veto, applies in checks:
         if (one_points if veto is Veto.NEGATION else both_count) and applies(one, other):
             return veto

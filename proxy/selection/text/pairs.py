@@ -17,10 +17,6 @@ from vecsieve.proxy.selection.text.reading import Texts, ones
 from vecsieve.proxy.selection.text.shingles import counted
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 
-# The columns of how the figures and the names of two texts differ: 1 - Jaccard similarity of both texts', 0 where neither has
-# any, and whether each has one that the other lacks.
-FIGURES, BOTH_FIGURES, NAMES, BOTH_NAMES = range(4)
-
 # Pairs of which each of two things is remembered: some 16 MB in all.
 MOST = 1 << 16
 
@@ -108,7 +104,9 @@ def _shared(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
 
 
 def _differences(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
-    """How the figures and the names of p pairs differ (p, 4)."""
+    """How the figures and then the names of p pairs differ (p, 4): 1 - Jaccard similarity of both texts', 0 where neither has any, and
+    whether each has one that the other lacks.
+    """
     marks = {place: texts.marks(place) for place in {*first.tolist(), *second.tolist()}}
     found = np.zeros((len(first), 4), np.float32)
     if any(figures or names for figures, names in marks.values()):
