@@ -27,6 +27,10 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.wire import json as wire_json
 from vecsieve.adapters.wire import protobuf_requests
+from vecsieve.adapters.wire.json import Span
+
+NOTE = "_vecsieve"  # the member of a payload that tells which results it stands for
+_OBJECT = ord("{")
 
 Keep = Sequence[npt.NDArray[np.intp]]
 T = TypeVar("T")
@@ -80,6 +84,34 @@ class RestAdapter(_Verbs[RequestT, ReplyT]):
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
         """As in the contract."""
         wire_json.check_size(body, bounds)
+
+
+class NotingAdapter(RestAdapter[RequestT, ReplyT]):
+    """The verbs over JSON bodies whose results have payloads. ``payloads``: for each search the span of each result's payload in an
+    answer without surrogate escapes; None for none. ``is_flat``: a payload has no objects inside: a note is their JSON as a string.
+    """
+
+    payloads: Callable[[RequestT, bytes], Sequence[Sequence[Span | None]]]
+    is_flat = False
+
+    def noted(self, call: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
+        """As in the contract."""
+        text = wire_json.without_surrogates(answer)
+        found = self.payloads(own(call.document, self.request_type), text)
+        edits: list[tuple[int, int, bytes]] = []
+        for spans, told in zip(found, notes, strict=True):
+            for span, note in zip(spans, told, strict=True):
+                if span is not None and note is not None and text[span[0]] == _OBJECT:
+                    edits += self._note(text, span, note)
+        return wire_json.splice(answer, edits)
+
+    def _note(self, text: bytes, span: Span, note: bytes) -> list[tuple[int, int, bytes]]:
+        """At the end of the object, so that the first members stay where they are."""
+        present = wire_json.members(text, span)
+        if NOTE in present:
+            return []
+        value = json_text(note.decode(errors="replace")) if self.is_flat else note
+        return [(span[1] - 1, span[1] - 1, b'%s"%s":%s' % (b"," if present else b"", NOTE.encode(), value))]
 
 
 class GrpcAdapter(_Verbs[RequestT, ReplyT]):

@@ -391,6 +391,20 @@ class FetchesAgain(Protocol):
         ...
 
 
+# Members of our own in the payloads of an answer, for a transport whose answers have room for them.
+
+
+@runtime_checkable
+class NotesResults(Protocol):
+    """The verb is pure."""
+
+    def noted(self, call: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
+        """A trimmed answer with ``notes[i][k]``, the JSON of an object, as the member NOTE of the payload of search i's result k. A
+        result without a payload, or with such a member, stays as it is.
+        """
+        ...
+
+
 # Vectors fetched by id after a search, for a backend with searches that return none.
 
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import Keep, RestAdapter, RestDialect, json_text
+from vecsieve.adapters.base import Keep, NotingAdapter, RestDialect, json_text
 from vecsieve.adapters.chroma import calls, request
 from vecsieve.adapters.chroma.request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
 from vecsieve.adapters.contract import (
@@ -298,12 +298,20 @@ def _kept(reply: ReplyDocument, cells: Cells, kept: Sequence[int]) -> Edit:
     return cells.array[0] + 1, cells.array[1] - 1, b"".join(inside)
 
 
+def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
+    """Of each search the spans of the results' metadata, null included; None where the column is null. Raises ValueError."""
+    columns = read_columns(text, members(text, whole(text)))
+    if METADATAS in columns:
+        return tuple(cells.spans for cells in columns[METADATAS].cells)
+    return tuple((None,) * len(cells.spans) for cells in columns[IDS].cells)
+
+
 def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
     searches, document = request.parse(body, needs)
     return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
 
 
-class ChromaRest(RestAdapter[Document, ReplyDocument]):
+class ChromaRest(NotingAdapter[Document, ReplyDocument]):
     """Functions of this package."""
 
     request_type, reply_type = Document, ReplyDocument
@@ -312,6 +320,8 @@ class ChromaRest(RestAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(request.widen)
     read_reply = staticmethod(parse_reply)
     cut_reply = staticmethod(trim)
+    payloads = staticmethod(payloads_of)
+    is_flat = True  # metadata has strings, numbers, booleans
 
 
 # HTTP status -> the name of the error.

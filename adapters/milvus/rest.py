@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import Keep, RestAdapter, check_page
+from vecsieve.adapters.base import Keep, NotingAdapter, check_page
 from vecsieve.adapters.contract import (
     FIELD_BYTES,
     Allowance,
@@ -235,6 +235,12 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     return cut_list(reply.source, reply.length, reply.array, reply.spans, kept.tolist(), edits, said)
 
 
+def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span, ...], ...]:
+    """The rows: fields are their members. Raises ValueError."""
+    data = members(text, whole(text))["data"]
+    return (tuple(elements(text, (data.value, data.end))),)
+
+
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
     text = without_surrogates(source.text)
     check_members(text)
@@ -311,7 +317,7 @@ def _vectors(request: Document, needs: Needs, document: ReplyDocument, text: byt
     return vectors_at(document.source, spans)
 
 
-class MilvusRest(RestAdapter[Document, ReplyDocument]):
+class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     """Functions of this package."""
 
     request_type, reply_type = Document, ReplyDocument
@@ -320,5 +326,6 @@ class MilvusRest(RestAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(widen)
     read_reply = staticmethod(parse_reply)
     cut_reply = staticmethod(trim)
+    payloads = staticmethod(payloads_of)
     describe = staticmethod(describe)
     parse_description = staticmethod(schema.read_rest_description)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from vecsieve.adapters.base import Keep, RestAdapter, RestDialect, json_text, own
+from vecsieve.adapters.base import Keep, NotingAdapter, RestDialect, json_text, own
 from vecsieve.adapters.contract import Found, Lookup, NativeAnswer, Needs, Operation, Reply, Search, SearchCall
 from vecsieve.adapters.pinecone import calls, rest_reply, rest_request
 from vecsieve.adapters.pinecone import lookups as pinecone_lookups
@@ -56,7 +56,7 @@ def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCal
     return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
 
 
-class PineconeRest(RestAdapter[Document, ReplyDocument]):
+class PineconeRest(NotingAdapter[Document, ReplyDocument]):
     """Functions of this package."""
 
     request_type, reply_type = Document, ReplyDocument
@@ -65,6 +65,8 @@ class PineconeRest(RestAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(rest_request.widen)
     read_reply = staticmethod(rest_reply.parse_reply)
     cut_reply = staticmethod(trim)
+    payloads = staticmethod(rest_reply.payloads_of)
+    is_flat = True  # metadata has strings, numbers, booleans, lists of strings
     found = staticmethod(pinecone_lookups.found)
 
     def lookups(self, call: SearchCall, reply: Reply, known: Collection[str]) -> tuple[Lookup, ...]:

@@ -65,6 +65,16 @@ def read_matches(text: bytes, array: Span, layout: Layout) -> tuple[Match, ...]:
     return tuple(_read_members(text, span, layout) for span in elements(text, array))
 
 
+def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
+    """The spans of the matches' metadata or fields, null included; None where a match has none. Raises ValueError."""
+    layout = request.layout
+    spans = elements(text, array_of(text, layout.path))
+    if layout.payload is None:
+        return (tuple(spans),)
+    found = [members(text, span).get(layout.payload) for span in spans]
+    return (tuple(None if member is None else (member.value, member.end) for member in found),)
+
+
 def score_of(text: bytes, match: Match, layout: Layout) -> float:
     """A score; NaN for null, which the service writes for a document without one."""
     member = match.members[layout.score]

@@ -15,7 +15,7 @@ from typing import overload
 import msgspec
 import numpy as np
 
-from vecsieve.adapters.base import Keep, RestAdapter, own
+from vecsieve.adapters.base import Keep, NotingAdapter, own
 from vecsieve.adapters.contract import Needs, Pool, SearchCall
 from vecsieve.adapters.qdrant import calls, rest_reply, rest_request
 from vecsieve.adapters.qdrant.rest_reply import Point, Ranked, ReplyDocument, member_cut
@@ -236,7 +236,7 @@ def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
     return parse_lean(request, needs, body) or rest_reply.parse_reply(request, needs, body)
 
 
-class QdrantRest(RestAdapter[Document, ReplyDocument]):
+class QdrantRest(NotingAdapter[Document, ReplyDocument]):
     """Functions of this package."""
 
     request_type, reply_type = Document, ReplyDocument
@@ -245,6 +245,7 @@ class QdrantRest(RestAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(rest_request.widen)
     read_reply = staticmethod(read_reply)
     cut_reply = staticmethod(trim)
+    payloads = staticmethod(rest_reply.payloads_of)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
         """As in the contract."""

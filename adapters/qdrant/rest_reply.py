@@ -345,6 +345,12 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Poo
     return pools, document
 
 
+def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
+    """Of each list the spans of the points' payloads, null included. Raises ValueError."""
+    lists = (read_points(text, array) for array in _arrays(text, request))
+    return tuple(tuple(point.payload for point in points) for points in lists)
+
+
 def _arrays(text: bytes, request: Document) -> list[Span]:
     """The array of points of each plan. Raises ValueError."""
     result = members(text, whole(text)).get("result")

@@ -159,7 +159,7 @@ class Attempt:
     beside the widened request; ``is_reserved``: the budget holds a read for that; ``is_late``: the time for it has
     come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent. ``deadline``: of the last
     widened request and its lookups, on the process's clock; 0 before the first. ``held``: reads that the budget holds for what
-    memory may lack.
+    memory may lack. ``is_noted``: the answer itself tells which results stand for which others.
     """
 
     call: SearchCall
@@ -195,6 +195,7 @@ class Attempt:
     is_hedged: bool = False
     deadline: float = 0.0
     held: HeldReads | None = None
+    is_noted: bool = False
     room: Hold | None = None
 
     def received(self, size: int) -> None:

@@ -109,7 +109,7 @@ class ResolvedPolicy:
     ``text_fields``: payload keys that may hold the text. ``metadata``: where payloads keep the rest. ``vector``: the
     named vector to compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned
     scale applies; not where the request names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel.
-    ``fields``: the payload fields that the policy needs; others are not fetched. ``tells_collapsed``: by request alone.
+    ``fields``: the payload fields that the policy needs; others are not fetched. ``tells_collapsed``: where, by request alone.
     """
 
     mode: Mode
@@ -121,7 +121,7 @@ class ResolvedPolicy:
     vector: str | None
     is_profiled: bool = True
     rule: str = RuleLabel.DEFAULT.value
-    tells_collapsed: bool = False
+    tells_collapsed: CollapsedIn = CollapsedIn.OFF
     fields: Fields = field(init=False)
 
     def __post_init__(self) -> None:
@@ -450,7 +450,7 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
         OverrideName.ORDER: _order,
         OverrideName.FETCH_K: _fetch_k,
         OverrideName.COLLAPSED: lambda policy, value: replace(
-            policy, tells_collapsed=_word(OverrideName.COLLAPSED, value, CollapsedIn) is CollapsedIn.HEADER
+            policy, tells_collapsed=_word(OverrideName.COLLAPSED, value, CollapsedIn)
         ),
     }
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import islice
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 from vecsieve.adapters.contract import Operation, Pool, Search
@@ -16,6 +16,7 @@ from vecsieve.proxy.selection.values import Fate, Selection
 from vecsieve.proxy.telemetry.labels import (
     BypassReason,
     Collapse,
+    CollapsedIn,
     FailOpen,
     Guard,
     MemoryRecall,
@@ -29,6 +30,7 @@ from vecsieve.proxy.telemetry.tracing import Mark
 REPORT_HEADER = "x-vecsieve"
 COLLAPSED_HEADER = "x-vecsieve-collapsed"
 COLLAPSED_BYTES = 4096  # of that header: servers and clients take 8 KiB of all together
+NOTES_BYTES = 1 << 16  # of ids in the payloads of one answer
 
 
 class Figures(NamedTuple):
@@ -176,6 +178,30 @@ def collapsed_value(attempt: Attempt) -> str:
     return json.dumps({"collapsed": searches, "omitted": omitted}, separators=(",", ":"))
 
 
+def collapsed_notes(attempt: Attempt) -> tuple[tuple[bytes | None, ...], ...]:
+    """For each result of each search what its payload tells, as JSON: ``{"collapsed_ids":[…]}``; None where it stands for no other.
+    Ids that do not fit into the answer's NOTES_BYTES are counted instead: ``"omitted":3``.
+    """
+    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
+    room = NOTES_BYTES
+    searches: list[tuple[bytes | None, ...]] = []
+    for pool, selection in zip(attempt.reply.pools, attempt.selections, strict=True):
+        gone = (selection.fates == _COLLAPSED).nonzero()[0]
+        standing = selection.representative[gone]
+        notes: list[bytes | None] = []
+        for kept in selection.keep.tolist():
+            rows = gone[standing == kept].tolist()
+            ids = [pool.ids[row] for row in rows] if pool.ids else []
+            told = [
+                each for each, used in zip(ids, accumulate(len(each) + 1 for each in ids), strict=True) if used <= room
+            ]
+            room -= sum(len(each) + 1 for each in told)
+            omitted = b',"omitted":%d' % (len(rows) - len(told)) if len(told) < len(rows) else b""
+            notes.append(b'{"collapsed_ids":[%s]%s}' % (b",".join(told), omitted) if rows else None)
+        searches.append(tuple(notes))
+    return tuple(searches)
+
+
 def bypass_headers(reason: BypassReason | None, *, is_on: bool) -> tuple[tuple[str, str], ...]:
     """The response header of a search that was left alone: `x-vecsieve: bypass=` and the reason's label.
 
@@ -248,8 +274,13 @@ def report_of(
         extra_read_units=0 if lookups is None else lookups.read_units,
         stages=attempt.watch.stages(),
         marks=attempt.watch.marks(),
-        collapsed_ids=collapsed_value(attempt) if rows and attempt.policy.tells_collapsed else None,
+        collapsed_ids=collapsed_value(attempt) if rows and _tells_in_header(attempt) else None,
     )
+
+
+def _tells_in_header(attempt: Attempt) -> bool:
+    """Whether the client asked for the header, or for members of payloads on a transport without them."""
+    return attempt.policy.tells_collapsed is not CollapsedIn.OFF and not attempt.is_noted
 
 
 def _repeats(search: Search, selection: Selection) -> int:

@@ -20,6 +20,7 @@ from vecsieve.adapters.contract import (
     FetchesVectors,
     MalformedReplyError,
     Needs,
+    NotesResults,
     Operation,
     Pool,
     Reply,
@@ -42,12 +43,12 @@ from vecsieve.proxy.search.lookups import (
 )
 from vecsieve.proxy.search.memory import Decided, FeatureMemory, Key
 from vecsieve.proxy.search.profiles import Scaling
-from vecsieve.proxy.search.report import figures
+from vecsieve.proxy.search.report import collapsed_notes, figures
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import selecting, unlinked
 from vecsieve.proxy.selection.values import Fate, Metric, Selection
-from vecsieve.proxy.telemetry.labels import FailOpen, MemoryRecall, Stage
+from vecsieve.proxy.telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
 
 
 def untouched(pool: Pool) -> Selection:
@@ -168,7 +169,12 @@ class Searcher:
         self._learn(attempt)
         with attempt.watch.stage(Stage.ENCODE):
             keep = [selection.keep for selection in attempt.selections]
-            return await self._work.done(partial(self._trim, attempt, keep), is_long=attempt.reply_bytes > TURN_BYTES)
+            is_long = attempt.reply_bytes > TURN_BYTES
+            answer = await self._work.done(partial(self._trim, attempt, keep), is_long=is_long)
+            if attempt.policy.tells_collapsed is CollapsedIn.PAYLOAD and isinstance(self._adapter, NotesResults):
+                noted = partial(self._adapter.noted, attempt.call, answer, collapsed_notes(attempt))
+                answer, attempt.is_noted = await self._work.done(noted, is_long=is_long), True
+            return answer
 
     def plain(self, attempt: Attempt) -> bytes:
         """The backend's own first top_k of the fetched pool. Raises RejectedReplyError when nothing usable was fetched."""

@@ -338,3 +338,4 @@ class CollapsedIn(StrEnum):
 
     OFF = "off"
     HEADER = "header"
+    PAYLOAD = "payload"

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from support import chroma_bodies, pinecone_bodies, qdrant_bodies
 from support.conversation import Conversation
 from support.transports import REST
+from vecsieve.adapters.base import NOTE
 from vecsieve.adapters.contract import (
     Adapter,
     MalformedReplyError,
     Needs,
+    NotesResults,
     Operation,
     Reply,
     RequestHead,
@@ -132,6 +134,7 @@ NEEDS = st.builds(
     optional_fields=st.sampled_from([(), ("doc",), ("größe", "text", "no such key", "vector"), ("dense", "points")]),
     vector_hint=st.sampled_from([None, "dense"]),
 )
+NOTES = [None, b'{"collapsed_ids":[1,"\xc3\xa4 \\"b\\""]}', b'{"collapsed_ids":[],"omitted":2}']
 # Milvus's rows are flat, and what it shows hangs on its schema: its laws are in test_milvus.py. Weaviate has no search here.
 every_adapter = pytest.mark.parametrize("backend", sorted(REST.keys() - {"milvus", "weaviate"}))
 
@@ -290,6 +293,26 @@ def test_kept_results_are_upstreams_own_bytes_in_the_order_of_keep(backend: str,
     answer = adapter.trim(call, reply, [order])
     upstream, client = DIALECTS[backend].results(exact(body)), DIALECTS[backend].results(exact(answer))
     assert client == [upstream[index] for index in order]
+
+
+@every_adapter
+@given(data=st.data())
+def test_a_note_is_one_more_member_of_a_payload_and_changes_nothing_else(backend: str, data: st.DataObject) -> None:
+    # Invariant: without its notes the answer is the trimmed one; each payload that is an object has its note, no other result.
+    adapter, dialect = REST[backend].adapter(), DIALECTS[backend]
+    talk = data.draw(dialect.conversations(operation="query"))
+    call, _, reply = fetched(adapter, talk, Needs())
+    answer = adapter.trim(call, reply, [np.arange(pool.size, dtype=np.intp) for pool in reply.pools])
+    told = [data.draw(st.lists(st.sampled_from(NOTES), min_size=pool.size, max_size=pool.size)) for pool in reply.pools]
+    assert isinstance(adapter, NotesResults)
+    noted = adapter.noted(call, answer, told)
+    plain, found = dialect.results(exact(answer)), dialect.results(exact(noted))
+    for before, after, note in zip(plain, found, told[0], strict=True):
+        if note is not None and isinstance(before.get(dialect.stored), dict) and NOTE not in before[dialect.stored]:
+            value = after[dialect.stored].pop(NOTE)
+            assert (exact(value.encode()) if isinstance(value, str) else value) == exact(note)
+        assert after == before
+    assert adapter.noted(call, answer, [[None] * len(each) for each in told]) == answer
 
 
 @every_adapter

@@ -160,6 +160,14 @@ def test_the_pool_of_a_reply_and_the_answer_cut_from_it() -> None:
     )
 
 
+def test_a_note_is_a_member_of_its_row() -> None:
+    call = read(body())
+    answer = kept(reply(), 2, 0, call=call)
+    rows = json.loads(ADAPTER.noted(call, answer, [[b'{"collapsed_ids":["471"]}', None]]))["data"]
+    assert rows[0].pop("_vecsieve") == {"collapsed_ids": ["471"]}
+    assert rows == json.loads(answer)["data"]
+
+
 def test_counts_of_version_2_are_those_of_the_answer() -> None:
     raw = reply(version=V2, cost=6, topks=[4], recalls=[0.5])
     assert json.loads(kept(raw, 2, version=V2))["topks"] == [1]

@@ -147,7 +147,7 @@ def test_no_other_header_is(name: str) -> None:
         ("representative", "one of rank, centroid, hybrid, query_closest, longest, auto, chain"),
         ("order", "one of backend, mmr"),
         ("fetch-k", "a whole number from 1 to 200"),
-        ("collapsed", "one of off, header"),
+        ("collapsed", "one of off, header, payload"),
     ],
 )
 @pytest.mark.parametrize(

@@ -11,17 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.faultup import FaultyUpstream, answering, raw_exchange
+from support.faultup import FaultyUpstream, Received, answering, raw_exchange, reply
 from support.running import running
 from support.scripted_grpc import in_front, query
-from support.scripted_qdrant import honest, request, search
+from support.scripted_qdrant import JSON, honest, request, search
 from support.selections import selection
 from vecsieve.adapters.contract import Pool
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.report import COLLAPSED_BYTES, COLLAPSED_HEADER, collapsed_value
+from vecsieve.proxy.search.report import (
+    COLLAPSED_BYTES,
+    COLLAPSED_HEADER,
+    NOTES_BYTES,
+    collapsed_notes,
+    collapsed_value,
+)
 from vecsieve.proxy.selection.values import Fate
 
 ASK = b"x-vecsieve-collapsed: header\r\n"
+IN_PAYLOADS = b"x-vecsieve-collapsed: payload\r\n"
+BY_VECTORS = {"text": None}
 
 
 def told(head: bytes) -> dict[str, Any] | None:
@@ -37,6 +45,59 @@ async def test_a_client_that_asks_gets_the_ids_behind_each_result() -> None:
         assert told(plain[0]) is None
         assert asked[1] == plain[1]
         assert not any(b"collapsed" in name.lower() for received in upstream.requests for name, _ in received.headers)
+
+
+def with_payloads(received: Received) -> bytes:
+    """As `honest`, each point with a payload where the request wants one."""
+    _, _, body = honest(received).partition(b"\r\n\r\n")
+    answer = json.loads(body)
+    for point in answer["result"]["points"]:
+        point["payload"] = {"text": f"unlike {point['id']}"} if point["id"] else {}
+    return reply(json.dumps(answer, separators=(",", ":")).encode(), headers=[JSON])
+
+
+async def test_a_client_that_wants_it_in_payloads_finds_it_there_and_in_no_header() -> None:
+    async with FaultyUpstream(answering(with_payloads)) as upstream, running(upstream.url, policy=BY_VECTORS) as proxy:
+        body = search(extra={"with_payload": True})
+        head, asked = (await raw_exchange(proxy.port, request(body, headers=IN_PAYLOADS))).split(b"\r\n\r\n", 1)
+        plain = (await raw_exchange(proxy.port, request(body))).split(b"\r\n\r\n", 1)[1]
+        points = json.loads(asked)["result"]["points"]
+        assert [point["payload"].pop("_vecsieve") for point in points] == [
+            {"collapsed_ids": [1]},
+            {"collapsed_ids": [6]},
+            {"collapsed_ids": [4]},
+        ]
+        assert points == json.loads(plain)["result"]["points"]
+        assert told(head) is None
+        assert b"_vecsieve" not in plain
+
+
+async def test_a_result_without_a_payload_gets_none() -> None:
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
+        asked = (await raw_exchange(proxy.port, request(search(), headers=IN_PAYLOADS))).split(b"\r\n\r\n", 1)
+        plain = (await raw_exchange(proxy.port, request(search()))).split(b"\r\n\r\n", 1)
+        assert asked[1] == plain[1]
+
+
+async def test_over_grpc_who_wants_it_in_payloads_finds_it_in_the_metadata() -> None:
+    async with in_front() as (_, proxy):
+        seen = await query(proxy.port, metadata=((COLLAPSED_HEADER, "payload"),))
+        assert json.loads(str(dict(seen.initial)[COLLAPSED_HEADER]))["collapsed"] == [[[0, [1]], [2, [6]], [3, [4]]]]
+
+
+@given(sizes=st.lists(st.integers(1, 2 * NOTES_BYTES), min_size=1, max_size=20))
+def test_the_ids_of_an_answers_notes_are_bounded_and_what_is_left_out_is_counted(sizes: list[int]) -> None:
+    """Invariant: all notes together have at most NOTES_BYTES of ids, and told and omitted ones are all that collapsed."""
+    ids = (b"0", *(b'"%s"' % (b"x" * size) for size in sizes))
+    fates = [Fate.KEPT] + [Fate.COLLAPSED] * len(sizes)
+    chosen = selection(keep=[0], representative=[0] * len(ids), fates=fates)
+    pool = Pool(scores=np.linspace(1, 0, len(ids)), vectors=np.empty((len(ids), 0), np.float32), ids=ids)
+    attempt = SimpleNamespace(reply=SimpleNamespace(pools=(pool,)), selections=(chosen,))
+    ((note,),) = collapsed_notes(cast(Attempt, attempt))
+    assert note is not None
+    assert len(note) <= NOTES_BYTES + 50
+    found = json.loads(note)
+    assert len(found["collapsed_ids"]) + found.get("omitted", 0) == len(sizes)
 
 
 async def test_over_grpc_it_is_a_member_of_the_metadata() -> None:
