@@ -134,7 +134,7 @@ class Inspector:
     async def collections(self, _asked: Asked) -> object:
         found = collections_in_one(await self._ask(Question(Kind.COLLECTIONS)))
         for row in found["collections"]:
-            row["rule"] = self._rule(row["collection"])
+            row.update(self._ruled("rule", row["collection"]))
         return found
 
     async def cost(self, _asked: Asked) -> object:
@@ -143,13 +143,13 @@ class Inspector:
     async def settings(self, asked: Asked) -> object:
         """The effective settings without secrets; of ``?collection=`` the rule that matches, and its policy."""
         settings = self._in_force.settings
-        shown = {"settings": masked(settings.model_dump(mode="json", by_alias=True)), "keep": kept_by(settings)}
+        shown = {"settings": _dumped(settings), "defaults": _dumped(Settings()), "keep": kept_by(settings)}
         names = parse_qs(asked.query, keep_blank_values=True).get("collection")
         if not names:
             return shown
         name = names[0][:NAME_CHARACTERS]
         policy = self._policy(name)
-        return {**shown, "rule": self._rule(name), "policy": masked(policy.model_dump(mode="json", by_alias=True))}
+        return {**shown, **self._ruled("rule", name), "policy": _dumped(policy)}
 
     async def doubtful(self, _asked: Asked) -> object:
         pairs = doubtful_first(in_one(await self._ask(Question(Kind.DOUBTFUL))))
@@ -173,7 +173,7 @@ class Inspector:
         if not found:
             raise RefusedError(404, "this search is no longer kept; explain.keep says how many are")
         name = found[0]["collection"]
-        return {**found[0], "rule_number": self._rule(name), "measure": self._measure(name)}
+        return {**found[0], **self._ruled("rule_number", name), "measure": self._measure(name)}
 
     async def _judge(self, asked: Asked) -> object:
         """Append one verdict to the file. The pair is named by its search and its rank there, never by ids of the request."""
@@ -206,6 +206,11 @@ class Inspector:
         number, settings = self._rule(collection), self._in_force.settings
         return settings.policy if number is None else policy_of(settings.policy, settings.rules[number])
 
+    def _ruled(self, key: str, collection: str) -> dict[str, object]:
+        """The number of the rule that decides, and its name where it has one."""
+        number = self._rule(collection)
+        return {key: number, "rule_name": None if number is None else self._in_force.settings.rules[number].name}
+
     def _rule(self, collection: str) -> int | None:
         return self._in_force.policies.rule_of(self._in_force.settings.backend, collection)
 
@@ -235,6 +240,10 @@ def token_of(settings: Settings) -> bytes | None:
             [Problem("explain.token_file", f"{len(token)} characters", "a token of at least 16 characters")]
         )
     return token
+
+
+def _dumped(settings: Settings | PolicySettings) -> object:
+    return masked(settings.model_dump(mode="json", by_alias=True))
 
 
 def _key(pair: dict[str, object]) -> tuple[object, ...]:

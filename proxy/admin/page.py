@@ -27,7 +27,16 @@ _TYPES: Mapping[str, str] = MappingProxyType(
         ".svg": "image/svg+xml",
     }
 )
-_FILES = ("app.js", "views.js", "style.css", "icon.svg", "vendor/htm-preact.js", "vendor/uplot.js", "vendor/uplot.css")
+_FILES = (
+    "app.js",
+    "views.js",
+    "whatif.js",
+    "style.css",
+    "icon.svg",
+    "vendor/htm-preact.js",
+    "vendor/uplot.js",
+    "vendor/uplot.css",
+)
 
 
 @cache

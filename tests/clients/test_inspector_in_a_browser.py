@@ -114,9 +114,25 @@ WORDS = {
     ),
     "doubtful": ("Doubtful drops", "Margin", "Wrong, not the same", "pairs.jsonl"),
     "collections": ("Collections", NAME, "%", "default"),
-    "cost": ("Cost", "added, median", "fetched for pools", "dedup", "identical text", "No failure."),
-    "whatif": ("What if", "recent pools", "would differ", "Certainty", NAME, "results left out"),
-    "settings": ("Settings", "No rule matches", "policy.mode", "upstream.url", "explain.texts"),
+    "cost": ("Cost", "added, median", "fetched for pools", "answered by VecSieve", "the same text", "No failure."),
+    "whatif": (
+        "What if",
+        "recent pools",
+        "would differ",
+        "Certainty",
+        NAME,
+        "results left out",
+        "All presets",
+        "careful",
+    ),
+    "settings": (
+        "Settings",
+        "No rule matches",
+        "policy.mode",
+        "upstream.url",
+        "explain.texts",
+        "differ from their defaults",
+    ),
 }
 
 
@@ -127,6 +143,8 @@ async def test_every_view_says_what_it_is_for_and_fits(world: World, page: Page,
         said = await shown(page, world, view)
         folded = " ".join(said.split())
         assert [each for each in words if each not in folded] == [], (view, said)
+        if view == "whatif":
+            await page.until("!document.querySelector('main').innerText.includes('…')")
         if view == "collections":
             await page.until("document.querySelector('.chart canvas').width > 200")
         wide = await page.run("document.documentElement.scrollWidth")
@@ -211,12 +229,27 @@ async def test_what_if_answers_each_change_of_the_form(world: World, page: Page)
         "(() => { const e = document.querySelector('select'); e.value = 'preset';"
         " e.dispatchEvent(new Event('change', {bubbles: true})); })()"
     )
-    await page.until("document.querySelectorAll('select').length === 2")
+    await page.until("[...document.querySelectorAll('select')].some(e => e.value === 'exact')")
     await page.run("document.querySelector('input[type=checkbox]').click()")
     await page.until("document.querySelector('input[type=range]')")
     await page.until(
-        "performance.getEntriesByType('resource').some(e => e.name.includes('preset=careful&mmr_lambda=0.7'))"
+        "performance.getEntriesByType('resource').some(e => e.name.includes('preset=exact&mmr_lambda=0.7'))"
     )
+
+
+async def test_a_preset_of_the_table_is_taken_into_the_form(world: World, page: Page) -> None:
+    await shown(page, world, "whatif")
+    await page.until("document.querySelectorAll('main [data-entry] button').length === 6")
+    await page.run("[...document.querySelectorAll('main button')].find(e => e.innerText === 'classical').click()")
+    await page.until("[...document.querySelectorAll('select')].some(e => e.value === 'classical')")
+    await page.until("document.querySelector('.tile:nth-child(2)').innerText.includes('100 %')")
+
+
+async def test_only_what_is_not_as_by_default_can_be_shown(world: World, page: Page) -> None:
+    await shown(page, world, "settings")
+    await page.run("document.querySelector('input[type=checkbox]').click()")
+    rows = "[...document.querySelectorAll('table.settings')].at(-1).innerText"
+    await page.until(f"{rows}.includes('explain.texts') && !{rows}.includes('policy.fetch.cap')")
 
 
 async def test_keys_lead_through_the_views_and_into_a_search(world: World, page: Page) -> None:

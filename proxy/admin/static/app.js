@@ -1,6 +1,7 @@
 // The frame of the inspector: what is polled, which view is shown, keys. Views are in views.js.
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
-import { Collections, Cost, Doubtful, Live, Pair, Search, Settings, WhatIf } from "./views.js";
+import { Collections, Cost, Doubtful, Live, Pair, Search, Settings } from "./views.js";
+import { WhatIf } from "./whatif.js";
 
 const POLL_MS = 2000;
 const MOST_SEARCHES = 300;
@@ -146,7 +147,7 @@ function State() {
   const isGood = status.state === "ready" && status.breaker === "closed";
   return html`<span class=${`state ${isGood ? "good" : "bad"}`} title=${`version ${status.version}, settings ${status.settings_hash}`}>
     ${status.state}${status.breaker === "closed" ? "" : `, breaker ${status.breaker}`}
-  </span><span class="facts">mode ${mode} · ${status.backend} at ${status.upstream}</span>`;
+  </span><span class="facts">mode ${mode}<span class="wide"> · ${status.backend} at ${status.upstream}</span></span>`;
 }
 
 function App() {
@@ -159,6 +160,7 @@ function App() {
   }, []);
   const [view = "live", ...rest] = route[0] ? route : ["live"];
   const shown = { search: "live", pair: "doubtful" }[view] ?? view;
+  useEffect(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [shown]);
   useEffect(() => {
     document.title = `${VIEWS.find(([name]) => name === shown)?.[1] ?? "Inspector"} · VecSieve`;
   }, [shown]);

@@ -22,20 +22,51 @@ const GUARDS = {
   number: "other numbers",
   negation: "a negation",
   unread: "texts not read to their end",
-  subject: "another subject",
+  subject: "another name",
 };
 const OUTCOMES = { dedup: "on", shadow: "shadow" };
+// What counts of the metrics mean, for people; others are shown by their names.
+const MEANINGS = {
+  dedup: "answered by VecSieve",
+  bypass: "left alone",
+  fail_open: "plain after a failure",
+  identical_text: "the same text",
+  near_text: "nearly the same text",
+  span: "the same part of a document",
+  vectors: "close in meaning",
+  single_result: "asks for one result",
+  ordering_chosen: "has an order of its own",
+  not_json: "no JSON search",
+  disabled: "switched off",
+  nothing_to_do: "nothing to compare",
+  shadow_not_sampled: "not sampled in shadow",
+  tenant: "another tenant",
+  source: "a source always kept",
+  version: "other versions",
+  date: "other dates",
+  amount: "other amounts",
+  number: "other numbers",
+  negation: "a negation",
+  unread: "texts too long to read",
+  subject: "other names",
+  grow: "a larger pool",
+  recall: "vectors not in memory",
+  lookup: "vectors by id",
+  replay: "the search again, plainly",
+  hedge: "the search beside a slow one",
+  shadow: "measured in shadow",
+};
 
-const whole = (number) => Math.round(number).toLocaleString("en-GB");
+export const whole = (number) => Math.round(number).toLocaleString("en-GB");
 const fixed = (number, digits = 1) => (number === null || number === undefined ? "–" : number.toFixed(digits));
-const share = (part, of) => (of ? `${Math.round((100 * part) / of)} %` : "–");
+export const share = (part, of) => (of ? `${Math.round((100 * part) / of)} %` : "–");
 const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
 const median = (numbers) => (numbers.length ? [...numbers].sort((a, b) => a - b)[numbers.length >> 1] : null);
 const sum = (rows, name) => rows.reduce((total, row) => total + row[name], 0);
-const ms = (value) => (value === null ? "–" : value < 10 ? `${value.toFixed(2)} ms` : `${value.toFixed(0)} ms`);
+export const ms = (value) => (value === null ? "–" : value < 10 ? `${value.toFixed(2)} ms` : `${value.toFixed(0)} ms`);
 const named = (words) => words.replaceAll("_", " ");
 
-function bytes(count) {
+export function bytes(count) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let at = 0;
   while (count >= 1000 && at < units.length - 1) {
@@ -45,16 +76,16 @@ function bytes(count) {
   return `${at && count < 100 ? count.toFixed(1) : Math.round(count)} ${units[at]}`;
 }
 
-const Tile = ({ value, of, label, hint }) => html`<div class="tile" title=${hint}>
+export const Tile = ({ value, of, label, hint }) => html`<div class="tile" title=${hint}>
   <strong>${value}</strong>${of && html`<span class="of"> ${of}</span>`}<span class="label">${label}</span>
 </div>`;
 
-const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2>${children}</div>`;
+export const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2>${children}</div>`;
 
-const Waiting = ({ error }) =>
+export const Waiting = ({ error }) =>
   error ? html`<${Empty} title="This cannot be shown"><p>${error.message}</p></${Empty}>` : html`<p class="quiet">Reading…</p>`;
 
-const Bar = ({ part, of, kind = "" }) => html`<span class=${`bar ${kind}`} aria-hidden="true">
+export const Bar = ({ part, of, kind = "" }) => html`<span class=${`bar ${kind}`} aria-hidden="true">
   <span style=${{ width: `${of ? Math.min(100, (100 * part) / of) : 0}%` }}></span>
 </span>`;
 
@@ -63,9 +94,12 @@ export function Live({ searches, keep, error, isPaused, pause, texts }) {
   const results = sum(searches, "results");
   const repeats = sum(searches, "repeats");
   const each = searches.length || 1;
+  const [onlyChanged, setOnlyChanged] = useState(false);
+  const rows = onlyChanged ? searches.filter((row) => row.repeats) : searches;
   return html`<div class="head">
       <div><h1>Searches</h1><p class="quiet">As they come, the newest first. Open one to see what changed.</p></div>
-      <button onClick=${pause} aria-pressed=${isPaused}>${isPaused ? "Resume" : "Pause"}</button>
+      <div class="headtools"><label class="check"><input type="checkbox" checked=${onlyChanged} onChange=${(event) => setOnlyChanged(event.target.checked)} />Only with repeats</label>
+        <button onClick=${pause} aria-pressed=${isPaused}>${isPaused ? "Resume" : "Pause"}</button></div>
     </div>
     ${
       searches.length === 0
@@ -87,19 +121,19 @@ export function Live({ searches, keep, error, isPaused, pause, texts }) {
             <table class="rows">
               <thead><tr><th>Time</th><th>Collection</th><th class="n">Repeats</th><th class="wide"></th><th class="n wide">Pool</th>
                 <th class="n">Added</th><th class="wide">Mode</th></tr></thead>
-              <tbody>${searches.map(
+              <tbody>${rows.map(
                 (row) => html`<tr key=${row.number} data-entry>
                   <td class="time"><a href=${`#/search/${row.number}`}>${clock(row.at)}</a></td>
                   <td class="name"><a href=${`#/search/${row.number}`} tabindex="-1">${row.collection}</a> <span class="quiet wide">${named(row.operation)}</span></td>
                   <td class="n">${row.repeats ? html`<b>${row.repeats}</b>` : "0"}<span class="quiet"> of ${row.results}</span></td>
-                  <td class="wide"><${Bar} part=${row.repeats} of=${row.results} /></td>
+                  <td class="wide"><${Bar} part=${row.repeats} of=${row.results} kind="bad" /></td>
                   <td class="n wide">${row.candidates}<span class="quiet"> → ${row.clusters} distinct</span></td>
                   <td class="n">${fixed(row.added_ms)} ms</td>
                   <td class="wide">${OUTCOMES[row.outcome] ?? row.outcome}${row.changed ? "" : html`<span class="quiet">, unchanged</span>`}</td>
                 </tr>`,
               )}</tbody>
             </table>
-            <p class="quiet">VecSieve keeps the last ${keep} searches of each process; ${texts ? "with the starts of texts" : "identifiers, no texts"}.</p>`
+            <p class="quiet">VecSieve keeps the last ${keep} searches of each process; ${texts ? "with the starts of texts" : "identifiers, ranks and scores, no texts"}.</p>`
     }`;
 }
 
@@ -124,6 +158,8 @@ function fateOf(each, search) {
   return { badge: "not chosen", kind: "gone" };
 }
 
+const ruleOf = (number, name) => (name ? `rule ${name}` : `rule ${number + 1}`);
+
 export function Search({ number }) {
   const [search, error] = usePolled(`/api/searches/${number}`, 0);
   if (!search) return html`<p><a href="#/live">← Searches</a></p><${Waiting} error=${error} />`;
@@ -139,7 +175,7 @@ export function Search({ number }) {
     <div class="head"><div>
       <h1>Before and after</h1>
       <p class="quiet">${named(search.operation)} in <a class="strong" href=${`#/settings/${encodeURIComponent(search.collection)}`}>${search.collection}</a>
-        ${" at "}${clock(search.at)}, decided by ${search.rule_number === null ? "the default policy" : `rule ${search.rule_number + 1}`}</p>
+        ${" at "}${clock(search.at)}, decided by ${search.rule_number === null ? "the default policy" : ruleOf(search.rule_number, search.rule_name)}</p>
     </div></div>
     ${isShadow && html`<p class="notice">Mode shadow: the client got the database's own page. The right side is what <code>on</code> would have answered.</p>`}
     ${search.restrained && html`<p class="notice">Left alone: vectors alone would have merged most of this pool, although its scores differ.</p>`}
@@ -160,7 +196,7 @@ export function Search({ number }) {
           const isNew = each.rank < first || each.rank >= first + search.top_k;
           const notes = [
             each.collapsed_ids.length ? `stands for ${each.collapsed_ids.length} more` : "",
-            each.kept_apart_by ? `kept: ${GUARDS[each.kept_apart_by] ?? named(each.kept_apart_by)}` : "",
+            each.kept_apart_by ? `a look-alike, kept for ${GUARDS[each.kept_apart_by] ?? named(each.kept_apart_by)}` : "",
             each.copy ? "repeats another: too few distinct candidates" : "",
           ].filter(Boolean);
           return html`<${Result} key=${each.rank} each=${each} number=${number} at=${place + 1} note=${notes.join("; ")}
@@ -205,7 +241,7 @@ const Evidence = ({ pair }) => html`<dl class="evidence">
 
 const Sides = ({ pair }) => html`<div class="columns pair">
   ${[["a", "Stays"], ["b", "Left out"]].map(
-    ([name, title]) => html`<section class="card"><h3>${title} <span class="quiet">rank ${pair[name].rank + 1}, score ${fixed(pair[name].score, 3)}</span></h3>
+    ([name, title]) => html`<section class="card"><h3>${title} <span class="quiet">by the database at ${pair[name].rank + 1}, score ${fixed(pair[name].score, 3)}</span></h3>
       <p><code class="id">${idOf(pair[name])}</code></p>
       ${pair[name].text ? html`<p class="whole">${pair[name].text}</p>` : ""}</section>`,
   )}
@@ -239,7 +275,7 @@ export function Doubtful() {
   const judged = page.pairs.filter((pair) => typeof pair.judged === "boolean").length;
   return html`<h1>Doubtful drops</h1>
     <p class="quiet">Results left out because a cut was reached, the nearest to it first. Results of equal text need no judgement.
-      ${page.judgements ? html` Verdicts go to <code>${page.judgements}</code>${judged ? `, ${judged} so far` : ""}.` : ""}</p>
+      ${page.judgements ? html` Verdicts go to <code title=${page.judgements}>${page.judgements.split("/").pop()}</code>${judged ? `, ${judged} so far` : ""}.` : ""}</p>
     ${page.pairs.length === 0 && html`<${Empty} title="Nothing to judge"><p>No search that is kept left out a result by a cut: only equal texts, or nothing.</p></${Empty}>`}
     <ul class="pairs">${page.pairs.slice(0, many).map(
       (pair) => html`<li key=${`${pair.search}/${pair.rank}`} data-entry class="card">
@@ -267,6 +303,7 @@ function Chart({ rows, seconds }) {
       return times.map((at) => known.get(at) ?? null);
     });
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
+    const top = Math.min(100, 20 * Math.ceil(Math.max(20, ...lines.flat()) / 20));
     const draw = () => {
       place.current.replaceChildren();
       return new uPlot(
@@ -275,9 +312,9 @@ function Chart({ rows, seconds }) {
           height: 240,
           legend: { show: false },
           cursor: { drag: { x: false, y: false } },
-          scales: { y: { range: [0, 100] } },
-          axes: [{ ...axis, values: (_, splits) => splits.map((at) => clock(at).slice(0, 5)), space: 90, incrs: [60, 120, 300, 600], size: 28 }, { ...axis, values: (_, splits) => splits.map((each) => `${each} %`), size: 52 }],
-          series: [{}, ...rows.map((row, at) => ({ label: row.collection, stroke: colour(`--c${at}`), width: 2, spanGaps: true, points: { show: true, size: 6, fill: colour(`--c${at}`) } }))],
+          scales: { y: { range: [0, top] } },
+          axes: [{ ...axis, values: (_, splits) => splits.map((at) => clock(at).slice(0, 5)), space: 90, incrs: [60, 120, 300, 600], size: 28 }, { ...axis, values: (_, splits) => splits.map((each) => `${each} %`), incrs: [5, 10, 20], size: 52 }],
+          series: [{}, ...rows.map((row, at) => ({ label: row.collection, stroke: colour(`--c${at}`), width: 2, spanGaps: true, points: { show: true, size: 7, fill: colour(`--c${at}`) }, fill: at || rows.length > 1 ? undefined : `${colour("--c0")}22` }))],
         },
         [times, ...lines],
         place.current,
@@ -305,14 +342,15 @@ export function Collections() {
   const rows = page.collections;
   if (!rows.length) return html`<h1>Collections</h1><${Empty} title="No search yet"><p>The last hour of each collection is shown here.</p></${Empty}>`;
   return html`<h1>Collections</h1><p class="quiet">Share of the database's own results that repeat a better one of the same page, over the last hour.</p>
-    <div class="card"><${Chart} rows=${rows.slice(0, COLOURS)} seconds=${page.bucket_seconds} /></div>
+    <div class="card"><${Chart} rows=${rows.slice(0, COLOURS)} seconds=${page.bucket_seconds} />
+      <p class="quiet chartnote">A point for every ${page.bucket_seconds} s with searches${rows.length > COLOURS ? `; the ${COLOURS} most searched collections` : ""}.</p></div>
     <table class="rows"><thead><tr><th>Collection</th><th class="n">Searches</th><th class="n wide">Changed</th><th class="n">Repeats</th><th class="wide"></th><th>Rule</th></tr></thead>
       <tbody>${rows.map(
         (row, at) => html`<tr key=${row.collection} data-entry>
           <td class="name">${at < COLOURS && html`<span class=${`swatch c${at}`}></span>`}<a href=${`#/settings/${encodeURIComponent(row.collection)}`}>${row.collection}</a></td>
           <td class="n">${whole(row.searches)}</td><td class="n wide">${share(row.changed, row.searches)}</td>
-          <td class="n"><b>${share(row.repeats, row.results)}</b></td><td class="wide"><${Bar} part=${row.repeats} of=${row.results} /></td>
-          <td>${row.rule === null ? html`<span class="quiet">default</span>` : row.rule + 1}</td></tr>`,
+          <td class="n"><b>${share(row.repeats, row.results)}</b></td><td class="wide"><${Bar} part=${row.repeats} of=${row.results} kind="bad" /></td>
+          <td>${row.rule === null ? html`<span class="quiet">default</span>` : row.rule_name ?? row.rule + 1}</td></tr>`,
       )}</tbody></table>`;
 }
 
@@ -321,27 +359,28 @@ function Counts({ title, counts, empty, kind }) {
   const most = Math.max(...entries.map(([, count]) => count), 0);
   return html`<section class="card"><h2>${title}</h2>
     ${entries.length === 0 ? html`<p class="quiet">${empty}</p>` : html`<ul class="counts">${entries.map(
-      ([name, count]) => html`<li><span>${named(name)}</span><${Bar} part=${count} of=${most} kind=${kind} /><b>${whole(count)}</b></li>`,
+      ([name, count]) => html`<li><span title=${name}>${MEANINGS[name] ?? named(name)}</span><${Bar} part=${count} of=${most} kind=${kind} /><b>${whole(count)}</b></li>`,
     )}</ul>`}</section>`;
 }
 
 export function Cost() {
   const [cost, error] = usePolled("/api/cost", 5000);
   if (!cost) return html`<h1>Cost</h1><${Waiting} error=${error} />`;
-  const memory = cost.memory;
+  const { whole: all = 0, partial = 0, none = 0 } = cost.memory;
   return html`<h1>Cost</h1><p class="quiet">Since the start, all processes together: what VecSieve adds, and what it leaves alone.</p>
     <div class="tiles">
-      <${Tile} value=${ms(cost.added_ms.p50)} label="added, median" />
-      <${Tile} value=${ms(cost.added_ms.p95)} label="added, 95 of 100 below" />
+      <${Tile} value=${ms(cost.added_ms.p50)} label="added, median" hint="what a client waits longer" />
+      <${Tile} value=${ms(cost.added_ms.p95)} label="added, p95" hint="95 of 100 searches had less" />
       <${Tile} value=${ms(cost.database_ms.p50)} label="the database, median" />
       <${Tile} value=${bytes(cost.bytes.widened)} label="fetched for pools" />
       <${Tile} value=${bytes(cost.bytes.to_clients)} label="sent to clients" />
-      <${Tile} value=${share((memory.whole ?? 0) + (memory.partial ?? 0), (memory.whole ?? 0) + (memory.partial ?? 0) + (memory.none ?? 0))} label="lean searches served from memory" />
+      <${Tile} value=${bytes(cost.bytes.from_database)} label="from the database in all" />
+      ${all + partial + none > 0 && html`<${Tile} value=${share(all + partial, all + partial + none)} of=${`of ${whole(all + partial + none)}`} label="sent without vectors, met by memory" />`}
     </div>
     <div class="columns three">
       <${Counts} title="What became of searches" counts=${cost.outcomes} empty="No search yet." />
-      <${Counts} title="Passed through" counts=${cost.bypassed} empty="No search was left alone." kind="plain" />
-      <${Counts} title="Answered plainly after a failure" counts=${cost.failed_open} empty="No failure." kind="bad" />
+      <${Counts} title="Left alone, by reason" counts=${cost.bypassed} empty="Every search was looked at." kind="plain" />
+      <${Counts} title="Plain answers after a failure" counts=${cost.failed_open} empty="No failure." kind="bad" />
       <${Counts} title="Left out, by reason" counts=${cost.collapsed} empty="Nothing was left out." />
       <${Counts} title="Kept apart by a guard" counts=${cost.kept_apart} empty="No guard was needed." kind="plain" />
       <${Counts} title="Reads of our own" counts=${cost.own_reads} empty="None beyond the clients' own." kind="plain" />
@@ -356,22 +395,26 @@ function flat(value, path = "") {
   return entries.flatMap(([name, each]) => flat(each, Array.isArray(value) ? `${path}[${name}]` : path ? `${path}.${name}` : name));
 }
 
-const Tree = ({ value, filter }) => {
-  const rows = flat(value).filter(([path]) => path.includes(filter));
+const Tree = ({ value, filter, keep = () => true }) => {
+  const rows = flat(value).filter((row) => row[0].includes(filter) && keep(row));
   return html`<table class="rows settings"><tbody>${rows.map(
     ([path, each]) => html`<tr key=${path}><th scope="row"><code>${path}</code></th><td>${each === null ? html`<span class="quiet">none</span>` : String(each)}</td></tr>`,
-  )}</tbody></table>${rows.length === 0 && html`<p class="quiet">No setting has this in its name.</p>`}`;
+  )}</tbody></table>${rows.length === 0 && html`<p class="quiet">No such setting.</p>`}`;
 };
 
 export function Settings({ collection }) {
   const [page, error] = usePolled(`/api/settings${collection ? `?collection=${encodeURIComponent(collection)}` : ""}`, 0);
   const [filter, setFilter] = useState("");
+  const [isOwn, setOwn] = useState(false);
   const look = (event) => {
     event.preventDefault();
     location.hash = `#/settings/${encodeURIComponent(event.target.elements.collection.value)}`;
   };
   if (!page) return html`<h1>Settings</h1><${Waiting} error=${error} />`;
   const rule = page.rule === null || page.rule === undefined ? null : page.settings.rules[page.rule];
+  const defaults = new Map(flat(page.defaults).map(([path, each]) => [path, String(each)]));
+  const differs = ([path, each]) => defaults.get(path) !== String(each);
+  const own = flat(page.settings).filter(differs).length;
   return html`<h1>Settings</h1><p class="quiet">As they are in force, secrets masked.</p>
     <form class="tools" onSubmit=${look}>
       <label>Which rule decides for a collection? <input name="collection" key=${collection} defaultValue=${collection} placeholder="its name" /></label><button>Look</button>
@@ -379,91 +422,10 @@ export function Settings({ collection }) {
     ${
       collection &&
       html`<section class="card"><h2>${collection}</h2>
-        <p>${rule ? html`Rule ${page.rule + 1} decides: collections like <code>${rule.collection}</code>${rule.preset ? html`, preset <code>${rule.preset}</code>` : ""}.` : "No rule matches: the default policy decides."}</p>
+        <p>${rule ? html`Rule ${page.rule_name ?? page.rule + 1} decides: collections like <code>${rule.collection}</code>${rule.preset ? html`, preset <code>${rule.preset}</code>` : ""}.` : "No rule matches: the default policy decides."}</p>
         <details open><summary>Its policy</summary><${Tree} value=${page.policy} filter="" /></details></section>`
     }
-    <div class="tools"><label>Filter <input value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="policy.text" /></label></div>
-    <${Tree} value=${page.settings} filter=${filter} />`;
-}
-
-const RULE_KINDS = {
-  certainty: { title: "Certainty", most: 1, step: 0.01, first: 0.85, hint: "how sure the calibrated rule must be of a repeat, at every place" },
-  threshold: { title: "Fixed distance", most: 2, step: 0.01, first: 0.15, hint: "cosine distance up to which results are repeats" },
-  relative: { title: "Relative distance", most: 1, step: 0.01, first: 0.2, hint: "share of the pool's typical distance" },
-};
-const PRESETS = ["careful", "default", "tickets", "classical", "vectors"];
-
-// A value that has not changed for a moment: a slider does not ask at each of its steps.
-function useSettled(value, waitMs = 250) {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), waitMs);
-    return () => clearTimeout(timer);
-  }, [value]);
-  return settled;
-}
-
-function Slider({ label, value, most, step, set, hint }) {
-  return html`<label class="slider" title=${hint}>${label} <output>${value.toFixed(2)}</output>
-    <input type="range" min="0" max=${most} step=${step} value=${value} aria-label=${label} onInput=${(event) => set(Number(event.target.value))} />
-  </label>`;
-}
-
-const Difference = ({ label, now, then, hint }) =>
-  html`<${Tile} value=${whole(then)} of=${now === then ? "as now" : `now ${whole(now)}`} label=${label} hint=${hint} />`;
-
-export function WhatIf() {
-  const [kind, setKind] = useState("certainty");
-  const [values, setValues] = useState(Object.fromEntries(Object.entries(RULE_KINDS).map(([name, each]) => [name, each.first])));
-  const [preset, setPreset] = useState(PRESETS[0]);
-  const [hasMmr, setMmr] = useState(false);
-  const [lambda, setLambda] = useState(0.7);
-  const decides = kind === "preset" ? `preset=${preset}` : `${kind}=${values[kind]}`;
-  const query = useSettled(`${decides}${hasMmr ? `&mmr_lambda=${lambda}` : ""}`);
-  const [found, error] = usePolled(`/api/whatif?${query}`, 0);
-  const rule = RULE_KINDS[kind];
-  const total = found?.total;
-  return html`<h1>What if</h1>
-    <p class="quiet">Another policy over recent pools at once. Nothing changes for any client; the pools are kept without texts and vectors.</p>
-    <form class="card whatif" onSubmit=${(event) => event.preventDefault()}>
-      <label>Decided by <select value=${kind} onChange=${(event) => setKind(event.target.value)}>
-        ${Object.entries(RULE_KINDS).map(([name, each]) => html`<option value=${name}>${each.title}</option>`)}
-        <option value="preset">Preset</option>
-      </select></label>
-      ${
-        kind === "preset"
-          ? html`<label>Preset <select value=${preset} onChange=${(event) => setPreset(event.target.value)}>
-              ${PRESETS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`
-          : html`<${Slider} label=${rule.title} value=${values[kind]} most=${rule.most} step=${rule.step} hint=${rule.hint}
-              set=${(value) => setValues({ ...values, [kind]: value })} />`
-      }
-      <label><input type="checkbox" checked=${hasMmr} onChange=${(event) => setMmr(event.target.checked)} /> with MMR</label>
-      ${hasMmr && html`<${Slider} label="Lambda" value=${lambda} most=${1} step=${0.05} set=${setLambda} hint="1 is relevance only" />`}
-    </form>
-    ${
-      !found
-        ? html`<${Waiting} error=${error} />`
-        : total.searches === 0
-          ? html`<${Empty} title="No pool yet"><p>Pools are kept as searches come, where <code>explain.keep</code> is not 0.</p></${Empty}>`
-          : html`<div class="tiles">
-                <${Tile} value=${whole(total.searches)} label="recent pools" hint=${`${bytes(found.bytes)}, judged in ${ms(found.took_ms)}`} />
-                <${Tile} value=${share(total.differ, total.searches)} label="would differ" />
-                <${Difference} label="answers changed" now=${total.changed_now} then=${total.changed_then} hint="against the database's own page" />
-                <${Difference} label="results left out" now=${total.dropped_now} then=${total.dropped_then} hint="of the database's own pages" />
-                <${Difference} label="filled with repeats" now=${total.filled_now} then=${total.filled_then} hint="for want of distinct results" />
-              </div>
-              <table class="rows"><thead><tr><th>Collection</th><th class="n">Pools</th><th class="n">Would differ</th><th class="n">Left out</th></tr></thead>
-                <tbody>${found.collections.map(
-                  (row) => html`<tr key=${row.collection}><td class="name">${row.collection}</td><td class="n">${whole(row.searches)}</td>
-                    <td class="n">${whole(row.differ)}</td><td class="n">${whole(row.dropped_then)}<span class="quiet"> now ${whole(row.dropped_now)}</span></td></tr>`,
-                )}</tbody></table>
-              ${
-                found.examples.length > 0 &&
-                html`<h2>Where it differs most</h2><table class="rows"><thead><tr><th>Search</th><th>Goes, by rank</th><th>Comes, by rank</th></tr></thead>
-                  <tbody>${found.examples.map(
-                    (each) => html`<tr data-entry><td class="name"><a href=${`#/search/${each.number}`}>${each.collection}</a></td>
-                      <td>${each.gone.map((rank) => rank + 1).join(", ") || "–"}</td><td>${each.back.map((rank) => rank + 1).join(", ") || "–"}</td></tr>`,
-                  )}</tbody></table>`
-              }`
-    }`;
+    <div class="tools"><label>Filter <input value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="policy.text" /></label>
+      <label class="check"><input type="checkbox" checked=${isOwn} onChange=${(event) => setOwn(event.target.checked)} />Only the ${own} that differ from their defaults</label></div>
+    <${Tree} value=${page.settings} filter=${filter} keep=${isOwn ? differs : () => true} />`;
 }
