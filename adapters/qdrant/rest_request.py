@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -170,6 +171,7 @@ def _appended(text: bytes, span: Span, names: Sequence[str]) -> bytes:
 QUERY_LIMIT = 10
 
 _Edit = tuple[int, int, bytes]
+_Supported = tuple[Search, "Plan", Span | None]
 
 _COMMON = frozenset({"filter", "params", "offset", "with_payload", "with_vector", "shard_key", "score_threshold"})
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}")
@@ -248,17 +250,63 @@ class Plan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A parsed request. ``batch``: how many items it has, None when it is no batch. ``in_object``: each list of points of the reply
-    is wrapped in ``{"points": ..}``.
+    is wrapped in ``{"points": ..}``. ``aside``: the array ``numbers`` belongs there, where ``body`` has a placeholder; None: nowhere.
     """
 
     body: bytes
     plans: tuple[Plan, ...]
     batch: int | None
     in_object: bool
+    aside: Span | None = None
+    numbers: bytes = b""
+
+
+# A client's requests differ in the numbers of their vectors: the rest is read once. A placeholder stands for the array, and must be
+# found again as the query's vector. JSON's grammar is context-free: if the array is one of numbers, the request has the structure of
+# the shortened one.
+_PLACEHOLDER = b"[0]"
+LEAST_ARRAY = 64  # bytes
+LONGEST_REST = 4096
+REMEMBERED = 512  # clients' selectors and filters: 4 MB at most
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
     """Raises UnsupportedError, nothing else."""
+    searches, document = _read_aside(operation.name, body, needs) or _read_request(operation.name, body, needs)[:2]
+    return SearchCall(operation=operation, searches=searches, needs=without_known(needs), document=document)
+
+
+def _read_aside(name: str, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document] | None:
+    """A request with one array of numbers; None for any other. Raises UnsupportedError."""
+    start = body.find(b"[")
+    end = body.find(b"]", start) + 1
+    if end - start < LEAST_ARRAY or len(body) - (end - start) > LONGEST_REST:
+        return None
+    try:
+        read, document, dense = _read_once(name, body[:start] + _PLACEHOLDER + body[end:], needs)
+    except UnsupportedError:
+        return None  # the whole may have another reason
+    if dense != (start, start + len(_PLACEHOLDER)):
+        return None
+    check_dimensions(body, start, end)
+    numbers = body[start:end]
+    (row,), (is_array,) = decode_matrix([numbers])
+    if not is_array:
+        return None
+    search = Search(
+        top_k=read[0].top_k, offset=read[0].offset, pages=read[0].pages, query=usable(row), partition=read[0].partition,
+        is_cut=read[0].is_cut,
+    )  # fmt: skip
+    aside = Document(
+        body=document.body, plans=document.plans, batch=None, in_object=document.in_object, aside=dense, numbers=numbers
+    )
+    return (search,), aside
+
+
+def _read_request(name: str, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document, Span | None]:
+    """The searches, and the span of the vector that decides in the only one: None in a batch, and where vectors of another name are
+    compared. Raises UnsupportedError, nothing else.
+    """
     try:
         span = whole(body)
         found = members(body, span)
@@ -266,7 +314,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
         raise UnsupportedError(Reason.NOT_JSON) from None
-    name, _, is_batch = operation.name.partition("_")
+    name, _, is_batch = name.partition("_")
     endpoint, in_object = ENDPOINTS[name], name == "query"
     batch = _batch_items(body, found, needs.bounds.searches) if is_batch else None
     if batch is None:
@@ -276,9 +324,12 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         supported = [each for each in read if each is not None]
     if not supported:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
-    searches, plans = zip(*supported, strict=True)
+    searches, plans, dense = zip(*supported, strict=True)
     document = Document(body=body, plans=plans, batch=None if batch is None else len(batch), in_object=in_object)
-    return SearchCall(operation=operation, searches=searches, needs=without_known(needs), document=document)
+    return searches, document, dense[0] if batch is None else None
+
+
+_read_once = lru_cache(maxsize=REMEMBERED)(_read_request)
 
 
 def _batch_items(body: bytes, found: Members, most: int) -> list[Span]:
@@ -295,7 +346,7 @@ def _batch_items(body: bytes, found: Members, most: int) -> list[Span]:
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     """The request for ``fetch_k[i]`` candidates of plan i, with vectors and payload keys added; 0 leaves that search unchanged."""
-    edits: list[_Edit] = []
+    edits = _put_back(document)
     for plan, count in zip(document.plans, fetch_k, strict=True):
         if count:
             edits += _edits(document.body, plan, count)
@@ -307,7 +358,12 @@ def again(document: Document, ids: Sequence[bytes]) -> bytes:
     (plan,), body = document.plans, document.body
     having = b'{"has_id":[%s]}' % b",".join(ids)
     own = b"" if plan.filter is None else body[plan.filter[0] : plan.filter[1]] + b","
-    return splice(body, _edits(body, plan, len(ids), narrowed=b'{"must":[%s%s]}' % (own, having)))
+    edits = _edits(body, plan, len(ids), narrowed=b'{"must":[%s%s]}' % (own, having))
+    return splice(body, _put_back(document) + edits)
+
+
+def _put_back(document: Document) -> list[_Edit]:
+    return [] if document.aside is None else [(*document.aside, document.numbers)]
 
 
 def _edits(body: bytes, plan: Plan, count: int, *, narrowed: bytes | None = None) -> list[_Edit]:
@@ -325,7 +381,7 @@ def _edits(body: bytes, plan: Plan, count: int, *, narrowed: bytes | None = None
     return [*edits, (plan.start + 1, plan.start + 1, added)] if added else edits
 
 
-def _read_item(body: bytes, item: Span, endpoint: Endpoint, needs: Needs, index: int) -> tuple[Search, Plan] | None:
+def _read_item(body: bytes, item: Span, endpoint: Endpoint, needs: Needs, index: int) -> _Supported | None:
     """One item of a batch; None for an unsupported one, which stays unchanged."""
     try:
         return _read(body, members(body, item), endpoint, needs, (index, item[0]))
@@ -333,7 +389,7 @@ def _read_item(body: bytes, item: Span, endpoint: Endpoint, needs: Needs, index:
         return None
 
 
-def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: tuple[int, int]) -> tuple[Search, Plan]:
+def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: tuple[int, int]) -> _Supported:
     if not found.keys() <= endpoint.members:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     try:
@@ -362,21 +418,25 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
         index=place[0], start=place[1], top_k=top_k, limit=limit, offset=offset,
         filter=present(body, found, "filter"), vectors=vectors, payload=payload, name=name, prefers=ranking.name, fetches=needs.vectors,
     )  # fmt: skip
-    query = _dense(body, ranking) if name == ranking.name else None  # vectors of another name are not comparable
+    dense = ranking.dense if name == ranking.name else None  # vectors of another name are not comparable
     shard_key = present(body, found, "shard_key")
     partition = b"" if shard_key is None else body[shard_key[0] : shard_key[1]]
     search = Search(
-        top_k=top_k, offset=skipped, pages=offset is not None, query=query, partition=partition, is_cut=payload.is_cut
+        top_k=top_k,
+        offset=skipped,
+        pages=offset is not None,
+        query=_dense(body, dense),
+        partition=partition,
+        is_cut=payload.is_cut,
     )
-    return search, plan
+    return search, plan, dense
 
 
-def _dense(body: bytes, ranking: Ranking) -> npt.NDArray[np.float32] | None:
-    if ranking.dense is None:
+def _dense(body: bytes, span: Span | None) -> npt.NDArray[np.float32] | None:
+    if span is None:
         return None
-    check_dimensions(body, *ranking.dense)
-    row = decode_matrix([body[ranking.dense[0] : ranking.dense[1]]])[0][0]
-    return usable(row)
+    check_dimensions(body, *span)
+    return usable(decode_matrix([body[span[0] : span[1]]])[0][0])
 
 
 def _one_of(found: Members, names: Sequence[str]) -> Span | None:

@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
-from vecsieve.adapters.qdrant.rest_request import ENDPOINTS, Document, parse_request, widen
+from vecsieve.adapters.qdrant.rest_request import (
+    ENDPOINTS,
+    Document,
+    _read_request,
+    again,
+    parse_request,
+    widen,
+)
 
 PLAIN = Needs()
 
@@ -299,3 +307,46 @@ def test_an_optional_field_never_refuses_a_search(selector: object) -> None:
     body = {"query": [1], "with_payload": selector}
     assert widen(parsed("query", body, TEXT)[1], [24]) == widen(parsed("query", body)[1], [24])
     assert refusal("query", body, Needs(payload_fields=("text",))) is Reason.PAYLOAD_SELECTOR
+
+
+LONG = [0.5 + number / 64 for number in range(40)]
+ASIDE_BODIES = (
+    {"query": LONG},
+    {"query": {"nearest": LONG}, "limit": 7, "with_payload": True, "using": "a"},
+    {"limit": 3, "offset": 4, "shard_key": "k", "query": LONG, "with_vector": ["a"]},
+    {"filter": {"must": [{"key": "k", "match": {"value": 1}}]}, "query": LONG, "limit": 5},
+    {"query": LONG, "filter": {"must": [{"has_id": [1, 2]}]}, "with_payload": ["text"]},
+    {"params": {"hnsw_ef": 64}, "prefetch": {"query": LONG}, "query": {"fusion": "rrf"}},
+    {"query": [LONG, LONG], "limit": 5},
+    {"query": {"recommend": {"positive": [LONG]}}, "limit": 5},
+    {"query": [*LONG, "1"], "limit": 5},
+)
+
+
+@pytest.mark.parametrize("body", ASIDE_BODIES)
+@pytest.mark.parametrize("needs", [PLAIN, Needs(optional_fields=("text",)), Needs(vectors=False, values=False)])
+def test_a_vector_that_is_set_aside_changes_nothing_of_what_is_read_and_sent(
+    body: dict[str, Any], needs: Needs
+) -> None:
+    raw = json.dumps(body).encode()
+    for _ in range(2):  # the second time the rest is known
+        (search,), document = parsed("query", raw, needs)
+        (read,), as_whole, _ = _read_request("query", raw, needs)
+        assert (search.query is None) == (read.query is None)
+        assert search.query is None or search.query.tobytes() == read.query.tobytes()
+        assert replace(search, query=None) == replace(read, query=None)
+        assert widen(document, [50]) == widen(as_whole, [50])
+        assert again(document, [b"1"]) == again(as_whole, [b"1"])
+
+
+@pytest.mark.parametrize(
+    ("array", "reason"),
+    [(b"[1 2%s]", Reason.NOT_JSON), (b"[1,%s]", None), (b"[01%s]", Reason.NOT_JSON), (b"[%s}", Reason.NOT_JSON)],
+)
+def test_an_array_that_is_none_is_refused_as_in_a_whole_request(array: bytes, reason: Reason | None) -> None:
+    whole = b'{"limit":9,"query":' + array % (b",2.5" * 40).lstrip(b"," if array == b"[1,%s]" else b"") + b"}"
+    parsed("query", b'{"limit":9,"query":%s}' % json.dumps(LONG).encode())
+    if reason is None:
+        assert parsed("query", whole)[0][0].query is not None
+    else:
+        assert refusal("query", whole) is reason
