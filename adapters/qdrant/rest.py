@@ -34,7 +34,6 @@ _HEAD = re.compile(
 _OPENINGS = {True: b'{"result":{"points":[', False: b'{"result":['}
 _BESIDE = b'"result"'
 _ABSENT = msgspec.Raw()
-_NEXT, _LAST = ord(","), ord("]")
 
 
 class _Point(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,6 +102,7 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
     if found is None:
         return None
     spans, heads = found
+    ids, versions = zip(*heads, strict=True)
     end = spans[-1][1] + 1
     array = len(opening) - 1, end
     if _BESIDE in body[end:]:
@@ -112,8 +112,8 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
         scores=np.array([point.score for point in points], dtype=np.float64),
         vectors=np.empty((len(points), 0), np.float32),
         fields=((),) * len(points),
-        ids=tuple([head[1] for head in heads]),
-        versions=tuple([head[2] for head in heads]),
+        ids=ids,
+        versions=versions,
         compared_by=plan.name,
         unusable=len(points),
     )
@@ -122,30 +122,28 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
     return (pool,), document
 
 
-def _walked(body: bytes, points: Sequence[_Point], start: int) -> tuple[list[Span], list[re.Match[bytes]]] | None:
-    """The points' spans and heads, from ``start`` to the end of their array; None where one is not where it should be.
+def _walked(body: bytes, points: Sequence[_Point], start: int) -> tuple[list[Span], list[tuple[bytes, bytes]]] | None:
+    """The points' spans, and their ids and versions, from ``start`` to the end of their array; None where one is not where it should be.
 
     By induction each point begins at its offset: a value of JSON ends where its bytes do, and only a comma stands between two.
     """
     spans: list[Span] = []
-    heads: list[re.Match[bytes]] = []
-    behind = _NEXT if points else _LAST
+    heads: list[tuple[bytes, bytes]] = []
     for point in points:
         head = _HEAD.match(body, start)
-        if head is None or behind != _NEXT:
+        if head is None:
             return None
         end, payload = head.end(), point.payload
         if payload is not _ABSENT:
             if not body.startswith(payload, end):
                 return None
             end += len(payload)
-        if not body.startswith(b"}", end):
-            return None
         spans.append((start, end + 1))
-        heads.append(head)
+        heads.append((head[1], head[2]))
         start = end + 2
-        behind = body[start - 1] if start <= len(body) else 0
-    return (spans, heads) if spans and behind == _LAST else None
+    # What stands behind each point, of which the last one must be the end of the array.
+    behind = b"".join([body[end - 1 : end + 1] for _, end in spans])
+    return (spans, heads) if behind and behind == b"}," * (len(spans) - 1) + b"}]" else None
 
 
 def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from aiohttp.http import StreamWriter
 
 
+# Of a whole answer, for one write. A connection's buffer takes twice as much before writing pauses, so nothing waits for the client.
+AT_ONCE_BYTES = 32 * 1024
+
+
 class RawResponse(web.StreamResponse):
     """A response with the given head plus `Connection`, framed as the head says.
 
@@ -92,8 +96,16 @@ class RawResponse(web.StreamResponse):
         if self._send_headers_immediately:
             writer.send_headers()
 
+    def send_now(self, request: web.BaseRequest) -> None:
+        """Send a whole answer of ours, where the connection takes it at once; otherwise aiohttp sends it."""
+        transport = request.transport
+        is_open = transport is not None and not transport.is_closing() and not request.protocol.writing_paused
+        if is_open and len(self._tail) <= AT_ONCE_BYTES:
+            body, self._tail = self._tail, b""
+            self.send_whole(request, body)
+
     def send_whole(self, request: web.BaseRequest, body: bytes) -> None:
-        """Send all of a relayed answer in one write, past aiohttp's writer. Raises ConnectionError."""
+        """Send all of an answer in one write, past aiohttp's writer. Raises ConnectionError."""
         self._req, self._payload_writer = request, request.writer
         _, is_chunked = self._settle(request)
         lines = [self._status_line(request), *[f"{name}: {value}" for name, value in self.headers.items()], "", ""]

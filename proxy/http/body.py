@@ -47,6 +47,8 @@ class RequestBody:
         """
         if (self.content_length or 0) > limit_bytes:
             return None
+        if (body := self.arrived()) is not None:
+            return body if len(body) <= limit_bytes else None
         size = sum(map(len, self._held))
         try:
             async with asyncio.timeout(deadline_seconds):

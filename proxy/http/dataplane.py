@@ -67,6 +67,8 @@ class DataPlane:
             response = await self._admitted(request, record)
         finally:
             self.services.recorder.end(record, _ended(request, response, is_reused=is_reused))
+        if not response.prepared:
+            response.send_now(request)
         return response
 
     async def _admitted(self, request: web.BaseRequest, record: RequestRecord) -> RawResponse:

@@ -113,21 +113,24 @@ class HttpExchange:
     ) -> tuple[UpstreamReply, bytes]:
         """One reply and its whole body. Raises LostReplyError."""
         try:
-            async with self.upstream.send(
+            reply = await self.upstream.open(
                 method=method,
                 raw_target=target,
                 headers=traced(headers, leg.traceparent),
-                body=body,
+                upload=self.upstream.upload(body, content_length=None),
+                content_length=None if body is None else len(body),
                 is_search=True,
                 deadline_seconds=seconds,
                 origin=self.target.origin,
-            ) as reply:
-                leg.answered(reply.status)
-                try:
-                    return reply, await reply.read_bounded(self.reply_body_bytes, fits=fits)
-                except (UpstreamExchangeError, ReplyTooLargeError, NoRoomError):
-                    leg.cut()
-                    raise
+            )
+            leg.answered(reply.status)
+            try:
+                return reply, await reply.read_bounded(self.reply_body_bytes, fits=fits)
+            except (UpstreamExchangeError, ReplyTooLargeError, NoRoomError):
+                leg.cut()
+                raise
+            finally:
+                await reply.close()
         except UpstreamExchangeError as failure:
             is_late = failure.kind is FailureKind.TIMEOUT
             raise LostReplyError(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure

@@ -152,11 +152,10 @@ def for_client(raw: RawHeaders) -> Headers:
 
 def around_other_bytes(raw: RawHeaders) -> Headers:
     """Upstream's fields for a body that was changed."""
-    return [
-        (name, raw[place][1].decode("utf-8"))
-        for place, _, name in _passing(raw)
-        if name.lower().encode() not in VOUCHING
-    ]
+    passing = for_client(raw)
+    return (
+        [pair for pair in passing if pair[0].lower().encode() not in VOUCHING] if shape_of(raw).is_exacting else passing
+    )
 
 
 def wants_exact_bytes(raw: RawHeaders) -> bool:
@@ -371,7 +370,7 @@ def _is_length(value: bytes) -> bool:
 
 def without_identity(raw: RawHeaders) -> RawHeaders:
     """The fields without RFC 2616's transfer coding `identity`, which means none."""
-    codings = values(raw, b"transfer-encoding")
+    codings = () if shape_of(raw).is_plain else values(raw, b"transfer-encoding")
     return replaced(raw, b"transfer-encoding", None) if codings and codings[0].strip().lower() == IDENTITY else raw
 
 

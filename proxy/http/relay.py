@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from vecsieve.proxy.http.answers import Editing, LocalAnswers, RawResponse, hold, readable
+from vecsieve.proxy.http.answers import AT_ONCE_BYTES, Editing, LocalAnswers, RawResponse, hold, readable
 from vecsieve.proxy.http.body import RequestBody, decoded
 from vecsieve.proxy.http.connections import Events
 from vecsieve.proxy.http.headers import Headers, RawHeaders, Target, for_client, traced, values
@@ -113,9 +113,6 @@ class Writes:
 
 Gate = Callable[[int], Awaitable[None]]
 """Gets the status."""
-
-# Of a whole answer, for one write. A connection's buffer takes twice as much before writing pauses, so nothing waits for the client.
-AT_ONCE_BYTES = 32 * 1024
 
 # On, 0 seconds: closing sends a reset, the only sign that a close-delimited body can give of being cut.
 LINGER_RESET = struct.pack("ii", 1, 0)

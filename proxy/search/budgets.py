@@ -53,8 +53,26 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Reads:
-    slots: deque[_Slot] = field(default_factory=lambda: deque(maxlen=SLOTS))
+    """Of one collection, in the last minute: ``slots``, the present one last, and their sums."""
+
+    slots: deque[_Slot] = field(default_factory=lambda: deque([_Slot(0)], maxlen=SLOTS))
+    clients: int = 0
+    shared: int = 0
+    named: int = 0
     refused_at: float | None = None
+
+    def turn(self, number: int) -> None:
+        """Begin the slot of this number."""
+        while self.slots and self.slots[0].number <= number - SLOTS:
+            self.slots.popleft()
+        self.slots.append(_Slot(number))
+        self.clients = sum(slot.clients for slot in self.slots)
+        self.shared = sum(slot.shared for slot in self.slots)
+        self.named = sum(slot.named for slot in self.slots)
+
+    def share(self, reads: int) -> None:
+        self.slots[-1].shared += reads
+        self.shared += reads
 
 
 @dataclass(slots=True)
@@ -87,7 +105,9 @@ class OwnReads:
 
     def asked(self, operation: Operation, reads: int = 1) -> None:
         """Count client reads; a batch counts as many reads as it has searches."""
-        self._slot(self._of(operation)).clients += reads
+        held = self._of(operation)
+        held.slots[-1].clients += reads
+        held.clients += reads
 
     def take(self, operation: Operation, kind: OwnRead, reads: int = 1) -> bool:
         """Count a read of ours and return True, or return False where the budget has no room."""
@@ -113,10 +133,10 @@ class OwnReads:
         """
         held = self._of(operation)
         is_whole = self._risen(held) >= 1.0
-        if self._shared(held) + reads > self._allowed(held) + (OVERDRAFT if is_whole else 0):
+        if held.shared + reads > self._allowed(held) + (OVERDRAFT if is_whole else 0):
             self._metrics.withheld(Withheld.BUDGET if is_whole else Withheld.REFUSED)
             return False
-        self._slot(held).shared += reads
+        held.share(reads)
         return True
 
     def hold(self, operation: Operation, reads: int = 1) -> HeldReads | None:
@@ -124,14 +144,16 @@ class OwnReads:
         held = self._of(operation)
         if self._withheld(held, OwnRead.GROW, reads) is not None:
             return None
-        self._slot(held).shared += reads
+        held.share(reads)
         return HeldReads(self, operation, reads)
 
     def give_back(self, operation: Operation, reads: int = 1) -> None:
         """Release a reservation."""
-        for slot in reversed(self._recent(self._of(operation))):
+        held = self._of(operation)
+        for slot in reversed(held.slots):
             given = min(reads, slot.shared)
             slot.shared -= given
+            held.shared -= given
             reads -= given
 
     def refused(self, collection: str) -> None:
@@ -155,7 +177,7 @@ class OwnReads:
     def is_overdrawn(self, operation: Operation) -> bool:
         """Whether so much was sent beyond the budget that no search may be widened that could cost another read."""
         held = self._of(operation)
-        return self._shared(held) > self._allowed(held) + OVERDRAFT
+        return held.shared > self._allowed(held) + OVERDRAFT
 
     def __len__(self) -> int:
         return len(self._held)
@@ -163,51 +185,38 @@ class OwnReads:
     def _withheld(self, held: _Reads, kind: OwnRead, reads: int) -> Withheld | None:
         risen = self._risen(held)
         if kind in _ASKED_FOR:
-            named = sum(slot.named for slot in self._recent(held))
-            is_within = risen >= 1.0 or named + reads <= risen * self._clients(held) + ROUNDING
+            is_within = risen >= 1.0 or held.named + reads <= risen * held.clients + ROUNDING
             return None if is_within else Withheld.REFUSED
-        if self._shared(held) + reads <= self._allowed(held):
+        if held.shared + reads <= self._allowed(held):
             return None
         return Withheld.BUDGET if risen >= 1.0 else Withheld.REFUSED
 
     def _allowed(self, held: _Reads) -> float:
         """How many reads of ours the last minute may contain."""
         risen = self._risen(held)
-        return (FREE if risen >= 1.0 else 0) + risen * self._share * self._clients(held) + ROUNDING
+        return (FREE if risen >= 1.0 else 0) + risen * self._share * held.clients + ROUNDING
 
     def _risen(self, held: _Reads) -> float:
         """The fraction of the share in force: 0 for a minute after a refusal, then rising linearly to 1."""
-        moments = [moment for moment in (held.refused_at, self._everywhere) if moment is not None]
-        if not moments:
+        if held.refused_at is None and self._everywhere is None:
             return 1.0
+        moments = [moment for moment in (held.refused_at, self._everywhere) if moment is not None]
         return min(1.0, max(0.0, (self._clock() - max(moments) - QUIET_SECONDS) / RISE_SECONDS))
 
-    def _clients(self, held: _Reads) -> int:
-        return sum(slot.clients for slot in self._recent(held))
-
-    def _shared(self, held: _Reads) -> int:
-        return sum(slot.shared for slot in self._recent(held))
-
-    def _recent(self, held: _Reads) -> list[_Slot]:
-        oldest = int(self._clock() / SLOT_SECONDS) - SLOTS
-        return [slot for slot in held.slots if slot.number > oldest]
-
-    def _slot(self, held: _Reads) -> _Slot:
-        number = int(self._clock() / SLOT_SECONDS)
-        if not held.slots or held.slots[-1].number != number:
-            held.slots.append(_Slot(number))
-        return held.slots[-1]
-
     def _spend(self, held: _Reads, kind: OwnRead, reads: int) -> None:
-        slot = self._slot(held)
         if kind in _ASKED_FOR:
-            slot.named += reads
+            held.slots[-1].named += reads
+            held.named += reads
         else:
-            slot.shared += reads
+            held.share(reads)
         self._metrics.own_read(kind, reads)
 
     def _of(self, operation: Operation) -> _Reads:
-        return self._held.use(operation.collection, _Reads)
+        """The collection's reads, in the present slot."""
+        held, number = self._held.use(operation.collection, _Reads), int(self._clock() / SLOT_SECONDS)
+        if held.slots[-1].number != number:
+            held.turn(number)
+        return held
 
 
 LOGGER = logging.getLogger("vecsieve.egress")

@@ -160,7 +160,10 @@ HEDGE_TIMES = HedgeTimes()
 
 @dataclass(slots=True)
 class _Pace:
+    """``slow``: the 95th percentile of ``widened``, None where it is to be worked out."""
+
     widened: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    slow: float | None = None
     plain: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     late: deque[bool] = field(default_factory=lambda: deque(maxlen=LATE_SAMPLES))
     gave_up_seconds: float | None = None
@@ -186,7 +189,9 @@ class AttemptTimeout:
 
     def answered(self, operation: Operation, seconds: float) -> None:
         """A widened request was answered."""
-        self._of(operation).widened.append(seconds)
+        pace = self._of(operation)
+        pace.widened.append(seconds)
+        pace.slow = None
 
     def answered_plainly(self, operation: Operation, seconds: float) -> None:
         """The head of the answer to a client's own request arrived."""
@@ -220,7 +225,7 @@ class AttemptTimeout:
     def hedge_seconds(self, operation: Operation, client_timeout_seconds: float | None) -> float:
         """After how long the client's own search is sent as well."""
         pace, limit = self._of(operation), self._timeout(operation, client_timeout_seconds)
-        usual = HEDGE_TIMES_P95 * _p95(pace.widened) if pace.widened else self.hedge_times.hedge_most
+        usual = HEDGE_TIMES_P95 * _slow(pace) if pace.widened else self.hedge_times.hedge_most
         most = self.hedge_times.hedge_most if limit is None else limit / 4
         seconds = min(
             max(usual, self.hedge_times.hedge_least), most, self.attempt_seconds(operation, client_timeout_seconds)
@@ -237,7 +242,7 @@ class AttemptTimeout:
         bounds = [self._longest_seconds]
         if limit is not None:
             bounds.append(limit / 2)
-        usual = max(self.hedge_times.attempt_least, TIMES_P95 * _p95(pace.widened)) if pace.widened else None
+        usual = max(self.hedge_times.attempt_least, TIMES_P95 * _slow(pace)) if pace.widened else None
         bounds.append(self._longest_seconds / 2 if usual is None else usual)
         return min(bounds)
 
@@ -258,6 +263,12 @@ class AttemptTimeout:
 
     def _of(self, operation: Operation) -> _Pace:
         return self._held.use(operation.collection, _Pace)
+
+
+def _slow(pace: _Pace) -> float:
+    if pace.slow is None:
+        pace.slow = _p95(pace.widened)
+    return pace.slow
 
 
 def _p95(samples: Sequence[float]) -> float:

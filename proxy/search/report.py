@@ -59,6 +59,15 @@ class Figures(NamedTuple):
     score_loss: float
 
 
+class Counts(NamedTuple):
+    """Sums over the searches of a call, as in Figures."""
+
+    candidates: int
+    clusters: int
+    returned: int
+    collapsed: int
+
+
 class Report(NamedTuple):
     """One intercepted call. ``bypass`` is set for outcome bypass, ``fail_open`` for fail_open, else None.
 
@@ -96,20 +105,13 @@ class Report(NamedTuple):
         return max(0.0, self.total_seconds - self.upstream_seconds)
 
     @property
-    def candidates(self) -> int:
-        return sum(each.candidates for each in self.figures)
-
-    @property
-    def clusters(self) -> int:
-        return sum(each.clusters for each in self.figures)
-
-    @property
-    def returned(self) -> int:
-        return sum(each.returned for each in self.figures)
-
-    @property
-    def collapsed(self) -> int:
-        return sum(each.collapsed for each in self.figures)
+    def counts(self) -> Counts:
+        """Of all its searches."""
+        if len(self.figures) == 1:
+            (only,) = self.figures
+            return Counts(only.candidates, only.clusters, only.returned, only.collapsed)
+        columns = [(each.candidates, each.clusters, each.returned, each.collapsed) for each in self.figures]
+        return Counts(*map(sum, zip(*columns, strict=True))) if columns else Counts(0, 0, 0, 0)
 
     @property
     def reason(self) -> str | None:
@@ -134,11 +136,12 @@ def header_value(report: Report) -> str:
     Counts are sums over the call's searches; ``added_ms`` is total time minus time spent waiting for upstream; ``units`` are
     those of lookups, given where there were any; ``hedged`` where the client's own search was sent as well.
     """
+    found = report.counts
     units = f";extra_read_units={report.extra_read_units}" if report.vector_fetch is not None else ""
     hedged = ";hedged=1" if report.hedged else ""
     return (
-        f"pool={report.candidates};clusters={report.clusters};returned={report.returned}"
-        f";collapsed={report.collapsed};added_ms={report.added_seconds * 1000:.1f}{units}{hedged}"
+        f"pool={found.candidates};clusters={found.clusters};returned={found.returned}"
+        f";collapsed={found.collapsed};added_ms={report.added_seconds * 1000:.1f}{units}{hedged}"
     )
 
 

@@ -325,9 +325,9 @@ def _fields(access: Access) -> dict[str, Field]:
             "added_ms": _ms(report.added_seconds),
             "searches": report.searches,
             "top_k": report.top_k,
-            "candidates": report.candidates,
-            "collapsed": report.collapsed,
-            "returned": report.returned,
+            "candidates": report.counts.candidates,
+            "collapsed": report.counts.collapsed,
+            "returned": report.counts.returned,
         }
     return fields
 

@@ -38,7 +38,7 @@ async def test_the_first_rung_is_the_distinct_answer_and_nothing_else_is_sent() 
     assert families_of(answer.body) == [[0, 1, 2, 3]]
     assert answer.report is report
     assert (report.outcome, report.fail_open) == (Outcome.DEDUP, None)
-    assert report.collapsed == 3
+    assert report.counts.collapsed == 3
     assert [json.loads(body) for body, _ in exchange.sent] == [[24]]
     assert exchange.originals == []
     assert around.count("upstream_request_duration_seconds_count", backend="qdrant", attempt="overfetch") == 1
@@ -246,7 +246,7 @@ async def test_a_measurement_is_reported_as_shadows_and_sends_nothing_of_the_cli
     around, exchange = toys(), ToyExchange()
     report = await around.service.measure(exchange, prepared(around, exchange))
     assert report is not None
-    assert (report.outcome, report.collapsed) == (Outcome.SHADOW, 3)
+    assert (report.outcome, report.counts.collapsed) == (Outcome.SHADOW, 3)
     assert exchange.originals == []
 
 
