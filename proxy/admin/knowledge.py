@@ -10,10 +10,13 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from vecsieve.proxy.admin.whatif import UNCHANGED, Change, judged
 from vecsieve.proxy.search.budgets import Egress
 from vecsieve.proxy.telemetry.pools import Pools
-from vecsieve.proxy.telemetry.recent import BUCKET_SECONDS, MEMBERS, Kept, LeftOut, Numbered, Recent
+from vecsieve.proxy.telemetry.recent import BUCKET_SECONDS, MEMBERS, Copy, Kept, LeftOut, Numbered, Recent
+from vecsieve.proxy.telemetry.rejudging import KeptPool
 
 Answer = dict[str, Any]
 MOST_ROWS = 200  # of a list; a person reads fewer
@@ -73,7 +76,7 @@ class Knowledge:
                 found = self._searches(question.number)
             case Kind.SEARCH:
                 held = self._recent.numbered(question.number)
-                found = {"row": None if held is None else _shown(_record(held))}
+                found = {"row": None if held is None else _shown(self._record(held))}
             case Kind.EXPLAIN:
                 found = {"keep": self._recent.keep, "rows": await self._records()}
             case Kind.DOUBTFUL:
@@ -108,7 +111,7 @@ class Knowledge:
     async def _records(self) -> list[Answer]:
         found = []
         for each in self._recent.newest():
-            found.append(_record(each))
+            found.append(self._record(each))
             await asyncio.sleep(0)
         return found
 
@@ -118,15 +121,52 @@ class Knowledge:
         self._looked_at = max(self._looked_at, *(each.number for each in fresh)) if fresh else self._looked_at
         found: list[Answer] = []
         for each in fresh:
-            found = [*found, *(_pairs(each) if each.seen.has_drops_by_cut else ())]
+            found = [*found, *(self._pairs(each) if each.seen.has_drops_by_cut else ())]
             found = doubtful_first(found) if len(found) > 10 * MOST_ROWS else found
             await asyncio.sleep(0)
         self._doubtful = doubtful_first([*found, *self._doubtful])
 
     def _pair(self, number: int, rank: int) -> Answer | None:
         held = self._recent.numbered(number)
-        pairs = self._doubtful if held is None else _pairs(held, only_by_cut=False)
+        pairs = self._doubtful if held is None else self._pairs(held, only_by_cut=False)
         return next((pair for pair in pairs if (pair["search"], pair["rank"]) == (number, rank)), None)
+
+    def _pairs(self, held: Numbered, *, only_by_cut: bool = True) -> list[Answer]:
+        """What was left out, each with the result that it was left out for."""
+        record, pool = held.seen.record(), self._pool(held)
+        at: dict[int, Kept | LeftOut] = {each.rank: each for each in record.kept}
+        at |= {each.rank: each for each in record.left_out}
+        return [
+            {
+                "search": held.number,
+                "rank": out.rank,
+                "at": held.at,
+                "collection": record.collection,
+                "rule": out.copy.rule,
+                "similarity": out.copy.similarity,
+                "cut": out.copy.cut,
+                "margin": out.copy.margin,
+                "weighed": _weighed(pool, out.rank, out.copy),
+                "a": _side(at[out.copy.rank]),
+                "b": _side(out),
+            }
+            for out in record.left_out
+            if out.copy is not None and (out.copy.cut is not None or out.copy.rule == BY_VECTOR or not only_by_cut)
+        ]
+
+    def _record(self, held: Numbered) -> Answer:
+        pool, record = self._pool(held), held.seen.record()
+        row: Answer = {"number": held.number, "at": held.at, **asdict(record)}
+        candidates: tuple[Kept | LeftOut, ...] = (*record.kept, *record.left_out)
+        for each, shown in zip(candidates, (*row["kept"], *row["left_out"]), strict=True):
+            if each.copy is not None:
+                shown["copy"]["weighed"] = _weighed(pool, each.rank, each.copy)
+        return row
+
+    def _pool(self, held: Numbered) -> KeptPool | None:
+        """The kept pool of a search; of a batch one search alone has one."""
+        pool = self._pools.numbered(held.number)
+        return pool if pool is not None and np.array_equal(pool.scores, held.seen.scores, equal_nan=True) else None
 
 
 def doubtful_first(pairs: list[Answer]) -> list[Answer]:
@@ -144,35 +184,15 @@ def _doubt(pair: Answer) -> tuple[bool, float, bool, float]:
     return margin is None, margin or 0.0, similarity is None, similarity or 0.0
 
 
-def _pairs(held: Numbered, *, only_by_cut: bool = True) -> list[Answer]:
-    """What was left out, each with the result that it was left out for."""
-    record = held.seen.record()
-    at: dict[int, Kept | LeftOut] = {each.rank: each for each in record.kept}
-    at |= {each.rank: each for each in record.left_out}
-    return [
-        {
-            "search": held.number,
-            "rank": out.rank,
-            "at": held.at,
-            "collection": record.collection,
-            "rule": out.copy.rule,
-            "similarity": out.copy.similarity,
-            "cut": out.copy.cut,
-            "margin": out.copy.margin,
-            "a": _side(at[out.copy.rank]),
-            "b": _side(out),
-        }
-        for out in record.left_out
-        if out.copy is not None and (out.copy.cut is not None or out.copy.rule == BY_VECTOR or not only_by_cut)
-    ]
+def _weighed(pool: KeptPool | None, rank: int, copy: Copy) -> list[Answer]:
+    """The two subjects that weighed most in a probability; none where the rule gave none, or the pool was not kept."""
+    if pool is None or copy.cut is None:
+        return []
+    return [{**asdict(each), "weight": round(each.weight, 2)} for each in pool.why(rank, copy.rank)]
 
 
 def _side(each: Kept | LeftOut) -> Answer:
     return {"id": each.id, "rank": each.rank, "score": each.score, "text": each.text}
-
-
-def _record(held: Numbered) -> Answer:
-    return {"number": held.number, "at": held.at, **asdict(held.seen.record())}
 
 
 def _shown(value: Any) -> Any:

@@ -13,7 +13,8 @@ among the first candidates. Equal texts count once there, so a copy of a candida
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -44,6 +45,9 @@ KNEE = -1.0
 CONTAINED = 0.8
 OVERLAPPING = 0.35
 
+# What weighs less is not told: a tenth changes a probability by .025 at most.
+LEAST_WEIGHT = 0.1
+
 # Texts whose shared words are counted in one product.
 BLOCK = 128
 
@@ -72,6 +76,16 @@ MEANINGS: Mapping[str, str] = {
     "short_both_figures": "each short text has a figure that the other lacks",
 }
 FEATURES = tuple(MEANINGS)
+
+# What is told of a pair: each subject with its features, and the words where it speaks for a copy and where against.
+SUBJECTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "distance": (("far", "short_far", "short_near", "near"), "the vectors are near", "the vectors are far apart"),
+    "contained": (("contained",), "much of the shorter text is in the longer one", ""),
+    "covered": (("covered",), "much of this text is in the one that stays", ""),
+    "figures": (("figures", "both_figures", "short_both_figures"), "", "the figures differ"),
+    "names": (("names", "both_names"), "", "the names differ"),
+    "words": (("rare_shared", "rare_contained"), "they share rare words", ""),
+}
 VECTOR_FEATURES = ("one", "far", "near")
 _ONE, _SHORT, _MIXED, _FAR, _SHORT_FAR, _SHORT_NEAR, _CONTAINED, _COVERED = range(8)
 _FIGURES, _BOTH_FIGURES, _NAMES, _BOTH_NAMES, _RARE_SHARED, _RARE_CONTAINED, _SHORT_BOTH_FIGURES = range(
@@ -350,3 +364,34 @@ def _weights_shared(owners: Indices, codes: Indices, weights: Pairs, block: slic
     every.ravel()[owners * len(weights) + codes] = 1.0
     shared: Pairs = (every[block] * weights) @ every.T
     return shared
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """One subject of a pair. ``weight``: what it adds to the logarithm of the odds of a copy, beside a pair at the typical distance
+    that has nothing in common and no differing figure or name. ``words``: the same for people.
+    """
+
+    subject: str
+    weight: float
+    words: str
+
+
+def weighed(features: Sequence[float], model: Model = SHIPPED, *, most: int = 2) -> tuple[Weighed, ...]:
+    """The ``most`` subjects that weigh most in the probability of one pair, the heaviest first; none that weighs nothing. ``features``: in the
+    order of FEATURES, or of VECTOR_FEATURES.
+    """
+    has_texts = len(features) == len(FEATURES)
+    names = FEATURES if has_texts else VECTOR_FEATURES
+    known = dict(zip(names, features, strict=True))
+    beside = {"near": KNEE, "short_near": KNEE * known.get("short", 0.0)}  # of the pair that it is compared with
+    coefficients = dict(zip(names, model.texts if has_texts else model.vectors, strict=True))
+    found = []
+    for subject, (parts, speaks_for, speaks_against) in SUBJECTS.items():
+        weight = sum(coefficients[each] * (known[each] - beside.get(each, 0.0)) for each in parts if each in known)
+        found.append(Weighed(subject, weight, speaks_for if weight > 0.0 else speaks_against))
+    return tuple(sorted((each for each in found if abs(each.weight) > LEAST_WEIGHT), key=_heaviest)[:most])
+
+
+def _heaviest(one: Weighed) -> float:
+    return -abs(one.weight)

@@ -94,6 +94,10 @@ class Pools:
         """All that are kept, the newest first."""
         return list(reversed(self._held))
 
+    def numbered(self, number: int) -> KeptPool | None:
+        """The pool of this search, where it was taken."""
+        return next((each.pool for each in reversed(self._held) if each.number == number), None)
+
     @property
     def size_bytes(self) -> int:
         return self._bytes

@@ -19,7 +19,7 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import RuleSettings
 from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.selection.certainty import SHIPPED, by_vectors
+from vecsieve.proxy.selection.certainty import SHIPPED, Weighed, by_vectors, pair_features, vector_features, weighed
 from vecsieve.proxy.selection.clustering import best_ranked, cluster
 from vecsieve.proxy.selection.distances import CosineDistances, RelativeDistances, cosine_distances
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
@@ -65,7 +65,8 @@ class KeptPool:
     were compared. ``scores``: (n,). ``to_query``: (n,) cosine distance to the query, None where it is unknown. ``median``: the
     typical distance in the metric's own measure. ``largest``: as in RelativeDistances. ``policy``: the one that chose.
     ``offset``: of a page that is read of one list, else None. ``documents``, ``sources``: (n,) numbers in place of names, -1 for
-    none; None where they are not known.
+    none; None where they are not known. ``standing``: (n,) the result that each candidate repeats by the calibrated rule, itself for none;
+    ``features``: (n, f) of the two; both None where another rule chose.
     """
 
     top_k: int
@@ -83,11 +84,28 @@ class KeptPool:
     is_cosine: bool
     median: float
     largest: float
+    standing: Numbers | None = None
+    features: npt.NDArray[np.float16] | None = None
+
+    def why(self, row: int, standing: int) -> tuple[Weighed, ...]:
+        """What weighed most in the probability that candidate ``row`` repeats candidate ``standing``; () where it is not known."""
+        if self.standing is None or self.features is None or not 0 <= row < len(self.standing):
+            return ()
+        if self.standing[row] != standing:
+            return ()
+        threshold = self.policy.threshold
+        model = (threshold.model if isinstance(threshold, Certain) else None) or SHIPPED
+        return weighed(self.features[row].tolist(), model)
 
     @property
     def size_bytes(self) -> int:
         """About what it holds."""
-        return 700 + 20 * len(self.scores) + (7 if self.cosine is None else 11) * len(self.doubt)
+        return (
+            700
+            + (0 if self.features is None else self.features.nbytes)
+            + 22 * len(self.scores)
+            + (7 if self.cosine is None else 11) * len(self.doubt)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +137,7 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
     bits = yield from _bits(candidates, policy, grouped, pairs)
     is_cosine = measured.metric is Metric.COSINE
     fixed = None if is_cosine else cosine_distances(candidates.vectors, magnitude=counts_length(candidates, policy))
-    return KeptPool(
+    kept = KeptPool(
         top_k=top_k,
         offset=offset,
         policy=policy,
@@ -136,6 +154,28 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
         median=measured.median,
         largest=measured.largest,
     )
+    if not isinstance(policy.threshold, Certain):
+        return kept
+    yield
+    return _explained(kept, candidates, grouped.raw)
+
+
+def _explained(kept: KeptPool, candidates: Candidates, relative: FloatMatrix) -> KeptPool:
+    """With what the rule weighed of each candidate and the result that it repeats."""
+    labels = rejudged(kept, kept.policy).labels
+    standing = best_ranked(labels)[labels]
+    rows = np.flatnonzero(standing != np.arange(len(standing)))
+    apart = relative[rows, standing[rows]].astype(np.float64)
+    if kept.has_texts and kept.policy.text is not None:
+        texts = read(candidates.metadata, kept.policy.text)
+        both = (texts.numbers[rows] != 0) & (texts.numbers[standing[rows]] != 0)
+        rows, apart = rows[both], np.where(np.isfinite(apart), apart, 1.0)[both]
+        pairs = pair_features(texts, standing[rows], rows, apart)
+    else:
+        pairs = vector_features(np.where(np.isfinite(apart), apart, 1.0))
+    features = np.zeros((len(standing), pairs.shape[1]), np.float16)
+    features[rows] = pairs
+    return replace(kept, standing=standing.astype(np.int16), features=features)
 
 
 def _bits(

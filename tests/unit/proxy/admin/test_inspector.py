@@ -111,7 +111,7 @@ async def test_a_search_says_of_every_candidate_what_became_of_it() -> None:
         first = found["left_out"][0]
         assert first["copy"] == {
             "of": 0, "rank": 0, "reason": "vectors", "rule": "distance", "similarity": 0.91, "cut": None, "margin": None,
-            "evidence": "near (0.91)",
+            "evidence": "near (0.91)", "weighed": [],
         }  # fmt: skip
         assert first["text"] is None
 

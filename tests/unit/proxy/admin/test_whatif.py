@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import numpy as np
+import orjson
 import pytest
 from unit.proxy.telemetry.test_rejudging import CORPUS, DEFAULT, TOP_K, demo_pool, kept
 
-from support.inspected import inspector
+from support.inspected import inspector, no_pools, seen
 from vecsieve.proxy.admin.inspector import Asked, RefusedError
 from vecsieve.proxy.admin.whatif import COUNTED, PRESET_NAMES, UNCHANGED, Change, ChangeError, in_one, judged
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Relative
 from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import finished
 from vecsieve.proxy.telemetry.pools import Sampled
 from vecsieve.proxy.telemetry.recent import Recent
-from vecsieve.proxy.telemetry.rejudging import rejudged
+from vecsieve.proxy.telemetry.rejudging import keeping, rejudged
 
 
 def sampled(count: int, collection: str = "docs") -> list[Sampled]:
@@ -144,3 +147,31 @@ async def test_the_page_answers_and_names_what_is_wrong() -> None:
     with pytest.raises(RefusedError, match="threshold: wanted a number from 0 to 2") as caught:
         await made.answer(asked("threshold=-1"))
     assert caught.value.status == 400
+
+
+async def test_beside_a_probability_stand_the_two_subjects_that_weighed_most() -> None:
+    """In the search, in the doubtful pairs and in /explain; nothing where the pool was not kept."""
+    eager = replace(DEFAULT, threshold=Certain(first=0.5, last=0.2))
+    selections = (
+        (question, select(demo_pool(question), top_k=TOP_K, policy=eager))
+        for question in range(len(CORPUS.question_vectors))
+    )
+    question, chosen = next((number, each) for number, each in selections if np.isfinite(each.cuts).any())
+    pool = finished(keeping(demo_pool(question), top_k=TOP_K, policy=eager))
+    recent, pools = Recent(5, now=lambda: 1e9), no_pools()
+    recent.add(replace(seen(chosen), scores=pool.scores))
+    pools._add(Sampled("docs", recent.last, pool))
+    recent.add(seen(chosen, collection="other"))
+    asked = inspector(recent, pools)
+    other, told = orjson.loads(await asked.explain())["records"]
+    by_rule = [
+        each["copy"] for each in told["left_out"] if each["copy"] is not None and each["copy"]["cut"] is not None
+    ]
+    assert by_rule
+    assert all(1 <= len(copy["weighed"]) <= 2 for copy in by_rule)
+    assert {"subject", "weight", "words"} == by_rule[0]["weighed"][0].keys()
+    assert all(each["copy"]["weighed"] == [] for each in other["left_out"] if each["copy"] is not None)
+    pairs = orjson.loads(
+        await asked.answer(Asked(method="GET", path="/api/doubtful", query="", field={"Host": "localhost"}.get))
+    )["pairs"]
+    assert any(pair["weighed"] for pair in pairs)

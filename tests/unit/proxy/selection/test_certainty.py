@@ -15,7 +15,11 @@ from support.texts import as_texts, hostile_text, passages
 from vecsieve.proxy.selection.calibrated import TEXTS, VECTORS
 from vecsieve.proxy.selection.certainty import (
     FEATURES,
+    KNEE,
+    LEAST_WEIGHT,
+    SHIPPED,
     SIGNS,
+    SUBJECTS,
     VECTOR_FEATURES,
     VECTORS_LEAST,
     by_vectors,
@@ -23,6 +27,7 @@ from vecsieve.proxy.selection.certainty import (
     judged,
     pair_features,
     vector_features,
+    weighed,
 )
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.policy import Certain
@@ -207,3 +212,40 @@ def test_features_stand_in_the_order_of_their_names() -> None:
     assert column["far"] == pytest.approx([0.0, -1.0, 0.0])
     assert column["short_both_figures"] == [1.0, 0.0, 0.0]
     assert vector_features(np.array([1.0, 0.1])).tolist() == [[1.0, 0.0, -1.0], [1.0, -1.0, pytest.approx(np.log(0.1))]]
+
+
+def row_of(**values: float) -> list[float]:
+    return [values.get(name, 0.0) for name in FEATURES]
+
+
+@pytest.mark.parametrize(
+    ("features", "subjects"),
+    [
+        (row_of(one=1, far=-1, contained=0.65, covered=0.2), ["contained", "distance"]),
+        (row_of(one=1, far=0.3, figures=1, both_figures=1), ["figures", "distance"]),
+        (row_of(one=1, short=1, short_far=-1, short_near=-1, rare_shared=0.9, rare_contained=1), ["words", "distance"]),
+        (row_of(one=1, short=1, short_near=-1), []),
+        ([1.0, -1.0, -2.0], ["distance"]),
+    ],
+)
+def test_the_two_heaviest_subjects_are_told_heaviest_first(features: list[float], subjects: list[str]) -> None:
+    found = weighed(features)
+    assert [each.subject for each in found] == subjects
+    assert all(each.words for each in found)
+
+
+def test_a_distance_speaks_for_a_copy_or_against_it() -> None:
+    (near,), (far,) = weighed([1.0, -1.0, -1.5]), weighed([1.0, 0.5, -1.0])
+    assert (near.words, far.words) == ("the vectors are near", "the vectors are far apart")
+    assert near.weight > 0.0 > far.weight
+
+
+@given(st.lists(st.floats(-1, 1), min_size=len(FEATURES), max_size=len(FEATURES)))
+def test_all_weights_together_tell_a_pair_from_one_with_nothing_in_common(features: list[float]) -> None:
+    """Invariant: their sum is the logarithm of the odds, less that of the pair which is compared with."""
+    told = sum(each.weight for each in weighed(features, most=len(SUBJECTS)))
+    kinds = {"one", "short", "mixed"}
+    beside = [value if name in kinds else 0.0 for name, value in zip(FEATURES, features, strict=True)]
+    beside[FEATURES.index("short_near")] = KNEE * features[FEATURES.index("short")]
+    apart = float(np.dot(SHIPPED.texts, features) - np.dot(SHIPPED.texts, beside))
+    assert told == pytest.approx(apart, abs=LEAST_WEIGHT * len(SUBJECTS))

@@ -15,12 +15,13 @@ from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import RuleSettings
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.search.policy import resolved
+from vecsieve.proxy.selection.certainty import SHIPPED
 from vecsieve.proxy.selection.guards.veto import names_in_title
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Caps, Certain, Fixed, Policy, Relative, Short, When
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Fate, Metadata, Metric, Selection, finished
-from vecsieve.proxy.telemetry.rejudging import KeptPool, Page, keeping, rejudged
+from vecsieve.proxy.telemetry.rejudging import COPY, KeptPool, Page, keeping, rejudged
 
 DEFAULT = resolved(PolicySettings(), mode=None).selection
 CORPUS = load()
@@ -192,7 +193,7 @@ def test_a_pool_of_forty_is_kept_in_nine_thousand_bytes_and_no_text_is_in_it() -
     assert pool.size_bytes < 9000
     arrays = [value for name in KeptPool.__slots__ if isinstance(value := getattr(pool, name), np.ndarray)]
     assert sum(array.nbytes for array in arrays) <= pool.size_bytes
-    assert all(array.dtype.kind in "fu" for array in arrays)
+    assert all(array.dtype.kind in "fui" for array in arrays)
     assert all(array.base is None for array in arrays), "a view would hold what it is a view of"
 
 
@@ -201,3 +202,30 @@ def test_an_empty_pool_is_an_empty_page() -> None:
     page = rejudged(kept(nothing), DEFAULT)
     assert isinstance(page, Page)
     assert (page.keep.tolist(), page.labels.tolist(), page.filled) == ([], [], 0)
+
+
+@pytest.mark.parametrize("has_texts", [True, False])
+def test_what_weighed_most_is_known_of_each_candidate_that_repeats_a_result(has_texts: bool) -> None:
+    """The features that are kept give the probability that decided, and the two subjects are told of that result alone."""
+    policy = DEFAULT if has_texts else replace(DEFAULT, text=None)
+    pool = finished(keeping(demo_pool(0), top_k=TOP_K, policy=policy))
+    assert pool.standing is not None
+    assert pool.features is not None
+    copies = np.flatnonzero(pool.standing != np.arange(POOL))
+    assert len(copies)
+    rows, columns = np.triu_indices(POOL, 1)
+    for row in copies.tolist():
+        head = int(pool.standing[row])
+        if has_texts:
+            told = 1.0 / (1.0 + np.exp(-(pool.features[row].astype(np.float64) @ np.asarray(SHIPPED.texts))))
+            at = np.flatnonzero((rows == head) & (columns == row))[0]
+            assert pool.bits[at] & COPY or told == pytest.approx(1.0 - pool.doubt[at] / 65534, abs=0.01)
+        assert 1 <= len(pool.why(row, head)) <= 2
+        assert pool.why(row, head + 1) == ()
+    assert pool.why(POOL, 0) == ()
+
+
+def test_pools_of_other_rules_have_no_features() -> None:
+    pool = finished(keeping(demo_pool(0), top_k=TOP_K, policy=OTHERS["fixed"]))
+    assert pool.features is None
+    assert pool.why(1, 0) == ()
