@@ -54,19 +54,21 @@ class ModeFlag(StrEnum):
 
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings file (YAML).", show_default=False)]
+BackendFlag = Annotated[str | None, typer.Option(help="Backend dialect.", show_default=DEFAULT_BACKEND)]
+UpstreamFlag = Annotated[
+    str | None,
+    typer.Option(
+        help="The database's URL; Pinecone: the control plane's.",
+        show_default="http://127.0.0.1:6333, or the backend's own",
+    ),
+]
 
 
 @app.command()
 def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     config: ConfigFile = None,
-    backend: Annotated[str | None, typer.Option(help="Backend dialect.", show_default=DEFAULT_BACKEND)] = None,
-    upstream: Annotated[
-        str | None,
-        typer.Option(
-            help="The database's URL; Pinecone: the control plane's.",
-            show_default="http://127.0.0.1:6333, or the backend's own",
-        ),
-    ] = None,
+    backend: BackendFlag = None,
+    upstream: UpstreamFlag = None,
     index_host: Annotated[
         str | None, typer.Option(help="Pinecone: the one index that plain paths lead to.", show_default=False)
     ] = None,
@@ -310,6 +312,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
 @app.command()
 def check(
     config: ConfigFile = None,
+    backend: BackendFlag = None,
+    upstream: UpstreamFlag = None,
     connect: Annotated[
         bool, typer.Option("--connect", help="Reach the database, try the credentials and a search; reads only.")
     ] = False,
@@ -329,7 +333,9 @@ def check(
     if schema:
         typer.echo(schema_text())
         return
-    settings = load(file=config, environment=os.environ, flags={})
+    flags: dict[str, object] = {"backend": backend, "upstream.url": upstream}
+    given = {path: value for path, value in flags.items() if value is not None}
+    settings = load(file=config, environment=os.environ, flags=given)
     if show:
         typer.echo(effective(settings), nl=False)
     if connect:

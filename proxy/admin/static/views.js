@@ -241,7 +241,7 @@ const Evidence = ({ pair }) => html`<dl class="evidence">
 
 const Sides = ({ pair }) => html`<div class="columns pair">
   ${[["a", "Stays"], ["b", "Left out"]].map(
-    ([name, title]) => html`<section class="card"><h3>${title} <span class="quiet">by the database at ${pair[name].rank + 1}, score ${fixed(pair[name].score, 3)}</span></h3>
+    ([name, title]) => html`<section class="card"><h3>${title} <span class="quiet">rank ${pair[name].rank + 1}, score ${fixed(pair[name].score, 3)}</span></h3>
       <p><code class="id">${idOf(pair[name])}</code></p>
       ${pair[name].text ? html`<p class="whole">${pair[name].text}</p>` : ""}</section>`,
   )}

@@ -58,7 +58,7 @@ function Presets({ total, choose }) {
   }, [isAsked]);
   const row = (name, dropped, changed, differ, key) => html`<tr key=${key} class=${key === "" ? "now" : ""} data-entry>
     <td class="name">${name}</td><td class="n">${dropped === undefined ? "…" : whole(dropped)}</td>
-    <td class="wide"><${Bar} part=${dropped ?? 0} of=${most} kind="bad" /></td>
+    <td class="wide"><${Bar} part=${dropped ?? 0} of=${most} kind="plain" /></td>
     <td class="n">${changed === undefined ? "…" : share(changed, total.searches)}</td><td class="n wide">${differ === undefined ? "…" : share(differ, total.searches)}</td></tr>`;
   const most = Math.max(total.dropped_now, ...Object.values(rows).map((each) => each.dropped_then));
   return html`<h2>All presets</h2>

@@ -195,6 +195,15 @@ def test_a_healthy_database_answers_a_search_in_the_command(tmp_path: Path) -> N
     assert search.startswith('search       collection "named" answered in ')
 
 
+def test_the_flags_of_serve_name_the_database_to_check() -> None:
+    done = command_line("check", "--upstream", "http://127.0.0.1:9", "--connect")
+    assert done.returncode == 1
+    assert done.stderr.startswith("VecSieve cannot reach the database at 127.0.0.1:9: connection refused")
+    shown = command_line("check", "--backend", "chroma", "--upstream", "http://db:8000", "--show")
+    assert "backend: chroma" in shown.stdout
+    assert "url: http://db:8000" in shown.stdout
+
+
 def searched(backend: str, url: str, key: str | None = None) -> str:
     """The last line, of the search."""
     said: list[str] = []
