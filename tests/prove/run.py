@@ -20,6 +20,7 @@ from prove import (
     engine_searches,
     faults,
     few_descriptors,
+    first_look,
     grace,
     grpc_answers,
     grpc_farewell,
@@ -99,6 +100,7 @@ SECTIONS: dict[str, Prove] = {
     "G-grpc": grpc_grace.prove,
     "G-grpc-farewell": grpc_farewell.prove,
     "soak-grpc": grpc_soak.prove,
+    "K": first_look.prove,
 }
 
 BESIDE = frozenset({"soak"})  # in a thread with a loop of its own
