@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 from vecsieve.proxy.search.policy import is_override
 from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
-from vecsieve.proxy.telemetry.tracing import sampled_trace_id
 
 Pairs = tuple[tuple[str, str | bytes], ...]
 
@@ -66,11 +65,6 @@ def traced(metadata: Pairs, traceparent: str | None) -> Pairs:
     if not any(key == TRACE_PARENT for key, _ in metadata):
         return (*metadata, (TRACE_PARENT, traceparent))
     return tuple((key, traceparent if key == TRACE_PARENT else value) for key, value in metadata)
-
-
-def trace_id(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
-    """The sampled trace of a call, None without one."""
-    return sampled_trace_id(trace_parents(metadata))
 
 
 def is_sendable(metadata: Pairs) -> bool:

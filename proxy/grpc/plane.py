@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from vecsieve.adapters.contract import Adapter, Operation, Question, RequestHead
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.metadata import Pairs, trace_id, trace_parents, traced
+from vecsieve.proxy.grpc.metadata import Pairs, trace_parents, traced
 from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, received, relay, send
 from vecsieve.proxy.grpc.status import (
     Answer,
@@ -40,7 +40,7 @@ from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed
 from vecsieve.proxy.telemetry.requests import Ended, RequestRecord
-from vecsieve.proxy.telemetry.tracing import Trace
+from vecsieve.proxy.telemetry.tracing import Trace, sampled_trace_id
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 # For receiving a relayed message: 256 MiB at 1 MB/s. gRPC does not report progress.
@@ -65,22 +65,20 @@ class PlaneServices:
 
 @dataclass(slots=True, kw_only=True)
 class _Call:
-    """One call with one message, None where the client sent none. ``relayed``: upstream's own answer."""
+    """One call with one message, None where the client sent none. ``is_search``: by its method. ``relayed``: upstream's own answer."""
 
     head: RequestHead
+    is_search: bool
     context: Context
+    metadata: Pairs
     trace: Trace
     message: bytes | None = None
     is_read: bool = False
     relayed: Outcome | None = None
 
-    @property
-    def metadata(self) -> Pairs:
-        return tuple(self.context.invocation_metadata() or ())
-
     def value(self, name: str | None) -> str:
         """The first value of a key; "" without one."""
-        return next((str(value) for key, value in self.metadata if key == name), "")
+        return "" if name is None else next((str(value) for key, value in self.metadata if key == name), "")
 
     @property
     def overrides(self) -> list[tuple[str, str]]:
@@ -97,15 +95,36 @@ class Plane(grpc.GenericRpcHandler):
         self._services = shared.services
         self._origin = origin
         self._host = host
+        self._known: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}  # handlers of the methods that the transport names
         self.unsent = 0  # calls that are answered, but whose answers the library has not sent
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
-        head = RequestHead(method="POST", path=handler_call_details.method, host=self._host)
-        if head.path in self._shared.transport.unary:
-            return grpc.stream_unary_rpc_method_handler(partial(self._single, head))
-        return grpc.stream_stream_rpc_method_handler(partial(self._stream, head))
+        path = handler_call_details.method
+        handler = self._known.get(path)
+        if handler is None:
+            head = RequestHead(method="POST", path=path, host=self._host)
+            if path not in self._shared.transport.unary:
+                return self._streaming(head)
+            handler = self._known[path] = self._unary(head)
+        return handler
 
-    async def _stream(self, head: RequestHead, _messages: object, context: Context) -> None:
+    # The library asks of each call whether its handler is a coroutine function, which takes it 10 microseconds for a partial.
+
+    def _streaming(self, head: RequestHead) -> grpc.RpcMethodHandler[Any, Any]:
+        async def stream(_messages: object, context: Context) -> None:
+            await self._stream(head, context)
+
+        return grpc.stream_stream_rpc_method_handler(stream)
+
+    def _unary(self, head: RequestHead) -> grpc.RpcMethodHandler[Any, Any]:
+        is_search = self._shared.adapter.classify(head) is not None
+
+        async def single(_messages: object, context: Context) -> bytes:
+            return await self._single(head, context, is_search=is_search)
+
+        return grpc.stream_unary_rpc_method_handler(single)
+
+    async def _stream(self, head: RequestHead, context: Context) -> None:
         """A call of unknown shape; the context carries its status."""
 
         async def relayed() -> Relayed:
@@ -122,7 +141,7 @@ class Plane(grpc.GenericRpcHandler):
                 answered_locally(self._services.recorder.metrics, passed.failure)
             return passed
 
-        record = self._begun(context)
+        record = self._begun(context.invocation_metadata() or ())
         done: Relayed | None = None
         try:
             outcome = await self._fenced(record, relayed)
@@ -131,10 +150,11 @@ class Plane(grpc.GenericRpcHandler):
             self._ended(record, _ended_stream(done, self._origin))
         self._count_unsent(context)
 
-    async def _single(self, head: RequestHead, _messages: object, context: Context) -> bytes:
+    async def _single(self, head: RequestHead, context: Context, *, is_search: bool) -> bytes:
         """A call of one message each way."""
-        record = self._begun(context)
-        call = _Call(head=head, context=context, trace=record.trace)
+        metadata = tuple(context.invocation_metadata() or ())
+        record = self._begun(metadata)
+        call = _Call(head=head, is_search=is_search, context=context, metadata=metadata, trace=record.trace)
         outcome: Outcome | None = None
         try:
             outcome = await self._fenced(
@@ -160,11 +180,11 @@ class Plane(grpc.GenericRpcHandler):
         self._shared.calls.taken -= 1
         self._services.recorder.end(record, ended)
 
-    def _begun(self, context: Context) -> RequestRecord:
+    def _begun(self, metadata: Iterable[tuple[str, str | bytes]]) -> RequestRecord:
         self._shared.calls.taken += 1
-        metadata = context.invocation_metadata() or ()
-        trace = self._services.tracing.begin(trace_parents(metadata))
-        return self._services.recorder.begin(trace_id=trace_id(metadata), trace=trace)
+        parents = trace_parents(metadata)
+        trace = self._services.tracing.begin(parents)
+        return self._services.recorder.begin(trace_id=sampled_trace_id(parents), trace=trace)
 
     async def _fenced(
         self,
@@ -213,9 +233,9 @@ class Plane(grpc.GenericRpcHandler):
         """Read the message, unless that was done; returns the failure when it is late."""
         if call.is_read:
             return None
-        is_search = self._shared.adapter.classify(call.head) is not None
+        seconds = self._services.limits.body_timeout_seconds if call.is_search else MESSAGE_SECONDS
         try:
-            async with asyncio.timeout(self._services.limits.body_timeout_seconds if is_search else MESSAGE_SECONDS):
+            async with asyncio.timeout(seconds):
                 call.message = await received(call.context)
         except TimeoutError:
             return local_failure(Code.DEADLINE_EXCEEDED, WORDING[Trouble.BODY_TIMEOUT][1])
@@ -224,9 +244,15 @@ class Plane(grpc.GenericRpcHandler):
 
     async def _answered(self, call: _Call, record: RequestRecord) -> Outcome:
         """Upstream's answer to a call, or ours to a search."""
-        head, message = call.head, call.message
-        told = replace(head, message=message or b"", database=call.value(self._shared.database_key))
-        operation = None if message is None else self._shared.adapter.classify(told)
+        message = call.message
+        told = RequestHead(
+            method=call.head.method,
+            path=call.head.path,
+            host=call.head.host,
+            message=message or b"",
+            database=call.value(self._shared.database_key),
+        )
+        operation = None if message is None or not call.is_search else self._shared.adapter.classify(told)
         if message is None or operation is None:
             with self._shared.write_invalidation.passing(told):
                 answered = await self._original(call)

@@ -67,7 +67,7 @@ async def relay(
     if not is_sendable(passing):
         return end_with(context, unsendable(), relayed)
     try:
-        async with channels.lease(origin, is_search=False) as channel:
+        with await channels.lease(origin, is_search=False) as channel:
             call: UpstreamCall = channel.stream_stream(method)(timeout=context.time_remaining(), metadata=passing)
             upload = asyncio.create_task(_upload(context, call, relayed), name="gRPC upload")
             try:
@@ -179,7 +179,7 @@ async def send(
     if not is_sendable(passing):
         return unsendable()
     try:
-        async with channels.lease(origin, is_search=is_search) as channel:
+        with await channels.lease(origin, is_search=is_search) as channel:
             call = _started(channel, message, method=method, metadata=passing, deadline_seconds=deadline_seconds)
             return await _outcome(channel, call)
     except UpstreamExchangeError as failure:

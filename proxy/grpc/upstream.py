@@ -12,8 +12,8 @@ import re
 import socket
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import grpc
@@ -97,17 +97,6 @@ class Channels:
         self._renewing: set[asyncio.Task[None]] = set()
         self._ages = Ages(settings.pool_age_seconds, clock=asyncio.get_running_loop().time)
 
-    @asynccontextmanager
-    async def lease(self, origin: Origin, *, is_search: bool) -> AsyncIterator[grpc.aio.Channel]:
-        """A channel for one call, open for the block. Raises UpstreamExchangeError for an unknown name."""
-        pool = await self._pool(origin, is_search)
-        pool.calls += 1
-        try:
-            yield pool.next_channel()
-        finally:
-            pool.calls -= 1
-            self._end_if_idle(pool)
-
     @property
     def connected(self) -> int:
         """How many connections are open."""
@@ -125,7 +114,8 @@ class Channels:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    async def _pool(self, origin: Origin, is_search: bool) -> _Pool:
+    async def lease(self, origin: Origin, *, is_search: bool) -> AbstractContextManager[grpc.aio.Channel]:
+        """A channel for one call, open for a block that is entered at once. Raises UpstreamExchangeError for an unknown name."""
         key = (origin, is_search)
         pool = self._pools.get(key)
         if self._resolver is not None:
@@ -200,7 +190,7 @@ class Channels:
         if key[1]:
             options.append(("grpc.compression_enabled_algorithms_bitset", _ONLY_IDENTITY))
         channels = [self._open(key[0], target, options) for _ in range(self._connections)]
-        return _Pool(channels, target, addresses, self._ages.end())
+        return _Pool(channels, target, addresses, self._ages.end(), self._end_if_idle)
 
     def _open(self, origin: Origin, target: str, options: list[Option]) -> grpc.aio.Channel:
         if origin.scheme == "http":
@@ -242,11 +232,14 @@ class Channels:
             task.add_done_callback(self._closing.discard)
 
 
-class _Pool:
-    """The channels to one origin. ``addresses``: checked ones; none where gRPC resolves names. ``end``: of its age."""
+class _Pool(AbstractContextManager[grpc.aio.Channel]):
+    """The channels to one origin; one of them for each call that enters. ``addresses``: checked ones; none where gRPC resolves names.
+    ``end``: of its age. ``left``: called as a call leaves.
+    """
 
     __slots__ = (
         "_channels",
+        "_left",
         "_turn",
         "addresses",
         "calls",
@@ -257,8 +250,16 @@ class _Pool:
         "target",
     )
 
-    def __init__(self, channels: list[grpc.aio.Channel], target: str, addresses: frozenset[str], end: float) -> None:
+    def __init__(
+        self,
+        channels: list[grpc.aio.Channel],
+        target: str,
+        addresses: frozenset[str],
+        end: float,
+        left: Callable[[_Pool], None],
+    ) -> None:
         self._channels = channels
+        self._left = left
         self.target = target
         self.end = end
         self.is_renewing = False
@@ -273,9 +274,14 @@ class _Pool:
         """How many of the channels are connected."""
         return sum(channel.get_state() is grpc.ChannelConnectivity.READY for channel in self._channels)
 
-    def next_channel(self) -> grpc.aio.Channel:
+    def __enter__(self) -> grpc.aio.Channel:
+        self.calls += 1
         self._turn = (self._turn + 1) % len(self._channels)
         return self._channels[self._turn]
+
+    def __exit__(self, *_: object) -> None:
+        self.calls -= 1
+        self._left(self)
 
     async def ready(self) -> None:
         """Connect all channels; the caller sets a deadline."""

@@ -10,10 +10,10 @@ from vecsieve.proxy.grpc.metadata import (
     for_client,
     for_upstream,
     is_sendable,
-    trace_id,
     trace_parents,
     traced,
 )
+from vecsieve.proxy.telemetry.tracing import sampled_trace_id
 
 KEYS = st.sampled_from(["a", "b", "api-key", "te", "user-agent", "grpc-timeout", "host", "x-vecsieve-mode", "grpc-foo"])
 TEXTS = st.sampled_from(["", "1", " a ", "a,b", "grüße", "a\tb", "\x7f", "~"])
@@ -59,9 +59,9 @@ def test_what_the_database_says_of_the_call_passes(key: str) -> None:
 
 def test_a_call_belongs_to_the_recorded_trace_it_names() -> None:
     parent = ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-    assert trace_id([("a", "1"), parent, ("x-bin", b"1")]) == "4bf92f3577b34da6a3ce929d0e0e4736"
-    assert trace_id([parent, parent]) is None
-    assert trace_id([]) is None
+    assert sampled_trace_id(trace_parents([("a", "1"), parent, ("x-bin", b"1")])) == "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert sampled_trace_id(trace_parents([parent, parent])) is None
+    assert trace_parents([]) == []
     assert for_upstream([parent]) == (parent,), "it goes on untouched"
 
 

@@ -57,7 +57,7 @@ async def channels(resolver: AbstractResolver | None = None, connections: int = 
 
 
 async def call(through: Channels, origin: Origin) -> Seen:
-    async with through.lease(origin, is_search=False) as channel:
+    with await through.lease(origin, is_search=False) as channel:
         return await ask_on(channel, "unary_unary")
 
 
@@ -82,7 +82,7 @@ async def test_calls_go_over_as_many_connections_as_were_asked_for_in_turn() -> 
 async def test_searches_and_other_calls_have_connections_of_their_own() -> None:
     async with channels() as through:
         origin = named("db.example", 80)
-        async with through.lease(origin, is_search=True) as one, through.lease(origin, is_search=False) as other:
+        with await through.lease(origin, is_search=True) as one, await through.lease(origin, is_search=False) as other:
             assert one is not other
 
 
@@ -124,11 +124,11 @@ async def test_connections_stay_while_one_address_is_still_among_those_of_the_na
     names = Names("127.0.0.1")
     async with channels(names) as through:
         origin = named("index.example", 80)
-        async with through.lease(origin, is_search=False) as first:
+        with await through.lease(origin, is_search=False) as first:
             pass
         names.addresses = ("127.0.0.9", "127.0.0.1")
         await asyncio.sleep(0.1)
-        async with through.lease(origin, is_search=False) as second:
+        with await through.lease(origin, is_search=False) as second:
             assert second is first
 
 
@@ -146,11 +146,11 @@ async def test_a_name_that_moved_is_followed_and_calls_on_the_old_address_end_in
         await upstream.next_call()
         names.addresses = ("127.0.0.9",)
         await asyncio.sleep(0.1)
-        async with through.lease(origin, is_search=False) as moved:
+        with await through.lease(origin, is_search=False) as moved:
             pass
         go_on.set()
         assert (await old).code is grpc.StatusCode.OK
-        async with through.lease(origin, is_search=False) as again:
+        with await through.lease(origin, is_search=False) as again:
             assert again is moved
 
 
@@ -171,25 +171,28 @@ async def test_the_origin_used_longest_ago_makes_room() -> None:
     async with channels() as through:
         origins = [named(f"index-{number}.example", 80) for number in range(MOST_POOLS)]
         for origin in origins:
-            async with through.lease(origin, is_search=False):
+            with await through.lease(origin, is_search=False):
                 pass
-        async with through.lease(origins[0], is_search=False) as kept:
+        with await through.lease(origins[0], is_search=False) as kept:
             pass
-        async with (
-            through.lease(origins[1], is_search=False) as dropped,
-            through.lease(origins[2], is_search=False) as in_use,
+        with (
+            await through.lease(origins[1], is_search=False) as dropped,
+            await through.lease(origins[2], is_search=False) as in_use,
         ):
             pass
-        async with through.lease(origins[0], is_search=False), through.lease(named("new.example", 80), is_search=False):
+        with (
+            await through.lease(origins[0], is_search=False),
+            await through.lease(named("new.example", 80), is_search=False),
+        ):
             pass
-        async with through.lease(origins[0], is_search=False) as still:
+        with await through.lease(origins[0], is_search=False) as still:
             assert still is kept
         for origin, before, stays in (
             (origins[3], None, False),
             (origins[1], dropped, True),
             (origins[2], in_use, True),
         ):
-            async with through.lease(origin, is_search=False) as now:
+            with await through.lease(origin, is_search=False) as now:
                 assert (now is before) is stays
 
 
@@ -295,11 +298,11 @@ async def test_connections_are_counted_once_they_stand() -> None:
         channels = Channels(SETTINGS, connections=2)
         origin = Origin.of(f"http://{database.address}")
         assert channels.connected == 0
-        async with channels.lease(origin, is_search=False) as channel:
+        with await channels.lease(origin, is_search=False) as channel:
             assert channels.connected == 0, "nobody has called yet"
             await ask_on(channel, "unary_unary", method="/x/Echo")
             assert channels.connected == 1
-        async with channels.lease(origin, is_search=False) as channel:
+        with await channels.lease(origin, is_search=False) as channel:
             await ask_on(channel, "unary_unary", method="/x/Echo")
         assert channels.connected == 2
         await channels.close()
