@@ -56,7 +56,8 @@ class GrpcSettings(Model):
         "index itself) and Milvus (`upstream.url`). Flag: --grpc-upstream",
     )
     connections: Connections = setting(
-        3, "to one gRPC host, per process, used in turn; as many as Qdrant's own client opens"
+        3,
+        "to one gRPC host, per process; one is used when those before it have 8 calls each. As many as Qdrant's own client opens",
     )
     message_bytes: Count = setting(
         64 * 1024 * 1024,

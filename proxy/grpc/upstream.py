@@ -1,4 +1,4 @@
-"""Channels to the database: a few connections to each origin, used in turn.
+"""Channels to the database: a few connections to each origin, each used as the ones before it have calls enough.
 
 A call that arrived is not retried. Relayed calls may be answered compressed, as without us; the pools of searches may
 not: packed floats hardly shrink, and a database would spend more on them than on the search.
@@ -62,6 +62,9 @@ FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS = 100, 1000
 METADATA_BYTES = 1 << 20
 # Of origins that requests name; the one used longest ago is closed when its calls are over.
 MOST_POOLS = 128
+# Calls on a connection before the next is used. Eight at once take a seventh less of our time on one connection than on three, and one
+# connection is never all that a busy process uses.
+CALLS_BEFORE_NEXT = 8
 UNLIMITED = -1
 _ONLY_IDENTITY = 1  # a set of bits: identity 1, deflate 2, gzip 4
 
@@ -125,7 +128,7 @@ class Channels:
         self._pools.move_to_end(key)
         if not pool.is_renewing and self._ages.is_over(pool.end):
             self._renew(key, pool)
-        return pool
+        return _Lease(pool)
 
     async def _checked(self, resolver: AbstractResolver, key: tuple[Origin, bool], pool: _Pool | None) -> _Pool:
         """The pool of an origin whose addresses were resolved within the DNS lifetime."""
@@ -226,23 +229,38 @@ class Channels:
         self._end_if_idle(pool)
 
     def _end_if_idle(self, pool: _Pool) -> None:
-        if pool.is_retired and not pool.calls:
+        if pool.is_retired and pool.is_idle:
             task = asyncio.create_task(pool.close(), name="close gRPC channels")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
 
-class _Pool(AbstractContextManager[grpc.aio.Channel]):
-    """The channels to one origin; one of them for each call that enters. ``addresses``: checked ones; none where gRPC resolves names.
-    ``end``: of its age. ``left``: called as a call leaves.
+class _Lease(AbstractContextManager[grpc.aio.Channel]):
+    """One call on a pool's channel, while the block lasts."""
+
+    __slots__ = ("_place", "_pool")
+
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
+
+    def __enter__(self) -> grpc.aio.Channel:
+        self._place = self._pool.take()
+        return self._pool.channel(self._place)
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.give_back(self._place)
+
+
+class _Pool:
+    """The channels to one origin. ``addresses``: checked ones; none where gRPC resolves names. ``end``: of its age. ``left``: called as a
+    call leaves.
     """
 
     __slots__ = (
+        "_calls",
         "_channels",
         "_left",
-        "_turn",
         "addresses",
-        "calls",
         "checked_at",
         "end",
         "is_renewing",
@@ -259,15 +277,34 @@ class _Pool(AbstractContextManager[grpc.aio.Channel]):
         left: Callable[[_Pool], None],
     ) -> None:
         self._channels = channels
+        self._calls = [0] * len(channels)
         self._left = left
         self.target = target
         self.end = end
         self.is_renewing = False
-        self._turn = 0
         self.addresses = addresses
-        self.calls = 0
         self.checked_at = 0.0
         self.is_retired = False
+
+    @property
+    def is_idle(self) -> bool:
+        return not any(self._calls)
+
+    def take(self) -> int:
+        """The place of the first channel with few calls, else of the one with the fewest. Give it back."""
+        calls = self._calls
+        place = next((place for place, count in enumerate(calls) if count < CALLS_BEFORE_NEXT), None)
+        if place is None:
+            place = calls.index(min(calls))
+        calls[place] += 1
+        return place
+
+    def give_back(self, place: int) -> None:
+        self._calls[place] -= 1
+        self._left(self)
+
+    def channel(self, place: int) -> grpc.aio.Channel:
+        return self._channels[place]
 
     @property
     def connected(self) -> int:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -17,7 +17,7 @@ from support.grpc_relay_server import bare_grpc_relay
 from support.grpc_upstream import Arrived, Context, echo, grpc_upstream
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.grpc.upstream import MOST_POOLS, Channels, _literal_target, _target
+from vecsieve.proxy.grpc.upstream import CALLS_BEFORE_NEXT, MOST_POOLS, Channels, _literal_target, _target
 from vecsieve.proxy.http.names import PublicResolver
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 
@@ -65,7 +65,7 @@ def named(host: str, port: int) -> Origin:
     return Origin("http", f"{host}:{port}")
 
 
-async def test_calls_go_over_as_many_connections_as_were_asked_for_in_turn() -> None:
+async def test_a_connection_is_used_when_those_before_it_have_calls_enough() -> None:
     peers: list[str] = []
 
     async def tell(arrived: Arrived, context: Context) -> None:
@@ -73,10 +73,17 @@ async def test_calls_go_over_as_many_connections_as_were_asked_for_in_turn() -> 
         await echo(arrived, context)
 
     async with grpc_upstream(method=tell) as upstream, channels(connections=3) as through:
-        for _ in range(9):
-            await call(through, Origin.of(f"http://{upstream.address}"))
-    assert len(set(peers)) == 3
-    assert peers[:3] == peers[3:6] == peers[6:]
+        origin = Origin.of(f"http://{upstream.address}")
+        for _ in range(3):
+            await call(through, origin)
+        assert len(set(peers)) == 1, "one call at a time is one connection's"
+        with ExitStack() as busy:
+            most = CALLS_BEFORE_NEXT
+            held = [busy.enter_context(await through.lease(origin, is_search=False)) for _ in range(3 * most + 3)]
+            first, second, third = held[0], held[most], held[2 * most]
+            assert held == [first] * most + [second] * most + [third] * most + [first, second, third]
+        with await through.lease(origin, is_search=False) as again:
+            assert again is held[0]
 
 
 async def test_searches_and_other_calls_have_connections_of_their_own() -> None:
@@ -302,8 +309,11 @@ async def test_connections_are_counted_once_they_stand() -> None:
             assert channels.connected == 0, "nobody has called yet"
             await ask_on(channel, "unary_unary", method="/x/Echo")
             assert channels.connected == 1
-        with await channels.lease(origin, is_search=False) as channel:
-            await ask_on(channel, "unary_unary", method="/x/Echo")
+        with ExitStack() as busy:
+            held = [
+                busy.enter_context(await channels.lease(origin, is_search=False)) for _ in range(CALLS_BEFORE_NEXT + 1)
+            ]
+            await ask_on(held[-1], "unary_unary", method="/x/Echo")
         assert channels.connected == 2
         await channels.close()
         assert channels.connected == 0
