@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -28,7 +29,7 @@ from vecsieve.adapters.qdrant.ranking import (
     without_known,
 )
 from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT
-from vecsieve.adapters.wire.protobuf import Field, Span, fields, length_field, number_field
+from vecsieve.adapters.wire.protobuf import Field, Span, fields, length_field, number_field, value_at
 from vecsieve.adapters.wire.protobuf_requests import Found, Messages, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.wire.vectors import packed_floats, row, usable
 
@@ -233,7 +234,7 @@ def _include(number: int, names: Sequence[str]) -> bytes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """One search message: its fields, the numbers of those that change, and the parser of its ranking. ``dense``: the number of the
-    floats in the message of a dense ranking.
+    floats in the message of a dense ranking; ``way``: the fields that lead from the search to them.
     """
 
     shape: Shape
@@ -246,6 +247,7 @@ class Layout:
     shard_key: int
     default_limit: int | None = None
     dense: int = 1
+    way: tuple[int, ...] = ()
 
 
 def _numbers(last: int, *, repeated: frozenset[int], unused: frozenset[int] = frozenset()) -> Shape:
@@ -256,10 +258,12 @@ LAYOUTS: Mapping[str, Layout] = {
     "query": Layout(
         shape=_numbers(15, repeated=frozenset({2})),
         limit=8, offset=9, filter=5, vectors=10, payload=11, shard_key=13, ranking=of_query, default_limit=QUERY_LIMIT,
+        way=(_ROOT_QUERY, _NEAREST, 2, 1),
     ),
     "search": Layout(
         shape=_numbers(15, repeated=frozenset({2}), unused=frozenset({5})),
         limit=4, offset=9, filter=3, vectors=11, payload=6, shard_key=14, ranking=of_search, dense=2,
+        way=(_SEARCH_VECTOR,),
     ),
     "recommend": Layout(
         shape=_numbers(20, repeated=frozenset({2, 3, 17, 18}), unused=frozenset({6, 15})),
@@ -328,7 +332,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
     whole = 0, len(body)
     items = tuple(messages(read(body, whole, BATCH), _SEARCHES)) if is_batch else None
     if items is None:
-        supported = [_read(body, whole, layout, needs, 0)]
+        supported = [_remembered(body, name, needs) or _read(body, whole, layout, needs, 0)]
     elif len(items) > needs.bounds.searches:
         raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
     else:
@@ -416,6 +420,34 @@ def _read(body: bytes, span: Span, layout: Layout, needs: Needs, index: int) -> 
         top_k=top_k, offset=skipped, pages=offset is not None, query=query, partition=partition, is_cut=payload.is_cut
     )
     return search, plan
+
+
+# A client's searches differ in the numbers of their vectors: what stands around them is read once.
+_SKELETONS, _SKELETON_BYTES = 256, 4096
+
+
+def _remembered(body: bytes, name: str, needs: Needs) -> tuple[Search, Plan] | None:
+    """The same as `_read`, in a sixth of the time; None for a search without a vector, or with much else. Raises UnsupportedError."""
+    way = LAYOUTS[name].way
+    try:
+        place = value_at(body, way) if way else None
+    except ValueError:
+        return None
+    if place is None or len(body) - (size := place[1] - place[0]) > _SKELETON_BYTES:
+        return None
+    read = _skeleton(name, needs, body[: place[0]], size, body[place[1] :])
+    if read is None:
+        return None
+    search, plan = read
+    return replace(search, query=usable(row(body[place[0] : place[1]]))), plan
+
+
+@lru_cache(_SKELETONS)
+def _skeleton(name: str, needs: Needs, before: bytes, size: int, behind: bytes) -> tuple[Search, Plan] | None:
+    """A search whose numbers are zeros: nothing but its query depends on them. None where they are not its whole query."""
+    body = before + bytes(size) + behind
+    search, plan = _read(body, (0, len(body)), LAYOUTS[name], needs, 0)
+    return (search, plan) if search.query is not None and search.query.nbytes == size else None
 
 
 def _dense(body: bytes, ranking: Ranking, layout: Layout) -> npt.NDArray[np.float32] | None:

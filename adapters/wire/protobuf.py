@@ -96,6 +96,26 @@ def head_fields(data: bytes) -> list[Field]:
     return fields(data, most=HEAD_FIELDS)
 
 
+def value_at(data: bytes, way: Iterable[int]) -> Span | None:
+    """The span of the value at the end of ``way``: of the first field of each number (1 to 15), each in the message of the one before.
+    None where one is absent, is of another wire type or has a longer tag. Raises ValueError.
+    """
+    at, end = 0, len(data)
+    for number in way:
+        tag = number << 3 | LENGTH
+        while at < end and data[at] != tag:
+            other, at = skipped(data, at, end)
+            if other == number:
+                return None
+        if at >= end:
+            return None
+        size, at = varint(data, at + 1, end)
+        if at + size > end:
+            raise ValueError(f"field {number} ends at {at + size}, its message at {end}")
+        end = at + size
+    return at, end
+
+
 def skipped(data: bytes, at: int, end: int) -> tuple[int, int]:
     """The number of the field at ``at``, and its end. Raises ValueError."""
     tag, value = varint(data, at, end)

@@ -311,15 +311,6 @@ class _Pool:
         """How many of the channels are connected."""
         return sum(channel.get_state() is grpc.ChannelConnectivity.READY for channel in self._channels)
 
-    def __enter__(self) -> grpc.aio.Channel:
-        self.calls += 1
-        self._turn = (self._turn + 1) % len(self._channels)
-        return self._channels[self._turn]
-
-    def __exit__(self, *_: object) -> None:
-        self.calls -= 1
-        self._left(self)
-
     async def ready(self) -> None:
         """Connect all channels; the caller sets a deadline."""
         await asyncio.gather(*(channel.channel_ready() for channel in self._channels))

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from qdrant_client import grpc
 
 from support.qdrant_grpc_model import field
 from support.qdrant_grpc_talks import Twins, twins
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
-from vecsieve.adapters.qdrant.grpc_request import Document, parse_request, widen
+from vecsieve.adapters.qdrant.grpc_request import LAYOUTS, Document, _read, parse_request, widen
 from vecsieve.adapters.qdrant.rest_request import parse_request as parse_rest
 
 DENSE = grpc.Query(nearest=grpc.VectorInput(dense=grpc.DenseVector(data=[1.0, 2.0])))
@@ -177,3 +178,56 @@ def test_rest_and_grpc_read_the_same_from_the_same_content(both: Twins) -> None:
             assert (ours.query is None) == (theirs.query is None)
             if ours.query is not None and theirs.query is not None:
                 np.testing.assert_array_equal(ours.query, theirs.query)
+
+
+def told(search: Search) -> tuple[object, ...]:
+    return (
+        search.top_k, search.offset, search.pages, search.partition, search.most, search.is_cut,
+        None if search.query is None else search.query.tobytes(),
+    )  # fmt: skip
+
+
+numbers = st.lists(st.floats(width=32), min_size=1, max_size=3)
+more = st.fixed_dictionaries(
+    {"limit": st.sampled_from([0, 3, 200])},
+    optional={
+        "offset": st.just(0) | st.just(4),
+        "with_payload": st.builds(grpc.WithPayloadSelector, enable=st.booleans()),
+        "with_vectors": st.builds(grpc.WithVectorsSelector, enable=st.booleans()),
+        "filter": st.just(grpc.Filter(must=[grpc.Condition(is_null=grpc.IsNullCondition(key="a"))])),
+        "shard_key_selector": st.just(grpc.ShardKeySelector(shard_keys=[grpc.ShardKey(keyword="k")])),
+    },
+)
+beside = st.sampled_from(
+    [b"", field(1, b"d"), field(4, field(1, field(2, field(1, bytes(4))))), field(2, bytes(4)), b"\xff"]
+)
+
+
+@given(
+    each=st.lists(numbers, min_size=2, max_size=3),
+    members=more,
+    behind=beside,
+    needs=st.sampled_from([*NEEDS, Needs(vectors=False, values=False, optional_fields=("text",))]),
+    name=st.sampled_from(["query", "search"]),
+)
+def test_a_search_reads_the_same_whether_or_not_one_like_it_was_read(
+    each: list[list[float]], members: dict[str, Any], behind: bytes, needs: Needs, name: str
+) -> None:
+    """Invariant: what is remembered of a search is what reading it again says, and nothing of another's vector."""
+    for vector in each:
+        message: Any = grpc.SearchPoints(collection_name="c", vector=vector, **members)
+        if name == "query":
+            asked = grpc.Query(nearest=grpc.VectorInput(dense=grpc.DenseVector(data=vector)))
+            message = grpc.QueryPoints(collection_name="c", query=asked, **members)
+        body = message.SerializeToString() + behind
+        try:
+            search, plan = _read(body, (0, len(body)), LAYOUTS[name], needs, 0)
+        except UnsupportedError as verdict:
+            reason = verdict.reason
+        else:
+            (found,), document = parsed(name, body, needs)
+            assert told(found) == told(search)
+            assert document.plans == (plan,)
+            assert document.body == body
+            continue
+        assert refusal(name, body, needs) is reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from vecsieve.adapters.wire.protobuf import (
     skipped,
     text,
     unsigned,
+    value_at,
     varint,
     without,
 )
@@ -146,3 +149,32 @@ def test_text_that_is_no_utf8_is_refused() -> None:
     data = length_field(1, b"\xff")
     with pytest.raises(ValueError, match="utf-8"):
         text(data, fields(data)[0])
+
+
+@given(
+    data=st.binary(max_size=40)
+    | st.recursive(
+        st.binary(max_size=5),
+        lambda within: st.lists(
+            st.tuples(st.integers(1, 4), within).map(lambda pair: length_field(*pair)), max_size=3
+        ).map(b"".join),
+    ),
+    way=st.lists(st.integers(1, 4), max_size=4),
+)
+def test_a_value_at_the_end_of_a_way_is_that_of_the_first_fields_on_it(data: bytes, way: list[int]) -> None:
+    """Invariant: a value that is found is the one that walking every message finds; damaged bytes raise ValueError alone."""
+    with contextlib.suppress(ValueError):
+        found = value_at(data, way)
+        span = 0, len(data)
+        for number in way if found is not None else ():
+            span = next(field.span for field in fields(data, span) if field.number == number)
+        assert found in {None, span}
+
+
+def test_a_value_is_found_behind_others_and_not_where_its_number_is_of_another_kind() -> None:
+    data = number_field(3, 1) + length_field(4, length_field(2, b"x") + length_field(1, b"abc"))
+    assert value_at(data, (4, 1)) == (len(data) - 3, len(data))
+    assert value_at(data, (4, 3)) is value_at(data, (3,)) is value_at(number_field(4, 1) + data, (4,)) is None
+    assert value_at(data, ()) == (0, len(data))
+    with pytest.raises(ValueError, match="ends at"):
+        value_at(data[:-1], (4, 1))
