@@ -59,7 +59,7 @@ _PREPOSITIONS = frozenset(
     ]
 )
 # A line with another behind it; or a sentence that ends before a capital, which an abbreviation seldom does.
-_TITLE = re.compile(r"([^\n]+)\n|([^\n.!?]+)[.!?]\s+(?=[A-Z])")
+_TITLE = re.compile(r"([^\n]++)\n|([^\n.!?]++)[.!?]\s+(?=[A-Z])")
 
 
 Subject = frozenset[str]
@@ -72,7 +72,7 @@ def subject(head: str) -> Subject:
         return NOTHING
     plain = unicodedata.normalize("NFKC", head).strip()
     title = _TITLE.match(plain)
-    words = plain.split() if title is None else (title[1] or title[2]).split()
+    words = plain.split(None, OPENING_WORDS) if title is None else (title[1] or title[2]).split()
     is_title = title is not None and len(words) <= TITLE_WORDS
     opening = " ".join(words if is_title else words[:OPENING_WORDS])
     tokens = _TOKEN.findall(_PAGE.sub(" ", opening))

@@ -56,6 +56,7 @@ INVISIBLE = (
     *((0x2060, 0x2064), (0x2066, 0x2069), (0xFEFF, 0xFEFF)),
 )
 
+_ASCII = bytes(range(0x80))
 _IS_MARK, _IS_INVISIBLE, _COST = 64, 128, 63
 _TABLE_END = 0x20000
 # Neither marks nor compatibility characters nor case: Chinese, Korean, surrogates, private use, Tangut.
@@ -92,9 +93,21 @@ def cost(text: str) -> int | None:
     lines = _LINE_COST * (text.count("\n") + text.count("\r"))
     if text.isascii():
         return len(text) + lines
-    traits = _TRAITS.take(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4")), mode="clip")
-    price = int((traits & _COST).sum(dtype=np.int64)) + lines
-    return None if price > TEXT_COST or _longest_run(traits) > MOST_MARKS else price
+    others = beyond_ascii(text)
+    traits = _traits_of(others)
+    price = len(text) - len(others) + int((traits & _COST).sum(dtype=np.int64)) + lines
+    if price > TEXT_COST:
+        return None
+    return None if (traits & _IS_MARK).any() and _longest_run(_traits_of(text)) > MOST_MARKS else price
+
+
+def beyond_ascii(text: str) -> str:
+    """The characters of a text that are not ASCII, in their order: few of most texts, and found in a microsecond."""
+    return text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
+
+
+def _traits_of(text: str) -> Traits:
+    return _TRAITS.take(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4")), mode="clip")
 
 
 def portions(costs: Sequence[int], which: Sequence[int]) -> Iterator[list[int]]:

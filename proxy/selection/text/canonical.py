@@ -17,7 +17,7 @@ import unicodedata
 
 import xxhash
 
-from vecsieve.proxy.selection.text.bounds import INVISIBLE
+from vecsieve.proxy.selection.text.bounds import INVISIBLE, beyond_ascii
 
 _INVISIBLE = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE) + "]+")
 
@@ -42,9 +42,10 @@ def unwrapped(text: str) -> str:
 
 def folded(text: str) -> str:
     """``text`` (from ``unwrapped``) without case, every run of blanks one space; empty where nothing is left."""
-    if text.isascii():
-        return " ".join(text.lower().split())
-    return " ".join(_without_case(text).split())
+    text = text.lower() if text.isascii() else _without_case(text)
+    if text.isprintable() and "  " not in text and text.strip(" ") == text:
+        return text  # no blank but a space is printable: a third of the time
+    return " ".join(text.split())
 
 
 def _without_case(text: str) -> str:
@@ -62,8 +63,10 @@ def _without_case(text: str) -> str:
 def _composed(text: str) -> str:
     if not unicodedata.is_normalized("NFKC", text):
         text = unicodedata.normalize("NFKC", text)
+    if not _INVISIBLE.search(beyond_ascii(text)):
+        return text
     bare = _INVISIBLE.sub("", text)
-    if len(bare) == len(text) or unicodedata.is_normalized("NFKC", bare):
+    if unicodedata.is_normalized("NFKC", bare):
         return bare
     return _composed(bare)  # what an invisible character kept apart may compose now
 

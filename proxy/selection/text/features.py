@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.text.bounds import LONGEST, UNPRICED, cost
+from vecsieve.proxy.selection.text.bounds import LONGEST, UNPRICED, beyond_ascii, cost
 from vecsieve.proxy.selection.text.canonical import folded, unwrapped
 from vecsieve.proxy.selection.text.margins import Edges, edges
 from vecsieve.proxy.selection.text.memo import Memo
@@ -45,6 +45,9 @@ NOTHING = bytes(RECORD.itemsize)
 # A run without blanks and without the punctuation that separates values. One class, so that the time is linear.
 _TOKEN = re.compile(r"[^\s,;:()\[\]{}\"'`<>|=*!?]+")
 _EDGES = ".-/"
+# A character's byte as one of a token: a blank for what separates, one digit for all.
+_DIGIT, _BLANK = b"0", ord(" ")
+_KINDS = bytes.maketrans(b",;:()[]{}\"'`<>|=*!?123456789", b" " * 19 + _DIGIT * 9)
 _HAS_DIGIT = re.compile(r"\d")
 _HAS_INNER_SIGN = re.compile(r"\w[._]\w")
 
@@ -257,19 +260,36 @@ def _number(canonical: str) -> int:
 
 def _marked(canonical: str) -> tuple[Tokens, Tokens]:
     """The tokens with a digit, and those with a sign inside."""
-    figures: set[str] = set()
-    names: set[str] = set()
     end = len(canonical)
     if end > 2 * MOST_TOKENS:  # it may have more tokens
         for number, beyond in enumerate(_TOKEN.finditer(canonical)):
             if number == MOST_TOKENS:
                 end = beyond.start()
                 break
-    # Most words have letters alone, and no token has a blank.
-    others = " ".join([word for word in canonical[:end].split(" ") if not word.isalpha()])
-    for token in {token.strip(_EDGES) for token in _TOKEN.findall(others) if not token.isalpha()}:
-        if _HAS_DIGIT.search(token):
-            figures.add(token)
-        if _HAS_INNER_SIGN.search(token):
-            names.add(token)
-    return frozenset(figures) or _NONE, frozenset(names) or _NONE
+    raw = canonical[:end].encode("utf-8", "surrogatepass")
+    kinds = raw.translate(_KINDS)
+    # Where a token may be of interest; of other alphabets' digits each is looked for.
+    signs = [_DIGIT, b".", b"_"]
+    if not canonical.isascii():
+        signs += {digit.encode() for digit in _HAS_DIGIT.findall(beyond_ascii(canonical))}
+    tokens = {token for sign in signs for token in _tokens_with(sign, raw, kinds)}
+    stripped = [token.decode("utf-8", "surrogatepass").strip(_EDGES) for token in tokens]
+    figures = frozenset(filter(_HAS_DIGIT.search, stripped))
+    names = frozenset(filter(_HAS_INNER_SIGN.search, stripped))
+    return figures or _NONE, names or _NONE
+
+
+def _tokens_with(sign: bytes, raw: bytes, kinds: bytes) -> Iterator[bytes]:
+    """The tokens of a text with a sign, but for a point or an underscore at their edge. ``kinds``: the text with blanks in place of all
+    that separates, and with one digit in place of all.
+    """
+    last, is_inner = len(kinds) - 1, sign in {b".", b"_"}
+    place = kinds.find(sign)
+    while place >= 0:
+        if is_inner and (place == last or kinds[place + 1] == _BLANK or not place or kinds[place - 1] == _BLANK):
+            place = kinds.find(sign, place + 1)
+            continue
+        end = kinds.find(b" ", place)
+        end = end if end >= 0 else last + 1
+        yield raw[kinds.rfind(b" ", 0, place) + 1 : end]
+        place = kinds.find(sign, end)

@@ -77,16 +77,16 @@ def cut(texts: Sequence[str]) -> Words:
     lengths = np.fromiter(map(len, texts), np.intp, len(texts))
     behind = np.cumsum(lengths + 1)
     kinds = _kinds(codes)
-    starts = _starts(kinds)
+    starts, ends = _runs(kinds)
     borders = starts.searchsorted(np.concatenate(([0], behind)))
     wordless = np.flatnonzero((borders[1:] == borders[:-1]) & (lengths > 0))
     if len(wordless):
         for text in wordless.tolist():
             part = slice(int(behind[text] - lengths[text] - 1), int(behind[text]) - 1)
             kinds[part] = np.where(codes[part] == _SPACE, _SEPARATOR, _ALONE)
-        starts = _starts(kinds)
+        starts, ends = _runs(kinds)
         borders = starts.searchsorted(np.concatenate(([0], behind)))
-    return Words(codes, starts, _ends(kinds), borders)
+    return Words(codes, starts, ends, borders)
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -111,15 +111,20 @@ def _kinds(codes: Codes) -> Kinds:
     return kinds
 
 
+def _runs(kinds: Kinds) -> tuple[Indices, Indices]:
+    """Where words begin and, behind their last characters, end."""
+    if (kinds == _ALONE).any():
+        return _starts(kinds), len(kinds) - _starts(kinds[::-1])[::-1]  # the same, read backwards
+    bounded = np.zeros(len(kinds) + 2, np.uint8)
+    bounded[1:-1] = kinds
+    borders = (bounded[1:] != bounded[:-1]).nonzero()[0]
+    return borders[::2], borders[1::2]
+
+
 def _starts(kinds: Kinds) -> Indices:
     """Where a word begins: at a letter behind a separator, and at every character that is a word alone or follows one."""
     before = np.concatenate((np.zeros(1, np.uint8), kinds[:-1]))
     return np.flatnonzero((kinds != _SEPARATOR) & ((before != _LETTER) | (kinds == _ALONE)))
-
-
-def _ends(kinds: Kinds) -> Indices:
-    """Behind each word's last character, in the order of ``_starts``: the same, read backwards."""
-    return len(kinds) - _starts(kinds[::-1])[::-1]
 
 
 # Words as 64-bit hashes, for all words of many texts at once. A word has the same hash in every process.
