@@ -25,7 +25,7 @@ from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.policy import Certain, Model
 from vecsieve.proxy.selection.text import bounds
 from vecsieve.proxy.selection.text.pairs import DIFFERENCES, SHARED, keys_of, most_shared
-from vecsieve.proxy.selection.text.reading import Texts, numbered, weight
+from vecsieve.proxy.selection.text.reading import Texts, Words, numbered, weight
 from vecsieve.proxy.selection.values import FloatMatrix, Indices, Steps
 
 # From the second result on, the certainty falls over this many results to its last value. It falls fast at first, like the
@@ -337,13 +337,15 @@ def _word_weights(texts: Texts, used: Mask) -> tuple[Pairs, Pairs]:
     words, lengths = texts.vocabularies(which)
     owners = np.arange(len(lengths)).repeat(lengths)
     values, codes = numbered(words)
-    # In a pool of short texts nothing needs to be counted twice.
-    is_all = which == texts.first_different
-    weights = weight(len(which), np.bincount(codes)) if is_all else texts.rarity(values)
+    counts = np.bincount(codes)
+    weights = _rarity(texts, used, owners, values, codes)
     sums: Pairs = np.bincount(owners, weights.take(codes), len(lengths)).astype(np.float64, copy=False)
     if len(lengths) <= BLOCK:
-        return sums, _weights_shared(owners, codes, weights, slice(None), len(lengths))
-    counts = np.zeros((len(lengths), len(lengths)))
+        several = counts >= 2  # of the others none is shared
+        place, met = several.cumsum() - 1, several.take(codes).nonzero()[0]
+        codes = place.take(codes.take(met))
+        return sums, _weights_shared(owners.take(met), codes, weights[several], slice(None), len(lengths))
+    shared = np.zeros((len(lengths), len(lengths)))
     for start in range(0, len(lengths), BLOCK):
         # Only words of the block can be shared with it: the matrices stay small however many texts there are.
         inside = codes[(owners >= start) & (owners < start + BLOCK)]
@@ -354,8 +356,20 @@ def _word_weights(texts: Texts, used: Mask) -> tuple[Pairs, Pairs]:
         at = place[codes]
         meets = at >= 0
         block = slice(start, start + BLOCK)
-        counts[block] = _weights_shared(owners[meets], at[meets], weights[vocabulary], block, len(lengths))
-    return sums, counts
+        shared[block] = _weights_shared(owners[meets], at[meets], weights[vocabulary], block, len(lengths))
+    return sums, shared
+
+
+def _rarity(texts: Texts, used: Mask, owners: Indices, values: Words, codes: Indices) -> Pairs:
+    """What each word weighs. ``codes``: of the words of the ``used`` texts, by ``values``; ``owners``: whose they are among these."""
+    known = texts.first_different
+    if not known or not used.take(known).all():
+        return texts.rarity(values)
+    # In a pool of short texts nothing needs to be counted twice.
+    is_known = np.zeros(len(used), np.bool_)
+    is_known[known] = True
+    counts = np.bincount(codes[is_known[used].take(owners)], minlength=len(values))
+    return weight(len(known), np.maximum(counts, 1))
 
 
 def _weights_shared(owners: Indices, codes: Indices, weights: Pairs, block: slice, texts: int) -> Pairs:

@@ -27,7 +27,7 @@ from vecsieve.proxy.selection.evidence import (
     opened,
     weigh,
 )
-from vecsieve.proxy.selection.geometry import Mask, below
+from vecsieve.proxy.selection.geometry import below
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import (
     Certain,
@@ -90,10 +90,11 @@ def settle(
         if n > FEW:
             yield
         is_open, has_veto = is_open & ~met, True
-        stay, best = np.unique(second[kept_apart], return_index=True)  # of several the best-ranked partner's veto
-        held[stay] = codes[kept_apart[best]]
-        distance[first[kept_apart], second[kept_apart]] = np.inf
-        distance[second[kept_apart], first[kept_apart]] = np.inf
+        first, second = first.take(kept_apart), second.take(kept_apart)
+        held[second[::-1]] = codes.take(kept_apart)[
+            ::-1
+        ]  # of several the best-ranked partner's veto: the last that is written
+        distance[first, second] = distance[second, first] = np.inf
 
 
 def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Ask | None:
@@ -331,11 +332,11 @@ def links_of(grouped: Grouped, representative: Indices) -> dict[str, Any]:
     needed = similarities.copy()
     others = np.flatnonzero(representative != np.arange(n))
     if len(others):
-        pairs = others, representative[others]
-        by_text, values = links[others], similarities[others]
+        pairs = others * n + representative.take(others)
+        by_text, values = links.take(others), similarities.take(others)
         if grouped.evidence is not None:
-            by_text, values = grouped.evidence.links[pairs], grouped.evidence.similarities[pairs]
-        links[others], similarities[others] = linked(by_text, values, grouped.shown[pairs], links[others] != 0)
+            by_text, values = grouped.evidence.links.take(pairs), grouped.evidence.similarities.take(pairs)
+        links[others], similarities[others] = linked(by_text, values, grouped.shown.take(pairs))
         # Labels count up, so whoever raises them leads.
         before = np.maximum.accumulate(grouped.labels)[others] + (grouped.heads[others] != others)
         needed[others] = required(grouped.cuts, before, links[others], similarities[others])
@@ -353,15 +354,11 @@ def required(cuts: Sequence[float], before: Indices, links: Codes, similarities:
     return np.where(by_cut & np.isfinite(similarities), found, np.float32(np.nan))
 
 
-def linked(links: Codes, similarities: FloatMatrix, distance: FloatMatrix, stands: Mask) -> tuple[Codes, FloatMatrix]:
+def linked(links: Codes, similarities: FloatMatrix, distance: FloatMatrix) -> tuple[Codes, FloatMatrix]:
     """Links and similarities (n,) of each candidate to its representative, from what texts say of that pair and, where
-    they say nothing, its ``distance`` (n,). ``stands``: (n,) bool, who is its own representative.
+    they say nothing, its ``distance`` (n,).
     """
-    found, values = links.copy(), similarities.copy()
-    by_vectors = links == _NONE
-    found[by_vectors] = _DISTANCE
-    values[by_vectors] = np.float32(1.0) - distance[by_vectors]
-    values[np.isinf(values)] = np.nan  # one of the two has no vector: they met by way of a third
-    found[stands] = _NONE
-    values[stands] = np.nan
-    return found, values
+    is_silent = links == _NONE
+    by_vectors = np.float32(1.0) - distance
+    by_vectors[np.isinf(distance)] = np.nan  # one of the two has no vector: they met by way of a third
+    return np.where(is_silent, _DISTANCE, links), np.where(is_silent, by_vectors, similarities)

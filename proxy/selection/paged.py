@@ -353,5 +353,7 @@ def _note(block: _Block, walk: _Walk) -> None:
         if block.evidence is not None:
             links[which] = block.evidence[part].links[at]
             similarities[which] = block.evidence[part].similarities[at]
-    found = linked(links, similarities, distance, heads == each)
-    walk.links[each], walk.similarities[each] = found
+    links, similarities = linked(links, similarities, distance)
+    stands = heads == each
+    links[stands], similarities[stands] = 0, np.nan
+    walk.links[each], walk.similarities[each] = links, similarities

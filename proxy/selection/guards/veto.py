@@ -365,12 +365,10 @@ def _checks(guards: Guards) -> tuple[_Check, ...]:
 
 
 def _veto(one: Facts, other: Facts, checks: tuple[_Check, ...]) -> Veto:
-    # A text without figures differs in none, and one that points nowhere contradicts none that does not either.
-    both_count, one_points = one.counts and other.counts, one.points or other.points
-    if not (both_count or one_points):
-        return Veto.NONE
+    if not (one.counts and other.counts):  # a text without figures differs in none
+        checks = checks[-1:] if (one.points or other.points) and checks[-1][0] is Veto.NEGATION else ()
     for veto, applies in checks:
-        if (one_points if veto is Veto.NEGATION else both_count) and applies(one, other):
+        if applies(one, other):
             return veto
     return Veto.NONE
 

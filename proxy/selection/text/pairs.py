@@ -7,7 +7,7 @@ nothing depends on the memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count, islice
+from itertools import count, islice, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ class _Memory:
 
     def get(self, keys: Keys) -> tuple[FloatMatrix, Indices]:
         """The rows (p, columns) of pairs, and which of them are not known."""
-        places = np.array([self._places.get(key, -1) for key in keys.tolist()], np.intp)
+        places = np.fromiter(map(self._places.get, keys.tolist(), repeat(-1)), np.intp, len(keys))
         return self._rows.take(places, axis=0, mode="wrap"), (places < 0).nonzero()[0]
 
     def keep(self, keys: Keys, rows: FloatMatrix) -> bool:

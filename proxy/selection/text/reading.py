@@ -229,10 +229,9 @@ class Texts:
     def vocabularies(self, which: Sequence[int]) -> tuple[Words, Indices]:
         """The different words of each candidate of ``which``, one behind the other, and how many each has."""
         forms = [self._forms[i] or self.form(i) for i in which]
-        if None in [b"" if form is None else form.vocabulary for form in forms]:
-            learn_words([form for form in forms if form is not None])
+        learn_words([form for form in forms if form is not None and form.vocabulary is None])
         known = [b"" if form is None else form.vocabulary or b"" for form in forms]
-        return np.frombuffer(bytearray().join(known), np.uint32), np.array([len(each) // 4 for each in known], np.intp)
+        return np.frombuffer(bytearray().join(known), np.uint32), np.fromiter(map(len, known), np.intp, len(known)) // 4
 
     @cached_property
     def first_different(self) -> list[int]:

@@ -77,7 +77,7 @@ def test_why_two_share_a_cluster_is_said_by_texts_first_and_by_distance_where_th
     links = np.array([Link.NONE, Link.CONTAINMENT, Link.NONE, Link.NONE], np.int8)
     shares = np.array([np.nan, 0.9, np.nan, np.nan], np.float32)
     distance = np.array([0.0, 0.3, 0.2, np.inf], np.float32)
-    found, values = linked(links, shares, distance, np.array([True, False, False, False]))
-    assert found.tolist() == [Link.NONE, Link.CONTAINMENT, Link.DISTANCE, Link.DISTANCE]
-    assert values[1:3].tolist() == pytest.approx([0.9, 0.8])
-    assert np.isnan(values[[0, 3]]).all()
+    found, values = linked(links, shares, distance)
+    assert found.tolist() == [Link.DISTANCE, Link.CONTAINMENT, Link.DISTANCE, Link.DISTANCE]
+    assert values[:3].tolist() == pytest.approx([1.0, 0.9, 0.8])
+    assert np.isnan(values[3])
