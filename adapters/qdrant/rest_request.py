@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -272,41 +273,50 @@ REMEMBERED = 512  # clients' selectors and filters: 4 MB at most
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
     """Raises UnsupportedError, nothing else."""
-    searches, document = _read_aside(operation.name, body, needs) or _read_request(operation.name, body, needs)[:2]
-    return SearchCall(operation=operation, searches=searches, needs=without_known(needs), document=document)
+    read = _read_aside(operation.name, body, needs) or _read_request(operation.name, body, needs)
+    return SearchCall(operation=operation, searches=read.searches, needs=read.needs, document=read.document)
 
 
-def _read_aside(name: str, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document] | None:
+class _Read(NamedTuple):
+    """A request. ``dense``: the span of the vector that decides in the only search: None in a batch, and where vectors of another
+    name are compared. ``needs``: of the call.
+    """
+
+    searches: tuple[Search, ...]
+    document: Document
+    dense: Span | None
+    needs: Needs
+
+
+def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
     """A request with one array of numbers; None for any other. Raises UnsupportedError."""
     start = body.find(b"[")
     end = body.find(b"]", start) + 1
     if end - start < LEAST_ARRAY or len(body) - (end - start) > LONGEST_REST:
         return None
     try:
-        read, document, dense = _read_once(name, body[:start] + _PLACEHOLDER + body[end:], needs)
+        read = _read_once(name, body[:start] + _PLACEHOLDER + body[end:], needs)
     except UnsupportedError:
         return None  # the whole may have another reason
-    if dense != (start, start + len(_PLACEHOLDER)):
+    if read.dense != (start, start + len(_PLACEHOLDER)):
         return None
     check_dimensions(body, start, end)
     numbers = body[start:end]
     (row,), (is_array,) = decode_matrix([numbers])
     if not is_array:
         return None
+    (asked,), shortened = read.searches, read.document
     search = Search(
-        top_k=read[0].top_k, offset=read[0].offset, pages=read[0].pages, query=usable(row), partition=read[0].partition,
-        is_cut=read[0].is_cut,
+        top_k=asked.top_k, offset=asked.offset, pages=asked.pages, query=usable(row), partition=asked.partition, is_cut=asked.is_cut
     )  # fmt: skip
-    aside = Document(
-        body=document.body, plans=document.plans, batch=None, in_object=document.in_object, aside=dense, numbers=numbers
-    )
-    return (search,), aside
+    document = Document(
+        body=shortened.body, plans=shortened.plans, batch=None, in_object=shortened.in_object, aside=read.dense, numbers=numbers
+    )  # fmt: skip
+    return _Read((search,), document, read.dense, read.needs)
 
 
-def _read_request(name: str, body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document, Span | None]:
-    """The searches, and the span of the vector that decides in the only one: None in a batch, and where vectors of another name are
-    compared. Raises UnsupportedError, nothing else.
-    """
+def _read_request(name: str, body: bytes, needs: Needs) -> _Read:
+    """Raises UnsupportedError, nothing else."""
     try:
         span = whole(body)
         found = members(body, span)
@@ -326,7 +336,7 @@ def _read_request(name: str, body: bytes, needs: Needs) -> tuple[tuple[Search, .
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     searches, plans, dense = zip(*supported, strict=True)
     document = Document(body=body, plans=plans, batch=None if batch is None else len(batch), in_object=in_object)
-    return searches, document, dense[0] if batch is None else None
+    return _Read(searches, document, dense[0] if batch is None else None, without_known(needs))
 
 
 _read_once = lru_cache(maxsize=REMEMBERED)(_read_request)

@@ -30,6 +30,7 @@ ENTRIES = 1024  # collections counted: at most 1 MB
 FREE = 1  # a minute and collection, so that a client with few searches has the first of them grown
 OVERDRAFT = 5  # replays beyond the budget, then searches are not widened: as many failures as open the breaker
 QUIET_SECONDS = 60.0  # Qdrant's limits are per minute and fill up within one
+DAY_SECONDS = 86_400.0  # a month begins with a day
 RISE_SECONDS = 600.0  # from nothing to the whole share
 SLOT_SECONDS = 10.0
 SLOTS = 6
@@ -240,13 +241,14 @@ class Egress:
     a clock set back does not restart a month. Searches under way when the budget runs out are finished.
     """
 
-    __slots__ = ("_budget_bytes", "_entries", "_held", "_is_told", "_month", "_now", "_others", "_total")
+    __slots__ = ("_budget_bytes", "_day", "_entries", "_held", "_is_told", "_month", "_now", "_others", "_total")
 
     def __init__(self, budget_bytes: int | None, *, now: Callable[[], float], entries: int = ENTRIES) -> None:
         self._budget_bytes = budget_bytes
         self._now = now
         self._entries = entries
         self._month = (0, 0)
+        self._day: float | None = None
         self._turn()
 
     def spend(self, operation: Operation, extra_bytes: int) -> None:
@@ -297,7 +299,11 @@ class Egress:
 
     def _turn(self) -> None:
         """Start a new month when the calendar has."""
-        at = datetime.fromtimestamp(self._now(), UTC)
+        day = self._now() // DAY_SECONDS
+        if day == self._day:
+            return
+        self._day = day
+        at = datetime.fromtimestamp(day * DAY_SECONDS, UTC)
         month = (at.year, at.month)
         if month > self._month:
             self._month = month

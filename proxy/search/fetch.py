@@ -12,7 +12,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation, Reply, Search, SearchCall
+from vecsieve.adapters.contract import (
+    UNBOUNDED,
+    Bounds,
+    MalformedReplyError,
+    Needs,
+    Operation,
+    Reply,
+    Search,
+    SearchCall,
+)
 from vecsieve.proxy.search.candidates import asked_for
 from vecsieve.proxy.search.collections import Lru, key_of
 from vecsieve.proxy.search.errors import RejectedReplyError
@@ -79,7 +88,7 @@ def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: in
     """The plan reduced to at most ``room`` candidates. Only a single search is reduced, and only while more than its
     page is left; None otherwise.
     """
-    if sum(size or 0 for size in planned) <= room:
+    if sum([size or 0 for size in planned]) <= room:
         return planned
     if len(searches) > 1:
         return None
@@ -103,8 +112,9 @@ def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None
 
 def least(one: int | None, other: int | None) -> int | None:
     """The smaller of two caps, either of which may be unknown."""
-    known = [cap for cap in (one, other) if cap is not None]
-    return min(known, default=None)
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 def bucket(wanted: int) -> int:
@@ -227,8 +237,12 @@ class Attempt:
         return self.deadline > 0.0
 
 
-def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
-    """What the adapter must fetch for this policy. ``hint``: the vector that earlier replies were compared by."""
+def needs_of(
+    policy: ResolvedPolicy, hint: str | None, *, known: object | None = None, bounds: Bounds = UNBOUNDED
+) -> Needs:
+    """What the adapter must fetch for this policy. ``hint``: the vector that earlier replies were compared by. ``known``, ``bounds``:
+    as in Needs.
+    """
     must, may = asked_for(policy.tenant_keys, policy.fields)
     return Needs(
         vector_name=policy.vector,
@@ -236,6 +250,8 @@ def needs_of(policy: ResolvedPolicy, hint: str | None) -> Needs:
         lookups=policy.fetch.lookups,
         payload_fields=must,
         optional_fields=may,
+        known=known,
+        bounds=bounds,
     )
 
 
@@ -245,8 +261,8 @@ def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None, *, factor: f
     ``cap``: the largest limit the backend takes for this collection. ``factor``: candidates per result for unpaged
     searches; None: the policy's.
     """
-    sizes = tuple(size_of(search, policy, cap, factor) for search in call.searches)
-    return None if all(size is None for size in sizes) else sizes
+    sizes = tuple([size_of(search, policy, cap, factor) for search in call.searches])
+    return None if sizes.count(None) == len(sizes) else sizes
 
 
 def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: float | None) -> int | None:
@@ -314,6 +330,8 @@ class AdaptiveFetch:
         if state is None:
             return ()
         single = 0 if is_spare else int(sum(state.wants) >= OFTEN)
+        if not (single or state.depth):
+            return ()
         sizes = tuple(
             0 if size is None else _after(search, size, policy, cap, steps=state.depth if search.pages else single)
             for search, size in zip(call.searches, plan, strict=True)

@@ -165,7 +165,8 @@ class Searcher:
         await self._round(attempt, fetch, _first_sizes(attempt))
         if attempt.decided is None and _is_blind(attempt):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
-        await self._grow(attempt, fetch, cap, reply_bytes)
+        if any(selection.wanting for selection in attempt.selections):
+            await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
         with attempt.watch.stage(Stage.ENCODE):
             keep = [selection.keep for selection in attempt.selections]
@@ -407,6 +408,8 @@ def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -
 
 def _judged(reply: Reply, planned: Plan) -> Reply:
     """The reply without counting missing vectors of searches that were sent unchanged."""
+    if None not in planned:
+        return reply
     pools = zip(reply.pools, planned, strict=True)
     return replace(reply, pools=tuple(replace(pool, unusable=0) if size is None else pool for pool, size in pools))
 
@@ -424,4 +427,4 @@ def _is_blind(attempt: Attempt) -> bool:
 
 def _first_sizes(attempt: Attempt) -> tuple[int, ...]:
     # 0, not the page's end: a page at rank 100,000 would be fetched with everything before it, vectors included.
-    return tuple(0 if planned is None else planned for planned in attempt.plan)
+    return tuple([0 if planned is None else planned for planned in attempt.plan])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -200,7 +199,7 @@ class SearchService:
         if services.egress.is_spent:
             return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
-        needs = replace(needs_of(policy, learned.hint(operation)), known=known, bounds=services.bounds)
+        needs = needs_of(policy, learned.hint(operation), known=known, bounds=services.bounds)
         try:
             with watch.stage(Stage.PARSE):
                 whole = partial(self._searcher.read, operation, exchange.plain, needs)

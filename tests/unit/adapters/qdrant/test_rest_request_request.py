@@ -331,7 +331,7 @@ def test_a_vector_that_is_set_aside_changes_nothing_of_what_is_read_and_sent(
     raw = json.dumps(body).encode()
     for _ in range(2):  # the second time the rest is known
         (search,), document = parsed("query", raw, needs)
-        (read,), as_whole, _ = _read_request("query", raw, needs)
+        (read,), as_whole, _, _ = _read_request("query", raw, needs)
         mine, others = (b"" if each.query is None else each.query.tobytes() for each in (search, read))
         assert mine == others
         assert replace(search, query=None) == replace(read, query=None)
