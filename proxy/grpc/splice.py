@@ -4,6 +4,11 @@ A side that takes too slowly stops the other from being read, so a splice holds 
 Half-closes, closes and a client's reset are carried over. The server's reset is not: a gRPC server that has sent
 everything closes with client frames unread (an acknowledgement, a ping), and a reset that follows would discard the
 last answers. HTTP/2 needs no reset to show what is cut short.
+
+A port for gRPC alone is spliced as well. On a port of its own the core (grpcio 1.85, whatever its channel arguments) never
+ends a flood of SETTINGS, WINDOW_UPDATE, PRIORITY, heads, or of calls opened and reset, ends others without a word, and has no bound on
+what all messages inflate to, on connections or on waiting calls. Its clients fare no worse beside a flood, but it takes a core for
+as long as it likes. The splice costs 0.1 ms a call.
 """
 
 from __future__ import annotations
