@@ -122,12 +122,24 @@ def by_vectors(distance: FloatMatrix, largest: float, model: Model = SHIPPED) ->
 
     Equal vectors are copies as far as can be told. An infinite distance stays infinite.
     """
-    near = distance <= largest
+    near = distance <= min(largest, reach_of_vectors(model.vectors))
     doubt = np.where(np.isinf(distance), distance, np.float32(1.0))
     if near.any():
         doubt[near] = 1.0 - _by_vector(distance[near].astype(np.float64), largest, model)
         doubt[distance == 0.0] = 0.0
     return doubt.astype(np.float32, copy=False)
+
+
+@lru_cache(maxsize=64)
+def reach_of_vectors(coefficients: tuple[float, ...]) -> float:
+    """A distance beyond which no pair is removed by its vectors alone."""
+    distances = np.geomspace(NEAREST, FARTHEST, 1024)
+    reached = (
+        _probability(_logit(dict(enumerate(vector_features(distances).T)), coefficients)) >= VECTORS_LEAST
+    ).nonzero()[0]
+    if not len(reached):
+        return 0.0
+    return float(distances[reached[-1] + 1]) if reached[-1] + 1 < len(distances) else math.inf
 
 
 def judged(

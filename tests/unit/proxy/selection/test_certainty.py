@@ -26,6 +26,7 @@ from vecsieve.proxy.selection.certainty import (
     doubts_allowed,
     judged,
     pair_features,
+    reach_of_vectors,
     vector_features,
     weighed,
 )
@@ -195,6 +196,14 @@ def test_by_vectors_alone_nothing_below_the_floor_counts_and_equal_vectors_alway
     assert (found[apart[0] == 0.0] == 0.0).all()
     assert ((found <= 1.0 - VECTORS_LEAST + 1e-6) | (found == 1.0)).all()
     assert (np.diff(found) >= 0.0).all()
+
+
+@given(st.lists(st.floats(-9.0, 0.0), min_size=3, max_size=3), st.floats(0.0, 3.0))
+def test_beyond_the_reach_of_vectors_nothing_counts(coefficients: list[float], distance: float) -> None:
+    """Invariant: for any model with the right signs, no pair beyond the reach has the probability that vectors alone need."""
+    model = tuple(coefficients)
+    logit = float((vector_features(np.array([distance])) @ np.array(model))[0])
+    assert distance <= reach_of_vectors(model) or 1.0 / (1.0 + np.exp(-logit)) < VECTORS_LEAST
 
 
 def test_what_vectors_cannot_compare_stays_infinite_and_what_chance_explains_is_doubted() -> None:
