@@ -72,7 +72,7 @@ class Columns:
 
 
 def _filled(column: Column) -> Column | None:
-    return column if any(raw is not None and raw != b"null" for raw in column) else None
+    return column if column.count(None) + column.count(b"null") < len(column) else None
 
 
 LAST_POSITION = 2.0**53

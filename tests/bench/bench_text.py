@@ -28,7 +28,7 @@ def bench_text(effort: Effort) -> Iterator[Section]:
     rules, figures = text_rules(), []
     for n in SIZES:
         pools = [passages(n, seed=seed) for seed in range(POOLS)]
-        work = [partial(_matched, Metadata(texts=as_texts(texts)), rules) for texts in pools]
+        work = [partial(_matched, texts, rules) for texts in pools]
         sides = {
             "never seen": per_call([partial(_forgetting, each) for each in work]),
             "split": per_call([partial(_split, texts) for texts in pools]),
@@ -74,8 +74,8 @@ def _forgetting(work: Callable[[], object]) -> object:
     return work()
 
 
-def _matched(metadata: Metadata, rules: TextRules) -> Matches:
-    texts = read(metadata, rules)
+def _matched(raw: tuple[str, ...], rules: TextRules) -> Matches:
+    texts = read(Metadata(texts=as_texts(raw)), rules)
     each = np.arange(len(texts), dtype=np.intp)
     return finished(matches(texts, each, each, ~np.eye(len(each), dtype=np.bool_), rules))
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -272,7 +273,12 @@ def _of_text(text: Text | None) -> Subject:
 
 def names_in_title(title: str) -> Subject:
     """A title is all title: its names count wherever they stand in it."""
-    return subject(f"{title[:HEAD]}\n.")
+    return _names_in(title[:HEAD])
+
+
+@lru_cache(maxsize=4096)  # documents come back with every search; some megabytes
+def _names_in(title: str) -> Subject:
+    return subject(f"{title}\n.")
 
 
 def _different(begins: Mapping[int, Subject | None], places: Sequence[tuple[int, int]]) -> list[int]:
