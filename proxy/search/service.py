@@ -383,7 +383,7 @@ class SearchService:
         recent, pools = self._services.recent, self._services.pools
         if (is_due := pools.keep and pools.is_due()) or recent.texts:
             self._searcher.complete(attempt)
-        recent.take(attempt, outcome=outcome, added_seconds=report.added_seconds)
+        recent.take(attempt, report)
         if is_due:
             pools.offer(attempt, recent.last)
         return exchange.answer(body, report), report

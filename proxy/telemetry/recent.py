@@ -20,6 +20,7 @@ from vecsieve.adapters.contract import Operation, Pool
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.candidates import records_of
 from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.report import Figures, Report
 from vecsieve.proxy.selection.values import Fate, Link, Selection
 from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome
 
@@ -118,6 +119,7 @@ class Seen:
     ids: tuple[bytes, ...]
     scores: npt.NDArray[np.float64]
     selection: Selection
+    figures: Figures
     outcome: Outcome = Outcome.DEDUP
     added_ms: float = 0.0
     texts: tuple[str | None, ...] | None = None
@@ -129,20 +131,18 @@ class Seen:
         return 1000 + sum(map(len, self.ids)) + 91 * len(self.scores) + 2 * texts
 
     def summary(self) -> Summary:
-        chosen, keep = self.selection, self.selection.keep.tolist()
         own = range(len(self.scores))[self.offset : self.offset + self.top_k]
-        distinct = len(set(chosen.labels[self.offset : self.offset + self.top_k].tolist()))
         return Summary(
             collection=self.operation.collection,
             operation=self.operation.name,
             outcome=self.outcome,
             added_ms=self.added_ms,
-            candidates=len(self.scores),
-            clusters=chosen.distinct,
-            results=len(keep),
-            repeats=len(own) - distinct,
-            collapsed=chosen.fates.tolist().count(Fate.COLLAPSED.value),
-            changed=keep != list(own),
+            candidates=self.figures.candidates,
+            clusters=self.figures.clusters,
+            results=self.figures.returned,
+            repeats=self.figures.repeats,
+            collapsed=self.figures.collapsed,
+            changed=self.selection.keep.tolist() != list(own),
         )
 
     def record(self) -> Record:
@@ -174,11 +174,12 @@ class Seen:
         return bool(np.any(by_cut & (chosen.fates == Fate.COLLAPSED)))
 
 
-def seen_of(attempt: Attempt, *, outcome: Outcome, added_seconds: float, texts: bool) -> Iterator[Seen]:
-    """One per widened search of an improved answer."""
+def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
+    """One per widened search of an improved answer. ``report``: of it."""
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
-    for place, (search, pool, selection, planned) in enumerate(searches):
+    pools, chosen = attempt.reply.pools, attempt.selections
+    searches = zip(attempt.call.searches, pools, chosen, report.figures, attempt.plan, strict=True)
+    for place, (search, pool, selection, figures, planned) in enumerate(searches):
         if planned is not None:
             yield Seen(
                 operation=attempt.call.operation,
@@ -187,8 +188,9 @@ def seen_of(attempt: Attempt, *, outcome: Outcome, added_seconds: float, texts: 
                 ids=pool.ids,
                 scores=pool.scores.copy(),  # it may be a view of more
                 selection=selection,
-                outcome=outcome,
-                added_ms=round(added_seconds * 1000, 2),
+                figures=figures,
+                outcome=report.outcome,
+                added_ms=round(report.added_seconds * 1000, 2),
                 texts=_texts(attempt, place, pool) if texts else None,
             )
 
@@ -428,10 +430,10 @@ class Recent:
         self._bytes = 0
         self._number = place
 
-    def take(self, attempt: Attempt, *, outcome: Outcome, added_seconds: float) -> None:
-        """Add the searches of an improved answer, where any are kept."""
+    def take(self, attempt: Attempt, report: Report) -> None:
+        """Add the searches of an improved answer, where any are kept. ``report``: of it."""
         if self.keep:
-            for seen in seen_of(attempt, outcome=outcome, added_seconds=added_seconds, texts=self.texts):
+            for seen in seen_of(attempt, report, texts=self.texts):
                 self.add(seen)
 
     def add(self, seen: Seen) -> None:

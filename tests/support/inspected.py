@@ -9,12 +9,13 @@ from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
 from support.selections import selection
-from vecsieve.adapters.contract import Operation
+from vecsieve.adapters.contract import Operation, Pool, Search
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.inspector import InForce, Inspector
 from vecsieve.proxy.admin.knowledge import Knowledge
 from vecsieve.proxy.runtime import LongWork
 from vecsieve.proxy.search.budgets import Egress
+from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.values import Fate, Link, Selection
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.pools import Pools
@@ -33,13 +34,16 @@ CHOSEN = selection(
 def seen(chosen: Selection = CHOSEN, *ids: bytes, collection: str = "docs", **more: Any) -> Seen:
     """One search; without ``ids`` they are the ranks."""
     n = len(chosen.representative)
+    pool = Pool(scores=np.linspace(1, 0, n), vectors=np.ones((n, 2), np.float32))
+    asked = Search(top_k=more.pop("top_k", len(chosen.keep)), offset=0, pages=False, query=None)
     return Seen(
         operation=Operation(backend="qdrant", name="query", collection=collection),
-        top_k=more.pop("top_k", len(chosen.keep)),
-        offset=0,
+        top_k=asked.top_k,
+        offset=asked.offset,
         ids=ids or tuple(b"%d" % row for row in range(n)),
-        scores=np.linspace(1, 0, n),
+        scores=pool.scores,
         selection=chosen,
+        figures=figures(asked, pool, chosen),
         added_ms=1.5,
         **more,
     )

@@ -14,7 +14,8 @@ from vecsieve.proxy.telemetry.recent import Seen, seen_of
 
 
 def remembered(attempt: Attempt) -> list[Seen]:
-    return list(seen_of(attempt, outcome=Outcome.DEDUP, added_seconds=0.001, texts=True))
+    report = report_of(attempt.call.operation, attempt, outcome=Outcome.DEDUP, rows=rows_of(attempt))
+    return list(seen_of(attempt, report, texts=True))
 
 
 async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]:

@@ -18,6 +18,7 @@ from support.pools import planted, pool
 from support.selections import selection
 from vecsieve.adapters.contract import Operation, Pool, Search
 from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.report import Report, figures
 from vecsieve.proxy.selection.policy import Caps
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
@@ -40,7 +41,8 @@ def explained(chosen: Selection, *ids: bytes) -> Record:
     )
     call = SimpleNamespace(operation=OPERATION, searches=(SEARCH,))
     attempt = SimpleNamespace(call=call, reply=SimpleNamespace(pools=(fetched,)), selections=(chosen,), plan=(8,))
-    [seen] = seen_of(cast(Attempt, attempt), outcome=Outcome.DEDUP, added_seconds=0.0, texts=False)
+    report = Report("qdrant", "query", Outcome.DEDUP, 0.0, 0.0, figures=(figures(SEARCH, fetched, chosen),))
+    [seen] = seen_of(cast(Attempt, attempt), report, texts=False)
     return seen.record()
 
 
