@@ -83,7 +83,7 @@ pictures: .venv/.installed
 # The inspector in a real Chromium, Debian's; pictures of every view in build/inspector.
 inspector: .venv/.installed
 	command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium
-	$(BIN)/python -m pytest -q tests/clients/test_inspector_in_a_browser.py
+	PICTURES=build/inspector $(BIN)/python -m pytest -q -m '' tests/clients/test_inspector_in_a_browser.py
 
 # Property tests at length, every test that is too long for each change, and 10,000 writes against an upstream that drops connections at random.
 deep: .venv/.installed

@@ -1,12 +1,13 @@
 """The inspector in a real Chromium: every view under traffic, names that would be markup, keys, and no request elsewhere.
 
-Pictures of every view are written to build/inspector: 1,280 and 390 px wide, each light and dark.
+`make inspector` also takes pictures of every view, 1,280 and 390 px wide, each light and dark.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -18,7 +19,7 @@ import pytest
 from unit.proxy.admin.test_server import STATUS
 
 from support import stack
-from support.browser import Page, chromium, program
+from support.browser import Page, chromium, page_of, program
 from support.inspected import CHOSEN, inspector, no_costs, seen
 from support.stack import exchange
 from vecsieve.proxy.admin.server import AdminServer, Pages
@@ -32,7 +33,8 @@ pytestmark = pytest.mark.skipif(
     program() is None, reason="no Chromium is installed: `make inspector` installs Debian's and runs this"
 )
 
-PICTURES = Path(__file__).resolve().parents[2] / "build" / "inspector"
+# Where pictures go, when they are wanted.
+PICTURES = Path(os.environ["PICTURES"]) if "PICTURES" in os.environ else None
 HOSTILE = "<img src=x onerror=\"document.title='run'\"><b>bold"
 TEXT = "<script>document.title='run'</script> the manual, page"
 VIEWS = {
@@ -46,7 +48,13 @@ VIEWS = {
     "whatif": "#/whatif",
 }
 QUESTIONS = 42
-WIDTHS = tuple((width, dark) for width in (1280, 390) for dark in (False, True))
+# Wide and dark, and narrow and light, show nothing that the other two do not: they are for the pictures.
+WIDTHS = (
+    (1280, False),
+    (390, True),
+    pytest.param(1280, True, marks=pytest.mark.deep),
+    pytest.param(390, False, marks=pytest.mark.deep),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +89,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(proxy, admin, pairs, found[0]["search"], found[0]["rank"])
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[int]:
+    with chromium() as port:
+        yield port
+
+
 @pytest.fixture
-async def page(world: World) -> AsyncIterator[Page]:
-    async with chromium() as opened:
+async def page(browser: int) -> AsyncIterator[Page]:
+    async with page_of(browser) as opened:
         yield opened
         elsewhere = [url for url in opened.requests if urlsplit(url).hostname not in {"127.0.0.1", None}]
         assert elsewhere == []
@@ -149,8 +163,9 @@ async def test_every_view_says_what_it_is_for_and_fits(world: World, page: Page,
             await page.until("document.querySelector('.chart canvas').width > 200")
         wide = await page.run("document.documentElement.scrollWidth")
         assert wide <= width, f"{view} is {wide} px wide"
-        await asyncio.sleep(0.4)  # bars grow
-        await page.picture(PICTURES / f"{view}-{width}-{'dark' if dark else 'light'}.png")
+        if PICTURES is not None:
+            await asyncio.sleep(0.4)  # bars grow
+            await page.picture(PICTURES / f"{view}-{width}-{'dark' if dark else 'light'}.png")
 
 
 async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_runs(page: Page) -> None:

@@ -65,6 +65,13 @@ def test_equal_points_are_found():
 NO_SERVER = ("--rest", "http://127.0.0.1:1", "--grpc", "http://127.0.0.1:2")  # for runs that ask none anything
 
 
+@pytest.fixture(autouse=True)
+def _no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite's pytest loads none but the one it is told of: all others take a second of CPU."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p pytest_timeout")
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "tests" / "congruence_tests"
@@ -74,8 +81,11 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_test_that_passes_directly_alone_is_told(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_test_that_passes_directly_alone_is_told(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = sorted(checkout.rglob("*"))
+    monkeypatch.setattr(run, "REPEATS", 1)  # each is a process that loads the official client
     assert main(["--checkout", str(checkout), "--mode", "on", "--transport", "grpc"]) == 1
     said = capsys.readouterr().out
     assert "grpc direct: {'passed': 5}" in said
@@ -88,20 +98,18 @@ def test_a_test_that_passes_directly_alone_is_told(checkout: Path, capsys: pytes
     assert sorted(checkout.rglob("*")) == before
 
 
-def test_a_run_without_losses_succeeds(checkout: Path) -> None:
-    asked = [
-        "--checkout",
-        str(checkout),
-        *NO_SERVER,
-        "--mode",
-        "direct",
-        "--transport",
-        "rest",
-        "--",
-        "-k",
-        "local or drawn or parameters",
-    ]
+def test_a_run_without_losses_succeeds(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, list[str]]] = []
+
+    def passed(_checkout: Path, _reached: Server, transport: str, more: Sequence[str], *_only: object) -> Suite:
+        ran.append((transport, list(more)))
+        return Suite({"a": "passed", "b": "skipped"}, {})
+
+    monkeypatch.setattr(run, "suite", passed)
+    monkeypatch.setattr(run, "through", lambda direct, _: nullcontext(direct))
+    asked = ["--checkout", str(checkout), *NO_SERVER, "--mode", "on", "--transport", "rest", "--", "-k", "drawn"]
     assert main(asked) == 0
+    assert ran == [("rest", ["-k", "drawn"])] * 2, "directly and in the mode"
 
 
 def test_a_suite_that_does_not_run_is_a_failure(checkout: Path) -> None:

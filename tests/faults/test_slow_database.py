@@ -73,7 +73,7 @@ async def test_all_searches_of_a_slow_database_are_answered_in_time() -> None:
         async with slow(DELAYS[name], limits={"attempt_timeout_seconds": 5.0}) as (_, proxy):
             return await in_time(proxy.port, count=count, at_once=at_once)
 
-    wanted = {(name, at_once, count): count for name in DELAYS for at_once, count in ((1, 5), (8, 24))}
+    wanted = {(name, at_once, count): count for name in DELAYS for at_once, count in ((1, 3), (8, 24))}
     assert dict(zip(wanted, await asyncio.gather(*(answered(*case) for case in wanted)), strict=True)) == wanted
 
 
@@ -132,9 +132,13 @@ async def test_where_both_fail_the_client_sees_what_the_original_was_answered() 
 
 async def test_a_client_that_goes_away_ends_both() -> None:
     async with slow(lambda _: 30.0) as (upstream, proxy):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(3.0):
-                await raw_exchange(proxy.port, request(search()))
+        asking = asyncio.create_task(raw_exchange(proxy.port, request(search())))
+        async with asyncio.timeout(60.0):
+            while len(upstream.requests) < 2:
+                await asyncio.sleep(0.01)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
         await idle(proxy)
         assert len(upstream.requests) == 2
         assert proxy.count("selection_bytes_in_flight") == 0
@@ -161,26 +165,31 @@ async def test_a_fast_database_sees_hedges_within_the_budget_alone() -> None:
         assert hedges <= 1 + 40 // 10, "none, but for a machine so busy that an answer takes a quarter of a second"
 
 
-@pytest.mark.parametrize("name", DELAYS)
-async def test_over_grpc_all_searches_are_answered_within_their_deadline(name: str) -> None:
-    async def script(call: Arrived, context: Context) -> None:
-        message = await call.read(context)
-        assert message is not None
-        await asyncio.sleep(DELAYS[name](is_widened_message(message)))
-        await context.write(honest_message(message))
+async def test_over_grpc_all_searches_are_answered_within_their_deadline() -> None:
+    """The cases wait at once, as above."""
 
-    async with grpc_upstream(Query=script) as database, before(database.address, hedge_times=HEDGE_TIMES) as proxy:
-        for _ in range(2):
-            seen = await asyncio.gather(*[query(proxy.port, timeout=CLIENT_SECONDS) for _ in range(8)])
-            assert [each.code for each in seen] == [grpc.StatusCode.OK] * 8
+    async def codes(delay: Delay) -> list[grpc.StatusCode]:
+        async def script(call: Arrived, context: Context) -> None:
+            message = await call.read(context)
+            assert message is not None
+            await asyncio.sleep(delay(is_widened_message(message)))
+            await context.write(honest_message(message))
+
+        seen = []
+        async with grpc_upstream(Query=script) as database, before(database.address, hedge_times=HEDGE_TIMES) as proxy:
+            for _ in range(2):
+                seen += await asyncio.gather(*[query(proxy.port, timeout=CLIENT_SECONDS) for _ in range(8)])
+        return [each.code for each in seen]
+
+    found = await asyncio.gather(*map(codes, DELAYS.values()))
+    assert dict(zip(DELAYS, found, strict=True)) == dict.fromkeys(DELAYS, [grpc.StatusCode.OK] * 16)
 
 
 async def idle(proxy: Running) -> None:
     """Nothing is under way."""
-    for _ in range(200):
-        if not proxy.process.in_flight:
-            return
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60.0):
+        while proxy.process.in_flight:
+            await asyncio.sleep(0.01)
 
 
 def comparable(answer: bytes) -> bytes:

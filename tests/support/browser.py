@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import shutil
+import subprocess
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ FLAGS = (
     "--force-color-profile=srgb",
     "about:blank",
 )
-START_SECONDS = 30.0
+START_SECONDS = 90.0
 
 
 def program() -> str | None:
@@ -118,39 +120,44 @@ class Page:
                 self.faults.append(str(said["params"]["entry"]["text"]))
 
 
-@asynccontextmanager
-async def chromium() -> AsyncIterator[Page]:
-    """A page of a fresh browser, which ends with the block."""
+@contextmanager
+def chromium() -> Iterator[int]:
+    """A fresh browser, which ends with the block; the port of its protocol."""
     found = program()
     assert found is not None, "no Chromium is installed"
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        process = await asyncio.create_subprocess_exec(
-            found,
-            f"--user-data-dir={home}",
-            *FLAGS,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home,
+        subprocess.Popen(
+            [found, f"--user-data-dir={home}", *FLAGS], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process,
+    ):
         try:
-            port = await _port(Path(home) / "DevToolsActivePort")
-            async with aiohttp.ClientSession() as session:
-                async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                    targets = await answer.json(content_type=None)
-                url = next(each["webSocketDebuggerUrl"] for each in targets if each["type"] == "page")
-                async with session.ws_connect(url, max_msg_size=0) as socket:
-                    page = Page(socket)
-                    await page.begin()
-                    try:
-                        yield page
-                    finally:
-                        await page.close()
+            yield _port(Path(home) / "DevToolsActivePort")
         finally:
             process.terminate()
-            await process.wait()
 
 
-async def _port(file: Path) -> int:
-    async with asyncio.timeout(START_SECONDS):
-        while not file.exists() or not file.read_text().strip():
-            await asyncio.sleep(0.05)
+@asynccontextmanager
+async def page_of(port: int) -> AsyncIterator[Page]:
+    """A new page of that browser, closed with the block."""
+    api = f"http://127.0.0.1:{port}/json"
+    async with aiohttp.ClientSession() as session:
+        async with session.put(f"{api}/new?about:blank") as answer:
+            target = await answer.json(content_type=None)
+        async with session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as socket:
+            page = Page(socket)
+            await page.begin()
+            try:
+                yield page
+            finally:
+                await page.close()
+        async with session.get(f"{api}/close/{target['id']}"):
+            """It answers once the page is told to close."""
+
+
+def _port(file: Path) -> int:
+    until = time.monotonic() + START_SECONDS
+    while not file.exists() or not file.read_text().strip():
+        assert time.monotonic() < until, "Chromium did not start"
+        time.sleep(0.02)
     return int(file.read_text().split()[0])

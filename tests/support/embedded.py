@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from servers.qdrant.grpc_messages import Encoding
 from servers.qdrant.server import QdrantServer, start
 
+from support.forked import forking
 from vecsieve.config.addresses import Address
 
-_END_SECONDS = 10
-PROGRAM = Path(__file__).resolve().parents[1] / "servers" / "qdrant"
+_END_SECONDS = 30
 _ANNOUNCEMENT = "vecsieve qdrant listening on "
 _GRPC_ANNOUNCEMENT = "vecsieve qdrant gRPC on "
 
@@ -42,21 +39,17 @@ def start_embedded_grpc_process(*, encoding: Encoding = Encoding.ONEOF) -> Itera
 
 @contextmanager
 def _process(*arguments: str, announces: tuple[str, ...]) -> Iterator[list[str]]:
-    with subprocess.Popen([sys.executable, str(PROGRAM), *arguments], stdout=subprocess.PIPE, text=True) as process:
+    with forking("qdrant", *arguments) as (process, printed):
         try:
-            yield [_announced(process, start) for start in announces]
+            yield [_announced(printed, start) for start in announces]
         finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(_END_SECONDS)
-            finally:
-                process.kill()
+            process.terminate()
+            process.wait(_END_SECONDS)
     assert process.returncode == 0
 
 
-def _announced(process: subprocess.Popen[str], start: str) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline()
+def _announced(printed: TextIO, start: str) -> str:
+    line = printed.readline()
     assert line.startswith(start), f"the embedded server did not start: {line!r}"
     return line.removeprefix(start).strip()
 

@@ -11,13 +11,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from support.forked import TESTS, Forked, Start, origin
+
 LISTENING = re.compile(r"vecsieve (\w+) (listening|admin|gRPC) on (https?://[\w.:\[\]]+)")
-TESTS = Path(__file__).resolve().parent.parent
 TIME = re.compile(rb'"time":[0-9.eE+-]+')
 
 
@@ -57,7 +58,8 @@ def exchange(
 class Command:
     """A `vecsieve` command in its own process. Its output goes to a file, so that no full pipe ever blocks it.
 
-    ``module``: what runs it, the command line's own or something around it. ``descriptors``: its soft and hard RLIMIT_NOFILE.
+    ``module``: what runs it, the command line's own or something around it; None: it is forked with its modules loaded, and
+    `serve` has the patience of tests. ``descriptors``: its soft and hard RLIMIT_NOFILE.
     """
 
     def __init__(
@@ -65,16 +67,31 @@ class Command:
         arguments: tuple[str, ...],
         environment: Mapping[str, str] | None,
         *,
-        module: str = "vecsieve.proxy",
+        module: str | None = "vecsieve.proxy",
         descriptors: tuple[int, int] | None = None,
     ) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process, closed with it
         self._last = ""
-        self.process = subprocess.Popen(
+        self.process = self._started(arguments, {**os.environ, **(environment or {})}, module, descriptors)
+
+    def _started(
+        self,
+        arguments: tuple[str, ...],
+        variables: dict[str, str],
+        module: str | None,
+        descriptors: tuple[int, int] | None,
+    ) -> subprocess.Popen[bytes] | Forked:
+        if module is None and descriptors is None and origin().forks(variables):
+            printed = self._file.fileno()
+            return origin().start(Start("vecsieve", arguments, variables, str(Path.cwd())), printed, printed)
+        if module is None:
+            module = "support.unhurried" if arguments[0] == "serve" else "vecsieve.proxy"
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), variables.get("PYTHONPATH"))))
+        return subprocess.Popen(
             [*_limited(descriptors), sys.executable, "-m", module, *arguments],
             stdout=self._file,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
+            env=variables,
         )
 
     def output(self) -> str:
@@ -84,7 +101,7 @@ class Command:
         size = os.fstat(self._file.fileno()).st_size
         return os.pread(self._file.fileno(), size, 0).decode("utf-8", "replace")
 
-    def addresses(self, lines: int, seconds: float = 30.0) -> dict[str, str]:
+    def addresses(self, lines: int, seconds: float = 60.0) -> dict[str, str]:
         """Role -> URL, once that many were printed."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -99,19 +116,28 @@ class Command:
             time.sleep(0.01)
         raise AssertionError("the command did not listen: " + self.output())
 
-    def wait_for(self, text: str, seconds: float = 10.0) -> None:
+    def wait_for(self, text: str, seconds: float = 60.0) -> None:
         """Wait until the output holds a text."""
         until = time.monotonic() + seconds
         while text not in self.output():
             assert time.monotonic() < until, f"{text!r} never came: {self.output()}"
             time.sleep(0.01)
 
+    def wait_until_refused(self, url: str, seconds: float = 60.0) -> None:
+        """Wait until its port takes no connection any more, or only to end it: it was told to end."""
+        until = time.monotonic() + seconds
+        with suppress(OSError, http.client.HTTPException):
+            while time.monotonic() < until:
+                exchange(url, "GET", "/")
+                time.sleep(0.01)
+            raise AssertionError(f"{url} still answers: {self.output()}")
+
     def close(self) -> int:
         """End the command the way Kubernetes does; returns its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -136,12 +162,7 @@ def command(
     *arguments: str, environment: Mapping[str, str] | None = None, descriptors: tuple[int, int] | None = None
 ) -> Iterator[Command]:
     """Run a `vecsieve` command; it is ended with the block. `serve` has the patience of tests."""
-    if arguments[0] == "serve":
-        path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
-        environment = {"PYTHONPATH": path, **(environment or {})}
-        running = Command(arguments, environment, module="support.unhurried", descriptors=descriptors)
-    else:
-        running = Command(arguments, environment, descriptors=descriptors)
+    running = Command(arguments, environment, module=None, descriptors=descriptors)
     try:
         yield running
     finally:

@@ -13,7 +13,13 @@ from vecsieve.proxy import server
 from vecsieve.proxy.cli import main
 from vecsieve.proxy.process import Process
 
-if __name__ == "__main__":
+
+def be_patient() -> None:
+    """For the rest of this process."""
     setattr(server, "Process", partial(Process, hedge_times=UNHURRIED))  # noqa: B010 - an assignment is what mypy refuses
     os.environ.setdefault("VECSIEVE_LIMITS_ATTEMPT_TIMEOUT_SECONDS", str(UNHURRIED_ATTEMPT_SECONDS))
+
+
+if __name__ == "__main__":
+    be_patient()
     main()

@@ -1,6 +1,6 @@
-"""A workers of real processes: workers that answer with their process id, and an admin listener over all of them.
+"""Workers that are real processes, which answer with their process id, and an admin listener over all of them.
 
-    python worker_program.py COUNT [crash]
+    support.forked.forking("workers", COUNT[, "crash"])
 
 Prints one JSON line with the ports, then serves until told to stop. A worker asked for `/die` ends itself; with `crash`
 no worker ever starts.
@@ -16,9 +16,6 @@ import socket
 import sys
 import time
 from functools import partial
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from prometheus_client import CollectorRegistry
 
@@ -35,6 +32,8 @@ from vecsieve.proxy.telemetry.labels import Origin, Outcome
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.workers import Worker, Workers, run_workers
 
+# A test that ends a worker waits for less: then the worker did not wait for its time to drain.
+DRAIN_SECONDS = 120.0
 FACTS = Facts(version="0", backend="qdrant", mode=None, upstream="db:6333", settings_hash="0" * 12)
 
 
@@ -76,7 +75,7 @@ async def work(worker: Worker, data: socket.socket) -> None:
     reloads = metrics.config_taken
     cycle = Lifecycle(
         drain_accept_seconds=0,
-        drain_seconds=5,
+        drain_seconds=DRAIN_SECONDS,
         reload=lambda: reloads(f"reloaded{worker.number}", at=time.time()),
     )
     cycle.listen_to_signals()
@@ -137,7 +136,7 @@ def main() -> int:
 
     def worker(own: Worker) -> int:
         if "crash" in sys.argv:
-            raise RuntimeError("no worker of this workers ever starts")
+            raise RuntimeError("no worker ever starts")
         asyncio.run(work(own, data))
         return 0
 
@@ -152,10 +151,6 @@ def main() -> int:
             admin=administrator,
             data_sockets=(data,),
             admin_sockets=(admin,),
-            drain_seconds=5.0,
+            drain_seconds=DRAIN_SECONDS,
         )
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -20,13 +22,14 @@ from servers.qdrant.grpc_server import METHODS, authority, code_of, details_of, 
 from servers.qdrant.limits import RateExceededError
 from servers.qdrant.server import QdrantServer, start
 
-from support.embedded import embedded_server, exchange, start_embedded_grpc_process
+from support.embedded import embedded_server, exchange
 from support.streams import serving
 from vecsieve.config.addresses import Address
 from vecsieve.proxy.demo.embedded import fields
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 from vecsieve.proxy.demo.embedded.rest import ABOUT
 
+PROGRAM = Path(__file__).resolve().parents[3] / "servers" / "qdrant"
 UNLIMITED = ("grpc.max_receive_message_length", -1)
 IDENTITY_ONLY = ("grpc.compression_enabled_algorithms_bitset", 1)
 
@@ -135,11 +138,19 @@ async def test_ipv6_listens_and_says_so_in_brackets() -> None:
 
 
 def test_the_process_says_where_both_listen() -> None:
-    with start_embedded_grpc_process() as (url, grpc_url):
-        assert url != grpc_url
-        with grpc.insecure_channel(grpc_url.removeprefix("http://")) as channel:
-            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/qdrant.Qdrant/HealthCheck")
-            assert call(b"", timeout=20)
+    command = (sys.executable, str(PROGRAM), "--grpc-listen", "127.0.0.1:0")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url, grpc_url = (process.stdout.readline().strip().rpartition(" ")[2] for _ in range(2))
+            assert url != grpc_url
+            with grpc.insecure_channel(grpc_url.removeprefix("http://")) as channel:
+                call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/qdrant.Qdrant/HealthCheck")
+                assert call(b"", timeout=60)
+            process.terminate()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 # What the engine's binding or one process does not have.
