@@ -87,7 +87,7 @@ inspector: .venv/.installed
 
 # Property tests at length, every test that is too long for each change, and 10,000 writes against an upstream that drops connections at random.
 deep: .venv/.installed
-	HYPOTHESIS_PROFILE=deep PUTS=10000 $(BIN)/python -m pytest --timeout 3000 -o addopts= --import-mode=importlib -m '' tests/unit tests/laws tests/faults tests/transparency tests/fuzz tests/prove tests/quality tests/clients/test_any_search.py
+	HYPOTHESIS_PROFILE=deep PUTS=10000 $(BIN)/python -m pytest --timeout 3000 -o addopts= --import-mode=importlib -m '' tests/unit tests/laws tests/faults tests/transparency tests/fuzz tests/prove tests/quality tests/clients/test_any_search.py tests/clients/test_memory_life.py
 	$(BIN)/python -m pytest --timeout 3000 -m deep tests/clients
 
 # What the image holds, as CycloneDX: its libraries, by its own pins, in an environment of their own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -190,4 +191,5 @@ def life() -> Iterator[type[Life]]:
 
 def test_the_life_of_a_collection(life: type[Life]) -> None:
     """Invariant: after any steps, a search is answered byte for byte as without a memory."""
-    run_state_machine_as_test(life, settings=settings(max_examples=4, stateful_step_count=15))
+    examples = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 3
+    run_state_machine_as_test(life, settings=settings(max_examples=examples, stateful_step_count=15))

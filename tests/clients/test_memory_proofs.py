@@ -20,7 +20,7 @@ def asked(question: list[float], number: int = 0) -> dict[str, object]:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_popular_questions_are_answered_as_without_a_memory(transport: str) -> None:
-    corpus = Corpus(2000)
+    corpus = Corpus(1000)
     questions = corpus.questions(100)
     async with shadowed() as sides:
         await sides.load("c", corpus)

@@ -56,7 +56,8 @@ class Forked:
     def poll(self) -> int | None:
         if self.returncode is None:
             self.returncode = self._origin.ended(self.pid)
-        return self.returncode  # type: ignore[no-any-return]  # as Popen's: a number once it has ended
+        code: int | None = self.returncode
+        return code
 
     def wait(self, timeout: float | None = None) -> int:
         until = None if timeout is None else time.monotonic() + timeout

@@ -28,7 +28,8 @@ DIMENSION = 96
 Json = dict[str, Any]
 Matrix = npt.NDArray[np.float32]
 
-WORDS = [f"{letter}{number}" for letter in "bcdfghklmn" for number in range(40)]
+# An array: a choice among a list makes one of it each time.
+WORDS = np.array([f"{letter}{number}" for letter in "bcdfghklmn" for number in range(40)])
 
 
 @dataclass(slots=True)

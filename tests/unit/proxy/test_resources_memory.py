@@ -235,7 +235,7 @@ def test_this_process_can_be_trimmed() -> None:
 
 @contextmanager
 def collections_of_all() -> Iterator[list[int]]:
-    """A list of what each walk over all objects found; the collector is as it was afterwards."""
+    """A list of what each walk over all objects found; the collector's thresholds are as they were afterwards."""
     found: list[int] = []
 
     def note(phase: str, said: dict[str, int]) -> None:
@@ -250,7 +250,6 @@ def collections_of_all() -> Iterator[list[int]]:
     finally:
         gc.callbacks.remove(note)
         gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def test_a_crowd_of_connections_brings_no_walk_over_all_objects() -> None:
