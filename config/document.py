@@ -94,6 +94,7 @@ def _subsections(model: type[BaseModel], above: str) -> Iterator[str]:
             either = f" ({wanted_of(info)})" if len(inner) > 1 or NoneType in get_args(info.annotation) else ""
             yield f"\n### {above}.{name}{either}\n\n{inspect.getdoc(each)}\n\n"
             yield from _table(each, f"{above}.{name}.")
+            yield from _subsections(each, f"{above}.{name}")
 
 
 def _table(model: type[BaseModel], above: str) -> Iterator[str]:

@@ -84,6 +84,48 @@ class CertaintySettings(Model):
     )
 
 
+Lowering = Annotated[float, Field(ge=-20.0, le=0.0)]
+Raising = Annotated[float, Field(ge=0.0, le=20.0)]
+Either = Annotated[float, Field(ge=-20.0, le=20.0)]
+
+
+class CoefficientSettings(Model):
+    """Coefficients of the calibrated rule for texts, as `vecsieve calibrate --pairs` writes them; docs/certainty.md says what each
+    weighs. None: the shipped one.
+    """
+
+    one: OrNone[Either] = setting(None, "of any pair")
+    short: OrNone[Either] = setting(None, "of two short texts")
+    mixed: OrNone[Either] = setting(None, "of a short and a long text")
+    far: OrNone[Lowering] = setting(None, "distance of long texts")
+    short_far: OrNone[Lowering] = setting(None, "distance of short texts")
+    short_near: OrNone[Lowering] = setting(None, "nearness of short texts")
+    contained: OrNone[Raising] = setting(None, "how much of the smaller text is in the other")
+    covered: OrNone[Raising] = setting(None, "how much of the later-ranked text is in the other")
+    figures: OrNone[Lowering] = setting(None, "different figures")
+    both_figures: OrNone[Lowering] = setting(None, "each has a figure that the other lacks")
+    names: OrNone[Lowering] = setting(None, "different names")
+    both_names: OrNone[Lowering] = setting(None, "each has a name that the other lacks")
+    rare_shared: OrNone[Raising] = setting(None, "rare words that both have, of all")
+    rare_contained: OrNone[Raising] = setting(None, "rare words of the lighter text that both have")
+    short_both_figures: OrNone[Lowering] = setting(None, "each short text has a figure that the other lacks")
+
+
+class CalibratedSettings(Model):
+    """The calibrated rule for one collection, as `vecsieve calibrate --pairs` writes it. A threshold in its place does not read it."""
+
+    shift: Annotated[float, Field(ge=-4.0, le=4.0)] = setting(
+        0.0, "added to the logarithm of the odds of a copy, with texts; below 0 the rule is less sure"
+    )
+    coefficients: CoefficientSettings = CoefficientSettings()
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The coefficients that replace shipped ones, by name."""
+        found: dict[str, float] = self.coefficients.model_dump(exclude_none=True)
+        return found
+
+
 def even(value: object) -> object:
     """A number alone: the same certainty at every place. A number out of range stays, and is told as it was written."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
@@ -212,6 +254,7 @@ class PolicySettings(Model):
     certainty: Annotated[
         CertaintySettings, BeforeValidator(even), Wanted("a number from 0 to 1, or {first: …, last: …}")
     ] = CertaintySettings()
+    calibrated: CalibratedSettings = CalibratedSettings()
     threshold: Annotated[Threshold | None, NoneWord] = setting(
         None,
         "a distance in place of the calibrated rule; none: the rule. Other linkages than leader take {relative: 0.20}",

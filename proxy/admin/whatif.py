@@ -86,7 +86,8 @@ class Change:
             found = policy if whole is None else whole
             if self.certainty is not None:
                 last = self.certainty if self.last is None else self.last
-                found = replace(found, threshold=Certain(first=self.certainty, last=last), linkage=Linkage.LEADER)
+                rule = Certain.beside(found.threshold, self.certainty, last)
+                found = replace(found, threshold=rule, linkage=Linkage.LEADER)
             if self.threshold is not None:
                 found = replace(found, threshold=Fixed(value=self.threshold))
             if self.relative is not None:

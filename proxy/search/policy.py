@@ -25,6 +25,7 @@ from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.config.values import Mode
 from vecsieve.proxy.search.collections import Lru
+from vecsieve.proxy.selection.certainty import adjusted
 from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import (
@@ -79,9 +80,8 @@ class Fields:
 
 @lru_cache(maxsize=256)  # policies: rules have a few, and each search asks several times
 def _top_level(fields: Fields) -> tuple[str, ...]:
-    names = (*fields.text, *fields.title, *fields.document, *fields.source)
-    places = (*fields.span_start, *fields.span_end, *fields.chunk_index)
-    paths = (*names, *places, *fields.updated, *fields.citations)
+    paths = (*fields.text, *fields.title, *fields.document, *fields.source, *fields.span_start, *fields.span_end)
+    paths += (*fields.chunk_index, *fields.updated, *fields.citations)
     return tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths))
 
 
@@ -191,7 +191,8 @@ def suited(threshold: Threshold, linkage: Linkage) -> Threshold:
 
 
 def _decided_by(policy: PolicySettings) -> Threshold:
-    rule = Certain(first=policy.certainty.first, last=policy.certainty.last)
+    model = adjusted(policy.calibrated.shift, policy.calibrated.given)
+    rule = Certain(first=policy.certainty.first, last=policy.certainty.last, model=model)
     return suited(rule if policy.threshold is None else threshold_of(policy.threshold), Linkage(policy.linkage))
 
 
@@ -379,8 +380,8 @@ def _mode(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 def _certainty(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     """The calibrated rule with this certainty at every place, whatever the policy's threshold; it needs the linkage leader."""
-    number = _number(OverrideName.CERTAINTY, value, most=1.0)
-    selection = replace(policy.selection, threshold=Certain(first=number, last=number), linkage=Linkage.LEADER)
+    number, own = _number(OverrideName.CERTAINTY, value, most=1.0), policy.selection
+    selection = replace(own, threshold=Certain.beside(own.threshold, number, number), linkage=Linkage.LEADER)
     return replace(policy, selection=selection)
 
 

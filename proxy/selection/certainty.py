@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -101,6 +101,17 @@ SIGNS: Mapping[str, int] = {
 }
 
 SHIPPED = Model(texts=tuple(TEXTS[name] for name in FEATURES), vectors=tuple(VECTORS[name] for name in VECTOR_FEATURES))
+
+
+def adjusted(shift: float, coefficients: Mapping[str, float]) -> Model | None:
+    """The shipped model with these coefficients in place of its own, and a shift of the constant; None where nothing changes. The signs
+    of coefficients are those of SIGNS: bounds rely on them.
+    """
+    if not shift and not coefficients:
+        return None
+    texts = {**dict(zip(FEATURES, SHIPPED.texts, strict=True)), **coefficients}
+    texts["one"] += shift
+    return replace(SHIPPED, texts=tuple(texts[name] for name in FEATURES))
 
 
 # How far the certainty has fallen when 0, 1, 2… results stand: 0 is nothing, 1 all the way.

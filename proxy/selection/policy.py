@@ -123,6 +123,11 @@ class Certain:
     last: float
     model: Model | None = None
 
+    @classmethod
+    def beside(cls, other: Threshold, first: float, last: float) -> Certain:
+        """With this certainty, and the coefficients that another threshold has."""
+        return cls(first=first, last=last, model=other.model if isinstance(other, Certain) else None)
+
 
 Threshold = Fixed | Relative | Certain
 

@@ -14,6 +14,7 @@ from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Fit, Label, fit, read_labels, resolved
 from vecsieve.proxy.jobs.calibrate.proposal import Findings, as_json, borderline, profile_of, proposed
 from vecsieve.proxy.jobs.calibrate.rendering import report
+from vecsieve.proxy.jobs.calibrate.rule import RuleFit, fit_rule, judged
 from vecsieve.proxy.jobs.calibrate.survey import spread, survey
 from vecsieve.proxy.jobs.databases import Opened, Wanted, opened
 from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
@@ -55,8 +56,14 @@ def calibrated(source: Source, arguments: Arguments, labels: tuple[Label, ...] |
     """Raises SourceError, CannotFitError."""
     shape = source.shape()
     fitted: Fit | None = None
+    rule: RuleFit | None = None
     if labels is not None:  # first, so that too few labels are reported before the sample is read
-        fitted = fit(resolved(labels, source), precision=arguments.precision)
+        rule = fit_rule(judged(labels, source, _fields(arguments)))
+        try:
+            fitted = fit(resolved(labels, source), precision=arguments.precision)
+        except CannotFitError:
+            if rule is None:
+                raise
     with progress_bar("listing the points", shape.points) as progress:
         sample = spread(source, arguments.sample, progress)
     seen = survey(source, sample, fields=_fields(arguments), step=progress_bar)
@@ -66,6 +73,7 @@ def calibrated(source: Source, arguments: Arguments, labels: tuple[Label, ...] |
         survey=seen,
         proposal=proposal,
         pairs=borderline(seen.pools, proposal.cut),
+        rule=rule,
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from vecsieve.config.policy import PolicySettings, RelativeThreshold
 from vecsieve.proxy.jobs.calibrate.labels import Fit
+from vecsieve.proxy.jobs.calibrate.rule import RuleFit
 from vecsieve.proxy.jobs.calibrate.survey import Pool, Survey
 from vecsieve.proxy.jobs.source import PointId
 from vecsieve.proxy.search.policy import resolved
@@ -198,10 +199,13 @@ def by_rule(median: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
+    """``rule``: the calibrated rule fitted to labels; None without, or for too few."""
+
     collection: str
     survey: Survey
     proposal: Proposal
     pairs: tuple[Pair, ...]
+    rule: RuleFit | None = None
 
 
 def profile_of(findings: Findings) -> Profile:
@@ -236,6 +240,7 @@ def as_json(findings: Findings) -> dict[str, object]:
             "fixed_cut": asdict(proposal.cut_effect),
         },
         "fit": None if proposal.fit is None else asdict(proposal.fit),
+        "rule": None if findings.rule is None else asdict(findings.rule),
         "borderline": [asdict(pair) for pair in findings.pairs],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from rich import box
@@ -13,6 +14,7 @@ from vecsieve.config.policy import RelativeThreshold
 from vecsieve.config.problems import one_line
 from vecsieve.proxy.jobs.calibrate.labels import Fit
 from vecsieve.proxy.jobs.calibrate.proposal import PAGE, Effect, Findings, Pair, Proposal, profile_of
+from vecsieve.proxy.jobs.calibrate.rule import RuleFit, snippet
 
 
 def report(findings: Findings, *, written: Path | None) -> RenderableType:
@@ -23,6 +25,7 @@ def report(findings: Findings, *, written: Path | None) -> RenderableType:
         _density(findings.proposal),
         Text(),
         _decision(findings.proposal),
+        *(() if findings.rule is None else (Text(), _rule(findings.rule, findings.collection))),
         Text(),
         _effects(findings.proposal),
         Text(),
@@ -89,6 +92,35 @@ def _by_labels(fit: Fit) -> str:
         f"with 95 % confidence at least {fit.lower_bound:.3f}, for pairs like the labelled ones. "
         f"It finds {_share(fit.recall)} of the labelled copies."
     )
+
+
+def _rule(found: RuleFit, collection: str) -> Text:
+    text = Text.assemble(
+        ("The calibrated rule ", "bold"), f"on {found.labelled} labelled pairs, {found.copies} of them copies"
+    )
+    text.append(f" ({found.missing} more have no text or are gone). " if found.missing else ". ")
+    low, high = found.interval
+    text.append(
+        f"Fitted shift {found.shift:+.2f}, with 95 % confidence {low:+.2f} to {high:+.2f}. "
+        if not found.coefficients
+        else ""
+    )
+    text.append(
+        f"Mean logarithmic loss {found.shipped.loss:.3f} as shipped, {found.left_out.loss:.3f} fitted without each pair; of the pairs told as "
+    )
+    text.append(f"copies {_known(found.shipped.right)} and {_known(found.left_out.right)} are, ")
+    text.append(f"and {_share(found.shipped.found)} and {_share(found.left_out.found)} of the copies are told. ")
+    lines = snippet(found)
+    if not lines:
+        return text.append("The shipped rule does as well: nothing to set.")
+    text.append("Settings for it:\n\n")
+    name = collection.replace("'", "''")
+    members = "\n".join(f"      {line}" for line in lines)
+    return text.append(f"rules:\n  - collection: '{name}'\n    policy:\n{members}", style="cyan")
+
+
+def _known(share: float) -> str:
+    return "none" if math.isnan(share) else _share(share)
 
 
 def _effects(proposal: Proposal) -> Table:
