@@ -23,24 +23,32 @@ _KEPT, _FILLED = np.int8(Fate.KEPT), np.int8(Fate.FILLED)
 _COLLAPSED, _NOT_CHOSEN = np.int8(Fate.COLLAPSED), np.int8(Fate.NOT_CHOSEN)
 
 
+# In place of distances that choose what fills a page: below each of them, and no nearness changes their order.
+_HELD, _REPEATS = np.float32(-0.5), np.float32(-0.75)
+
+
 def fill(kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = NOBODY) -> Indices:
     """``count`` further indices (all the rest, when there are fewer), in rank order: the least redundant duplicates.
 
     They are chosen one at a time: the candidate whose nearest kept candidate is farthest away, ties by rank. Each chosen one
     counts as kept for the next choice. Otherwise two copies of one far duplicate could both come in before another duplicate.
     ``distance``: (n, n); ``kept``: indices, not empty unless the pool is. ``behind``: candidates that are chosen only when
-    all others are, in rank order: what a cap holds back comes before a short page.
+    all others are, in rank order: what a cap holds back comes before a short page. A repetition, at distance 0 (an equal text), comes
+    last of all: only where the page would be short without it.
     """
     count = min(count, len(distance) - len(kept))
     chosen = np.empty(max(count, 0), dtype=np.intp)
     if not len(chosen):
         return chosen
     nearest = distance[kept].min(axis=0)
-    nearest[behind] = -0.5  # below every distance, and no nearness changes it
+    repeats = nearest <= 0.0
+    nearest[behind] = _HELD
+    nearest[repeats] = _REPEATS
     nearest[kept] = -1.0  # below everything: what is kept is never chosen again
     for place in range(count):
         choice = chosen[place] = nearest.argmax()
-        np.minimum(nearest, distance[choice], out=nearest)
+        apart = distance[choice]
+        np.minimum(nearest, np.where(apart > 0.0, apart, _REPEATS), out=nearest)
         nearest[choice] = -1.0
     return np.sort(chosen)
 

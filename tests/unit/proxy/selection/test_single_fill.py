@@ -44,3 +44,16 @@ def test_the_distances_are_left_as_they_were() -> None:
     before = distance.tobytes()
     fill(np.array([0]), distance, 2)
     assert distance.tobytes() == before
+
+
+@given(st.data())
+def test_a_repetition_fills_only_where_nothing_else_is_left(data: st.DataObject) -> None:
+    """Invariant: while any candidate that repeats no result is left, held back by a cap or not, none is chosen that repeats one."""
+    texts = np.array(data.draw(st.lists(st.integers(0, 5), min_size=2, max_size=12)))
+    distance = np.where(texts[:, None] == texts, 0.0, 0.1 + np.abs(texts[:, None] - texts)).astype(np.float32)
+    held = np.array(sorted(data.draw(st.sets(st.integers(1, len(texts) - 1)))), dtype=np.intp)
+    count = data.draw(st.integers(1, len(texts)))
+    filled = fill(np.array([0]), distance, count, behind=held).tolist()
+    assert len(filled) == min(count, len(texts) - 1)
+    on_page = texts[[0, *filled]].tolist()
+    assert len(set(on_page)) == min(len(on_page), len(set(texts.tolist())))
