@@ -117,7 +117,7 @@ def test_an_unknown_number_is_refused_before_anything_starts() -> None:
     done = run("--query", "4711")
     assert done.code == 2
     assert "no question 4711: want 1 to 42" in done.err
-    assert done.seconds < 10
+    assert done.out == ""
 
 
 @pytest.mark.deep  # a whole demo of its own
