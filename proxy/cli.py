@@ -280,6 +280,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
     more: Annotated[
         list[str] | None, typer.Option(help="With --fit: NAME=FOLDER with further sets in embedding NAME; repeatable.")
     ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(help="Folder for frontier.svg, of certainties unless --policy says; with --fit reliability.svg."),
+    ] = None,
 ) -> None:
     """Run policies over labelled queries: redundancy removed, answers kept, subtopics found, time taken.
 
@@ -305,6 +309,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
         json=json,
         fit=fit,
         more=tuple(more or ()),
+        pictures=pictures,
     )
     raise typer.Exit(run(arguments))
 

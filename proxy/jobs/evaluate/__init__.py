@@ -9,5 +9,6 @@ judging     one answer against the labels
 fitting     the calibrated rule fitted to labelled sets, and judged on sets left out
 evaluation  every contender on every query
 summary     figures and intervals
+pictures    figures as SVG
 rendering   tables, and the same for a program
 """

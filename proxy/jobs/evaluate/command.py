@@ -13,7 +13,9 @@ import orjson
 from vecsieve.config.problems import Problem, SettingsError, one_line
 from vecsieve.proxy.jobs.evaluate.contenders import Contender, contenders
 from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome, evaluated
-from vecsieve.proxy.jobs.evaluate.fitting import as_module, examples, fit_report, fitted, left_out
+from vecsieve.proxy.jobs.evaluate.fitting import as_module, examples, fit_report, fitted, left_out, reliability
+from vecsieve.proxy.jobs.evaluate.pictures import FRONTIER, frontier
+from vecsieve.proxy.jobs.evaluate.pictures import reliability as draw_reliability
 from vecsieve.proxy.jobs.evaluate.reading import read_set, set_folders
 from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, as_json, report
 from vecsieve.proxy.jobs.evaluate.sample import sample_set
@@ -29,7 +31,7 @@ OWN = "own"  # the embeddings in the sets' own folders
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
     """What the command line said. ``data``: None for the sample set. ``policies``: NAME=VALUE each; ``geometries``: NAME=FOLDER each; ``sets``: all if none.
-    ``fit``: where the constants of a fit go, None for none; ``more``: NAME=FOLDER with further sets for it.
+    ``fit``: where the constants of a fit go, None for none; ``more``: NAME=FOLDER with further sets for it. ``pictures``: the folder for them.
     """
 
     data: Path | None
@@ -45,6 +47,7 @@ class Arguments:
     json: Path | None
     fit: Path | None = None
     more: tuple[str, ...] = ()
+    pictures: Path | None = None
 
     @property
     def terms(self) -> Terms:
@@ -57,7 +60,8 @@ def run(arguments: Arguments) -> int:
     _check(arguments)
     if arguments.fit is not None:
         return refit(arguments)
-    named = contenders(given=arguments.policies, config=arguments.config, pool=arguments.pool)
+    drawn = () if arguments.pictures is None or arguments.policies else FRONTIER
+    named = contenders(given=arguments.policies or drawn, config=arguments.config, pool=arguments.pool)
     geometries = _geometries(arguments.geometries)
     folders = (None,) if arguments.data is None else set_folders(arguments.data, arguments.sets)
     try:
@@ -69,6 +73,9 @@ def run(arguments: Arguments) -> int:
     _tell(found, arguments.terms)
     if arguments.data is None:
         sys.stderr.write(f"\n{SAMPLE_SAID}\n")
+    if arguments.pictures is not None:
+        picture = frontier({each.geometry or OWN: each.summaries for each in found})
+        write_output("--pictures", arguments.pictures / "frontier.svg", picture.encode())
     if arguments.json is not None:
         content = orjson.dumps(as_json(found, named, arguments.terms), option=orjson.OPT_INDENT_2)
         write_output("--json", arguments.json, content)
@@ -106,6 +113,14 @@ def refit(arguments: Arguments) -> int:
     console = output_console()
     console.print(fit_report(model, known, by_set))
     write_output("--fit", arguments.fit, as_module(model, known).encode())
+    if arguments.pictures is not None:
+        bins = {
+            name: tuple(
+                reliability([each for each in known if each.geometry == name], lambda one: by_set.get(one.name, model))
+            )
+            for name in found
+        }
+        write_output("--pictures", arguments.pictures / "reliability.svg", draw_reliability(bins).encode())
     return 0
 
 
@@ -183,3 +198,5 @@ def _check(arguments: Arguments) -> None:
         seen, wanted = str(arguments.pool), f"more than --top-k, which is {arguments.top_k}"
         raise SettingsError([Problem("--pool", seen, wanted)])
     check_output("--json", arguments.json)
+    if arguments.pictures is not None and not arguments.pictures.is_dir():
+        raise SettingsError([Problem("--pictures", f"no folder {arguments.pictures}", "a folder that exists")])

@@ -17,6 +17,7 @@ from vecsieve.proxy.selection.guards.numerals import (
     NUMBER,
     POWERS,
     exact,
+    has_other_words,
     in_digits,
     power_behind,
     read,
@@ -88,13 +89,44 @@ _MORE_UNITS = (
 )
 
 
-def _spellings(table: dict[str, str], more: str) -> dict[str, str]:
-    listed = {other: name for name, others in table.items() for other in (name, *others.split())}
+# The same in the other largest languages: Spanish, French, Portuguese, German; Russian; Hindi, Bengali; Arabic, Urdu. Left out: words
+# that stand behind numbers in English too (an, tag, metro). A dual or an ordinal is no amount.
+_OTHER_CURRENCIES = {
+    "$": "dólar dólares доллар доллара долларов डॉलर ডলার دولار ڈالر",
+    "₽": "рубль рубля рублей",
+    "₹": "रुपये रुपए",
+    "৳": "টাকা",
+}
+_OTHER_UNITS = {
+    "%": "porciento प्रतिशत শতাংশ بالمئة بالمائة فیصد",
+    "s": "segundo segundos seconde secondes sekunde sekunden секунда секунды секунд सेकंड সেকেন্ড ثانية ثوان سیکنڈ",
+    "min": "minuto minutos minuten минута минуты минут मिनट মিনিট دقيقة دقائق منٹ",
+    "h": "hora horas heure heures stunde stunden час часа часов घंटा घंटे ঘণ্টা ساعة ساعات گھنٹے",
+    "day": "día días dia dias jour jours tage tagen день дня дней दिन দিন يوم أيام دن",
+    "week": "semana semanas semaine semaines woche wochen неделя недели недель सप्ताह हफ़्ते সপ্তাহ أسبوع أسابيع ہفتے",
+    "month": "mes meses mês mois monat monate monaten месяц месяца месяцев महीना महीने মাস شهر أشهر مہینے",
+    "year": "año años ano anos ans année années jahr jahre jahren год года лет साल वर्ष বছর سنة سنوات سال",
+    "kg": "kilogramo kilogramos quilo quilos quilogramas kilogramm кг килограмм килограмма килограммов किलो কেজি كيلوغرام کلو",
+    "km": "kilómetro kilómetros quilómetros quilômetros kilomètres км километр километра километров किमी किलोमीटर কিলোমিটার كيلومتر کلومیٹر",
+    "m": "metros mètre mètres метр метра метров मीटर মিটার متر میٹر",
+    "l": "litros литр литра литров लीटर লিটার لتر لیٹر",
+}
+# Behind a number in texts without blanks, whatever follows. Not 年 and 月, which are dates.
+_SPACELESS_UNITS = {
+    "小时": "h", "小時": "h", "時間": "h", "分钟": "min", "分鐘": "min", "秒": "s", "天": "day", "日間": "day", "周": "week", "週間": "week", "个月": "month",
+    "個月": "month", "か月": "month", "公斤": "kg", "千克": "kg", "公里": "km", "千米": "km", "米": "m", "升": "l", "美元": "$", "人民币": "¥", "元": "¥", "円": "¥",
+}  # fmt: skip
+
+
+def _spellings(table: dict[str, str], others: dict[str, str], more: str) -> dict[str, str]:
+    """Each spelling as `spelled` writes it, and its one name."""
+    listed = {spelled(other): name for name, words in others.items() for other in words.split()}
+    listed |= {other: name for name, words in table.items() for other in (name, *words.split())}
     return listed | {name: name for name in more.split()}
 
 
-_MONEY = _spellings(_CURRENCIES, _CODES)
-_MEASURE = _spellings(_UNITS, _MORE_UNITS)
+_MONEY = _spellings(_CURRENCIES, _OTHER_CURRENCIES, _CODES)
+_MEASURE = _spellings(_UNITS, _OTHER_UNITS, _MORE_UNITS) | _SPACELESS_UNITS
 
 
 def _any(words: list[str]) -> str:
@@ -114,6 +146,7 @@ _SPACED = re.compile(
     rf"{_SIGN}{NOT_WITHIN}(?P<number>{NUMBER})(?: ?(?P<power>{'|'.join(POWERS)}))?[ -]"
     rf"(?P<unit>{_any([unit for unit in _MEASURE if len(unit) > 1 or not unit.isalpha()])})(?!\w)"
 )
+_UNSPACED = re.compile(rf"{NOT_WITHIN}(?P<number>{NUMBER}) ?(?P<unit>{_any(list(_SPACELESS_UNITS))})")
 
 
 def amounts(text: str) -> Found:
@@ -124,7 +157,9 @@ def amounts(text: str) -> Found:
         found.extend(_read(match))
         return " ; "
 
-    for pattern in (_BEFORE, _BEHIND, _GLUED, _SPACED):
+    for pattern in (
+        (_BEFORE, _BEHIND, _GLUED, _SPACED) if text.isascii() else (_BEFORE, _BEHIND, _GLUED, _SPACED, _UNSPACED)
+    ):
         text = pattern.sub(take, text)
     return found, text
 
@@ -134,7 +169,7 @@ def _read(match: re.Match[str]) -> list[str]:
     unit = said["unit"].replace(" ", "")
     name = "%" if unit == "percent" else _MONEY.get(unit) or _MEASURE[unit]
     power = POWERS.get(said.get("power") or "", 0) + _SHORT_POWERS.get(said.get("short") or "", 0)
-    sign = "-" if said["sign"] or said.get("minus") else ""
+    sign = "-" if said.get("sign") or said.get("minus") else ""
     return [f"{sign}{shifted(number, power) if power else exact(number)} {name}" for number in read(said["number"])]
 
 
@@ -172,7 +207,7 @@ NONE = Figures((), (), (), ())
 def figures(text: str) -> Figures:
     """The figures of any text."""
     plain = spelled(text)
-    if not _MAY_COUNT.search(plain):
+    if not _MAY_COUNT.search(plain) and not has_other_words(plain):
         return NONE
     rest = in_digits(plain)
     days, rest = dates(rest)

@@ -26,7 +26,7 @@ from vecsieve.proxy.selection.guards.numerals import spelled
 # NEGATING_PARTS.
 
 NEGATIONS = frozenset(
-    word.casefold()
+    spelled(word)
     for words in (
         # English; also without the apostrophe, as people type it. "unable" and "refuse" are "cannot" and "will not".
         (
@@ -58,6 +58,8 @@ NEGATIONS = frozenset(
         "لا ليس ليست لم لن بدون غير نه نیست هرگز",  # Arabic, Persian
         "לא אין בלי",  # Hebrew
         "नहीं बिना",  # Hindi
+        "না নেই নয় ছাড়া",  # Bengali
+        "نہیں نہ بغیر مت",  # Urdu
         "tidak bukan jangan tanpa belum",  # Indonesian, Malay
         "không chưa chẳng đừng",  # Vietnamese
         "안 못",  # Korean, as words of their own
@@ -103,8 +105,8 @@ RESTRAINTS = (
 #
 # A pair speaks only when each of two texts has one side and neither has both, so a pair too many does little harm, and words
 # that have other meanings as well ("left", "last", "close") can be in it. A word that denies by itself (reject, unsafe,
-# invalid: the lists of lexicon) stands on the side of what it denies: it is read as "not" and that. English, the language of most
-# documentation; other languages are left to negation, which needs no pairs.
+# invalid: the lists of lexicon) stands on the side of what it denies: it is read as "not" and that. These are English, the language of most
+# documentation.
 
 # One pair a line, several words a side. Regular inflections are made from these; irregular ones are spelled out.
 PAIRS = """
@@ -170,6 +172,56 @@ strengthen, stronger | weaken, weaker
 male, man, men, boy | female, woman, women, girl
 synchronous, synchronously, sync | asynchronous, asynchronously, async
 love | hate
+"""
+
+# The same in the largest other languages, each form as it is written: commands, states and bounds of settings, prices and times.
+# Chinese and Japanese are left to negation: their words have no blanks between them.
+OTHER_PAIRS = """
+activar, activa, activado, activada, habilitar, habilitado, encender | desactivar, desactiva, desactivado, desactivada, deshabilitar, deshabilitado, apagar
+aumentar, aumenta, aumentó, sube, subió | disminuir, disminuye, disminuyó, reducir, reduce, redujo, baja, bajó
+abrir, abre, abierto, abierta | cerrar, cierra, cerrado, cerrada
+mínimo, mínima | máximo, máxima
+antes | después, depois
+comprar, compra | vender, venta, venda
+permitir, permite, permitido | prohibir, prohíbe, prohibido, proibir, proíbe, proibido
+primero, primera, primeiro, primeira | último, última
+activer, activé, activée, allumer | désactiver, désactivé, désactivée, éteindre
+augmenter, augmente, augmenté | diminuer, diminue, diminué, baisser, baisse, baissé
+ouvrir, ouvert, ouverte | fermer, fermé, fermée
+avant | après
+acheter, achat | vendre, vente
+autoriser, autorisé, autorisée | interdire, interdit, interdite
+premier, première | dernier, dernière
+ativar, ativado, ativada, ligar | desativar, desativado, desativada, desligar
+diminuir, diminui, diminuiu, reduzir, reduz, reduziu, cai, caiu | aumentar, aumenta, aumentou, sobe, subiu
+abrir, aberto, aberta | fechar, fechado, fechada
+aktivieren, aktiviert, einschalten, eingeschaltet | deaktivieren, deaktiviert, ausschalten, ausgeschaltet
+öffnen, geöffnet | schließen, geschlossen
+kaufen, gekauft | verkaufen, verkauft
+erlauben, erlaubt | verbieten, verboten
+steigt, steigen, gestiegen | fällt, fallen, gefallen, sinkt, sinken, gesunken
+erste, ersten, erster | letzte, letzten, letzter
+включить, включает, включен, включён, включена | выключить, выключает, выключен, выключена, отключить, отключен, отключён
+открыть, открыт, открыта | закрыть, закрыт, закрыта
+купить, покупка | продать, продажа
+до | после
+минимум, минимальный, минимальная | максимум, максимальный, максимальная
+разрешить, разрешено, разрешён, разрешен | запретить, запрещено, запрещён, запрещен
+вырос, выросла, выросли, растёт, растет | упал, упала, упали, падает
+первый, первая | последний, последняя
+فتح | إغلاق
+قبل | بعد
+شراء | بيع
+تفعيل | تعطيل
+زيادة, ارتفاع | انخفاض
+चालू | बंद
+पहले | बाद
+अधिकतम | न्यूनतम
+চালু | বন্ধ
+আগে | পরে
+সর্বোচ্চ | সর্বনিম্ন
+چالو | بند
+پہلے | بعد
 """
 
 # What takes two words: particles that turn the verb before them ("turn the light off"), and the bounds of a number, of which
@@ -280,21 +332,23 @@ def _inflected(word: str) -> set[str]:
     return forms
 
 
-def _all_sides(pairs: list[str]) -> dict[str, tuple[int, ...]]:
-    """For each word the sides it names."""
+def _all_sides(pairs: list[str], others: list[str]) -> dict[str, tuple[int, ...]]:
+    """For each word the sides it names; ``others`` are not inflected."""
     table: dict[str, tuple[int, ...]] = {}
-    for pair, line in enumerate(pairs):
+    for pair, line in enumerate((*pairs, *others)):
         for half, words in enumerate(line.split("|")):
-            for form in {form for word in words.split(",") for form in _inflected(word.strip())}:
+            named = [spelled(word) for word in words.split(",")]
+            for form in {form for word in named for form in (_inflected(word) if pair < len(pairs) else {word})}:
                 table[form] = (*table.get(form, ()), 2 * pair + half)
     return table
 
 
 _PAIRS = PAIRS.strip().splitlines()
-_SIDES = _all_sides(_PAIRS)
+_OTHERS = OTHER_PAIRS.strip().splitlines()
+_SIDES = _all_sides(_PAIRS, _OTHERS)
 _PHRASES = tuple(re.compile(phrase) for phrase in PHRASES)
 _PHRASE_SIDES = {
-    word: 2 * (len(_PAIRS) + i) + half
+    word: 2 * (len(_PAIRS) + len(_OTHERS) + i) + half
     for i, pair in enumerate(PHRASE_PAIRS)
     for half, words in enumerate(pair)
     for word in words.split()

@@ -25,6 +25,18 @@ _SMALL = {word: value for value, word in enumerate(f"{_UNITS} {_TEENS}".split())
 }
 _LARGE = {"hundred": 100, "dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _WORD = "|".join((*_SMALL, *_LARGE))
+# From two to ten in the other largest languages, each word alone. Left out: words that are another one as often (dos, sept, one).
+OTHER_WORDS = {
+    2: "deux dois duas zwei два две दो দুই اثنان اثنين",
+    3: "tres trois três drei три तीन তিন ثلاثة ثلاث تین",
+    4: "cuatro quatre quatro vier четыре चार চার أربعة أربع چار",
+    5: "cinco cinq fünf пять पाँच पांच পাঁচ خمسة خمس پانچ",
+    6: "seis sechs шесть छह ছয় ستة ست چھ",
+    7: "siete sete sieben семь सात সাত سبعة سبع سات",
+    8: "ocho huit oito acht восемь आठ আট ثمانية ثماني آٹھ",
+    9: "nueve neuf nove neun девять नौ تسعة تسع",
+    10: "diez dix dez zehn десять दस দশ عشرة عشر دس",
+}
 _RUN = re.compile(rf"(?<![\w.,'])(?<!\d[ -])(?:a[ -])?(?:{_WORD})(?:(?:[ -]|, | and )(?:{_WORD}))*(?!\w)")
 _POWERED = re.compile(rf"(?<=\d) ?({'|'.join(POWERS)})(?!\w)")
 
@@ -44,12 +56,27 @@ def spelled(text: str) -> str:
     return " ".join(text.translate(_PLAIN_SIGNS).split())
 
 
+_OTHERS = {spelled(word): str(value) for value, words in OTHER_WORDS.items() for word in words.split()}
+_MARKS = "\u064b-\u065f\u0900-\u0dff"  # vowels and joints, which end no word
+_OTHER_WORD = re.compile(
+    rf"(?<!\w)(?:{'|'.join(sorted(_OTHERS, key=lambda word: (-len(word), word)))})(?![\w{_MARKS}])"
+)
+_ANY_WORD = re.compile(r"[^\s!-/:-@،।۔？！，。]+")
+
+
+def has_other_words(text: str) -> bool:
+    """Whether a spelled text has any of OTHER_WORDS: a tenth of the time that looking for them takes, and most have none."""
+    return not _OTHERS.keys().isdisjoint(_ANY_WORD.findall(text))
+
+
 def in_digits(text: str) -> str:
-    """Number words of a spelled text as digits; English ones, which data in other languages hold, too.
+    """Number words of a spelled text as digits: English ones, and from two to ten of some other languages.
 
     A lone "one" stays: it is a pronoun more often than a number. So do plurals (thousands), which are no number, and
     ordinals (second), which are other words as well.
     """
+    if has_other_words(text):
+        text = _OTHER_WORD.sub(lambda word: _OTHERS[word[0]], text)
     return _RUN.sub(lambda run: " ".join(_read_words(run[0])), text)
 
 

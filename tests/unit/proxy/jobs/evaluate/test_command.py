@@ -150,3 +150,14 @@ def test_ctrl_c_ends_with_130_and_nothing_written(
     assert run(replace(arguments, json=tmp_path / "out.json")) == 130
     assert capsys.readouterr().err == "\nstopped; nothing was written\n"
     assert not (tmp_path / "out.json").exists()
+
+
+def test_the_frontier_is_drawn_into_a_folder_that_exists(
+    arguments: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "pictures"
+    assert "a folder that exists" in told(replace(arguments, pictures=folder))
+    folder.mkdir()
+    assert run(replace(arguments, pictures=folder)) == 0
+    assert (folder / "frontier.svg").read_text().startswith("<svg ")
+    assert "own" in capsys.readouterr().out

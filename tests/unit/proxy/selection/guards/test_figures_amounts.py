@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.guards.figures import amounts
+from vecsieve.proxy.selection.guards.figures import NONE, amounts, differ, figures
 from vecsieve.proxy.selection.guards.numerals import spelled
 
 
@@ -60,3 +60,48 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
         number, unit = amount.split(" ")
         assert number.lstrip("-").replace(".", "").isdigit()
         assert unit
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("espera 5 horas", "espera 5 días"),
+        ("attendre 5 heures", "attendre 5 semaines"),
+        ("esperar 3 minutos", "esperar 3 meses"),
+        ("warte 3 Stunden", "warte 3 Wochen"),
+        ("ждать 3 часа", "ждать 3 дня"),
+        ("3 घंटे रुकें", "3 दिन रुकें"),
+        ("৩ ঘণ্টা অপেক্ষা", "৩ দিন অপেক্ষা"),
+        ("انتظر 3 ساعات", "انتظر 3 أيام"),
+        ("3 گھنٹے انتظار", "3 دن انتظار"),
+        ("等待3小时后重试", "等待3天后重试"),
+        ("体重5公斤", "距离5公里"),
+    ],
+)
+def test_the_same_number_of_another_unit_is_another_amount_in_the_largest_languages(one: str, other: str) -> None:
+    assert differ(figures(one).amounts, figures(other).amounts)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("tres horas", "3h"),
+        ("trois heures", "3 hours"),
+        ("três horas", "3h"),
+        ("drei Stunden", "3h"),
+        ("три часа", "3h"),
+        ("तीन घंटे", "3 hours"),
+        ("তিন ঘণ্টা", "৩ ঘণ্টা"),
+        ("ثلاث ساعات", "٣ ساعات"),
+        ("تین گھنٹے", "3 hours"),
+        ("3小时", "3 小時"),
+        ("5 долларов", "$5"),
+    ],
+)
+def test_spellings_of_one_amount_are_one_in_the_largest_languages(one: str, other: str) -> None:
+    assert figures(one).amounts == figures(other).amounts != ()
+
+
+@pytest.mark.parametrize("text", ["दस्त की दवा", "Tage", "час", "metro", "दोनों विकल्प", "vieracker"])
+def test_a_word_that_only_begins_like_a_number_or_stands_without_one_counts_nothing(text: str) -> None:
+    assert figures(text) == NONE

@@ -164,3 +164,48 @@ def test_both_sides_of_an_opposite_are_not_one_of_them() -> None:
     assert contradict(both, one)
     assert contradict(one, both)
     assert not contradict(both, both)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("这个功能支持中文", "这个功能不支持中文"),  # Chinese
+        ("यह दवा बच्चों के लिए सुरक्षित है", "यह दवा बच्चों के लिए सुरक्षित नहीं है"),  # Hindi
+        ("La tarjeta funciona en el extranjero", "La tarjeta nunca funciona en el extranjero"),  # Spanish
+        ("La opción está activada", "La opción está desactivada"),
+        ("El límite mínimo de la cuenta", "El límite máximo de la cuenta"),
+        ("Le paiement est accepté", "Le paiement n'est pas accepté"),  # French
+        ("Le magasin est ouvert", "Le magasin est fermé"),
+        ("يعمل التطبيق على الهاتف", "لا يعمل التطبيق على الهاتف"),  # Arabic
+        ("أرسل الطلب قبل الدفع", "أرسل الطلب بعد الدفع"),
+        ("এই কার্ড বিদেশে কাজ করে", "এই কার্ড বিদেশে কাজ করে না"),  # Bengali
+        ("এটা আমার বই", "এটা আমার বই নয়"),
+        ("সেবাটি এখন চালু", "সেবাটি এখন বন্ধ"),
+        ("O pagamento foi aceito", "O pagamento não foi aceito"),  # Portuguese
+        ("O preço subiu em maio", "O preço caiu em maio"),
+        ("Карта работает за границей", "Карта не работает за границей"),  # Russian
+        ("Функция включена по умолчанию", "Функция выключена по умолчанию"),
+        ("یہ کارڈ بیرون ملک چلتا ہے", "یہ کارڈ بیرون ملک نہیں چلتا ہے"),  # Urdu
+        ("دفتر پہلے کھلتا ہے", "دفتر بعد کھلتا ہے"),
+        ("Die Funktion ist aktiviert", "Die Funktion ist deaktiviert"),  # German
+        ("Die Karte ist gültig", "Die Karte ist nicht gültig"),
+    ],
+)
+def test_the_largest_languages_have_negations_and_opposites(one: str, other: str) -> None:
+    assert opposed(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("La opción está activada", "La opción está habilitada"),
+        ("La opción nunca se activa", "La opción no se activa"),
+        ("Le magasin ouvre avant midi et ferme après", "Le magasin ferme après midi et ouvre avant"),
+        ("Функция включена", "Функция включена по умолчанию"),
+        ("यह दुकान चालू है", "दुकान चालू है"),
+        ("এই কার্ড কাজ করে না", "এই কার্ডটি কাজ করে না"),
+        ("Die Karte ist nicht gültig", "Nicht gültig ist die Karte"),
+    ],
+)
+def test_paraphrases_in_other_languages_do_not_contradict(one: str, other: str) -> None:
+    assert not opposed(one, other)
