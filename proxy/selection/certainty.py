@@ -217,13 +217,13 @@ def _by_text(
     if texts.words > bounds.STEP_WORDS and texts.words_of(first, second) > bounds.STEP_WORDS:
         yield
     keys = keys_of(texts, first, second)
-    is_contained = contained.take(open_pairs)
+    is_contained, likely = contained.take(open_pairs), np.arange(len(open_pairs), dtype=np.intp)
     if compared is None or compared.any():
         shared = SHARED.of(texts, keys, first, second)[:, 0].astype(np.float64)
         more = _overlaps(texts, shared if compared is None else shared * compared.take(open_pairs), first, second)
         logit += _logit(more, coefficients)
         contained[open_pairs] = is_contained = more[_CONTAINED] >= CONTAINED - OVERLAPPING
-    likely = (logit >= least).nonzero()[0]
+        likely = (logit >= least).nonzero()[0]
     if len(likely):
         apart = DIFFERENCES.of(texts, keys.take(likely), first.take(likely), second.take(likely))
         if apart.any():
