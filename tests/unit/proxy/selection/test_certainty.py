@@ -211,6 +211,16 @@ def test_what_vectors_cannot_compare_stays_infinite_and_what_chance_explains_is_
     assert by_vectors(apart, 0.05).tolist() == [[np.inf, 1.0, 0.0]]
 
 
+def test_of_short_texts_the_doubt_of_a_pair_that_is_not_merged_counts_all_its_features() -> None:
+    texts = texts_of("close 7 accounts", "the weather was fine on the 9th day")
+    first, second, apart = np.array([0]), np.array([1]), np.array([0.9])
+    doubt, _ = finished(
+        judged(apart, texts, first, second, largest=2.0, rule=Certain(first=0.85, last=0.4), bounded=False)
+    )
+    logit = pair_features(texts, first, second, apart) @ np.array([TEXTS[name] for name in FEATURES])
+    assert doubt.tolist() == pytest.approx((1.0 / (1.0 + np.exp(logit))).tolist())
+
+
 def test_features_stand_in_the_order_of_their_names() -> None:
     texts = texts_of("close 7 accounts", "close 9 accounts", LONG, OTHER)
     found = pair_features(texts, np.array([0, 2, 0]), np.array([1, 3, 2]), np.array([0.5, 0.2, 1.0]))
