@@ -28,7 +28,7 @@ from vecsieve.proxy.selection.guards.figures import (
     of_kind,
     versions_differ,
 )
-from vecsieve.proxy.selection.guards.negation import ALIKE, Polarity, contradict, polarity
+from vecsieve.proxy.selection.guards.negation import ALIKE, Polarity, contradict, denies, polarity
 from vecsieve.proxy.selection.guards.subjects import HEAD, NOTHING, Subject, subject, subjects_differ
 from vecsieve.proxy.selection.policy import Guards
 from vecsieve.proxy.selection.text.bounds import lengths_of, short
@@ -158,12 +158,22 @@ def _contradict(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
     opposite: Mask = (negated[0][:, None] != negated[1][None, :]) != (
         _leaves_out(mine, theirs) | _leaves_out(theirs, mine).T
     )
+    denied = _denied(mine, theirs) | _denied(theirs, mine).T
     if not opposite.any():
-        return opposite
+        return denied
     stems = [each.stems for each in mine], [each.stems for each in theirs]
     both, (one, other) = _shared(*stems), _sizes(*stems)
     opposite &= (one == 0) | (other == 0) | (2 * both >= np.float64(ALIKE) * (one + other))
-    return opposite
+    return opposite | denied
+
+
+def _denied(left: Sequence[Polarity], right: Sequence[Polarity]) -> Mask:
+    """Where ``left`` denies what ``right`` says (n, m)."""
+    found = np.zeros((len(left), len(right)), np.bool_)
+    for row, one in enumerate(left):
+        if one.denied:
+            found[row] = [denies(one, other) for other in right]
+    return found
 
 
 def _leaves_out(left: Sequence[Polarity], right: Sequence[Polarity]) -> Mask:

@@ -166,6 +166,14 @@ def test_both_sides_of_an_opposite_are_not_one_of_them() -> None:
     assert not contradict(both, both)
 
 
+def test_what_one_denies_in_the_words_of_the_other_is_opposite_however_they_go_on() -> None:
+    for_it = "we should close the camp because the people there belong before courts of their own countries"
+    against_it = "we should not close the camp because it holds a lot of bad men"
+    assert opposed(for_it, against_it)
+    assert not opposed(against_it, "it is not the time: we should not close the camp while bad men are held there")
+    assert not opposed(for_it, "bad men are held there, so do not open any camp like it")
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
