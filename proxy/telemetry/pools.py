@@ -1,7 +1,7 @@
 """Recent pools kept for the question what another policy would do: a sample of the searches, taken after their answers.
 
-Taking a pool compares all of its pairs: 13 to 21 ms for 40 candidates with texts, in the thread for long work. So at most one a second
-is taken after a first hundred. Texts, vectors and payloads are dropped with it (rejudging.py).
+Taking a pool compares all of its pairs: 13 to 21 ms for 40 candidates with texts, in the thread for long work. So at most one in five
+seconds is taken after a first hundred: less than half a percent of a core. Texts, vectors and payloads are dropped with it (rejudging.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_BYTES = 8 * 1024 * 1024  # a pool of 40 takes 6.5 kB, one of 100 takes 37
 LARGEST_POOL = 100  # candidates
 MOST_WAITING = 8  # replies that are held for it
 LARGEST_REPLY = 1 << 20  # a larger reply takes too long to read again
-BURST, PER_SECOND = 100, 1.0
+BURST, PER_SECOND = 100, 0.2
 
 
 @dataclass(frozen=True, slots=True)
