@@ -65,10 +65,9 @@ class PlaneServices:
 
 @dataclass(slots=True, kw_only=True)
 class _Call:
-    """One call with one message, None where the client sent none. ``is_search``: by its method. ``relayed``: upstream's own answer."""
+    """One call with one message, None where the client sent none. ``relayed``: upstream's own answer."""
 
     head: RequestHead
-    is_search: bool
     context: Context
     metadata: Pairs
     trace: Trace
@@ -96,6 +95,7 @@ class Plane(grpc.GenericRpcHandler):
         self._origin = origin
         self._host = host
         self._known: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}  # handlers of the methods that the transport names
+        self._searches: dict[str, bool] = {}  # whether such a method is a search
         self.unsent = 0  # calls that are answered, but whose answers the library has not sent
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
@@ -117,10 +117,8 @@ class Plane(grpc.GenericRpcHandler):
         return grpc.stream_stream_rpc_method_handler(stream)
 
     def _unary(self, head: RequestHead) -> grpc.RpcMethodHandler[Any, Any]:
-        is_search = self._shared.adapter.classify(head) is not None
-
         async def single(_messages: object, context: Context) -> bytes:
-            return await self._single(head, context, is_search=is_search)
+            return await self._single(head, context)
 
         return grpc.stream_unary_rpc_method_handler(single)
 
@@ -150,11 +148,11 @@ class Plane(grpc.GenericRpcHandler):
             self._ended(record, _ended_stream(done, self._origin))
         self._count_unsent(context)
 
-    async def _single(self, head: RequestHead, context: Context, *, is_search: bool) -> bytes:
+    async def _single(self, head: RequestHead, context: Context) -> bytes:
         """A call of one message each way."""
         metadata = tuple(context.invocation_metadata() or ())
         record = self._begun(metadata)
-        call = _Call(head=head, is_search=is_search, context=context, metadata=metadata, trace=record.trace)
+        call = _Call(head=head, context=context, metadata=metadata, trace=record.trace)
         outcome: Outcome | None = None
         try:
             outcome = await self._fenced(
@@ -233,7 +231,7 @@ class Plane(grpc.GenericRpcHandler):
         """Read the message, unless that was done; returns the failure when it is late."""
         if call.is_read:
             return None
-        seconds = self._services.limits.body_timeout_seconds if call.is_search else MESSAGE_SECONDS
+        seconds = self._services.limits.body_timeout_seconds if self._is_search(call.head) else MESSAGE_SECONDS
         try:
             async with asyncio.timeout(seconds):
                 call.message = await received(call.context)
@@ -241,6 +239,12 @@ class Plane(grpc.GenericRpcHandler):
             return local_failure(Code.DEADLINE_EXCEEDED, WORDING[Trouble.BODY_TIMEOUT][1])
         call.is_read = True
         return None
+
+    def _is_search(self, head: RequestHead) -> bool:
+        found = self._searches.get(head.path)
+        if found is None:
+            found = self._searches[head.path] = self._shared.adapter.classify(head) is not None
+        return found
 
     async def _answered(self, call: _Call, record: RequestRecord) -> Outcome:
         """Upstream's answer to a call, or ours to a search."""
@@ -252,7 +256,7 @@ class Plane(grpc.GenericRpcHandler):
             message=message or b"",
             database=call.value(self._shared.database_key),
         )
-        operation = None if message is None or not call.is_search else self._shared.adapter.classify(told)
+        operation = None if message is None or not self._is_search(call.head) else self._shared.adapter.classify(told)
         if message is None or operation is None:
             with self._shared.write_invalidation.passing(told):
                 answered = await self._original(call)
