@@ -36,7 +36,7 @@ from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 if TYPE_CHECKING:
     from vecsieve.proxy.search.budgets import HeldReads  # which counts in the metrics of reports
-    from vecsieve.proxy.search.lookups import Asked, Remembered  # which read an Attempt
+    from vecsieve.proxy.search.lookups import Asked, Remembered, Repeat  # which read an Attempt
     from vecsieve.proxy.search.memory import Decided
 
 # Ten to the decade, powers of two where they fit: 24 and 50 are the sizes that the measurements are about.
@@ -168,13 +168,14 @@ class Attempt:
     its size. ``refusal``: a quota refusal that the transport calls a success. ``is_raced``: the original may be sent
     beside the widened request; ``is_reserved``: the budget holds a read for that; ``is_late``: the time for it has
     come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent. ``deadline``: of the last
-    widened request and its lookups, on the process's clock; 0 before the first. ``held``: reads that the budget holds for what
+    widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: of the request's bytes. ``held``: reads that the budget holds for what
     memory may lack. ``is_noted``: the answer itself tells which results stand for which others.
     """
 
     call: SearchCall
     spare: Callable[[], SearchCall] | None = None
     recall: MemoryRecall | None = None
+    repeat: Repeat | None = None
     known: tuple[Remembered | None, ...] = ()
     asked: Asked | None = None
     decided: Decided | None = None
@@ -207,6 +208,10 @@ class Attempt:
     held: HeldReads | None = None
     is_noted: bool = False
     room: Hold | None = None
+
+    @property
+    def is_repeated(self) -> bool:
+        return self.repeat is not None and self.repeat.is_known
 
     def received(self, size: int) -> None:
         self.received_bytes += size

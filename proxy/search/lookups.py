@@ -21,6 +21,7 @@ from vecsieve.adapters.contract import (
     SearchCall,
 )
 from vecsieve.proxy.search.candidates import Record, records_of
+from vecsieve.proxy.search.collections import Lru
 from vecsieve.proxy.search.errors import LookupFailedError
 from vecsieve.proxy.search.memory import LOOKED_UP, FeatureMemory, Key, Matrix, Points, Recalled
 from vecsieve.proxy.telemetry.labels import MemoryRecall, Stage, VectorFetchOutcome
@@ -93,6 +94,46 @@ class VectorFetches:
             return self._step.joined(reply, self._found)
 
 
+REQUESTS = 8192
+
+
+class Repeat(NamedTuple):
+    """A request by its bytes. ``is_known``: memory has learnt its points."""
+
+    collection: str
+    digest: int
+    is_known: bool
+
+
+class Repeats:
+    """Which requests were answered before, so that memory has their points, whatever it lacks of others'.
+
+    Half of all searches repeat an earlier one where questions follow Zipf's law. Of each is held since when points are
+    kept, and whether memory has its own.
+    """
+
+    __slots__ = ("_held", "_memory")
+
+    def __init__(self, memory: FeatureMemory) -> None:
+        self._memory = memory
+        self._held = Lru[tuple[str, int], tuple[float, bool]](REQUESTS)
+
+    def of(self, collection: str, body: bytes) -> Repeat:
+        at, digest = self._memory.quiet_ended(collection), hash(body)
+        return Repeat(collection, digest, at is not None and self._held.get((collection, digest)) == (at, True))
+
+    def answered(self, repeat: Repeat, recall: MemoryRecall | None) -> None:
+        """Its points have been looked for, with that outcome, or fetched."""
+        at, key = self._memory.quiet_ended(repeat.collection), (repeat.collection, repeat.digest)
+        if at is None:
+            return
+        had = self._held.get(key)
+        if repeat.is_known and recall is MemoryRecall.NONE:
+            self._held.hold(key, (at, False))  # its points are new ones each time, or have no vector
+        elif had is None or had[0] < at:
+            self._held.hold(key, (at, True))
+
+
 def lean_needs(memory: FeatureMemory, collection: str, needs: Needs) -> Needs:
     """The needs without what memory has: vectors, and payload values where versions prove them."""
     has_records = memory.is_versioned(collection) and not needs.payload_fields
@@ -107,7 +148,12 @@ def learnt(memory: FeatureMemory, attempt: Attempt, search: Search, pool: Pool, 
     key, points = named
     collection = attempt.call.operation.collection
     known = records if _proves_records(attempt, pool) else None
-    return replace(pool, vectors=memory.learn(collection, key, points, pool.vectors, known, counts=attempt.rounds == 1))
+    return replace(
+        pool,
+        vectors=memory.learn(
+            collection, key, points, pool.vectors, known, counts=attempt.rounds == 1 and not attempt.is_repeated
+        ),
+    )
 
 
 def _proves_records(attempt: Attempt, pool: Pool) -> bool:
@@ -202,7 +248,9 @@ async def _recalled(
     collection = attempt.call.operation.collection
     with_records = bool(attempt.policy.fields.top_level()) and not _has_fields(attempt)
     with attempt.watch.stage(Stage.DECODE):
-        found = memory.recall(collection, *named, counts=not attempt.rounds, with_records=with_records)
+        found = memory.recall(
+            collection, *named, counts=not (attempt.rounds or attempt.is_repeated), with_records=with_records
+        )
     if isinstance(found, Recalled):
         return found
     is_alone = len(attempt.call.searches) == 1 and attempt.spare is not None

@@ -218,6 +218,12 @@ class FeatureMemory:
         state = self._collections.get(collection)
         return state is not None and state.is_versioned
 
+    def quiet_ended(self, collection: str) -> float | None:
+        """When points were last kept again after all were forgotten, minus infinity where that never happened; None before then."""
+        state = self._collections.get(collection)
+        until = self._all_quiet_until if state is None else state.quiet_until
+        return until if self._clock() >= until else None
+
     def learn(
         self,
         collection: str,
@@ -239,8 +245,7 @@ class FeatureMemory:
             return vectors
         state.is_versioned = records is not None
         packed, scales = _packed(vectors)
-        is_exact = key.dimension <= FEW_DIMENSIONS or _is_coarse(vectors, scales)
-        table = self._table(state, key, is_exact=is_exact)
+        table = self._table(state, key, is_exact=key.dimension <= FEW_DIMENSIONS or _is_coarse(vectors, scales))
         if table is None:
             return vectors
         shelf = table.shelf
@@ -312,8 +317,7 @@ class FeatureMemory:
 
     def missed(self, collection: str) -> None:
         """A lookup did not bring what was unknown, such as a point without a usable vector: of its pool as good as nothing is known."""
-        known = self._collection(collection).known
-        known.extend([0.0] * WINDOW)
+        self._collection(collection).known.extend([0.0] * WINDOW)
 
     def decided(self, collection: str, asked: Asked, *, counts: bool = True) -> Decided | None:
         """What was decided about these points with these scores; None where nothing was, or where scores prove nothing.
@@ -330,9 +334,7 @@ class FeatureMemory:
         if counts:
             state.known.append(1.0)
         self._stamp += 1
-        table.shelf.stamps[found.slots] = (
-            self._stamp
-        )  # a slot may have another point by now, which then stays a little longer
+        table.shelf.stamps[found.slots] = self._stamp  # some may have another point by now, which then stays longer
         return found
 
     def decide(self, collection: str, asked: Asked, decided: Decided) -> None:
@@ -475,8 +477,8 @@ def _says_the_same(
     """Whether the records at ``places`` are those that are known."""
     if records is None:
         return True
-    had = [shelf.records[slot] for slot in slots]
-    return all(old is None or old.says_the_same(records[place]) for old, place in zip(had, places, strict=True))
+    pairs = zip((shelf.records[slot] for slot in slots), places, strict=True)
+    return all(old is None or old.says_the_same(records[place]) for old, place in pairs)
 
 
 def _packed(vectors: Matrix) -> tuple[npt.NDArray[np.int16], Matrix]:
@@ -493,8 +495,6 @@ def _is_coarse(vectors: Matrix, scales: Matrix) -> bool:
     fine = scales > 0.0
     if int(fine.sum()) < 2:
         return False
-    rows = vectors[fine]
-    apart = rows - rows[:1]
-    spread = float(np.einsum("ij,ij->i", apart, apart).max())
+    apart = (rows := vectors[fine]) - rows[:1]
     error = vectors.shape[1] * float(np.square(scales[fine]).max()) / 12.0
-    return bool(error > COARSE * spread)
+    return bool(error > COARSE * float(np.einsum("ij,ij->i", apart, apart).max()))

@@ -33,6 +33,8 @@ from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
 from vecsieve.proxy.search.lookups import (
     Asked,
+    Repeat,
+    Repeats,
     SendVectorFetch,
     VectorFetches,
     asked_of,
@@ -117,7 +119,7 @@ class Searcher:
     the loop, and is closed by its maker.
     """
 
-    __slots__ = ("_adapter", "_memory", "_scaling", "_work")
+    __slots__ = ("_adapter", "_memory", "_repeats", "_scaling", "_work")
 
     def __init__(
         self,
@@ -128,6 +130,7 @@ class Searcher:
     ) -> None:
         self._adapter = adapter
         self._memory = memory
+        self._repeats = None if memory is None else Repeats(memory)
         self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
@@ -135,16 +138,19 @@ class Searcher:
         """Parse the client's request. Raises UnsupportedError."""
         return self._adapter.parse_request(operation, body, needs)
 
-    def lean(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall | None:
+    def lean(self, operation: Operation, body: bytes, needs: Needs) -> tuple[SearchCall | None, Repeat | None]:
         """The same call without what memory probably has; None where all must be fetched. Raises UnsupportedError."""
-        if self._memory is None or not self._memory.is_promising(operation.collection):
-            return None
+        if self._memory is None or self._repeats is None:
+            return None, None
+        repeat = self._repeats.of(operation.collection, body)
+        if not repeat.is_known and not self._memory.is_promising(operation.collection):
+            return None, repeat
         needs = lean_needs(self._memory, operation.collection, needs)
         lean = self.read(operation, body, needs)
         # Of a search by anything else than a dense vector, rows mean nothing in another pool. And what a client excludes is not
         # compared because another client's searches brought it.
         may_recall = all(each.query is not None and (needs.values or not each.is_cut) for each in lean.searches)
-        return lean if may_recall else None
+        return (lean if may_recall else None), repeat
 
     async def improve(
         self,
@@ -223,7 +229,9 @@ class Searcher:
         """What was decided about an equal pool. It needs no rows and no payload values."""
         if asked is None:
             return None
-        decided = memory.decided(attempt.call.operation.collection, asked, counts=not attempt.rounds)
+        decided = memory.decided(
+            attempt.call.operation.collection, asked, counts=not (attempt.rounds or attempt.is_repeated)
+        )
         attempt.recall = attempt.recall if decided is None else MemoryRecall.WHOLE
         return decided
 
@@ -377,6 +385,8 @@ class Searcher:
 
     def _learn(self, attempt: Attempt) -> None:
         """Learn once per call, from the last pools: earlier ones are parts of them."""
+        if self._repeats is not None and attempt.repeat is not None:
+            self._repeats.answered(attempt.repeat, attempt.recall)
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         collection = attempt.call.operation.collection
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):

@@ -203,7 +203,7 @@ class SearchService:
         try:
             with watch.stage(Stage.PARSE):
                 whole = partial(self._searcher.read, operation, exchange.plain, needs)
-                lean = self._searcher.lean(operation, exchange.plain, needs)
+                lean, repeat = self._searcher.lean(operation, exchange.plain, needs)
                 call = whole() if lean is None else lean
                 is_spare = services.own.has(operation, len(call.searches))
                 if lean is not None and not is_spare:  # a second read brings what memory lacks
@@ -223,6 +223,7 @@ class SearchService:
         return Attempt(
             call=call,
             spare=None if lean is None else whole,
+            repeat=repeat,
             held=None if lean is None else services.own.hold(operation, len(call.searches)),
             policy=policy,
             plan=planned,

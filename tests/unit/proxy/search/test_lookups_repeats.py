@@ -1,0 +1,94 @@
+"""Requests that were answered before, so that memory has their points."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.clocks import ManualClock
+from vecsieve.proxy.search.lookups import REQUESTS, Repeats
+from vecsieve.proxy.search.memory import QUIET_SECONDS, FeatureMemory
+from vecsieve.proxy.telemetry.labels import MemoryRecall
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def memory(clock: ManualClock) -> FeatureMemory:
+    return FeatureMemory(1 << 20, ttl_seconds=600.0, clock=clock)
+
+
+@pytest.fixture
+def repeats(memory: FeatureMemory) -> Repeats:
+    return Repeats(memory)
+
+
+def answered(repeats: Repeats, body: bytes, recall: MemoryRecall | None = None, *, collection: str = "c") -> None:
+    repeats.answered(repeats.of(collection, body), recall)
+
+
+def is_known(repeats: Repeats, body: bytes, *, collection: str = "c") -> bool:
+    return repeats.of(collection, body).is_known
+
+
+def test_a_request_is_known_once_it_was_answered_and_no_other_is(repeats: Repeats) -> None:
+    assert not is_known(repeats, b"a")
+    answered(repeats, b"a")
+    assert is_known(repeats, b"a")
+    assert not is_known(repeats, b"b")
+    assert not is_known(repeats, b"a", collection="d")
+
+
+@pytest.mark.parametrize("recall", [MemoryRecall.WHOLE, MemoryRecall.PARTIAL])
+def test_it_stays_known_while_memory_has_its_points(repeats: Repeats, recall: MemoryRecall) -> None:
+    answered(repeats, b"a")
+    answered(repeats, b"a", recall)
+    assert is_known(repeats, b"a")
+
+
+def test_a_first_search_for_which_memory_lacked_points_has_taught_them(repeats: Repeats) -> None:
+    answered(repeats, b"a", MemoryRecall.NONE)
+    assert is_known(repeats, b"a")
+
+
+def test_one_whose_points_are_other_ones_each_time_is_not_tried_again_until_all_is_forgotten(
+    repeats: Repeats, memory: FeatureMemory, clock: ManualClock
+) -> None:
+    answered(repeats, b"a")
+    answered(repeats, b"a", MemoryRecall.NONE)
+    answered(repeats, b"a")
+    assert not is_known(repeats, b"a")
+    memory.forget("c")
+    clock.advance(QUIET_SECONDS)
+    answered(repeats, b"a")
+    assert is_known(repeats, b"a")
+
+
+@pytest.mark.parametrize("forgotten", ["c", None])
+def test_whoever_forgets_a_collection_forgets_its_requests(
+    repeats: Repeats, memory: FeatureMemory, clock: ManualClock, forgotten: str | None
+) -> None:
+    answered(repeats, b"a")
+    memory.forget(forgotten)
+    assert not is_known(repeats, b"a")
+    answered(repeats, b"a")
+    assert not is_known(repeats, b"a"), "nothing is learnt in the quiet time"
+    clock.advance(QUIET_SECONDS)
+    assert not is_known(repeats, b"a")
+    answered(repeats, b"a")
+    assert is_known(repeats, b"a")
+
+
+def test_another_collection_s_requests_stay_known(repeats: Repeats, memory: FeatureMemory) -> None:
+    answered(repeats, b"a")
+    memory.forget("d")
+    assert is_known(repeats, b"a")
+
+
+def test_the_longest_unanswered_are_dropped_beyond_the_bound(repeats: Repeats) -> None:
+    for number in range(REQUESTS + 1):
+        answered(repeats, b"%d" % number)
+    assert not is_known(repeats, b"0")
+    assert is_known(repeats, b"%d" % REQUESTS)
