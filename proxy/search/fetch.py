@@ -168,7 +168,8 @@ class Attempt:
     its size. ``refusal``: a quota refusal that the transport calls a success. ``is_raced``: the original may be sent
     beside the widened request; ``is_reserved``: the budget holds a read for that; ``is_late``: the time for it has
     come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent. ``deadline``: of the last
-    widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: of the request's bytes. ``held``: reads that the budget holds for what
+    widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: of the request's bytes.
+    ``is_learnt``: memory can recall the only pool that was fetched with vectors. ``held``: reads that the budget holds for what
     memory may lack. ``is_noted``: the answer itself tells which results stand for which others.
     """
 
@@ -176,6 +177,7 @@ class Attempt:
     spare: Callable[[], SearchCall] | None = None
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
+    is_learnt: bool = False
     known: tuple[Remembered | None, ...] = ()
     asked: Asked | None = None
     decided: Decided | None = None

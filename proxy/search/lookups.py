@@ -106,7 +106,7 @@ class Repeat(NamedTuple):
 
 
 class Repeats:
-    """Which requests were answered before, so that memory has their points, whatever it lacks of others'.
+    """Which requests were answered before, and memory could recall their points then, whatever it lacks of others'.
 
     Half of all searches repeat an earlier one where questions follow Zipf's law. Of each is held since when points are
     kept, and whether memory has its own.
@@ -122,15 +122,15 @@ class Repeats:
         at, digest = self._memory.quiet_ended(collection), hash(body)
         return Repeat(collection, digest, at is not None and self._held.get((collection, digest)) == (at, True))
 
-    def answered(self, repeat: Repeat, recall: MemoryRecall | None) -> None:
-        """Its points have been looked for, with that outcome, or fetched."""
+    def answered(self, repeat: Repeat, *, has_points: bool) -> None:
+        """Memory has its points now, or lacked them."""
         at, key = self._memory.quiet_ended(repeat.collection), (repeat.collection, repeat.digest)
         if at is None:
             return
         had = self._held.get(key)
-        if repeat.is_known and recall is MemoryRecall.NONE:
-            self._held.hold(key, (at, False))  # its points are new ones each time, or have no vector
-        elif had is None or had[0] < at:
+        if repeat.is_known and not has_points:
+            self._held.hold(key, (at, False))  # its points are new ones each time
+        elif has_points and (had is None or had[0] < at):
             self._held.hold(key, (at, True))
 
 
@@ -148,12 +148,13 @@ def learnt(memory: FeatureMemory, attempt: Attempt, search: Search, pool: Pool, 
     key, points = named
     collection = attempt.call.operation.collection
     known = records if _proves_records(attempt, pool) else None
-    return replace(
-        pool,
-        vectors=memory.learn(
-            collection, key, points, pool.vectors, known, counts=attempt.rounds == 1 and not attempt.is_repeated
-        ),
-    )
+    counts = attempt.rounds == 1 and not attempt.is_repeated
+    rows = memory.learn(collection, key, points, pool.vectors, known, counts=counts)
+    if attempt.rounds == 1 and len(attempt.call.searches) == 1:
+        with_records = known is not None and bool(attempt.policy.fields.top_level())
+        found = memory.recall(collection, key, points, counts=False, with_records=with_records)
+        attempt.is_learnt = isinstance(found, Recalled)
+    return replace(pool, vectors=rows)
 
 
 def _proves_records(attempt: Attempt, pool: Pool) -> bool:

@@ -386,7 +386,10 @@ class Searcher:
     def _learn(self, attempt: Attempt) -> None:
         """Learn once per call, from the last pools: earlier ones are parts of them."""
         if self._repeats is not None and attempt.repeat is not None:
-            self._repeats.answered(attempt.repeat, attempt.recall)
+            has_points = attempt.recall in {MemoryRecall.WHOLE, MemoryRecall.PARTIAL} or (
+                attempt.is_learnt and not (attempt.is_repeated and attempt.recall is MemoryRecall.NONE)
+            )
+            self._repeats.answered(attempt.repeat, has_points=has_points)
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         collection = attempt.call.operation.collection
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):

@@ -114,8 +114,11 @@ async def test_an_adaptive_policy_begins_small_and_follows_what_pages_want() -> 
         await talk.send(reply(body, headers=[JSON]))
         return True
 
-    policy = {"fetch": {"adaptive": True, "floor": 1}, "short": "fill"}
-    async with FaultyUpstream(scripted(flooded)) as upstream, running(upstream.url, policy=policy) as proxy:
+    settings: dict[str, object] = {
+        "policy": {"fetch": {"adaptive": True, "floor": 1}, "short": "fill"},
+        "memory": {"bytes": 0},  # a larger pool of a request that was asked before would be looked up in it first
+    }
+    async with FaultyUpstream(scripted(flooded)) as upstream, running(upstream.url, **settings) as proxy:
         for _ in range(4):
             await raw_exchange(proxy.port, request(search(8)))
         assert [json.loads(received.content)["limit"] for received in upstream.requests] == [16, 24, 40, 40]

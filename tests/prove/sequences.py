@@ -6,6 +6,7 @@ In this process, so that a thousand proxies take minutes. What a direct call sho
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -91,7 +92,8 @@ Asked = Search | Write
 Step = tuple[Asked, ...] | Reload | HangUp
 """What is asked at once, or something that happens between."""
 
-_PLACES, _LIMIT, _MODE = st.integers(0, 2), st.integers(1, 8), st.sampled_from([None, *MODES])
+MOST_RESULTS = 8
+_PLACES, _LIMIT, _MODE = st.integers(0, 2), st.integers(1, MOST_RESULTS), st.sampled_from([None, *MODES])
 _ASKED = st.one_of(
     st.builds(Search, _PLACES, _LIMIT, _MODE),
     st.builds(Search, _PLACES, _LIMIT, _MODE, st.sampled_from(WIDENED)),
@@ -106,6 +108,13 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
     st.builds(HangUp),
 )
 SEQUENCES = st.tuples(st.sampled_from(LIMITS), st.lists(STEPS, min_size=4, max_size=14))
+
+
+def is_ours(received: Received) -> bool:
+    """Whether the proxy made the request: it asks for vectors, or for more candidates than any client here."""
+    return is_widened(received) or (
+        received.line.startswith(b"POST ") and json.loads(received.content)["limit"] > MOST_RESULTS
+    )
 
 
 @dataclass(slots=True)
@@ -131,7 +140,7 @@ class Database:
             if name:
                 return await ACTS[name](talk, received)
             await talk.send(reply(b"written"))
-        elif name and (is_widened(received) or received.header(b"x-scope") == b"all"):
+        elif name and (is_ours(received) or received.header(b"x-scope") == b"all"):
             if not await ACTS[name](talk, received):
                 return False
         else:
@@ -200,7 +209,7 @@ async def played(limits: Mapping[str, object], steps: Sequence[Step], found: Bro
             while proxy.process.in_flight:
                 await asyncio.sleep(0.005)
     found.judged("end", steps, is_kept=not proxy.process.searches_in_flight)
-    widened = sum(map(is_widened, upstream.requests))
+    widened = sum(map(is_ours, upstream.requests))
     own = len(upstream.requests) - scene.directly - widened
     found.judged("attempts", steps, is_kept=widened <= scene.searches and own <= scene.asked + widened)
 

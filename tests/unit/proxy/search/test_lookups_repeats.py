@@ -7,7 +7,6 @@ import pytest
 from support.clocks import ManualClock
 from vecsieve.proxy.search.lookups import REQUESTS, Repeats
 from vecsieve.proxy.search.memory import QUIET_SECONDS, FeatureMemory
-from vecsieve.proxy.telemetry.labels import MemoryRecall
 
 
 @pytest.fixture
@@ -25,8 +24,8 @@ def repeats(memory: FeatureMemory) -> Repeats:
     return Repeats(memory)
 
 
-def answered(repeats: Repeats, body: bytes, recall: MemoryRecall | None = None, *, collection: str = "c") -> None:
-    repeats.answered(repeats.of(collection, body), recall)
+def answered(repeats: Repeats, body: bytes, *, has_points: bool = True) -> None:
+    repeats.answered(repeats.of("c", body), has_points=has_points)
 
 
 def is_known(repeats: Repeats, body: bytes, *, collection: str = "c") -> bool:
@@ -41,15 +40,10 @@ def test_a_request_is_known_once_it_was_answered_and_no_other_is(repeats: Repeat
     assert not is_known(repeats, b"a", collection="d")
 
 
-@pytest.mark.parametrize("recall", [MemoryRecall.WHOLE, MemoryRecall.PARTIAL])
-def test_it_stays_known_while_memory_has_its_points(repeats: Repeats, recall: MemoryRecall) -> None:
+def test_one_whose_points_memory_cannot_recall_is_not_known(repeats: Repeats) -> None:
+    answered(repeats, b"a", has_points=False)
+    assert not is_known(repeats, b"a")
     answered(repeats, b"a")
-    answered(repeats, b"a", recall)
-    assert is_known(repeats, b"a")
-
-
-def test_a_first_search_for_which_memory_lacked_points_has_taught_them(repeats: Repeats) -> None:
-    answered(repeats, b"a", MemoryRecall.NONE)
     assert is_known(repeats, b"a")
 
 
@@ -57,7 +51,7 @@ def test_one_whose_points_are_other_ones_each_time_is_not_tried_again_until_all_
     repeats: Repeats, memory: FeatureMemory, clock: ManualClock
 ) -> None:
     answered(repeats, b"a")
-    answered(repeats, b"a", MemoryRecall.NONE)
+    answered(repeats, b"a", has_points=False)
     answered(repeats, b"a")
     assert not is_known(repeats, b"a")
     memory.forget("c")
