@@ -232,7 +232,8 @@ async def test_a_judgement_by_key_is_kept_in_the_file(world: World, page: Page) 
 async def test_what_if_answers_each_change_of_the_form(world: World, page: Page) -> None:
     await shown(page, world, "whatif")
     left_out = "[...document.querySelectorAll('.tile')].find(e => e.innerText.includes('results left out')).innerText"
-    await page.until(f"Number([...document.querySelectorAll('.tile strong')][0].innerText) >= {QUESTIONS - 5}")
+    # Pools are a sample: on a busy machine those that come while others are compared are left out.
+    await page.until(f"Number([...document.querySelectorAll('.tile strong')][0].innerText) >= {QUESTIONS // 4}")
     before = await page.run(left_out)
     await page.run(
         "(() => { const e = document.querySelector('input[type=range]'); e.value = 0.05;"
