@@ -106,10 +106,10 @@ class Repeat(NamedTuple):
 
 
 class Repeats:
-    """Which requests were answered before, and memory could recall their points then, whatever it lacks of others'.
+    """Requests that were answered before, and whose points memory could recall then.
 
-    Half of all searches repeat an earlier one where questions follow Zipf's law. Of each is held since when points are
-    kept, and whether memory has its own.
+    Where questions follow Zipf's law, most searches repeat an earlier one. The value of a request: the end of the
+    collection's last quiet time, and whether memory had the points.
     """
 
     __slots__ = ("_held", "_memory")
