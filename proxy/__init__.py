@@ -2,10 +2,7 @@
 
 cli        the command line
 server     settings in, running listeners out: one process, or several workers
-workers    `--workers N`: the parent, and when it starts and ends children
-process    one process's data plane, built from settings
-runtime    lifecycle of a process, lag of its loop, the thread for long work
-resources  memory and descriptors
+process    one process's data plane, its lifecycle, memory and descriptors; workers
 addresses  the data ports, and where requests go
 search     one ranked search on any transport: read, widened, selected, answered, or answered plainly
 selection  numpy kernels that choose distinct results

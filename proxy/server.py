@@ -20,7 +20,6 @@ from vecsieve.config.addresses import parse_address
 from vecsieve.config.load import load
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy import resources
 from vecsieve.proxy.addresses import DataPort, binding, data_ports_of
 from vecsieve.proxy.admin.inspector import InForce, Inspector, token_of
 from vecsieve.proxy.admin.knowledge import Knowledge, egress_of
@@ -28,15 +27,16 @@ from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from vecsieve.proxy.admin.workers import asking, open_to_admin
 from vecsieve.proxy.http.tls import context_of
-from vecsieve.proxy.process import Process
-from vecsieve.proxy.resources import Budget, collect_seldom, glibc_mallopt, keep_freed_blocks, resident_bytes
-from vecsieve.proxy.runtime import Lifecycle, LoopLag
+from vecsieve.proxy.process import resources
+from vecsieve.proxy.process.assembly import Process
+from vecsieve.proxy.process.resources import Budget, collect_seldom, glibc_mallopt, keep_freed_blocks, resident_bytes
+from vecsieve.proxy.process.runtime import Lifecycle, LoopLag
+from vecsieve.proxy.process.workers import Worker, Workers, run_workers
 from vecsieve.proxy.telemetry import talk
 from vecsieve.proxy.telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry, scrape, shared_registry
 from vecsieve.proxy.telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.otel import headers_of
-from vecsieve.proxy.workers import Worker, Workers, run_workers
 
 LOGGER = logging.getLogger("vecsieve.instance")
 # Settings that take a restart: sockets, pools and limits that were sized at the start.

@@ -27,7 +27,7 @@ from vecsieve.proxy.admin.cost import read_cost
 from vecsieve.proxy.admin.knowledge import MOST_ROWS, Ask, Kind, Question, collections_in_one, doubtful_first, in_one
 from vecsieve.proxy.admin.whatif import Change, ChangeError
 from vecsieve.proxy.admin.whatif import in_one as all_judged
-from vecsieve.proxy.search.collections import Lru
+from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.telemetry.recent import kept_by
 

@@ -37,7 +37,7 @@ from vecsieve.proxy.demo.pinecone import PINECONE
 from vecsieve.proxy.demo.qdrant import QDRANT
 from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.demo.rendering import answers_table, legend, summary_table, timing_lines
-from vecsieve.proxy.runtime import ended_by_signals
+from vecsieve.proxy.process.runtime import ended_by_signals
 from vecsieve.proxy.search.fetch import fetch_k, grown_fetch_k
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 

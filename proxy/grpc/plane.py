@@ -30,8 +30,8 @@ from vecsieve.proxy.grpc.status import (
     upstream_failed,
 )
 from vecsieve.proxy.grpc.upstream import Channels
-from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES, Pressure
-from vecsieve.proxy.search.collections import WriteInvalidation
+from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES, Pressure
+from vecsieve.proxy.search.collections.learned import WriteInvalidation
 from vecsieve.proxy.search.errors import WORDING, Trouble, cause_of, first_success
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules, is_override

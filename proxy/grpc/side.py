@@ -17,7 +17,7 @@ from vecsieve.proxy.grpc.frames import GOAWAY_SECONDS, Calls, Inflated
 from vecsieve.proxy.grpc.listener import GrpcListener, InnerSocket, listen
 from vecsieve.proxy.grpc.plane import Plane, PlaneServices
 from vecsieve.proxy.grpc.upstream import UNLIMITED, Channels
-from vecsieve.proxy.resources import Trimming, glibc_trim
+from vecsieve.proxy.process.resources import Trimming, glibc_trim
 from vecsieve.proxy.search.limits import BINARY_NUMBER_BYTES
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices

@@ -20,8 +20,8 @@ from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.http.relay import Relay, ReplyObserver
 from vecsieve.proxy.http.routes import Heads, Routes, Unrouted
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.resources import Pressure
-from vecsieve.proxy.search.collections import Names, WriteInvalidation
+from vecsieve.proxy.process.resources import Pressure
+from vecsieve.proxy.search.collections.learned import Names, WriteInvalidation
 from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.limits import Place

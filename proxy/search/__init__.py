@@ -5,12 +5,10 @@ services     what all searches of a process share
 exchange     one request and its answers, as the transports implement it; mode shadow, vector fetches, descriptions
 searcher     one search without its transport: widen, fetch, select, grow, trim
 fetch        how many candidates to fetch, and the state of one call's attempts
-lookups      vectors that a reply lacks: fetched by id, or recalled
-memory       the feature memory: vectors and payload values of points that earlier replies brought
+memory       the feature memory: vectors and payload values of points that earlier replies brought; lookups of the rest
 candidates   from an adapter's pool to what selection takes
 policy       the policy of one search: rules, overrides, payload fields
-profiles     thresholds of a collection: calibrated, learned, checked for drift
-collections  what replies and passing requests teach about collections
+collections  what replies and passing requests teach about collections, and their thresholds
 hedge        when the client's own search is sent beside a late widened one, and the race of both
 budgets      the reads and bytes of our own, and their bounds
 limits       requests in flight, loop turns, bytes held, connection ages; the breaker, which stops widened requests

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.search.collections import Lru
+from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.telemetry.labels import OwnRead, Withheld
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.tracing import Clock

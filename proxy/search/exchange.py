@@ -20,9 +20,9 @@ from vecsieve.adapters.contract import (
     Operation,
     Question,
 )
-from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES, TRIM_SECONDS
+from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES, TRIM_SECONDS
 from vecsieve.proxy.search.budgets import OwnReads
-from vecsieve.proxy.search.collections import Description, Expiring
+from vecsieve.proxy.search.collections.learned import Description, Expiring
 from vecsieve.proxy.search.errors import LookupFailedError, LostReplyError, RefusedReplyError, first_success
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.limits import Breaker

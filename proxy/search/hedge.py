@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.search.budgets import OwnReads
-from vecsieve.proxy.search.collections import Lru
+from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.search.exchange import Exchange, Gate, TransportAnswer
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.telemetry.labels import AttemptKind, OwnRead

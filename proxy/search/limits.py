@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.search.collections import LEARNED_ENTRIES, Expiring, key_of
+from vecsieve.proxy.search.collections.learned import LEARNED_ENTRIES, Expiring, key_of
 from vecsieve.proxy.telemetry.labels import BreakerState
 from vecsieve.proxy.telemetry.tracing import Clock
 

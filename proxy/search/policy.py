@@ -24,7 +24,7 @@ from vecsieve.config.policy import (
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.config.values import Mode
-from vecsieve.proxy.search.collections import Lru
+from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.selection.certainty import adjusted
 from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr

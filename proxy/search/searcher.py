@@ -27,11 +27,12 @@ from vecsieve.adapters.contract import (
     Search,
     SearchCall,
 )
-from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.candidates import CALL_BYTES, Record, candidates_of, records_of
+from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
-from vecsieve.proxy.search.lookups import (
+from vecsieve.proxy.search.memory.lookups import (
     Asked,
     Repeat,
     Repeats,
@@ -43,8 +44,7 @@ from vecsieve.proxy.search.lookups import (
     learnt,
     recalled,
 )
-from vecsieve.proxy.search.memory import Decided, FeatureMemory, Key
-from vecsieve.proxy.search.profiles import Scaling
+from vecsieve.proxy.search.memory.points import Decided, FeatureMemory, Key
 from vecsieve.proxy.search.report import collapsed_notes, figures
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
-from vecsieve.proxy.resources import Pressure
+from vecsieve.proxy.process.resources import Pressure
 from vecsieve.proxy.search.errors import (
     LostReplyError,
     PassedReplyError,

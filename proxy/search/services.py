@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.resources import MemoryGuard
-from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.process.resources import MemoryGuard
+from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.budgets import Egress, OwnReads
-from vecsieve.proxy.search.collections import Invalidation, Learned, WriteInvalidation
+from vecsieve.proxy.search.collections.learned import Invalidation, Learned, WriteInvalidation
+from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import AdaptiveFetch
 from vecsieve.proxy.search.hedge import Hedging, Replays
 from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes, Turns
-from vecsieve.proxy.search.memory import FeatureMemory
+from vecsieve.proxy.search.memory.points import FeatureMemory
 from vecsieve.proxy.search.policy import RulesInForce
-from vecsieve.proxy.search.profiles import Scaling
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.pools import Pools
 from vecsieve.proxy.telemetry.recent import Recent

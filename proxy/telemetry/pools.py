@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.candidates import Record, candidates_of, records_of
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.policy import ResolvedPolicy

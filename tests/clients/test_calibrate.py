@@ -21,7 +21,7 @@ from support.commands import Done, command_line
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
 from vecsieve.proxy.demo.qdrant import Collection
-from vecsieve.proxy.search.profiles import Profiles
+from vecsieve.proxy.search.collections.profiles import Profiles
 
 COMMAND = (sys.executable, "-m", "vecsieve.proxy", "calibrate", "--rate", "1000")
 

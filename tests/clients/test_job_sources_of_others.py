@@ -20,7 +20,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.demo.chroma import chroma_server as running_chroma
 from vecsieve.proxy.jobs.databases import DATABASES, Opened, Wanted, opened
 from vecsieve.proxy.jobs.source import PointId, SourceError
-from vecsieve.proxy.search.profiles import decoded
+from vecsieve.proxy.search.collections.profiles import decoded
 
 # chromadb's close leaves its connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")

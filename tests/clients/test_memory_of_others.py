@@ -18,7 +18,7 @@ from support.stack import exchange, serve
 from support.weaviate_front import answered, fronted
 from support.weaviate_messages import message_type, single
 from support.weaviate_talks import search
-from vecsieve.proxy.search.memory import WINDOW
+from vecsieve.proxy.search.memory.points import WINDOW
 
 QUESTIONS = 6
 Ask = Callable[[str, str, int], Any]

@@ -9,7 +9,7 @@ from support.shadowed import Corpus, Shadowed, raw_points, shadowed, zipf
 from vecsieve.adapters.wire.json import elements, members, whole
 from vecsieve.adapters.wire.protobuf import fields
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.memory import QUIET_SECONDS, FeatureMemory
+from vecsieve.proxy.search.memory.points import QUIET_SECONDS, FeatureMemory
 
 TRANSPORTS = ("REST", "gRPC")
 

@@ -24,7 +24,7 @@ from support.pinecone_verdict import differences, faults
 from support.ports import free_ports
 from support.running import running
 from support.stack import exchange
-from vecsieve.proxy.search.memory import WINDOW
+from vecsieve.proxy.search.memory.points import WINDOW
 
 PLAN = plan()
 NEAR: list[Any] = [{"id": f"near-{number}", "values": [1.0, 0.0]} for number in range(8)]

@@ -14,7 +14,7 @@ from qdrant_client import QdrantClient, models
 
 from support.profiles import profile
 from support.stack import embedded, exchange, serve
-from vecsieve.proxy.search.profiles import encoded
+from vecsieve.proxy.search.collections.profiles import encoded
 
 
 @dataclass(frozen=True, slots=True)

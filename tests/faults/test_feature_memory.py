@@ -10,7 +10,7 @@ from support.pinecone_model import Service, Stored
 from support.running import Running, running
 from support.scripted_qdrant import JSON
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.memory import WINDOW
+from vecsieve.proxy.search.memory.points import WINDOW
 
 
 def records(per_copy: int = 2) -> tuple[Stored, ...]:

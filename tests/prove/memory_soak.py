@@ -28,7 +28,7 @@ from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
-from vecsieve.proxy.search.memory import FeatureMemory
+from vecsieve.proxy.search.memory.points import FeatureMemory
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.tracing import Stopwatch

@@ -13,7 +13,7 @@ from vecsieve.adapters.contract import Operation, Pool, Search
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.inspector import InForce, Inspector
 from vecsieve.proxy.admin.knowledge import Knowledge
-from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.budgets import Egress
 from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.values import Fate, Link, Selection

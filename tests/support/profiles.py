@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vecsieve.proxy.search.profiles import PoolMedians, Profile
+from vecsieve.proxy.search.collections.profiles import PoolMedians, Profile
 
 MEMBERS: dict[str, object] = {
     "version": 1,

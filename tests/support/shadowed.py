@@ -22,7 +22,7 @@ from support.grpc_asking import UNLIMITED, ask_on
 from support.running import Running, running
 from support.said_in_grpc import said, timeless
 from support.stack import TIME
-from vecsieve.proxy.search.memory import FeatureMemory
+from vecsieve.proxy.search.memory.points import FeatureMemory
 
 DIMENSION = 96
 Json = dict[str, Any]

@@ -14,17 +14,17 @@ from support.toy_backend import COPIES, OPERATION, ToyAdapter, ToyDialect, ToyUp
 from support.turning import calm
 from vecsieve.adapters.contract import Bounds, Operation, Question
 from vecsieve.config.schema import LimitSettings, Settings
-from vecsieve.proxy.resources import MemoryGuard
-from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.process.resources import MemoryGuard
+from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.budgets import Egress, OwnReads
-from vecsieve.proxy.search.collections import Learned
+from vecsieve.proxy.search.collections.learned import Learned
+from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Fits, Gate, Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import AdaptiveFetch, Attempt
 from vecsieve.proxy.search.hedge import AttemptTimeout, Hedging, Replays
 from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
-from vecsieve.proxy.search.profiles import Scaling
 from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices

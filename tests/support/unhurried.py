@@ -11,7 +11,7 @@ from functools import partial
 from support.running import UNHURRIED, UNHURRIED_ATTEMPT_SECONDS
 from vecsieve.proxy import server
 from vecsieve.proxy.cli import main
-from vecsieve.proxy.process import Process
+from vecsieve.proxy.process.assembly import Process
 
 
 def be_patient() -> None:

@@ -25,12 +25,12 @@ from vecsieve.proxy.admin.knowledge import egress_of
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, state_of, worker_statuses
 from vecsieve.proxy.admin.workers import asking
-from vecsieve.proxy.resources import resident_bytes
-from vecsieve.proxy.runtime import Lifecycle, LoopLag
+from vecsieve.proxy.process.resources import resident_bytes
+from vecsieve.proxy.process.runtime import Lifecycle, LoopLag
+from vecsieve.proxy.process.workers import Worker, Workers, run_workers
 from vecsieve.proxy.telemetry.exposition import Scrape, WorkerFiles, exposition, shared_registry
 from vecsieve.proxy.telemetry.labels import Origin, Outcome
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.workers import Worker, Workers, run_workers
 
 # A test that ends a worker waits for less: then the worker did not wait for its time to drain.
 DRAIN_SECONDS = 120.0

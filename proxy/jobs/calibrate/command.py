@@ -19,8 +19,8 @@ from vecsieve.proxy.jobs.calibrate.survey import spread, survey
 from vecsieve.proxy.jobs.databases import Opened, Wanted, opened
 from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.jobs.source import USUAL_FIELDS, Source, SourceError
-from vecsieve.proxy.runtime import ended_by_signals
-from vecsieve.proxy.search.profiles import encoded
+from vecsieve.proxy.process.runtime import ended_by_signals
+from vecsieve.proxy.search.collections.profiles import encoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from vecsieve.proxy.jobs.calibrate.labels import Fit
 from vecsieve.proxy.jobs.calibrate.rule import RuleFit
 from vecsieve.proxy.jobs.calibrate.survey import Pool, Survey
 from vecsieve.proxy.jobs.source import PointId
+from vecsieve.proxy.search.collections.profiles import VERSION, PoolMedians, Profile
 from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.search.profiles import VERSION, PoolMedians, Profile
 from vecsieve.proxy.selection.geometry import NOISE
 from vecsieve.proxy.selection.policy import Fixed, Policy
 from vecsieve.proxy.selection.single import select

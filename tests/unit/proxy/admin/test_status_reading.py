@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vecsieve.proxy.admin.status import Facts, WorkerStatus, read_status, state_of, worker_statuses
-from vecsieve.proxy.runtime import Board, Phase, State
+from vecsieve.proxy.process.runtime import Board, Phase, State
 from vecsieve.proxy.telemetry.exposition import own_registry
 from vecsieve.proxy.telemetry.labels import BreakerState
 from vecsieve.proxy.telemetry.metrics import Metrics

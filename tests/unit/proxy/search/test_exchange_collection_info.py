@@ -13,7 +13,7 @@ from vecsieve.adapters.contract import Adapter, Operation, Question
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.schema import Schema
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
-from vecsieve.proxy.search.collections import LEARNED_ENTRIES, Description, Expiring
+from vecsieve.proxy.search.collections.learned import LEARNED_ENTRIES, Description, Expiring
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
 from vecsieve.proxy.search.exchange import ASK_SECONDS, KNOWN_SECONDS, CollectionInfo
 from vecsieve.proxy.telemetry.labels import FailOpen

@@ -15,7 +15,7 @@ from support.exposed import value
 from support.manual_time import settle
 from support.reports import REPORT
 from support.toy_exchange import ToyExchange, toys
-from vecsieve.proxy.resources import LARGE_MESSAGE_BYTES
+from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES
 from vecsieve.proxy.search.exchange import Measure, Shadow
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.report import Report

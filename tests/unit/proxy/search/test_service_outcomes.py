@@ -15,7 +15,7 @@ from support.toy_exchange import OWN, ToyExchange, shadowed, toys
 from support.turning import Turning, calm
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.resources import MemoryGuard
+from vecsieve.proxy.process.resources import MemoryGuard
 from vecsieve.proxy.search.exchange import Fits
 from vecsieve.proxy.search.limits import Turns
 from vecsieve.proxy.search.service import SearchService

@@ -10,7 +10,7 @@ from support.toy_backend import ToyAdapter, ToyDialect
 from support.toy_exchange import toys
 from vecsieve.adapters.backends import Changes, Transport
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
-from vecsieve.proxy.search.profiles import Scales, Scaling
+from vecsieve.proxy.search.collections.profiles import Scales, Scaling
 from vecsieve.proxy.search.services import ProcessServices
 
 

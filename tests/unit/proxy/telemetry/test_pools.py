@@ -10,7 +10,7 @@ from support.clocks import ManualClock
 from support.faultup import FaultyUpstream, answering, raw_exchange
 from support.running import Running, running
 from support.scripted_qdrant import honest, request, search
-from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.telemetry.pools import BURST, PER_SECOND, Pools
 
 

@@ -43,7 +43,7 @@ import asyncio, sys
 from prometheus_client import CollectorRegistry
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.process import Process
+from vecsieve.proxy.process.assembly import Process
 
 async def main():
     for tracing in ({}, {"endpoint": "http://127.0.0.1:9"}):

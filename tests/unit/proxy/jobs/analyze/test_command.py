@@ -17,7 +17,7 @@ from vecsieve.proxy.jobs.analyze import command
 from vecsieve.proxy.jobs.analyze.command import Arguments, run
 from vecsieve.proxy.jobs.databases import Wanted
 from vecsieve.proxy.jobs.source import PointId, SourceError
-from vecsieve.proxy.search.profiles import PoolMedians, Profile, encoded
+from vecsieve.proxy.search.collections.profiles import PoolMedians, Profile, encoded
 
 WANTED = Wanted(
     backend="qdrant",

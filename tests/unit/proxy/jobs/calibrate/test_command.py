@@ -16,7 +16,7 @@ from vecsieve.proxy.jobs.calibrate.command import Arguments, calibrated, run
 from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Label
 from vecsieve.proxy.jobs.databases import Wanted
 from vecsieve.proxy.jobs.source import SourceError
-from vecsieve.proxy.search.profiles import decoded
+from vecsieve.proxy.search.collections.profiles import decoded
 
 WANTED = Wanted(
     backend="qdrant",

@@ -9,7 +9,7 @@ import pytest
 
 from support.calibrations import calibration
 from vecsieve.proxy.jobs.calibrate.proposal import as_json, profile_of
-from vecsieve.proxy.search.profiles import decoded, encoded
+from vecsieve.proxy.search.collections.profiles import decoded, encoded
 
 
 def test_the_profile_says_what_was_seen() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.clocks import ManualClock
-from vecsieve.proxy.search.lookups import REQUESTS, Repeats
-from vecsieve.proxy.search.memory import QUIET_SECONDS, FeatureMemory
+from vecsieve.proxy.search.memory.lookups import REQUESTS, Repeats
+from vecsieve.proxy.search.memory.points import QUIET_SECONDS, FeatureMemory
 
 
 @pytest.fixture

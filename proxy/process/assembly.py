@@ -23,17 +23,23 @@ from vecsieve.proxy.http.relay import Relay, Writes
 from vecsieve.proxy.http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from vecsieve.proxy.http.tls import context_of, renew
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.resources import Budget, MemoryGuard, cgroup_limit_bytes, exempt_present_objects, resident_bytes
-from vecsieve.proxy.runtime import LongWork
+from vecsieve.proxy.process.resources import (
+    Budget,
+    MemoryGuard,
+    cgroup_limit_bytes,
+    exempt_present_objects,
+    resident_bytes,
+)
+from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.budgets import Egress, OwnReads
-from vecsieve.proxy.search.collections import Learned, Names
+from vecsieve.proxy.search.collections.learned import Learned, Names
+from vecsieve.proxy.search.collections.profiles import Calibration
 from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import AdaptiveFetch
 from vecsieve.proxy.search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Hedging, Replays
 from vecsieve.proxy.search.limits import TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
-from vecsieve.proxy.search.memory import FeatureMemory
+from vecsieve.proxy.search.memory.points import FeatureMemory
 from vecsieve.proxy.search.policy import Rules, RulesInForce
-from vecsieve.proxy.search.profiles import Calibration
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import UpstreamConnection

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.search.profiles import ENOUGH_POOLS, MEMORY_POOLS, Scales
+from vecsieve.proxy.search.collections.profiles import ENOUGH_POOLS, MEMORY_POOLS, Scales
 
 DOCS = ("docs", "")
 MEDIANS = st.floats(min_value=1e-6, max_value=2.0, allow_nan=False)

@@ -14,8 +14,8 @@ from support.clocks import ManualClock
 from vecsieve.adapters.contract import Pool, Search
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.candidates import Record
-from vecsieve.proxy.search.lookups import Asked
-from vecsieve.proxy.search.memory import (
+from vecsieve.proxy.search.memory.lookups import Asked
+from vecsieve.proxy.search.memory.points import (
     COLLECTIONS,
     POINT_BYTES,
     QUIET_SECONDS,

@@ -12,7 +12,7 @@ from support.clocks import ManualClock
 from support.policies import DEFAULT
 from support.profiles import profile
 from vecsieve.config.schema import ProfileSettings
-from vecsieve.proxy.search.profiles import WINDOW, Calibration, encoded
+from vecsieve.proxy.search.collections.profiles import WINDOW, Calibration, encoded
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 

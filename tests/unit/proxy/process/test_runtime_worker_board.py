@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.runtime import Board, Phase
+from vecsieve.proxy.process.runtime import Board, Phase
 
 
 def test_everything_is_zero_at_first() -> None:
@@ -51,7 +51,7 @@ def test_writes_to_one_place_are_never_seen_in_another(writes: list[tuple[int, i
 def test_a_child_writes_and_its_parent_reads() -> None:
     program = (
         "import os\n"
-        "from vecsieve.proxy.runtime import Board, Phase\n"
+        "from vecsieve.proxy.process.runtime import Board, Phase\n"
         "board = Board(1)\n"
         "pid = os.fork()\n"
         "if pid == 0:\n"

@@ -22,7 +22,7 @@ from vecsieve.config.fields import validated
 from vecsieve.config.problems import Problem, SettingsError, dotted
 from vecsieve.config.schema import ProfileSettings
 from vecsieve.config.values import CosineDistance, Count, Name
-from vecsieve.proxy.search.collections import Lru, is_of
+from vecsieve.proxy.search.collections.learned import Lru, is_of
 from vecsieve.proxy.selection.policy import Fixed, Policy
 from vecsieve.proxy.telemetry.labels import Drifted
 from vecsieve.proxy.telemetry.metrics import Metrics

@@ -9,7 +9,7 @@ import pytest
 
 from support.policies import DEFAULT
 from support.profiles import profile
-from vecsieve.proxy.search.profiles import (
+from vecsieve.proxy.search.collections.profiles import (
     ENOUGH_POOLS,
     WINDOW,
     Event,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.profiles import profile
-from vecsieve.proxy.search.profiles import FITTING_SHARE, SMALLEST_POOL, WIDENED, WINDOW, Drift, Event
+from vecsieve.proxy.search.collections.profiles import FITTING_SHARE, SMALLEST_POOL, WIDENED, WINDOW, Drift, Event
 
 FITS = 0.4
 STRANGE = 0.9

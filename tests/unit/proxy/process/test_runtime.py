@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from support.manual_time import ManualTime, settle
-from vecsieve.proxy.runtime import PERIOD_SECONDS, Lifecycle, LoopLag, State, ended_by_signals
+from vecsieve.proxy.process.runtime import PERIOD_SECONDS, Lifecycle, LoopLag, State, ended_by_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -202,7 +202,7 @@ async def test_cancelling_the_wait_is_not_swallowed() -> None:
 
 PROGRAM = """
 import asyncio, sys
-from vecsieve.proxy.runtime import Lifecycle
+from vecsieve.proxy.process.runtime import Lifecycle
 
 class Plane:
     in_flight = int(sys.argv[1])

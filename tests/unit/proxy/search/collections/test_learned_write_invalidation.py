@@ -6,7 +6,7 @@ import pytest
 
 from support.clocks import ManualClock
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
-from vecsieve.proxy.search.collections import Invalidation, Learned, WriteInvalidation
+from vecsieve.proxy.search.collections.learned import Invalidation, Learned, WriteInvalidation
 
 QUERY = Operation(backend="qdrant", name="query", collection="c")
 

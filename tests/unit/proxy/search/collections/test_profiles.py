@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.profiles import MEMBERS, profile
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.search.profiles import LARGEST_FILE_BYTES, Profile, Profiles, decoded, encoded
+from vecsieve.proxy.search.collections.profiles import LARGEST_FILE_BYTES, Profile, Profiles, decoded, encoded
 
 
 def refusal(tree: object) -> str:

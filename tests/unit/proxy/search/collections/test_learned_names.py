@@ -6,7 +6,7 @@ import pytest
 
 from vecsieve.adapters.chroma.calls import ChromaNames
 from vecsieve.adapters.contract import Operation, RequestHead
-from vecsieve.proxy.search.collections import Names
+from vecsieve.proxy.search.collections.learned import Names
 from vecsieve.proxy.telemetry.labels import Named
 
 DATABASE = "/api/v2/tenants/t/databases/d"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.clocks import ManualClock
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.search.collections import (
+from vecsieve.proxy.search.collections.learned import (
     FRESH_SECONDS,
     HINT_SECONDS,
     LIMIT_SECONDS,

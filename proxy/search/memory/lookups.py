@@ -21,9 +21,9 @@ from vecsieve.adapters.contract import (
     SearchCall,
 )
 from vecsieve.proxy.search.candidates import Record, records_of
-from vecsieve.proxy.search.collections import Lru
+from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.search.errors import LookupFailedError
-from vecsieve.proxy.search.memory import LOOKED_UP, FeatureMemory, Key, Matrix, Points, Recalled
+from vecsieve.proxy.search.memory.points import LOOKED_UP, FeatureMemory, Key, Matrix, Points, Recalled
 from vecsieve.proxy.telemetry.labels import MemoryRecall, Stage, VectorFetchOutcome
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 

@@ -15,8 +15,8 @@ from functools import partial
 
 import pytest
 
-from vecsieve.proxy import runtime
-from vecsieve.proxy.runtime import SWITCH_SECONDS, LongWork
+from vecsieve.proxy.process import runtime
+from vecsieve.proxy.process.runtime import SWITCH_SECONDS, LongWork
 from vecsieve.proxy.selection.values import Steps
 
 

@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.search.candidates import Record
-from vecsieve.proxy.search.collections import Lru, is_of
+from vecsieve.proxy.search.collections.learned import Lru, is_of
 from vecsieve.proxy.selection.metric import metric_by, scores_fit, scoring_of
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.values import Metric, Selection
 
 if TYPE_CHECKING:
-    from vecsieve.proxy.search.lookups import Asked  # which look into a memory
+    from vecsieve.proxy.search.memory.lookups import Asked  # which look into a memory
     from vecsieve.proxy.search.report import Figures  # of an Attempt, which has what a memory knows
 
 Matrix = npt.NDArray[np.float32]

@@ -12,7 +12,7 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import data_ports_of
 from vecsieve.proxy.admin.server import CONNECTIONS as ADMIN
 from vecsieve.proxy.http.listener import arriving_at_most
-from vecsieve.proxy.resources import Budget, budget, claim, needed, say
+from vecsieve.proxy.process.resources import Budget, budget, claim, needed, say
 
 GRPC = Settings.model_validate({"grpc": {"upstream": "127.0.0.1:6334"}})
 PLAIN = Settings()

@@ -1,0 +1,5 @@
+"""The feature memory: what earlier replies brought need not be sent again.
+
+points   vectors and payload values of points, and the decisions about whole pools
+lookups  vectors that a reply lacks: fetched by id, or recalled
+"""
