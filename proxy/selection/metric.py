@@ -17,6 +17,8 @@ from vecsieve.proxy.selection.policy import Fixed, Policy, When
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Metric
 
 LOOKED_AT = 8  # candidates: one could agree by chance, eight of different lengths do not
+# Tolerances that the middle scores of a pool must span: another vector's score then lies within one in 2 cases of 100.
+TELLING = 100.0
 TOLERANCE = 1e-3  # scores come as float32, of vectors that may be stored in half precision
 
 # Cosine collections store unit vectors, or hand them out so; float16 and quantised storage leave about this much slack.
@@ -77,13 +79,26 @@ def scores_fit(
         return bool(np.all(np.abs(_OF_COSINES[form](cosines) - scores) <= tolerance))
     with np.errstate(all="ignore"):
         expected = expect(query, vectors)
-        if metric is Metric.COSINE:
-            unit = 1.0
-        elif metric is Metric.DOT:
-            unit = float(np.sqrt((query @ query) * np.einsum("ij,ij->i", vectors, vectors).max(initial=0.0)))
-        else:
-            unit = float(np.abs(expected).max(initial=0.0))
-        return bool(np.all(np.abs(expected - scores) <= tolerance * unit))
+        return bool(np.all(np.abs(expected - scores) <= tolerance * _unit(metric, query, vectors, expected)))
+
+
+def scores_tell(form: int, query: FloatMatrix, vectors: FloatMatrix, scores: FloatVector, tolerance: float) -> bool:
+    """Whether scores (n,) of this form tell vectors of such a collection apart: they differ by so much that one within
+    ``tolerance`` of another is rare. Far from the origin all cosines are nearly 1, and any vector would fit them.
+    """
+    metric, expect = _FORMS[form]
+    with np.errstate(all="ignore"):
+        low, high = np.quantile(scores, (0.1, 0.9))
+        return bool(high - low >= TELLING * tolerance * _unit(metric, query, vectors, expect(query, vectors)))
+
+
+def _unit(metric: Metric, query: FloatMatrix, vectors: FloatMatrix, expected: FloatMatrix) -> float:
+    """What a tolerance of scores is relative to."""
+    if metric is Metric.COSINE:
+        return 1.0
+    if metric is Metric.DOT:
+        return float(np.sqrt((query @ query) * np.einsum("ij,ij->i", vectors, vectors).max(initial=0.0)))
+    return float(np.abs(expected).max(initial=0.0))
 
 
 def is_unit(vectors: FloatMatrix) -> bool:

@@ -18,8 +18,8 @@ def records(per_copy: int = 2) -> tuple[Stored, ...]:
     return tuple(
         Stored(
             id=f'"r{rank}"',
-            score=f"{0.9 - rank // per_copy / 1000:.3f}",
-            values=json.dumps([(0.9 - rank // per_copy / 1000) * (rank // per_copy == axis) for axis in range(8)]),
+            score=f"{0.9 - rank // per_copy / 100:.3f}",
+            values=json.dumps([(0.9 - rank // per_copy / 100) * (rank // per_copy == axis) for axis in range(8)]),
         )
         for rank in range(16)
     )

@@ -1,8 +1,8 @@
 """The feature memory: vectors and payload values of points that earlier replies brought, so that they need not be sent again.
 
 A point is known under its id and its version, where the database gives versions: a write makes another key. Where scores are
-plain similarities, each recalled row must give the score that the reply has; a row that does not is out of date, and its
-collection is forgotten. Where neither holds, nothing is recalled.
+plain similarities that differ enough, each recalled row must give the score that the reply has; a row that does not is out of
+date, and its collection is forgotten. Where neither holds, nothing is recalled.
 
 Memory decides which candidates are copies. What a result contains always comes from the reply.
 """
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from vecsieve.proxy.search.candidates import Record
 from vecsieve.proxy.search.collections.learned import Lru, is_of
-from vecsieve.proxy.selection.metric import metric_by, scores_fit, scoring_of
+from vecsieve.proxy.selection.metric import metric_by, scores_fit, scores_tell, scoring_of
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.values import Metric, Selection
 
@@ -43,8 +43,7 @@ DECIDED = 2048  # selections: 3 kB each
 
 # As for scores_fit. The worst honest error is 6e-6 with 16-bit rows; a changed vector passes in 2 % of cases.
 SCORE_TOLERANCE = 5e-5
-# A score counts as a plain similarity of its collection only if it is this much nearer.
-SCORE_MARGIN = 3.0
+SCORE_MARGIN = 3.0  # a score counts as a plain similarity of its collection only if it is this much nearer
 
 # 16-bit rows may move a squared distance by this share of the pool's spread. Farther from the origin, and in few dimensions,
 # rows are kept as float32.
@@ -127,7 +126,7 @@ class _Shelf:
 
 @dataclass(slots=True, eq=False)
 class _Table:
-    """The points of one ``Key``. ``scoring``: how scores follow from vectors; None: not plainly, or not known yet."""
+    """The points of one ``Key``. ``scoring``: how scores follow from vectors, once they are known to and to tell vectors apart."""
 
     shelf: _Shelf
     number: int
@@ -387,12 +386,13 @@ class FeatureMemory:
         """Learn how scores follow from vectors, and whether they do."""
         if not table.is_plain or not points.names:
             return
-        if table.scoring is None:
-            tolerance = SCORE_TOLERANCE / SCORE_MARGIN
-            table.scoring = scoring_of(points.query, rows, points.scores, tolerance)
-        elif not scores_fit(table.scoring, points.query, rows, points.scores, SCORE_TOLERANCE):
-            table.scoring = None
-        table.is_plain = table.scoring is not None
+        pool, form = (points.query, rows, points.scores), table.scoring
+        if form is None:
+            form = scoring_of(*pool, SCORE_TOLERANCE / SCORE_MARGIN)
+            table.scoring = form if form is not None and scores_tell(form, *pool, SCORE_TOLERANCE) else None
+        elif not scores_fit(form, *pool, SCORE_TOLERANCE):
+            table.scoring = form = None
+        table.is_plain = form is not None
 
     def _store(self, table: _Table, fine: list[int], names: Sequence[bytes], records: Sequence[Record] | None) -> None:
         """Give each of the points ``fine`` a slot, and keep its payload values."""

@@ -146,6 +146,26 @@ def test_a_score_that_does_not_fit_forgets_the_collection_for_a_while(
     assert isinstance(memory.recall("c", KEY, made.asked([0, 1, 2])[0]), Recalled)
 
 
+@pytest.mark.parametrize("mean", [100.0, 1000.0])
+def test_scores_that_are_all_but_equal_prove_nothing(memory: FeatureMemory, clock: ManualClock, mean: float) -> None:
+    made = Collection(mean=mean)
+    question = made.rng.standard_normal(DIMENSION).astype(np.float32) + np.float32(mean)
+    points, rows = made.asked(list(range(50)), question)
+    memory.learn("c", KEY, points, rows, None)
+    made.vectors[1] = made.rng.standard_normal(DIMENSION) + mean  # the same id: it was written anew
+    assert memory.recall("c", KEY, made.asked(list(range(50)), question)[0]) == tuple(range(50))
+
+
+def test_scores_prove_rows_from_the_first_pool_whose_scores_differ(memory: FeatureMemory) -> None:
+    made = Collection()
+    made.vectors[1:30] = made.vectors[0]
+    copies, rows = made.asked(list(range(30)))
+    memory.learn("c", KEY, copies, rows, None)
+    assert memory.recall("c", KEY, copies) == tuple(range(30))
+    memory.learn("c", KEY, *made.asked(list(range(25, 60))), None)
+    assert isinstance(memory.recall("c", KEY, copies), Recalled)
+
+
 def test_a_vector_that_comes_otherwise_than_it_is_known_forgets_the_collection(memory: FeatureMemory) -> None:
     made = Collection()
     taught(memory, made, [0, 1, 2])
