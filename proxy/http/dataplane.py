@@ -22,10 +22,11 @@ from vecsieve.proxy.http.routes import Heads, Routes, Unrouted
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.process.resources import Pressure
 from vecsieve.proxy.search.collections.learned import Names, WriteInvalidation
+from vecsieve.proxy.search.context.overrides import OverrideError
 from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.limits import Place
-from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules
+from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
 from vecsieve.proxy.search.report import bypass_headers
 from vecsieve.proxy.search.searcher import TURN_BYTES
 from vecsieve.proxy.search.service import SearchService

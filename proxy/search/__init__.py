@@ -7,7 +7,8 @@ searcher     one search without its transport: widen, fetch, select, grow, trim
 fetch        how many candidates to fetch, and the state of one call's attempts
 memory       the feature memory: vectors and payload values of points that earlier replies brought; lookups of the rest
 candidates   from an adapter's pool to what selection takes
-policy       the policy of one search: rules, overrides, payload fields
+policy       the policy of one search: rules, payload fields
+context      what one request asks beyond its policy: its headers
 collections  what replies and passing requests teach about collections, and their thresholds
 hedge        when the client's own search is sent beside a late widened one, and the race of both
 budgets      the reads and bytes of our own, and their bounds

@@ -15,6 +15,8 @@ from typing import TypeVar
 
 from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
 from vecsieve.proxy.process.resources import Pressure
+from vecsieve.proxy.search.context.overrides import HEADERS as OVERRIDES
+from vecsieve.proxy.search.context.overrides import OverrideError, is_override, parse
 from vecsieve.proxy.search.errors import (
     LostReplyError,
     PassedReplyError,
@@ -26,8 +28,7 @@ from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAn
 from vecsieve.proxy.search.fetch import Attempt, fitted, needs_of, plan
 from vecsieve.proxy.search.hedge import Race
 from vecsieve.proxy.search.limits import Hold
-from vecsieve.proxy.search.policy import HEADERS as OVERRIDES
-from vecsieve.proxy.search.policy import OverrideError, ResolvedPolicy, Rules, is_override, parse
+from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
 from vecsieve.proxy.search.report import Report, report_of, rows_of
 from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
 from vecsieve.proxy.search.services import ProcessServices

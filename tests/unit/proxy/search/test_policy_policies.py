@@ -16,7 +16,8 @@ from support.policies import ALL_GUARDS, ONE_A_CLUSTER, TEXT_RULES
 from vecsieve.config import values as written
 from vecsieve.config.policy import MetadataSettings
 from vecsieve.config.schema import OverrideSettings, Settings
-from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy, parse
+from vecsieve.proxy.search.context.overrides import parse
+from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.diversifiers.pyversity import External, Method

@@ -1,0 +1,183 @@
+"""What the headers of one request change in its policy, and the message for those that cannot be applied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeVar
+
+from vecsieve.config.policy import MmrSettings, RelativeThreshold
+from vecsieve.config.schema import OverrideSettings
+from vecsieve.config.values import Mode
+from vecsieve.proxy.search.policy import Fetch, ResolvedPolicy, mmr_of, suited, threshold_of
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
+from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Order, Relative, Strategy
+from vecsieve.proxy.telemetry.labels import CollapsedIn, OverrideName
+
+PREFIX = "x-vecsieve-"
+HEADERS: Mapping[str, OverrideName] = MappingProxyType(
+    {PREFIX + name.value.replace("_", "-"): name for name in OverrideName}
+)
+
+_MODES: Mapping[str, Mode] = MappingProxyType({"on": "on", "shadow": "shadow", "off": "off"})
+_NUMBER = re.compile(r"(\.[0-9]{1,18}|[0-9]{1,9}(\.[0-9]{0,18})?)([eE][-+]?[0-9]{1,2})?")
+_WHOLE = re.compile(r"[0-9]{1,9}")
+_BLANKS = " \t"  # optional white space around a field value, RFC 9110 5.5
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+class OverrideError(ValueError):
+    """Override headers that cannot be applied; ignoring them would look like success.
+
+    The message is safe to return: it names the header and the valid values, never what was sent, which may be a
+    credential.
+    """
+
+
+def is_override(name: str) -> bool:
+    """Whether a header is the proxy's own, known or not; it is never sent upstream."""
+    return name.lower().startswith(PREFIX)
+
+
+def parse(headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy) -> ResolvedPolicy:
+    """The policy for these headers; ``policy`` itself when none is an override. Raises OverrideError."""
+    given = _given(headers, allowed)
+    if not given:
+        return policy
+    cuts = {OverrideName.CERTAINTY, OverrideName.DISTANCE_THRESHOLD, OverrideName.RELATIVE_THRESHOLD} & given.keys()
+    if len(cuts) > 1:
+        raise OverrideError(
+            f"{' and '.join(_header(name) for name in OverrideName if name in cuts)}: wanted one of them"
+        )
+    # In the order of the set, not of the headers: mmr-lambda may switch on what order then asks for.
+    for name in OverrideName:
+        if name in given:
+            policy = _APPLY[name](policy, given[name])
+    return policy
+
+
+def _given(headers: Sequence[tuple[str, str]], allowed: OverrideSettings) -> dict[OverrideName, str]:
+    found: dict[OverrideName, str] = {}
+    for header, value in headers:
+        if not is_override(header):
+            continue
+        name = HEADERS.get(header.lower())
+        if name is None:
+            raise OverrideError(f"a header that starts with {PREFIX}: wanted one of {', '.join(HEADERS)}")
+        if not getattr(allowed, name.value):
+            raise OverrideError(f"{_header(name)}: wanted no such header, the settings forbid it")
+        if name in found:
+            raise OverrideError(f"{_header(name)}: wanted the header once")
+        found[name] = value.strip(_BLANKS)
+    return found
+
+
+def _mode(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    if value not in _MODES:
+        raise _unlike(OverrideName.MODE, _MODES)
+    return replace(policy, mode=_MODES[value])
+
+
+def _certainty(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    """The calibrated rule with this certainty at every place, whatever the policy's threshold; it needs the linkage leader."""
+    number, own = _number(OverrideName.CERTAINTY, value, most=1.0), policy.selection
+    selection = replace(own, threshold=Certain.beside(own.threshold, number, number), linkage=Linkage.LEADER)
+    return replace(policy, selection=selection)
+
+
+def _distance_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    number = _number(OverrideName.DISTANCE_THRESHOLD, value, most=2.0)
+    return replace(policy, selection=replace(policy.selection, threshold=Fixed(value=number)), is_profiled=False)
+
+
+def _relative_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    """Keeps the policy's bounds; a policy with a fixed cut has none and gets the defaults."""
+    number = _number(OverrideName.RELATIVE_THRESHOLD, value, most=1.0)
+    current = policy.selection.threshold
+    bounds = current if isinstance(current, Relative) else threshold_of(RelativeThreshold())
+    assert isinstance(bounds, Relative)  # noqa: S101 - relative settings make a relative threshold
+    threshold = replace(bounds, factor=number)
+    return replace(policy, selection=replace(policy.selection, threshold=threshold), is_profiled=False)
+
+
+def _linkage(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    linkage = _word(OverrideName.LINKAGE, value, Linkage)
+    threshold = suited(policy.selection.threshold, linkage)
+    return replace(policy, selection=replace(policy.selection, linkage=linkage, threshold=threshold))
+
+
+def _mmr_lambda(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    """Adds MMR with the default scaling to a policy without it."""
+    weight = _number(OverrideName.MMR_LAMBDA, value, most=1.0)
+    current = policy.selection.diversifier
+    mmr = replace(current if isinstance(current, Mmr) else mmr_of(MmrSettings()), weight=weight)
+    return replace(policy, selection=replace(policy.selection, diversifier=mmr))
+
+
+def _representative(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    strategy = _word(OverrideName.REPRESENTATIVE, value, Strategy)
+    if strategy is Strategy.LONGEST and not policy.text_fields:
+        raise OverrideError(
+            f"{_header(OverrideName.REPRESENTATIVE)}: wanted no longest, the policy names no text fields"
+        )
+    return replace(policy, selection=replace(policy.selection, representative=strategy))
+
+
+def _order(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    """Adds MMR with the default scaling when its order is requested of a policy without it."""
+    order, chooser = _word(OverrideName.ORDER, value, Order), policy.selection.diversifier
+    if order is Order.MMR and chooser is None:
+        chooser = mmr_of(MmrSettings())
+    return replace(policy, selection=replace(policy.selection, order=order, diversifier=chooser))
+
+
+def _fetch_k(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    most = policy.fetch.cap
+    if _WHOLE.fullmatch(value) is None or not 1 <= int(value) <= most:
+        raise OverrideError(f"{_header(OverrideName.FETCH_K)}: wanted a whole number from 1 to {most}")
+    fetch: Fetch = replace(policy.fetch, exact=int(value))
+    return replace(policy, fetch=fetch)
+
+
+_APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] = MappingProxyType(
+    {
+        OverrideName.MODE: _mode,
+        OverrideName.CERTAINTY: _certainty,
+        OverrideName.DISTANCE_THRESHOLD: _distance_threshold,
+        OverrideName.RELATIVE_THRESHOLD: _relative_threshold,
+        OverrideName.LINKAGE: _linkage,
+        OverrideName.MMR_LAMBDA: _mmr_lambda,
+        OverrideName.REPRESENTATIVE: _representative,
+        OverrideName.ORDER: _order,
+        OverrideName.FETCH_K: _fetch_k,
+        OverrideName.COLLAPSED: lambda policy, value: replace(
+            policy, tells_collapsed=_word(OverrideName.COLLAPSED, value, CollapsedIn)
+        ),
+    }
+)
+
+
+def _number(name: OverrideName, text: str, *, most: float) -> float:
+    if _NUMBER.fullmatch(text) is None or not float(text) <= most:
+        raise OverrideError(f"{_header(name)}: wanted a number from 0 to {most:g}")
+    return float(text)
+
+
+def _word(name: OverrideName, text: str, words: type[Word]) -> Word:
+    try:
+        return words(text)
+    except ValueError:
+        # "from None": the value must not travel in the chain either, where a log could find it.
+        raise _unlike(name, [word.value for word in words]) from None
+
+
+def _unlike(name: OverrideName, words: Mapping[str, Mode] | Sequence[str]) -> OverrideError:
+    return OverrideError(f"{_header(name)}: wanted one of {', '.join(words)}")
+
+
+def _header(name: OverrideName) -> str:
+    return PREFIX + name.value.replace("_", "-")
