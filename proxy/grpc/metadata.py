@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from vecsieve.proxy.search.context.overrides import is_override
+from vecsieve.proxy.search.policy import is_override
 from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
 
 Pairs = tuple[tuple[str, str | bytes], ...]

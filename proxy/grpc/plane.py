@@ -32,10 +32,10 @@ from vecsieve.proxy.grpc.status import (
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES, Pressure
 from vecsieve.proxy.search.collections.learned import WriteInvalidation
-from vecsieve.proxy.search.context.overrides import OverrideError, is_override
+from vecsieve.proxy.search.context.overrides import OverrideError
 from vecsieve.proxy.search.errors import WORDING, Trouble, cause_of, first_success
 from vecsieve.proxy.search.exchange import Gate
-from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
+from vecsieve.proxy.search.policy import ResolvedPolicy, Rules, is_override
 from vecsieve.proxy.search.report import bypass_headers
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices

@@ -16,8 +16,8 @@ from aiohttp import HttpVersion10, HttpVersion11
 from aiohttp.http import HttpVersion
 
 from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.search.context.overrides import is_override
 from vecsieve.proxy.search.errors import Trouble
+from vecsieve.proxy.search.policy import is_override
 from vecsieve.proxy.telemetry.tracing import NAME
 
 RawHeaders = Sequence[tuple[bytes, bytes]]

@@ -310,6 +310,14 @@ class Policies:
         return self._default if number is None else self._rules[number].policy
 
 
+PREFIX = "x-vecsieve-"
+
+
+def is_override(name: str) -> bool:
+    """Whether a header is the proxy's own, known or not; it is never sent upstream."""
+    return name.lower().startswith(PREFIX)
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What a reload replaces as a whole; a request keeps the rules that it began with."""

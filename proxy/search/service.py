@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
 from vecsieve.proxy.process.resources import Pressure
-from vecsieve.proxy.search.context.overrides import HEADERS as OVERRIDES
-from vecsieve.proxy.search.context.overrides import OverrideError, is_override, parse
+from vecsieve.proxy.search.context.overrides import overridden
 from vecsieve.proxy.search.errors import (
     LostReplyError,
     PassedReplyError,
@@ -28,7 +27,7 @@ from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAn
 from vecsieve.proxy.search.fetch import Attempt, fitted, needs_of, plan
 from vecsieve.proxy.search.hedge import Race
 from vecsieve.proxy.search.limits import Hold
-from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
+from vecsieve.proxy.search.policy import ResolvedPolicy, Rules, is_override
 from vecsieve.proxy.search.report import Report, report_of, rows_of
 from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
 from vecsieve.proxy.search.services import ProcessServices
@@ -82,16 +81,9 @@ class SearchService:
         """
         record.classified(operation)
         rules = self._services.rules.now
-        given = [(name.lower(), value) for name, value in headers if is_override(name)]  # of most requests none
         own = rules.policies.resolve(self._services.backend, ruled_by)
-        try:
-            policy = parse(given, rules.overrides, own)
-        except OverrideError:
-            record.bad_request()
-            raise
-        if policy is not own:
-            record.overridden(OVERRIDES[name] for name, _ in given)
-        return rules, policy
+        given = [(name.lower(), value) for name, value in headers if is_override(name)]  # of most requests none
+        return rules, overridden(given, rules.overrides, own, record) if given else own
 
     async def answer(
         self,

@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vecsieve.config.policy import MmrSettings, RelativeThreshold
 from vecsieve.config.schema import OverrideSettings
 from vecsieve.config.values import Mode
-from vecsieve.proxy.search.policy import Fetch, ResolvedPolicy, mmr_of, suited, threshold_of
+from vecsieve.proxy.search.policy import PREFIX, Fetch, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Order, Relative, Strategy
 from vecsieve.proxy.telemetry.labels import CollapsedIn, OverrideName
 
-PREFIX = "x-vecsieve-"
+if TYPE_CHECKING:
+    from vecsieve.proxy.telemetry.requests import RequestRecord
+
 HEADERS: Mapping[str, OverrideName] = MappingProxyType(
     {PREFIX + name.value.replace("_", "-"): name for name in OverrideName}
 )
@@ -38,9 +40,17 @@ class OverrideError(ValueError):
     """
 
 
-def is_override(name: str) -> bool:
-    """Whether a header is the proxy's own, known or not; it is never sent upstream."""
-    return name.lower().startswith(PREFIX)
+def overridden(
+    given: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy, record: RequestRecord
+) -> ResolvedPolicy:
+    """The policy of a request with override headers; the request's record counts them. Raises OverrideError."""
+    try:
+        changed = parse(given, allowed, policy)
+    except OverrideError:
+        record.bad_request()
+        raise
+    record.overridden(HEADERS[name.lower()] for name, _ in given)
+    return changed
 
 
 def parse(headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy) -> ResolvedPolicy:

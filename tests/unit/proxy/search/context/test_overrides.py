@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from vecsieve.config.policy import MmrSettings
 from vecsieve.config.schema import OverrideSettings, Settings
-from vecsieve.proxy.search.context.overrides import HEADERS, OverrideError, is_override, parse
-from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, mmr_of
+from vecsieve.proxy.search.context.overrides import HEADERS, OverrideError, parse
+from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, is_override, mmr_of
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Order, Relative, Relevance, Similarity, Strategy
