@@ -14,7 +14,7 @@ from vecsieve.config.addresses import Address, parse_address, parse_upstream
 from vecsieve.config.backends import INDEXES, TRAITS
 from vecsieve.config.policy import CertaintySettings, PolicySettings, RelativeThreshold
 from vecsieve.config.problems import Contradiction, Finding, Path, contradiction, dotted, shown
-from vecsieve.config.schema import PineconeSettings, RuleSettings, Settings, TracingSettings
+from vecsieve.config.schema import ApiSettings, PineconeSettings, RuleSettings, Settings, TracingSettings
 from vecsieve.config.values import alternatives
 
 
@@ -35,6 +35,8 @@ def own_ports(settings: Settings) -> tuple[OwnPort, ...]:
     texts: dict[Path, str] = {("listen",): settings.listen, ("admin",): settings.admin}
     if settings.grpc.listen is not None:
         texts["grpc", "listen"] = settings.grpc.listen
+    if settings.api.listen is not None:
+        texts["api", "listen"] = settings.api.listen
     own = tuple(OwnPort(place, parse_address(text), text, shown(text)) for place, text in texts.items())
     if settings.indexes is None:
         return own
@@ -117,6 +119,7 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     yield from of_grpc(settings)
     yield from _of_tracing(settings.tracing)
     yield from _of_explain(settings)
+    yield from _of_api(settings.api)
     traits, idle = settings.traits, settings.upstream.pool_idle_seconds
     if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
         wanted = f"a number below {traits.closes_idle_seconds:g}, because {settings.backend.capitalize()} closes idle connections then"
@@ -140,6 +143,12 @@ def _of_explain(settings: Settings) -> Iterator[Contradiction]:
         yield contradiction(("explain", "texts"), "true", f"false, {why}", *others)
     if settings.explain.judgements is not None:
         yield contradiction(("explain", "judgements"), shown(settings.explain.judgements), f"none, {why}", *others)
+
+
+def _of_api(api: ApiSettings) -> Iterator[Contradiction]:
+    if api.listen is not None and api.token_file is None and not parse_address(api.listen).is_loopback:
+        wanted = "an address on loopback, because api.token_file is none"
+        yield contradiction(("api", "listen"), shown(api.listen), wanted, ("api", "token_file"))
 
 
 def _is_installed() -> bool:

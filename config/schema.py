@@ -320,6 +320,30 @@ class ExplainSettings(Model):
     )
 
 
+class ApiSettings(Model):
+    """VecSieve's own endpoints for applications (`/v1/…`, docs/api.md), on a listener of their own. Off unless `listen` is
+    given. Data ports are not affected.
+    """
+
+    listen: OrNone[HostPort] = setting(
+        None, "host:port of the listener, such as 127.0.0.1:9466; every worker serves it. none: off. Flag: --api"
+    )
+    token_file: OrNone[str] = setting(
+        None,
+        "file with a token that every request then needs, as `Authorization: Bearer …`; required where `api.listen` is not "
+        "on loopback. Read once, when the process starts",
+    )
+    body_bytes: Count = setting(
+        16 * 1024 * 1024,
+        "a larger request is answered with 413. 500 chunks with 1,536 numbers each are 8 to 16 MB of JSON",
+    )
+    in_flight: Count = setting(
+        8,
+        "requests whose bodies are held, per process: with the default size 128 MiB at most. Further ones wait for "
+        "`limits.in_flight_queue_seconds`, then 503",
+    )
+
+
 class OverrideSettings(Model):
     """Which per-request headers are accepted. A forbidden one is answered with 400: ignoring it would look like acceptance."""
 
@@ -370,6 +394,7 @@ class Settings(Model):
     profiles: ProfileSettings = ProfileSettings()
     explain: ExplainSettings = ExplainSettings()
     tracing: TracingSettings = TracingSettings()
+    api: ApiSettings = ApiSettings()
     overrides: OverrideSettings = OverrideSettings()
     policy: PolicySettings = PolicySettings()
     rules: tuple[RuleSettings, ...] = ()

@@ -10,6 +10,7 @@ http       the HTTP/1.1 data plane
 grpc       the gRPC data plane
 telemetry  labels, metrics, logs and traces
 admin      our own listener: health, metrics, status
+api        our own endpoints for applications, on another listener, off by default
 jobs       offline work on collections: calibrate, analyze, evaluate
 demo       real text, both answers side by side, and the embedded engine's server
 """

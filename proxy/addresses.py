@@ -1,4 +1,4 @@
-"""The data ports of one process, and the origins that requests go to."""
+"""The ports that workers share, and the origins that requests go to."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Origin:
 class DataPort:
     """One data port: host and port to bind (0: any free port), or ``shared``, a socket that is bound already.
 
-    ``index``: the index that plain paths lead to; None for backends with one upstream, and where plain paths have none.
+    ``is_for_api``: it is no data port but the API's, which is shared and drained like one. ``index``: the index that plain paths lead to; None for backends with one upstream, and where plain paths have none.
     ``grpc``: the upstream of gRPC calls; None where gRPC is off. ``is_for_grpc``: announced as the gRPC port.
     ``flag``: the option that chooses another port.
     """
@@ -52,6 +52,7 @@ class DataPort:
     index: Origin | None = None
     grpc: Origin | None = None
     is_for_grpc: bool = False
+    is_for_api: bool = False
     shared: socket.socket | None = None
     flag: str = "--listen HOST:PORT"
 
@@ -79,7 +80,7 @@ def binding(host: str, port: int, *, flag: str) -> Iterator[None]:
 
 
 def data_ports_of(settings: Settings) -> tuple[DataPort, ...]:
-    """The main port, then the ports of single indexes by number, then the one for gRPC."""
+    """The main port, then the ports of single indexes by number, then the one for gRPC, then the API's."""
     at, own = parse_address(settings.listen), settings.indexes
     fixed = None if own is None or own.index_host is None else Origin.of(own.index_host)
     grpc = _grpc_of(settings, fixed)
@@ -91,6 +92,9 @@ def data_ports_of(settings: Settings) -> tuple[DataPort, ...]:
         data_ports.append(
             DataPort(apart.host, apart.port, fixed, grpc, is_for_grpc=True, flag="--grpc-listen HOST:PORT")
         )
+    if settings.api.listen is not None:
+        api = parse_address(settings.api.listen)
+        data_ports.append(DataPort(api.host, api.port, is_for_api=True, flag="--api HOST:PORT"))
     return tuple(data_ports)
 
 

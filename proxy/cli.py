@@ -87,6 +87,9 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
     admin: Annotated[
         str | None, typer.Option(help="host:port for health and metrics.", show_default="127.0.0.1:9464")
     ] = None,
+    api: Annotated[
+        str | None, typer.Option(help="host:port for VecSieve's own endpoints, /v1/….", show_default="off")
+    ] = None,
     mode: Annotated[
         ModeFlag | None, typer.Option(help="Overrides every policy's mode.", show_default="the policies' own, on")
     ] = None,
@@ -108,6 +111,7 @@ def serve(  # noqa: PLR0913, PLR0917 - every flag of a command is a parameter
         "grpc.listen": grpc_listen,
         "grpc.upstream": grpc_upstream,
         "admin": admin,
+        "api.listen": api,
         "mode": None if mode is None else mode.value,
         "workers": workers,
         "profiles.directory": None if profiles is None else str(profiles),

@@ -21,7 +21,8 @@ from vecsieve.config.load import load
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import DataPort, binding, data_ports_of
-from vecsieve.proxy.admin.inspector import InForce, Inspector, token_of
+from vecsieve.proxy.admin.access import token_in
+from vecsieve.proxy.admin.inspector import TOKEN_FILE, InForce, Inspector
 from vecsieve.proxy.admin.knowledge import Knowledge, egress_of
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
@@ -57,6 +58,7 @@ FIXED = (
     "profiles",
     "explain.token_file",
     "explain.judgements",
+    "api",
 )
 
 
@@ -178,7 +180,7 @@ def _at(settings: Settings, name: str) -> object:
 
 
 def announce_ports(data_ports: tuple[DataPort, ...], ports: tuple[int, ...], *, over_tls: bool) -> None:
-    """Print the main port, the port of each index with its host, and the port of gRPC."""
+    """Print the main port, the port of each index with its host, the ports of gRPC and of the API."""
     for number, (data_port, port) in enumerate(zip(data_ports, ports, strict=True)):
         announce(_told(data_port, is_main=number == 0), data_port.host, port, over_tls=over_tls)
 
@@ -186,6 +188,8 @@ def announce_ports(data_ports: tuple[DataPort, ...], ports: tuple[int, ...], *, 
 def _told(data_port: DataPort, *, is_main: bool) -> str:
     if data_port.is_for_grpc:
         return "gRPC"
+    if data_port.is_for_api:
+        return "API"
     return "listening" if is_main or data_port.index is None else f"index {data_port.index.authority}"
 
 
@@ -440,7 +444,7 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     settings = source.load()
     context_of(settings)  # report an unusable certificate before the first fork
     headers_of(settings.tracing.headers_file)  # and an unusable headers file
-    token_of(settings)  # and an unusable token
+    token_in(settings.explain.token_file, TOKEN_FILE)  # and an unusable token
     keep_freed_blocks(glibc_mallopt())
     if settings.workers > 1:
         return serve_workers(source, settings, run_loop)

@@ -270,8 +270,9 @@ CALLED_BY_A_LIBRARY = {
     "grpc calls it": {"service"},
     "asyncio calls it": {"eof_received", "pause_writing", "resume_writing"},
 }
-# Written out whole under the names of their fields: the explanation of a search, the profile of a collection, the status.
-WRITTEN_WHOLE = {"Copy", "Kept", "LeftOut", "Profile", "Status"}
+# Written out whole under the names of their fields: the explanation of a search, the profile of a collection, the status,
+# problems and health of the API.
+WRITTEN_WHOLE = {"Copy", "Kept", "LeftOut", "Problem", "Profile", "Status"}
 # Read by the names of a closed set: which overrides the settings allow, which text signals are on.
 # Read whole: what tells two tables apart, and what a payload says, a column at a time.
 READ_BY_NAME = {"Key", "OverrideSettings", "Record", "TextSettings"}

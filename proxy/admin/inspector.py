@@ -7,9 +7,7 @@ name of its own; elsewhere, and on loopback too where a token is set, holders of
 from __future__ import annotations
 
 import asyncio
-import hmac
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +19,9 @@ from prometheus_client import CollectorRegistry
 from vecsieve.config.addresses import Address
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import policy_of
-from vecsieve.config.problems import Problem, SettingsError, masked, one_line
+from vecsieve.config.problems import masked
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
 from vecsieve.proxy.admin.cost import read_cost
 from vecsieve.proxy.admin.knowledge import MOST_ROWS, Ask, Kind, Question, collections_in_one, doubtful_first, in_one
 from vecsieve.proxy.admin.whatif import Change, ChangeError
@@ -34,8 +33,8 @@ from vecsieve.proxy.telemetry.recent import kept_by
 MOST_JUDGED = 10_000  # pairs whose verdict the page remembers
 NAME_CHARACTERS = 2048  # of a collection, in a query
 BODY_BYTES = 4096
+TOKEN_FILE = "explain.token_file"  # noqa: S105 - the name of a setting
 LARGEST = 2**53
-_THIS_MACHINE = re.compile(r"(localhost|\[::1\]|127(\.[0-9]{1,3}){3})(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 
 
 class RefusedError(Exception):
@@ -85,7 +84,7 @@ class Inspector:
         self._ask = ask
         self._in_force = in_force
         self._registry = registry
-        self._token = token_of(settings)
+        self._token = token_in(settings.explain.token_file, TOKEN_FILE)
         self._is_loopback = Address(settings.admin.rpartition(":")[0].strip("[]"), 0).is_loopback
         judgements = settings.explain.judgements
         self._judgements = None if judgements is None else Path(judgements)
@@ -93,10 +92,9 @@ class Inspector:
 
     def allow(self, asked: Asked) -> None:
         """Raises RefusedError unless this request may read."""
-        if self._is_loopback and _THIS_MACHINE.fullmatch(asked.field("Host") or "") is None:
+        if self._is_loopback and not names_this_machine(asked.field("Host")):
             raise RefusedError(403, "the Host of a request must be this machine's: localhost, 127.0.0.1 or [::1]")
-        given = (asked.field("Authorization") or "").encode("utf-8", "surrogateescape")
-        if self._token is not None and not hmac.compare_digest(given, b"Bearer " + self._token):
+        if self._token is not None and not is_held(self._token, asked.field("Authorization")):
             raise RefusedError(401, "a token is needed: Authorization: Bearer TOKEN, as in explain.token_file")
 
     async def explain(self) -> bytes:
@@ -223,23 +221,6 @@ _PAGES = {
     "doubtful": Inspector.doubtful,
     "whatif": Inspector.whatif,
 }
-
-
-def token_of(settings: Settings) -> bytes | None:
-    """The content of `explain.token_file`. Raises SettingsError."""
-    if settings.explain.token_file is None:
-        return None
-    path = Path(settings.explain.token_file)
-    try:
-        token = path.read_bytes().strip()
-    except OSError as error:
-        seen = f"{one_line(str(path))}: {(error.strerror or 'an error').lower()}"
-        raise SettingsError([Problem("explain.token_file", seen, "a readable file with a token")]) from error
-    if len(token) < 16:
-        raise SettingsError(
-            [Problem("explain.token_file", f"{len(token)} characters", "a token of at least 16 characters")]
-        )
-    return token
 
 
 def _dumped(settings: Settings | PolicySettings) -> object:

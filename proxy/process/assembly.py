@@ -12,6 +12,8 @@ from vecsieve.adapters.backends import BACKENDS, Backend
 from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.addresses import DataPort
+from vecsieve.proxy.api.listener import Api
+from vecsieve.proxy.api.routes import routes_of
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import CountedEvents
@@ -158,6 +160,7 @@ class Process:
         self._server = self._data_server(metrics, routes, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
+        self._api = _api(settings, metrics, self._services.memory)
         self._is_leaving = False
         self._tls = context_of(settings)
 
@@ -238,15 +241,19 @@ class Process:
         )
 
     async def listen(self, *data_ports: DataPort) -> tuple[int, ...]:
-        """Open the data ports; returns their numbers. Raises OSError or IncompatibleLibraryError."""
+        """Open the ports; returns their numbers. Raises OSError or IncompatibleLibraryError."""
         spoken = self._backend.grpc
         if spoken is not None and any(data_port.grpc is not None for data_port in data_ports):
             from vecsieve.proxy.grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             self._grpc = side_of(self._settings, self._backend, spoken, self._services)
-        fronts = {data_port: front for data_port in data_ports if (front := await self._front(data_port)) is not None}
-        self._listener = await listen(self._server, self._settings.limits, *data_ports, fronts=fronts)
-        return self._listener.ports
+        own = [data_port for data_port in data_ports if not data_port.is_for_api]
+        fronts = {data_port: front for data_port in own if (front := await self._front(data_port)) is not None}
+        self._listener = await listen(self._server, self._settings.limits, *own, fronts=fronts)
+        ports = list(self._listener.ports)
+        if self._api is not None:
+            ports += [await self._api.open(each, self._tls) for each in data_ports if each.is_for_api]
+        return tuple(ports)
 
     async def _front(self, data_port: DataPort) -> SharedPort | None:
         """The protocol detection of a port; None for a port with plain HTTP/1 alone."""
@@ -270,13 +277,15 @@ class Process:
 
     def drain(self) -> None:
         """From now on every answer closes its connection."""
-        if self._listener is not None:
-            self._listener.drain()
+        for each in (self._listener, self._api):
+            if each is not None:
+                each.drain()
 
     def stop_accepting(self) -> None:
         self._is_leaving = True
-        if self._listener is not None:
-            self._listener.stop_accepting()
+        for each in (self._listener, self._api):
+            if each is not None:
+                each.stop_accepting()
         if self._grpc is not None:
             self._grpc.stop(grace_seconds=self._settings.limits.drain_seconds)
 
@@ -284,7 +293,8 @@ class Process:
     def in_flight(self) -> int:
         """Requests in progress; at the end also clients whose answers are still being sent."""
         sides = (self._listener, self._grpc) if self._is_leaving else ()
-        return self.recorder.requests_in_flight + sum(each.unsent for each in sides if each is not None)
+        asked = 0 if self._api is None else self._api.in_flight
+        return self.recorder.requests_in_flight + asked + sum(each.unsent for each in sides if each is not None)
 
     @property
     def searches_in_flight(self) -> int:
@@ -296,8 +306,8 @@ class Process:
         if self._listener is not None:
             self._listener.stop_accepting()
         # Together: the gRPC server sends GOAWAY to its clients through our ports.
-        ending = [each.close(grace_seconds=grace_seconds) for each in (self._listener, self._grpc) if each is not None]
-        await asyncio.gather(*ending)
+        sides = (self._listener, self._grpc, self._api)
+        await asyncio.gather(*(each.close(grace_seconds=grace_seconds) for each in sides if each is not None))
         await self._shadow.close()
         await self.pools.close()
         self._services.work.close()
@@ -338,6 +348,13 @@ def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuar
     guard = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
     metrics.memory_limit_bytes.set(guard.limit_bytes or 0)
     return guard
+
+
+def _api(settings: Settings, metrics: Metrics, memory: MemoryGuard) -> Api | None:
+    """None where it is off."""
+    if settings.api.listen is None:
+        return None
+    return Api(settings, routes_of(settings.api), metrics=metrics, memory=memory)
 
 
 def _tracing(settings: Settings, metrics: Metrics) -> Tracing:

@@ -28,6 +28,7 @@ from vecsieve.proxy.telemetry.log import FIELDS
 
 LOGGER = logging.getLogger("vecsieve.descriptors")
 
+API_CONNECTIONS = 64  # clients pool a few each; those of data ports cannot take them
 UNLIMITED = 1 << 20  # stands for "no limit": more than any settings need
 # For name resolution on threads, files that are reloaded, and the collector of traces.
 RESERVE = 64
@@ -113,7 +114,8 @@ def _own(settings: Settings, data_ports: Sequence[DataPort], held: int, *, limit
     """Descriptors that belong neither to clients nor to pools."""
     origins = {data_port.grpc for data_port in data_ports} - {None}
     grpc = len(origins) * (GRPC_SERVER + GRPC_CHANNELS * settings.grpc.connections)
-    shared = sum(min(each, limit // SMALL_SHARE) for each in (ADMIN_CONNECTIONS, RESERVE))
+    apis = [API_CONNECTIONS for data_port in data_ports if data_port.is_for_api]
+    shared = sum(min(each, limit // SMALL_SHARE) for each in (ADMIN_CONNECTIONS, RESERVE, *apis))
     return held + LISTENING * (len(data_ports) + 1) + grpc + shared
 
 

@@ -108,6 +108,15 @@ class Origin(LabelEnum):
     PROXY = "proxy"
 
 
+class ApiRoute(LabelEnum):
+    """An endpoint of our own API."""
+
+    HEALTH = "health"
+    OPENAPI = "openapi"
+    OPTIMIZE = "optimize"
+    OTHER = "other"  # no endpoint
+
+
 class AttemptKind(LabelEnum):
     """The kind of an upstream request."""
 

@@ -1,7 +1,7 @@
 """Every metric of the proxy, declared once with its variable, and the methods that record several at once.
 
 Names carry their base unit; counters end in `_total`; a request is counted when it ends. Labels are closed sets, never text
-from a request: at most 600 series for one backend, histograms included (a test counts them), and
+from a request: at most 640 series for one backend, histograms included (a test counts them), and
 four for each rule that the operator has named.
 """
 
@@ -29,6 +29,7 @@ from vecsieve.proxy.telemetry.instruments import (
 )
 from vecsieve.proxy.telemetry.labels import (
     OTHER,
+    ApiRoute,
     AttemptKind,
     BreakerState,
     Bypass,
@@ -65,6 +66,8 @@ OWN_COST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
 STAGE = (0.0001, 0.0005, 0.0025, 0.01, 0.025, 0.1)
 # Coarser than the whole time of a request: the database measures itself. An attempt takes at most 5 s.
 UPSTREAM = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+# A request of 50 chunks takes a few milliseconds, one of 500 with long texts some hundred.
+API = (0.0025, 0.01, 0.025, 0.1, 0.5, 2.5)
 LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 COUNT = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 REDUCTION = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
@@ -169,6 +172,18 @@ class Metrics(Instruments):
     rule_candidates_collapsed_total = CounterSpec("Candidates left out as duplicates, by rule.", _RULE)
     rule_results_filled_total = CounterSpec("Duplicates returned for want of distinct results, by rule.", _RULE)
     overrides_total = CounterSpec("Per-request overrides obeyed.", Label.of("header", OverrideName))
+
+    # Our own API: series appear with the first request
+    api_requests_total = CounterSpec(
+        "Requests of the API that ended, by class of status.",
+        Label.of("route", ApiRoute, narrow=lambda _backend: ()),
+        Label.of("status", CodeClass),
+    )
+    api_request_duration_seconds = HistogramSpec(
+        "Whole time of a request of the API.",
+        API,
+        Label.of("route", (ApiRoute.OPTIMIZE,), narrow=lambda _backend: ()),
+    )
 
     # The process
     build_info = InfoSpec("What runs; always 1.", Label("version"), Label("python"), Label("parser"))
@@ -332,6 +347,12 @@ class Metrics(Instruments):
             self.pool_exhausted_total.inc()
         if each.mmr_swaps:
             self.mmr_swaps_total.inc(each.mmr_swaps)
+
+    def api_request_done(self, route: ApiRoute, *, status: int | None, seconds: float) -> None:
+        """``status`` None: the client got none."""
+        self.api_requests_total.labels(route, CodeClass.of(status)).inc()
+        if route in self.api_request_duration_seconds:
+            self.api_request_duration_seconds.labels(route).observe(seconds)
 
     def breaker_is(self, state: BreakerState) -> None:
         for each in BreakerState:

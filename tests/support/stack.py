@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from support.forked import TESTS, Forked, Start, origin
 
-LISTENING = re.compile(r"vecsieve (\w+) (listening|admin|gRPC) on (https?://[\w.:\[\]]+)")
+LISTENING = re.compile(r"vecsieve (\w+) (listening|admin|gRPC|API) on (https?://[\w.:\[\]]+)")
 TIME = re.compile(rb'"time":[0-9.eE+-]+')
 
 

@@ -128,6 +128,24 @@ def test_an_upstream_that_is_the_admin_port_is_a_contradiction() -> None:
     assert [dotted(found.finding.path) for found in of_settings(Settings.model_validate(tree))] == ["upstream.url"]
 
 
+@pytest.mark.parametrize("listen", ["0.0.0.0:9466", "[::]:9466", "10.0.0.1:9466", "api.example.com:9466"])
+def test_an_api_that_others_can_reach_needs_a_token(listen: str) -> None:
+    open_to_all = Settings.model_validate({"api": {"listen": listen}})
+    found = list(of_settings(open_to_all))
+    assert [dotted(each.finding.path) for each in found] == ["api.listen"]
+    assert found[0].finding.wanted == "an address on loopback, because api.token_file is none"
+    with_token = Settings.model_validate({"api": {"listen": listen, "token_file": "/run/token"}})
+    assert not list(of_settings(with_token))
+
+
+def test_an_api_on_a_port_that_is_taken_or_is_the_database_is_a_contradiction() -> None:
+    for tree, path in (
+        ({"api": {"listen": "127.0.0.1:9464"}}, "api.listen"),
+        ({"api": {"listen": "127.0.0.1:6333"}}, "upstream.url"),
+    ):
+        assert [dotted(each.finding.path) for each in of_settings(Settings.model_validate(tree))] == [path]
+
+
 def test_a_diversifier_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
     _, findings = judged({"policy": {"diversify": "ssd"}}, ())

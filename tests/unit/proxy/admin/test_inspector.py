@@ -18,9 +18,7 @@ from unit.proxy.admin.test_server import STATUS, Raw, send
 
 from support.inspected import CHOSEN, inspector, no_costs, seen
 from support.selections import selection
-from vecsieve.config.problems import SettingsError
-from vecsieve.config.schema import Settings
-from vecsieve.proxy.admin.inspector import Asked, RefusedError, token_of, verdict_of
+from vecsieve.proxy.admin.inspector import Asked, RefusedError, verdict_of
 from vecsieve.proxy.admin.page import CONTENT_SECURITY_POLICY
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.jobs.calibrate.labels import read_labels
@@ -381,15 +379,6 @@ async def test_doubtful_pairs_are_bounded_however_many_there_are() -> None:
         assert len(found) == 200
         assert max(each["margin"] for each in found) < 0.01
         assert {each["collection"] for each in found} == set("abcde")
-
-
-@pytest.mark.parametrize("content", [None, "", "short"])
-def test_a_token_file_that_is_absent_or_holds_too_little_is_refused(tmp_path: Path, content: str | None) -> None:
-    file = tmp_path / "token"
-    if content is not None:
-        file.write_text(content)
-    with pytest.raises(SettingsError, match=r"explain\.token_file: wanted a"):
-        token_of(Settings.model_validate({"explain": {"token_file": str(file)}}))
 
 
 @pytest.mark.parametrize("target", ["/", "/static/app.js", "/static/style.css", "/static/vendor/htm-preact.js"])

@@ -12,7 +12,7 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import data_ports_of
 from vecsieve.proxy.admin.server import CONNECTIONS as ADMIN
 from vecsieve.proxy.http.listener import arriving_at_most
-from vecsieve.proxy.process.resources import Budget, budget, claim, needed, say
+from vecsieve.proxy.process.resources import API_CONNECTIONS, Budget, budget, claim, needed, say
 
 GRPC = Settings.model_validate({"grpc": {"upstream": "127.0.0.1:6334"}})
 PLAIN = Settings()
@@ -25,6 +25,12 @@ def given_to(settings: Settings, limit: int, held: int = 20) -> Budget:
 def used_by(given_: Budget, *, each: int) -> int:
     """What clients and pools take at most."""
     return each * given_.connections + 2 * arriving_at_most(given_.connections) + 2 * given_.pool_total
+
+
+def test_the_api_takes_descriptors_of_its_own_for_its_connections_and_its_port() -> None:
+    api = Settings.model_validate({"api": {"listen": "127.0.0.1:9466"}})
+    extra = needed(api, data_ports_of(api), 20) - needed(PLAIN, data_ports_of(PLAIN), 20)
+    assert extra == API_CONNECTIONS + 2
 
 
 @given(st.integers(256, 100_000), st.integers(1, 10_000), st.integers(1, 10_000), st.integers(5, 60))

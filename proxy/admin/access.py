@@ -1,0 +1,41 @@
+"""Who may ask listeners of ours: holders of a token, and on loopback only requests that name this machine as their host.
+
+The second rule keeps pages of other sites away: a name of theirs may lead to 127.0.0.1, but a browser then sends that name.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from pathlib import Path
+
+from vecsieve.config.problems import Problem, SettingsError, one_line
+
+_THIS_MACHINE = re.compile(r"(localhost|\[::1\]|127(\.[0-9]{1,3}){3})(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
+SHORTEST_TOKEN = 16
+
+
+def names_this_machine(host: str | None) -> bool:
+    """Whether a request's Host is a loopback address or localhost."""
+    return _THIS_MACHINE.fullmatch(host or "") is not None
+
+
+def is_held(token: bytes, authorization: str | None) -> bool:
+    """Whether a request's Authorization is this token, as `Bearer TOKEN`. The time does not depend on where they differ."""
+    given = (authorization or "").encode("utf-8", "surrogateescape")
+    return hmac.compare_digest(given, b"Bearer " + token)
+
+
+def token_in(file: str | None, setting: str) -> bytes | None:
+    """The content of a token file; None without one. ``setting``: what names the file. Raises SettingsError."""
+    if file is None:
+        return None
+    try:
+        token = Path(file).read_bytes().strip()
+    except OSError as error:
+        seen = f"{one_line(file)}: {(error.strerror or 'an error').lower()}"
+        raise SettingsError([Problem(setting, seen, "a readable file with a token")]) from error
+    if len(token) < SHORTEST_TOKEN:
+        wanted = f"a token of at least {SHORTEST_TOKEN} characters"
+        raise SettingsError([Problem(setting, f"{len(token)} characters", wanted)])
+    return token

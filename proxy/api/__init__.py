@@ -1,0 +1,7 @@
+"""VecSieve's own endpoints for applications, on a listener of their own, off unless `api.listen` is given (docs/api.md).
+
+listener  the listener: who may ask, deadlines, bounded bodies and concurrency, and answers
+routes    the endpoints: paths, message types and the work behind them
+problems  errors as problem documents (RFC 9457)
+openapi   the published description, made from the message types
+"""

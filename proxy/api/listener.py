@@ -1,0 +1,242 @@
+"""The API's listener. Its connections are those of the data ports: deadlines for heads, a bounded number, a drained end.
+
+With several workers each of them serves the one socket, as with data ports. Who may ask: holders of the token where there is
+one; without one only requests that name this machine, so that no page of another site reaches the API through a name of its
+own. A request takes a place before its body is read, and its work runs in a thread of the API's own, so that a search never waits
+behind it in ``LongWork``. Under memory pressure the API gives way first: nothing of the data ports may suffer for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from functools import partial
+from http import HTTPStatus
+
+from aiohttp import web
+
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.addresses import DataPort
+from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
+from vecsieve.proxy.api.openapi import PATH, described
+from vecsieve.proxy.api.problems import CONTENT_TYPE, Kind, ProblemDialect, ProblemError
+from vecsieve.proxy.api.routes import JSON, Route
+from vecsieve.proxy.grpc.shared_port import SharedPort
+from vecsieve.proxy.http.answers import LocalAnswers, RawResponse
+from vecsieve.proxy.http.body import RequestBody
+from vecsieve.proxy.http.connections import Unobserved
+from vecsieve.proxy.http.listener import DataServer, Listener, listen
+from vecsieve.proxy.process.resources import API_CONNECTIONS, MemoryGuard, Pressure
+from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
+from vecsieve.proxy.search.limits import Admission, Turns
+from vecsieve.proxy.telemetry.labels import ApiRoute
+from vecsieve.proxy.telemetry.log import FIELDS, place_of
+from vecsieve.proxy.telemetry.metrics import Metrics
+
+LOGGER = logging.getLogger("vecsieve.api")
+TOKEN_FILE = "api.token_file"  # noqa: S105 - the name of a setting
+KEEP_ALIVE_SECONDS = 75.0  # nginx's; an idle client loses nothing by connecting again
+NO_STORE = ("Cache-Control", "no-store")
+
+
+class Api:
+    """The listener of one process. Make it inside the event loop. Raises SettingsError for an unusable token."""
+
+    def __init__(self, settings: Settings, routes: tuple[Route, ...], *, metrics: Metrics, memory: MemoryGuard) -> None:
+        loop, own = asyncio.get_running_loop(), settings.api
+        limits = settings.limits
+        self._limits = limits.model_copy(
+            update={
+                "connections": API_CONNECTIONS,
+                "keep_alive_seconds": min(KEEP_ALIVE_SECONDS, limits.keep_alive_seconds),
+            }
+        )
+        self._body_bytes = own.body_bytes
+        self._token = token_in(own.token_file, TOKEN_FILE)
+        self._metrics = metrics
+        self._memory = memory
+        self._work = LongWork()
+        self._places = Admission(
+            limit=own.in_flight,
+            wait_seconds=limits.in_flight_queue_seconds,
+            turns=Turns(time.monotonic, loop.call_soon),
+            lag_seconds=limits.in_flight_lag_seconds,
+        )
+        self._routes = {route.path: route for route in _with_document(routes, needs_token=self._token is not None)}
+        self._server = DataServer(self._handle, self._limits, LocalAnswers(ProblemDialect()), Unobserved())
+        self._listener: Listener | None = None
+        self.in_flight = 0
+
+    async def open(self, port: DataPort, tls: ssl.SSLContext | None) -> int:
+        """Listen; returns the port's number. Raises OSError or IncompatibleLibraryError."""
+        fronts = {} if tls is None else {port: SharedPort(self._server.rules, tls=tls)}
+        self._listener = await listen(self._server, self._limits, port, fronts=fronts)
+        return self._listener.ports[0]
+
+    def drain(self) -> None:
+        """From now on every answer closes its connection."""
+        if self._listener is not None:
+            self._listener.drain()
+
+    def stop_accepting(self) -> None:
+        if self._listener is not None:
+            self._listener.stop_accepting()
+
+    async def close(self, *, grace_seconds: float) -> None:
+        """Let requests finish for the grace period, then cut them."""
+        if self._listener is not None:
+            await self._listener.close(grace_seconds=grace_seconds)
+        self._work.close()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        began, status = time.monotonic(), None
+        route = self._routes.get(request.raw_path.partition("?")[0])
+        self.in_flight += 1
+        try:
+            response = await first_success([partial(self._answer, request, route)], _failed)
+            response = response or _refusal(ProblemError(Kind.FAILED, "the failure is in VecSieve's own log"))
+            await self._send(request, response)
+            status = response.status
+            return response
+        finally:
+            self.in_flight -= 1
+            name = ApiRoute.OTHER if route is None else route.name
+            self._metrics.api_request_done(name, status=status, seconds=time.monotonic() - began)
+
+    async def _answer(self, request: web.BaseRequest, route: Route | None) -> RawResponse:
+        try:
+            self._allow(request)
+            if route is None:
+                raise ProblemError(Kind.NOT_FOUND, f"the endpoints are {', '.join(self._routes)}")  # noqa: TRY301 - answered as all others
+            _check_method(request, route)
+            body = route.work(b"") if route.takes is None else await self._worked(request, route)
+        except ProblemError as problem:
+            return _refusal(problem)
+        return _response(200, body, ("Content-Type", JSON))
+
+    def _allow(self, request: web.BaseRequest) -> None:
+        """Raises ProblemError unless this request may ask."""
+        if self._token is None:
+            if not names_this_machine(request.headers.get("Host")):
+                raise ProblemError(
+                    Kind.FOREIGN_HOST, "without api.token_file the Host must be localhost, 127.0.0.1 or [::1]"
+                )
+        elif not is_held(self._token, request.headers.get("Authorization")):
+            raise ProblemError(
+                Kind.NO_TOKEN,
+                "Authorization: Bearer TOKEN, as in api.token_file",
+                fields=(("WWW-Authenticate", "Bearer"),),
+            )
+
+    async def _worked(self, request: web.BaseRequest, route: Route) -> bytes:
+        """The answer to a request with a body. Raises ProblemError."""
+        _check_body(request, self._body_bytes)
+        if self._memory.pressure() is not Pressure.NONE or not await self._places.enter():
+            raise ProblemError(Kind.BUSY, "ask again in a moment", fields=(("Retry-After", "1"),))
+        try:
+            body = await self._read(request)
+            return await self._work.run(partial(route.work, body))
+        except TimeoutError:
+            raise ProblemError(Kind.BUSY, "the work took too long", fields=(("Retry-After", "1"),)) from None
+        finally:
+            self._places.leave()
+
+    async def _read(self, request: web.BaseRequest) -> bytes:
+        """The whole body. Raises ProblemError."""
+        pieces, size = [], 0
+        body = RequestBody(request, idle_seconds=self._limits.body_timeout_seconds)
+        try:
+            async with asyncio.timeout(self._limits.body_timeout_seconds):
+                async for piece in body.chunks():
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > self._body_bytes:
+                        raise _too_large(f"more than {self._body_bytes} bytes", self._body_bytes)
+        except TimeoutError:
+            raise _late(self._limits.body_timeout_seconds) from None
+        except ClientBodyError as error:
+            if error.fault is ClientFault.TOO_SLOW:
+                raise _late(self._limits.body_timeout_seconds) from None
+            raise ProblemError(Kind.INVALID, "the body broke off, or its chunks are malformed") from None
+        return b"".join(pieces)
+
+    async def _send(self, request: web.BaseRequest, response: RawResponse) -> None:
+        """Send a whole answer; a client that does not read it in time loses its connection."""
+        try:
+            async with asyncio.timeout(self._limits.stream_idle_timeout_seconds):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+
+
+def _with_document(routes: tuple[Route, ...], *, needs_token: bool) -> tuple[Route, ...]:
+    own = Route(
+        name=ApiRoute.OPENAPI,
+        path=PATH,
+        summary="This document.",
+        description="OpenAPI 3.1, made from the types that requests are read by.",
+        work=lambda _body: document,
+        gives=None,
+    )
+    document = described((*routes, own), needs_token=needs_token)
+    return (*routes, own)
+
+
+def _check_method(request: web.BaseRequest, route: Route) -> None:
+    allowed = ("GET", "HEAD") if route.takes is None else ("POST",)
+    if request.method not in allowed:
+        words = ", ".join(allowed)
+        raise ProblemError(Kind.METHOD, f"{route.path} takes {words}", fields=(("Allow", words),))
+
+
+def _check_body(request: web.BaseRequest, limit_bytes: int) -> None:
+    """Raises ProblemError for a body that is not worth reading."""
+    essence = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if essence != JSON:
+        raise ProblemError(
+            Kind.MEDIA_TYPE, "the body must be JSON", where="Content-Type", saw=essence or "nothing", wanted=JSON
+        )
+    coding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise ProblemError(
+            Kind.MEDIA_TYPE,
+            "the body must have no content coding",
+            where="Content-Encoding",
+            saw=coding,
+            wanted="identity",
+            fields=(("Accept-Encoding", "identity"),),
+        )
+    length = request.headers.get("Content-Length")
+    if length is not None and int(length) > limit_bytes:
+        raise _too_large(f"{length} bytes", limit_bytes)
+
+
+def _too_large(saw: str, limit_bytes: int) -> ProblemError:
+    return ProblemError(
+        Kind.TOO_LARGE, "the body is larger than api.body_bytes", saw=saw, wanted=f"{limit_bytes} bytes at most"
+    )
+
+
+def _late(seconds: float) -> ProblemError:
+    return ProblemError(Kind.LATE, f"the whole body must arrive within {seconds:g} seconds")
+
+
+def _refusal(error: ProblemError) -> RawResponse:
+    response = _response(error.kind.status, error.body, ("Content-Type", CONTENT_TYPE), *error.fields)
+    if error.kind in {Kind.LATE, Kind.TOO_LARGE}:
+        response.force_close()  # the rest of the body is not read
+    return response
+
+
+def _response(status: int, body: bytes, *fields: tuple[str, str]) -> RawResponse:
+    headers = [("Content-Length", str(len(body))), NO_STORE, ORIGIN, *fields]
+    return RawResponse(status, HTTPStatus(status).phrase, headers, body=body)
+
+
+def _failed(error: Exception) -> None:
+    LOGGER.error("a request of the API failed", extra={FIELDS: {"error": place_of(error)}})

@@ -1,0 +1,63 @@
+"""The description of the API (OpenAPI 3.1), made from the message types, so that it cannot say anything else than they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from vecsieve.proxy.api.problems import CONTENT_TYPE, Kind, Problem
+from vecsieve.proxy.api.routes import JSON, Route
+
+PATH = "/openapi.json"
+_REFERENCE = "#/components/schemas/{name}"
+# Problems that any endpoint may answer with, and those of endpoints with a body.
+_ALWAYS = (Kind.NO_TOKEN, Kind.FOREIGN_HOST, Kind.FAILED, Kind.BUSY)
+_WITH_BODY = (Kind.INVALID, Kind.LATE, Kind.TOO_LARGE, Kind.MEDIA_TYPE)
+
+
+def described(routes: Iterable[Route], *, needs_token: bool) -> bytes:
+    """The document as JSON. ``needs_token``: whether requests need one here."""
+    routes = tuple(routes)
+    types: list[type] = [kind for route in routes for kind in (route.takes, route.gives) if kind is not None]
+    schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=_REFERENCE)
+    known = dict(zip([*types, Problem], schemas, strict=True))
+    components = {"schemas": components, "responses": {kind.name: _problem(kind) for kind in Kind}}
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "VecSieve",
+            "version": version("vecsieve"),
+            "description": "VecSieve's own endpoints. Errors are problem documents (RFC 9457).",
+        },
+        "paths": {route.path: {route.method.lower(): _operation(route, known)} for route in routes},
+        "components": components,
+    }
+    if needs_token:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+    return msgspec.json.encode(document) + b"\n"
+
+
+def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+    kinds = (*_ALWAYS, *_WITH_BODY) if route.takes is not None else _ALWAYS
+    schema = {"type": "object"} if route.gives is None else known[route.gives]
+    operation: dict[str, Any] = {
+        "operationId": route.name.value,
+        "summary": route.summary,
+        "description": route.description,
+        "responses": {
+            "200": {"description": "The answer.", "content": {JSON: {"schema": schema}}},
+            **{str(kind.status): {"$ref": f"#/components/responses/{kind.name}"} for kind in kinds},
+        },
+    }
+    if route.takes is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": known[route.takes]}}}
+    return operation
+
+
+def _problem(kind: Kind) -> dict[str, Any]:
+    schema = {"$ref": _REFERENCE.format(name=Problem.__name__)}
+    return {"description": kind.value[2] + ".", "content": {CONTENT_TYPE: {"schema": schema}}}
