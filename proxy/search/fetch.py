@@ -169,7 +169,7 @@ class Attempt:
     beside the widened request; ``is_reserved``: the budget holds a read for that; ``is_late``: the time for it has
     come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent. ``deadline``: of the last
     widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: of the request's bytes.
-    ``is_learnt``: memory can recall the only pool that was fetched with vectors. ``held``: reads that the budget holds for what
+    ``known_until``: until when memory can recall all that was fetched; None where it cannot, or did not learn it. ``held``: reads that the budget holds for what
     memory may lack. ``is_noted``: the answer itself tells which results stand for which others.
     """
 
@@ -177,7 +177,7 @@ class Attempt:
     spare: Callable[[], SearchCall] | None = None
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
-    is_learnt: bool = False
+    known_until: float | None = None
     known: tuple[Remembered | None, ...] = ()
     asked: Asked | None = None
     decided: Decided | None = None

@@ -143,7 +143,7 @@ class Searcher:
         if self._memory is None or self._repeats is None:
             return None, None
         repeat = self._repeats.of(operation.collection, body)
-        if not repeat.is_known and not self._memory.is_promising(operation.collection):
+        if repeat.is_old or not (repeat.is_known or self._memory.is_promising(operation.collection)):
             return None, repeat
         needs = lean_needs(self._memory, operation.collection, needs)
         lean = self.read(operation, body, needs)
@@ -232,7 +232,8 @@ class Searcher:
         decided = memory.decided(
             attempt.call.operation.collection, asked, counts=not (attempt.rounds or attempt.is_repeated)
         )
-        attempt.recall = attempt.recall if decided is None else MemoryRecall.WHOLE
+        if decided is not None:
+            attempt.recall, attempt.known_until = MemoryRecall.WHOLE, decided.until
         return decided
 
     def _decide(self, attempt: Attempt) -> None:
@@ -386,10 +387,8 @@ class Searcher:
     def _learn(self, attempt: Attempt) -> None:
         """Learn once per call, from the last pools: earlier ones are parts of them."""
         if self._repeats is not None and attempt.repeat is not None:
-            has_points = attempt.recall in {MemoryRecall.WHOLE, MemoryRecall.PARTIAL} or (
-                attempt.is_learnt and not (attempt.is_repeated and attempt.recall is MemoryRecall.NONE)
-            )
-            self._repeats.answered(attempt.repeat, has_points=has_points)
+            lacked = attempt.is_repeated and attempt.recall is MemoryRecall.NONE
+            self._repeats.answered(attempt.repeat, has_until=None if lacked else attempt.known_until)
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         collection = attempt.call.operation.collection
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):

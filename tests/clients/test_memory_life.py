@@ -82,7 +82,7 @@ class Life(RuleBasedStateMachine):
         """Another collection needs the room."""
         memory = self.sides.memory
         for shelf in memory._shelves.values():
-            memory._evict(shelf)
+            shelf.evict()
 
     @rule(which=WHICH, other=WHICH, through=THROUGH)
     def upsert(self, which: int, other: int, through: bool) -> None:

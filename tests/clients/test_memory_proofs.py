@@ -73,19 +73,18 @@ def poison(memory: FeatureMemory, seed: int, *, is_proved: bool, rows: bool = Tr
     draw = np.random.default_rng(seed)
     memory._decided.clear()  # from an equal pool nobody looks at rows again
     for shelf in memory._shelves.values():
-        held = [slot for slot, entry in enumerate(shelf.entries) if entry is not None]
+        held = [slot for slot, owner in enumerate(shelf.owners) if owner is not None]
         other = draw.permutation(held).tolist()
         records = list(shelf.records)
         for slot, donor in zip(held, other, strict=True):
-            entry = shelf.entries[slot]
-            assert entry is not None
             if texts:
                 shelf.records[slot] = records[donor]
-            if not is_proved:
-                entry.table.scoring, entry.table.is_plain = None, False
         if rows:
             random = draw.integers(-32767, 32768, size=(len(held), shelf.dimension))
             shelf.values[held] = random.astype(shelf.values.dtype)
+    for table in [table for state in memory._collections.values() for table in state.tables.values()]:
+        if not is_proved:
+            table.scoring, table.is_plain = None, False
 
 
 POOLS = (32, 40, 50, 128, 160, 200)  # candidates of 5, 8 and 10 results, and grown
@@ -158,8 +157,7 @@ async def test_a_row_of_another_point_is_caught_by_its_score(seed: int) -> None:
         await sides.learn("c", questions)
         (shelf,) = sides.memory._shelves.values()
         best = raw_points(await sides.search(sides.engine.port, "c", questions[0]))[0]["id"]
-        (name,) = [entry.name for entry in shelf.entries if entry is not None and entry.name.startswith(b"%d@" % best)]
-        slot = next(slot for slot, entry in enumerate(shelf.entries) if entry is not None and entry.name == name)
+        (slot,) = [slot for slot, name in enumerate(shelf.names) if name.startswith(b"%d@" % best)]
         shelf.values[slot] = np.roll(shelf.values[slot], 1)
         sides.memory._decided.clear()  # from an equal pool nobody looks at rows again
         warm, cold = await sides.both("c", questions[0])
@@ -224,3 +222,23 @@ async def test_a_point_that_is_never_known_does_not_cost_two_reads_with_every_se
             warm, cold = await sides.both("c", question)
             assert warm == cold
         assert 0 < sides.warm.count("own_reads_total", kind="recall") <= len(questions) / 3
+
+
+async def test_a_repeated_search_whose_points_are_too_old_costs_one_read_and_is_trusted_again() -> None:
+    corpus = Corpus(200)
+    async with shadowed(memory={"ttl_seconds": 100.0}) as sides:
+        await sides.load("c", corpus)
+        questions = [asked(each) for each in corpus.questions(6)]
+        await sides.learn("c", questions)
+        for _ in range(2):
+            sides.clock.advance(101.0)
+            before = sides.recalls()
+            for question in questions:
+                warm, cold = await sides.both("c", question)
+                assert warm == cold
+            assert sides.recalls() == before, "all came with vectors at once"
+            for question in questions:
+                warm, cold = await sides.both("c", question)
+                assert warm == cold
+            assert sides.recalls()["whole"] - before["whole"] == len(questions)
+        assert sides.warm.count("own_reads_total", kind="recall") == 0

@@ -111,7 +111,7 @@ def test_what_one_transport_brought_the_other_recalls(first: Any, second: Any) -
     adapter, parsed, body = first(made, asked, Needs())
     (brought,) = adapter.parse_reply(parsed, body).pools
     key, query = Key(b"", "", DIMENSION, None), np.array(VECTOR, np.float32)
-    rows = memory.learn("c", key, Points(brought.ids, query, brought.scores), brought.vectors, None)
+    rows = memory.learn("c", key, Points(brought.ids, query, brought.scores), brought.vectors, None).rows
     adapter, parsed, body = second(made, asked, Needs(vectors=False))
     reply = adapter.parse_reply(parsed, body)
     (bare,) = reply.pools

@@ -23,7 +23,8 @@ from vecsieve.adapters.contract import (
 from vecsieve.proxy.search.candidates import Record, records_of
 from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.search.errors import LookupFailedError
-from vecsieve.proxy.search.memory.points import LOOKED_UP, FeatureMemory, Key, Matrix, Points, Recalled
+from vecsieve.proxy.search.memory.points import LOOKED_UP, FeatureMemory, Key, Points, Recalled
+from vecsieve.proxy.search.memory.shelves import Matrix
 from vecsieve.proxy.telemetry.labels import MemoryRecall, Stage, VectorFetchOutcome
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
@@ -98,40 +99,49 @@ REQUESTS = 8192
 
 
 class Repeat(NamedTuple):
-    """A request by its bytes. ``is_known``: memory has learnt its points."""
+    """A request by its bytes. ``is_known``: memory has its points. ``is_old``: memory had them, and they are too old by now."""
 
     collection: str
     digest: int
     is_known: bool
+    is_old: bool
 
 
 class Repeats:
     """Requests that were answered before, and whose points memory could recall then.
 
     Where questions follow Zipf's law, most searches repeat an earlier one. The value of a request: the end of the
-    collection's last quiet time, and whether memory had the points.
+    collection's last quiet time, and until when memory has the points; minus infinity where they are new ones each time.
     """
 
     __slots__ = ("_held", "_memory")
 
     def __init__(self, memory: FeatureMemory) -> None:
         self._memory = memory
-        self._held = Lru[tuple[str, int], tuple[float, bool]](REQUESTS)
+        self._held = Lru[tuple[str, int], tuple[float, float]](REQUESTS)
 
     def of(self, collection: str, body: bytes) -> Repeat:
         at, digest = self._memory.quiet_ended(collection), hash(body)
-        return Repeat(collection, digest, at is not None and self._held.get((collection, digest)) == (at, True))
+        had = self._held.get((collection, digest))
+        if at is None or had is None or had[0] != at or had[1] == _NEVER:
+            return Repeat(collection, digest, is_known=False, is_old=False)
+        is_old = self._memory.is_past(had[1])
+        return Repeat(collection, digest, is_known=not is_old, is_old=is_old)
 
-    def answered(self, repeat: Repeat, *, has_points: bool) -> None:
-        """Memory has its points now, or lacked them."""
+    def answered(self, repeat: Repeat, *, has_until: float | None) -> None:
+        """Memory has its points, and believes them until then; None: it lacked them."""
         at, key = self._memory.quiet_ended(repeat.collection), (repeat.collection, repeat.digest)
         if at is None:
             return
         had = self._held.get(key)
-        if repeat.is_known and not has_points:
-            self._held.hold(key, (at, False))  # its points are new ones each time
-        elif has_points and (had is None or had[0] < at):
-            self._held.hold(key, (at, True))
+        if has_until is None:
+            if repeat.is_known:
+                self._held.hold(key, (at, _NEVER))
+        elif had is None or had[0] < at or had[1] != _NEVER:
+            self._held.hold(key, (at, has_until))
+
+
+_NEVER = float("-inf")
 
 
 def lean_needs(memory: FeatureMemory, collection: str, needs: Needs) -> Needs:
@@ -149,11 +159,9 @@ def learnt(memory: FeatureMemory, attempt: Attempt, search: Search, pool: Pool, 
     collection = attempt.call.operation.collection
     known = records if _proves_records(attempt, pool) else None
     counts = attempt.rounds == 1 and not attempt.is_repeated
-    rows = memory.learn(collection, key, points, pool.vectors, known, counts=counts)
+    rows, until = memory.learn(collection, key, points, pool.vectors, known, counts=counts)
     if attempt.rounds == 1 and len(attempt.call.searches) == 1:
-        with_records = known is not None and bool(attempt.policy.fields.top_level())
-        found = memory.recall(collection, key, points, counts=False, with_records=with_records)
-        attempt.is_learnt = isinstance(found, Recalled)
+        attempt.known_until = until
     return replace(pool, vectors=rows)
 
 
@@ -222,9 +230,9 @@ async def recalled(
 ) -> Reply | None:
     """The reply with the rows that memory has for it, a lookup having brought a few; None when memory lacks too many.
 
-    Sets ``attempt.known``.
+    Sets ``attempt.known`` and ``attempt.known_until``.
     """
-    attempt.recall = MemoryRecall.WHOLE
+    attempt.recall, attempt.known_until = MemoryRecall.WHOLE, None
     pools: list[Pool] = []
     known: list[Remembered | None] = []
     for search, pool, planned in zip(attempt.call.searches, reply.pools, attempt.plan, strict=True):
@@ -240,6 +248,7 @@ async def recalled(
         pools.append(_with_rows(pool, named[0], found))
         known.append(Remembered(None if _has_fields(attempt) else found.records, found))
     attempt.known = tuple(known)
+    attempt.known_until = min([each.found.until for each in known if each is not None], default=None)
     return replace(reply, pools=tuple(pools))
 
 

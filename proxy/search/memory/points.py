@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count, repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +21,16 @@ import numpy.typing as npt
 
 from vecsieve.proxy.search.candidates import Record
 from vecsieve.proxy.search.collections.learned import Lru, is_of
+from vecsieve.proxy.search.memory.shelves import (
+    FEW_DIMENSIONS,
+    POINT_BYTES,
+    SCANNED,
+    Matrix,
+    Shelf,
+    Slots,
+    is_coarse,
+    packed,
+)
 from vecsieve.proxy.selection.metric import metric_by, scores_fit, scores_tell, scoring_of
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.values import Metric, Selection
@@ -28,7 +39,6 @@ if TYPE_CHECKING:
     from vecsieve.proxy.search.memory.lookups import Asked  # which look into a memory
     from vecsieve.proxy.search.report import Figures  # of an Attempt, which has what a memory knows
 
-Matrix = npt.NDArray[np.float32]
 Clock = Callable[[], float]
 
 QUIET_SECONDS = 60.0  # after a write: reads may still show what was before it, and long writes are still under way
@@ -45,16 +55,8 @@ DECIDED = 2048  # selections: 3 kB each
 SCORE_TOLERANCE = 5e-5
 SCORE_MARGIN = 3.0  # a score counts as a plain similarity of its collection only if it is this much nearer
 
-# 16-bit rows may move a squared distance by this share of the pool's spread. Farther from the origin, and in few dimensions,
-# rows are kept as float32.
-COARSE = 1e-6
-FEW_DIMENSIONS = 64
-LARGEST = 32767.0
-
-# Bytes of a point beside its row, key and payload values: dictionary entry, entry, scale, stamp.
-POINT_BYTES = 360
-# Entries of forgotten collections that are freed with each pool that is learnt, and slots that are looked at to evict some.
-SWEPT, SCANNED, EVICTED = 512, 8192, 1024
+# Entries of forgotten collections that are freed with each pool that is learnt.
+SWEPT = 512
 
 
 class Key(NamedTuple):
@@ -78,61 +80,34 @@ class Points(NamedTuple):
     scores: npt.NDArray[np.float64]
 
 
-class _Entry(NamedTuple):
-    table: _Table
-    name: bytes
-    nbytes: int
-
-
-class _Shelf:
-    """Rows of one dimension by slot: 16 bits a number with a scale, or float32. Pages are touched as they are used."""
-
-    __slots__ = (
-        "dimension", "entries", "free", "hand", "is_exact", "learnt_seconds", "records", "scales", "squares", "stamps", "values",
-    )  # fmt: skip
-
-    def __init__(self, dimension: int, capacity: int, *, is_exact: bool) -> None:
-        self.dimension = dimension
-        self.is_exact = is_exact
-        self.values: npt.NDArray[np.int16 | np.float32] = np.empty(
-            (capacity, dimension), np.float32 if is_exact else np.int16
-        )
-        self.scales = np.empty(capacity, np.float32)
-        self.squares = np.empty(capacity, np.float32)  # squared lengths
-        self.stamps = np.empty(capacity, np.int64)  # of the last use
-        self.learnt_seconds = np.empty(capacity, np.float64)
-        self.entries: list[_Entry | None] = []
-        self.records: list[Record | None] = []
-        self.free: list[int] = []
-        self.hand = 0
-
-    def rows(self, slots: npt.NDArray[np.intp]) -> Matrix:
-        """(n, d) float32."""
-        found = self.values[slots]
-        if self.is_exact:
-            return found.astype(np.float32, copy=False)
-        return np.multiply(found, self.scales[slots, None], dtype=np.float32)
-
-    def take(self) -> int | None:
-        """A free slot; None where there is none."""
-        if self.free:
-            return self.free.pop()
-        if len(self.entries) < len(self.values):
-            self.entries.append(None)
-            self.records.append(None)
-            return len(self.entries) - 1
-        return None
-
-
 @dataclass(slots=True, eq=False)
 class _Table:
     """The points of one ``Key``. ``scoring``: how scores follow from vectors, once they are known to and to tell vectors apart."""
 
-    shelf: _Shelf
+    shelf: Shelf
     number: int
     slots: dict[bytes, int] = field(default_factory=dict)
     scoring: int | None = None
     is_plain: bool = True
+
+
+class Learnt(NamedTuple):
+    """``rows``: (n, d) as they will be recalled. ``until``: when the first payload value is too old to be recalled; None where the pool
+    could not be recalled now.
+    """
+
+    rows: Matrix
+    until: float | None
+
+
+class _Brought(NamedTuple):
+    """A pool to store: ``values`` (n, d) as they are kept, and the ``rows`` that come of them."""
+
+    names: Sequence[bytes]
+    values: npt.NDArray[np.int16 | np.float32]
+    scales: Matrix
+    rows: Matrix
+    records: Sequence[Record] | None
 
 
 @dataclass(slots=True)
@@ -152,7 +127,7 @@ class Recalled:
     rows: Matrix
     records: tuple[Record, ...] | None
     metric: Metric | None
-    slots: npt.NDArray[np.intp]
+    slots: Slots
     until: float
 
 
@@ -165,7 +140,7 @@ class Decided(NamedTuple):
     selection: Selection
     figures: Figures
     policy: Policy
-    slots: npt.NDArray[np.intp]
+    slots: Slots
     until: float
 
 
@@ -186,9 +161,7 @@ class FeatureMemory:
         "_tables",
         "_ttl_seconds",
         "evicted",
-        "held_bytes",
         "learnt",
-        "points",
         "score_failures",
     )  # fmt: skip
 
@@ -197,13 +170,23 @@ class FeatureMemory:
         self._ttl_seconds = ttl_seconds
         self._clock = clock
         self._collections: dict[str, _Collection] = {}  # the longest unused first
-        self._shelves: dict[tuple[int, bool], _Shelf] = {}
+        self._shelves: dict[tuple[int, bool], Shelf] = {}
         self._buried: list[_Table] = []
         self._stamp = 0
         self._tables = count()
         self._decided = Lru[tuple[int, bytes, Hashable], Decided](DECIDED)
         self._all_quiet_until = float("-inf")
-        self.points = self.held_bytes = self.learnt = self.evicted = self.score_failures = 0
+        self.learnt = self.evicted = self.score_failures = 0
+
+    @property
+    def points(self) -> int:
+        """Held now."""
+        return sum([shelf.points for shelf in self._shelves.values()])
+
+    @property
+    def held_bytes(self) -> int:
+        """About what they take."""
+        return sum([shelf.held_bytes for shelf in self._shelves.values()])
 
     def is_promising(self, collection: str) -> bool:
         """Whether most points of a pool of this collection are probably known."""
@@ -223,6 +206,10 @@ class FeatureMemory:
         until = self._all_quiet_until if state is None else state.quiet_until
         return until if self._clock() >= until else None
 
+    def is_past(self, until: float) -> bool:
+        """Whether payload values that are believed so long are too old."""
+        return self._clock() > until
+
     def learn(
         self,
         collection: str,
@@ -232,8 +219,8 @@ class FeatureMemory:
         records: Sequence[Record] | None,
         *,
         counts: bool = True,
-    ) -> Matrix:
-        """Store a pool: ``vectors`` (n, d) of n points. Returns the rows as they will be recalled.
+    ) -> Learnt:
+        """Store a pool: ``vectors`` (n, d) of n points.
 
         Rows that are not finite are not stored. ``records``: None where the database gives no versions. ``counts``: whether
         the pool says how many points of the next will be known.
@@ -241,36 +228,27 @@ class FeatureMemory:
         state, names = self._collection(collection), points.names
         self._sweep(SWEPT)
         if self._clock() < state.quiet_until or vectors.shape[1] != key.dimension:
-            return vectors
+            return Learnt(vectors, None)
         state.is_versioned = records is not None
-        packed, scales = _packed(vectors)
-        table = self._table(state, key, is_exact=key.dimension <= FEW_DIMENSIONS or _is_coarse(vectors, scales))
+        values, scales = packed(vectors)
+        table = self._table(state, key, is_exact=key.dimension <= FEW_DIMENSIONS or is_coarse(vectors, scales))
         if table is None:
-            return vectors
-        shelf = table.shelf
-        values = vectors if shelf.is_exact else packed
-        slots = [table.slots.get(name, -1) for name in names]
-        had = np.array(slots, np.intp)
-        places = np.flatnonzero(had >= 0)
-        if len(places) and not (
-            np.array_equal(shelf.values[had[places]], values[places])
-            and _says_the_same(shelf, had[places].tolist(), records, places.tolist())
-        ):
+            return Learnt(vectors, None)
+        rows = vectors if table.shelf.is_exact else np.multiply(values, scales[:, None], dtype=np.float32)
+        brought = _Brought(names, vectors if table.shelf.is_exact else values, scales, rows, records)
+        slots = np.fromiter(map(table.slots.get, names, repeat(-1)), np.intp, len(names))
+        if not _says_the_same(table.shelf, slots, brought):
             self.forget(collection)  # somebody writes past this process: other points may be as old as these
-            return vectors
+            return Learnt(vectors, None)
         if counts:
-            state.known.append(len(places) / max(len(slots), 1))
-        rows = vectors if shelf.is_exact else np.multiply(packed, scales[:, None], dtype=np.float32)
+            self._count(state, table.shelf, slots, has_records=records is not None)
         self._prove(table, points, rows)
-        fine = np.flatnonzero(np.isfinite(vectors).all(axis=1) & (scales > 0.0)).tolist()
-        self._store(table, fine, names, records)
-        # Room for the last points of a pool may have taken that of its first.
-        stored = [place for place in fine if names[place] in table.slots]
-        at = [table.slots[names[place]] for place in stored]
-        shelf.values[at], shelf.scales[at] = values[stored], scales[stored]
-        shelf.squares[at] = np.einsum("ij,ij->i", rows[stored], rows[stored])
-        self._make_room()
-        return np.where(np.isfinite(vectors), rows, vectors) if len(fine) < len(names) else rows
+        is_whole = self._store(table, slots, brought)
+        is_fine = bool(scales.all())
+        until = None
+        if is_whole and (state.is_versioned or table.scoring is not None):
+            until = float("inf") if records is None else self._clock() + self._ttl_seconds
+        return Learnt(rows if is_fine else np.where(np.isfinite(vectors), rows, vectors), until)
 
     def recall(
         self, collection: str, key: Key, points: Points, *, counts: bool = True, with_records: bool = False
@@ -286,25 +264,24 @@ class FeatureMemory:
             if counts:
                 state.known.append(0.0)
             return everything
-        found = list(map(table.slots.get, names))
-        missing = found.count(None)
+        slots, shelf = np.fromiter(map(table.slots.get, names, repeat(-1)), np.intp, len(names)), table.shelf
+        lacks = slots < 0
+        kept = [None if slot < 0 else shelf.records[slot] for slot in slots.tolist()]
+        until = float("inf")
+        if table.scoring is None or with_records:
+            learnt = shelf.learnt_seconds.take(slots, mode="wrap")
+            until = float(learnt.min()) + self._ttl_seconds
+            lacks |= learnt < self._clock() - self._ttl_seconds
+            if with_records and None in kept:
+                lacks |= np.array([each is None for each in kept])
+        missing = lacks.nonzero()[0].tolist()
         if counts:
-            state.known.append(1.0 - missing / len(names))
+            state.known.append(1.0 - len(missing) / len(names))
         if missing:
-            return tuple(place for place, slot in enumerate(found) if slot is None)
-        slots, shelf = np.array(found, np.intp), table.shelf
+            return tuple(missing)
         rows = shelf.rows(slots)
         self._stamp += 1
         shelf.stamps[slots] = self._stamp
-        kept = list(map(shelf.records.__getitem__, slots.tolist()))
-        until = float("inf")
-        if table.scoring is None or with_records:
-            learnt = shelf.learnt_seconds[slots]
-            until, is_old = float(learnt.min()) + self._ttl_seconds, learnt < self._clock() - self._ttl_seconds
-            if with_records and None in kept:
-                is_old |= np.array([each is None for each in kept])
-            if is_old.any():
-                return tuple(np.flatnonzero(is_old).tolist())
         if table.scoring is not None and not scores_fit(
             table.scoring, points.query, rows, points.scores, SCORE_TOLERANCE, shelf.squares[slots]
         ):
@@ -376,7 +353,7 @@ class FeatureMemory:
             return None
         shelf = self._shelves.get((key.dimension, is_exact))
         if shelf is None:
-            shelf = self._shelves[key.dimension, is_exact] = _Shelf(key.dimension, capacity, is_exact=is_exact)
+            shelf = self._shelves[key.dimension, is_exact] = Shelf(key.dimension, capacity, is_exact=is_exact)
         if table is not None:
             self._buried.append(table)
         state.tables[key] = made = _Table(shelf, next(self._tables))
@@ -394,48 +371,52 @@ class FeatureMemory:
             table.scoring = form = None
         table.is_plain = form is not None
 
-    def _store(self, table: _Table, fine: list[int], names: Sequence[bytes], records: Sequence[Record] | None) -> None:
-        """Give each of the points ``fine`` a slot, and keep its payload values."""
-        now, shelf = self._clock(), table.shelf
+    def _count(self, state: _Collection, shelf: Shelf, slots: Slots, *, has_records: bool) -> None:
+        """How many points of a pool a search would have recalled."""
+        known = slots[slots >= 0]
+        is_old = shelf.learnt_seconds[known] < self._clock() - self._ttl_seconds if has_records else np.zeros(0)
+        state.known.append((len(known) - int(is_old.sum())) / max(len(slots), 1))
+
+    def _store(self, table: _Table, slots: Slots, brought: _Brought) -> bool:
+        """Keep points, those of ``slots`` (n,) in their places, others (-1) in free ones; whether all of them are kept now."""
+        shelf, records = table.shelf, brought.records
         self._stamp += 1
-        row_bytes = shelf.dimension * shelf.values.itemsize + POINT_BYTES
-        for place in fine:
-            name, record = names[place], None if records is None else records[place]
-            if record is not None and record.is_cut:
-                continue
-            slot = table.slots.get(name, -1)
-            if slot < 0:
-                slot = self._taken(shelf)
-                if slot < 0:
-                    continue
-                table.slots[name] = slot
-            self._drop_entry(shelf, slot)
-            nbytes = row_bytes + len(name) + (0 if record is None else record.nbytes)
-            shelf.entries[slot], shelf.records[slot] = _Entry(table, name, nbytes), record
-            shelf.stamps[slot], shelf.learnt_seconds[slot] = self._stamp, now
-            self.points += 1
-            self.learnt += 1
-            self.held_bytes += nbytes
+        may = brought.scales > 0.0
+        if records is not None and any(map(_IS_CUT, records)):
+            may &= np.array([not record.is_cut for record in records])
+        if len(set(brought.names)) < len(brought.names):
+            may &= np.array([brought.names.index(name) == place for place, name in enumerate(brought.names)])
+        is_new = may & (slots < 0)
+        for place in is_new.nonzero()[0].tolist():
+            slots[place] = self._taken(table, brought.names[place])
+        # Room for the last points of a pool may have taken that of its first.
+        has = (
+            may if not is_new.any() else np.fromiter(map(table.slots.get, brought.names, repeat(-1)), np.intp) == slots
+        )
+        has &= may & (slots >= 0)
+        new, kept = slots[is_new & has], has.nonzero()[0].tolist()
+        rows = is_new & has
+        shelf.values[new], shelf.scales[new] = brought.values[rows], brought.scales[rows]
+        shelf.squares[new] = np.einsum("ij,ij->i", brought.rows[rows], brought.rows[rows])
+        at = slots[has]
+        shelf.stamps[at], shelf.learnt_seconds[at] = self._stamp, self._clock()
+        shelf.weigh(at.tolist(), None if records is None else [records[place] for place in kept])
+        self.learnt += len(kept)
+        self._make_room()
+        return bool(has.all()) and all(map(table.slots.__contains__, brought.names))
 
-    def _taken(self, shelf: _Shelf) -> int:
-        slot = shelf.take()
+    def _taken(self, table: _Table, name: bytes) -> int:
+        slot = table.shelf.take(table.slots, name)
         if slot is None:
-            self._evict(shelf)
-            slot = shelf.take()
+            self.evicted += table.shelf.evict()
+            slot = table.shelf.take(table.slots, name)
         return -1 if slot is None else slot
-
-    def _drop_entry(self, shelf: _Shelf, slot: int) -> None:
-        entry = shelf.entries[slot]
-        if entry is not None:
-            shelf.entries[slot] = shelf.records[slot] = None
-            self.points -= 1
-            self.held_bytes -= entry.nbytes
 
     def _make_room(self) -> None:
         while self.held_bytes > self._limit_bytes and self.points:
             if not self._sweep(SCANNED):
                 # The largest: otherwise points of one dimension could keep those of another out for good.
-                self._evict(max(self._shelves.values(), key=lambda each: len(each.entries) - len(each.free)))
+                self.evicted += max(self._shelves.values(), key=lambda each: each.points).evict()
 
     def _sweep(self, count: int) -> int:
         """Free up to ``count`` points of forgotten tables; how many there were."""
@@ -446,55 +427,23 @@ class FeatureMemory:
                 self._buried.pop()
                 continue
             _, slot = table.slots.popitem()
-            self._drop_entry(table.shelf, slot)
-            table.shelf.free.append(slot)
+            table.shelf.drop(slot)
             freed += 1
         return freed
 
-    def _evict(self, shelf: _Shelf) -> None:
-        """Drop the longest unused of the next SCANNED points of a shelf."""
-        size = len(shelf.entries)
-        start = shelf.hand % max(size, 1)
-        window = [at for at in range(start, min(start + SCANNED, size)) if shelf.entries[at] is not None]
-        shelf.hand = start + SCANNED
-        if not window:
-            return
-        stamps = shelf.stamps[window]
-        count = max(1, min(EVICTED, len(window) // 8))
-        for place in islice(np.argpartition(stamps, count - 1).tolist(), count):
-            slot = window[place]
-            entry = shelf.entries[slot]
-            if entry is not None:
-                entry.table.slots.pop(entry.name, None)
-                self._drop_entry(shelf, slot)
-                shelf.free.append(slot)
-                self.evicted += 1
+
+_IS_CUT = attrgetter("is_cut")
 
 
-def _says_the_same(
-    shelf: _Shelf, slots: Sequence[int], records: Sequence[Record] | None, places: Sequence[int]
-) -> bool:
-    """Whether the records at ``places`` are those that are known."""
+def _says_the_same(shelf: Shelf, slots: Slots, brought: _Brought) -> bool:
+    """Whether the points that are known, by ``slots`` (n,), have the rows and the records that were brought."""
+    places = (slots >= 0).nonzero()[0]
+    if not len(places):
+        return True
+    if not np.array_equal(shelf.values[slots[places]], brought.values[places]):
+        return False
+    records = brought.records
     if records is None:
         return True
-    pairs = zip((shelf.records[slot] for slot in slots), places, strict=True)
+    pairs = zip((shelf.records[slot] for slot in slots[places].tolist()), places.tolist(), strict=True)
     return all(old is None or old.says_the_same(records[place]) for old, place in pairs)
-
-
-def _packed(vectors: Matrix) -> tuple[npt.NDArray[np.int16], Matrix]:
-    """Rows (n, d) as 16-bit numbers, and their scales (n,): 0 of a row that is zero or not finite."""
-    peaks = np.abs(vectors).max(axis=1, initial=0.0)
-    scales = np.where(np.isfinite(peaks), peaks, 0.0).astype(np.float32) / np.float32(LARGEST)
-    with np.errstate(all="ignore"):
-        found = np.rint(vectors / np.where(scales > 0.0, scales, 1.0)[:, None])
-        return np.nan_to_num(found).astype(np.int16), scales
-
-
-def _is_coarse(vectors: Matrix, scales: Matrix) -> bool:
-    """Whether 16 bits would blur the differences between these rows."""
-    fine = scales > 0.0
-    if int(fine.sum()) < 2:
-        return False
-    apart = (rows := vectors[fine]) - rows[:1]
-    error = vectors.shape[1] * float(np.square(scales[fine]).max()) / 12.0
-    return bool(error > COARSE * float(np.einsum("ij,ij->i", apart, apart).max()))

@@ -153,9 +153,11 @@ class Text:
 
     @property
     def nbytes(self) -> int:
-        """About what it holds."""
+        """About what it holds, or will hold once it is compared."""
         taken = 200 + sys.getsizeof(self.raw)
-        if self.whole is not None:
+        if self.whole is None:
+            taken += 300 + len(self.raw) // 2
+        else:
             taken += self.whole.nbytes
             if self.whole.body is not self.raw:
                 taken += sys.getsizeof(self.whole.body)

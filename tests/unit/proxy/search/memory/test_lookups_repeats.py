@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from support.clocks import ManualClock
@@ -24,8 +26,8 @@ def repeats(memory: FeatureMemory) -> Repeats:
     return Repeats(memory)
 
 
-def answered(repeats: Repeats, body: bytes, *, has_points: bool = True) -> None:
-    repeats.answered(repeats.of("c", body), has_points=has_points)
+def answered(repeats: Repeats, body: bytes, *, until: float | None = math.inf) -> None:
+    repeats.answered(repeats.of("c", body), has_until=until)
 
 
 def is_known(repeats: Repeats, body: bytes, *, collection: str = "c") -> bool:
@@ -41,7 +43,7 @@ def test_a_request_is_known_once_it_was_answered_and_no_other_is(repeats: Repeat
 
 
 def test_one_whose_points_memory_cannot_recall_is_not_known(repeats: Repeats) -> None:
-    answered(repeats, b"a", has_points=False)
+    answered(repeats, b"a", until=None)
     assert not is_known(repeats, b"a")
     answered(repeats, b"a")
     assert is_known(repeats, b"a")
@@ -51,13 +53,27 @@ def test_one_whose_points_are_other_ones_each_time_is_not_tried_again_until_all_
     repeats: Repeats, memory: FeatureMemory, clock: ManualClock
 ) -> None:
     answered(repeats, b"a")
-    answered(repeats, b"a", has_points=False)
+    answered(repeats, b"a", until=None)
     answered(repeats, b"a")
     assert not is_known(repeats, b"a")
     memory.forget("c")
     clock.advance(QUIET_SECONDS)
     answered(repeats, b"a")
     assert is_known(repeats, b"a")
+
+
+def test_one_whose_points_are_too_old_is_trusted_again_once_they_came_anew(
+    repeats: Repeats, clock: ManualClock
+) -> None:
+    answered(repeats, b"a", until=clock.now + 600.0)
+    clock.advance(600.0)
+    assert is_known(repeats, b"a")
+    clock.advance(1.0)
+    found = repeats.of("c", b"a")
+    assert found.is_old
+    assert not found.is_known
+    repeats.answered(found, has_until=clock.now + 600.0)
+    assert repeats.of("c", b"a") == found._replace(is_known=True, is_old=False)
 
 
 @pytest.mark.parametrize("forgotten", ["c", None])

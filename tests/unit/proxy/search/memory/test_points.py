@@ -17,7 +17,6 @@ from vecsieve.proxy.search.candidates import Record
 from vecsieve.proxy.search.memory.lookups import Asked
 from vecsieve.proxy.search.memory.points import (
     COLLECTIONS,
-    POINT_BYTES,
     QUIET_SECONDS,
     WINDOW,
     Decided,
@@ -26,6 +25,7 @@ from vecsieve.proxy.search.memory.points import (
     Points,
     Recalled,
 )
+from vecsieve.proxy.search.memory.shelves import POINT_BYTES
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.search.searcher import untouched
@@ -76,7 +76,7 @@ def records(which: list[int]) -> list[Record]:
 def taught(memory: FeatureMemory, made: Collection, which: list[int], *, times: int = 1) -> Matrix:
     for _ in range(times):
         points, rows = made.asked(which)
-        found = memory.learn("c", made.key(), points, rows, records(which))
+        found = memory.learn("c", made.key(), points, rows, records(which)).rows
     return found
 
 
@@ -197,6 +197,31 @@ def test_payload_values_are_believed_for_the_time_limit_however_their_scores_fit
     assert isinstance(memory.recall("c", KEY, points, with_records=True), Recalled)
 
 
+def test_learning_says_until_when_its_points_can_be_recalled(memory: FeatureMemory, clock: ManualClock) -> None:
+    made = Collection()
+    points, rows = made.asked([0, 1])
+    assert memory.learn("c", KEY, points, rows, records([0, 1])).until == clock.now + TTL_SECONDS
+    assert memory.learn("d", KEY, points, rows, None).until == float("inf")
+    assert memory.learn("d", KEY, points._replace(scores=points.scores * 2.0), rows, None).until is None
+    assert memory.learn("c", KEY, points, rows, [records([0])[0], Record(is_cut=True)]).until is None
+    memory.forget("c")
+    assert memory.learn("c", KEY, points, rows, records([0, 1])).until is None
+
+
+def test_a_point_that_a_pool_has_twice_is_kept_once(memory: FeatureMemory) -> None:
+    made = Collection()
+    points, rows = made.asked([0, 1, 0, 2])
+    memory.learn("c", KEY, points, rows, records([0, 1, 0, 2]))
+    assert memory.points == 3
+    once = memory.held_bytes
+    memory.learn("c", KEY, points, rows, records([0, 1, 0, 2]))
+    assert memory.held_bytes == once
+    assert isinstance(memory.recall("c", KEY, points), Recalled)
+    memory.forget("c")
+    memory._sweep(10)
+    assert memory.points == memory.held_bytes == 0
+
+
 def test_a_point_whose_payload_values_are_not_known_is_unknown_to_a_search_that_needs_them(
     memory: FeatureMemory,
 ) -> None:
@@ -242,8 +267,9 @@ def test_a_point_without_a_usable_vector_is_never_known(memory: FeatureMemory) -
     rows = rows.copy()
     rows[1], rows[2] = np.nan, 0.0
     found = memory.learn("c", KEY, points, rows, records([0, 1, 2, 3]))
-    assert np.isnan(found[1]).all()
-    assert not found[2].any()
+    assert np.isnan(found.rows[1]).all()
+    assert not found.rows[2].any()
+    assert found.until is None
     assert memory.recall("c", KEY, points) == (1, 2)
 
 
@@ -262,6 +288,20 @@ def test_a_collection_is_promising_when_its_last_pools_were_mostly_known(memory:
     for _ in range(3):
         memory.recall("c", KEY, made.asked([40, 41])[0])
     assert not memory.is_promising("c")
+
+
+def test_points_that_are_too_old_count_as_unknown(memory: FeatureMemory, clock: ManualClock) -> None:
+    """Otherwise each search of a collection would be sent twice once its payload values are too old."""
+    made = Collection()
+    taught(memory, made, list(range(10)), times=WINDOW + 1)
+    clock.advance(TTL_SECONDS + 1)
+    for _ in range(3):
+        assert memory.recall("c", KEY, made.asked([4, 5])[0], with_records=True) == (0, 1)
+    assert not memory.is_promising("c")
+    taught(memory, made, list(range(10)))
+    assert memory._collections["c"].known[-1] == 0.0, "they were brought, and could not have been recalled"
+    taught(memory, made, list(range(10)))
+    assert memory._collections["c"].known[-1] == 1.0
 
 
 @pytest.mark.parametrize("collection", ["c", None])

@@ -1,0 +1,137 @@
+"""Rows and payload values of points by slot: arrays that are allocated once, whose pages are taken as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.search.candidates import Record
+
+Matrix = npt.NDArray[np.float32]
+Slots = npt.NDArray[np.intp]
+
+# 16-bit rows may move a squared distance by this share of the pool's spread. Farther from the origin, and in few dimensions,
+# rows are kept as float32.
+COARSE = 1e-6
+FEW_DIMENSIONS = 64
+LARGEST = 32767.0
+
+# Bytes of a point beside its row, name and payload values: its name's object, its place in a dictionary and in the lists and arrays.
+POINT_BYTES = 200
+# Slots that are looked at to evict some.
+SCANNED, EVICTED = 8192, 1024
+
+
+class Shelf:
+    """Points of one dimension: 16 bits a number with a scale, or float32.
+
+    ``owners``: by slot the dictionary in which the point's name leads here, None of a free slot. ``records``: None where payload values
+    are not known. ``squares``: squared lengths of the rows. ``stamps``: of the last use.
+    """
+
+    __slots__ = (
+        "dimension", "free", "hand", "held_bytes", "is_exact", "learnt_seconds", "names", "owners", "points", "records", "scales", "sizes",
+        "squares", "stamps", "values",
+    )  # fmt: skip
+
+    def __init__(self, dimension: int, capacity: int, *, is_exact: bool) -> None:
+        self.dimension = dimension
+        self.is_exact = is_exact
+        self.values: npt.NDArray[np.int16 | np.float32] = np.empty(
+            (capacity, dimension), np.float32 if is_exact else np.int16
+        )
+        self.scales = np.empty(capacity, np.float32)
+        self.squares = np.empty(capacity, np.float32)
+        self.sizes = np.empty(capacity, np.int32)
+        self.stamps = np.empty(capacity, np.int64)
+        self.learnt_seconds = np.empty(capacity, np.float64)
+        self.owners: list[dict[bytes, int] | None] = []
+        self.names: list[bytes] = []
+        self.records: list[Record | None] = []
+        self.free: list[int] = []
+        self.hand = 0
+        self.points = self.held_bytes = 0
+
+    def rows(self, slots: Slots) -> Matrix:
+        """(n, d) float32."""
+        found = self.values[slots]
+        if self.is_exact:
+            return found.astype(np.float32, copy=False)
+        return np.multiply(found, self.scales[slots, None], dtype=np.float32)
+
+    def take(self, owner: dict[bytes, int], name: bytes) -> int | None:
+        """A free slot, which is the point's from now on; None where there is none."""
+        if self.free:
+            slot = self.free.pop()
+            self.owners[slot], self.names[slot] = owner, name
+        elif (slot := len(self.owners)) < len(self.values):
+            self.owners.append(owner)
+            self.names.append(name)
+            self.records.append(None)
+        else:
+            return None
+        owner[name] = slot
+        self.sizes[slot] = 0
+        self.points += 1
+        return slot
+
+    def drop(self, slot: int) -> None:
+        """Free a slot. Its owner has let go of it."""
+        self.held_bytes -= int(self.sizes[slot])
+        self.owners[slot] = self.records[slot] = None
+        self.names[slot] = b""
+        self.free.append(slot)
+        self.points -= 1
+
+    def weigh(self, slots: Sequence[int], records: Sequence[Record] | None) -> None:
+        """Keep the payload values of these points, where they are known, and count what the points take."""
+        row_bytes = self.dimension * self.values.itemsize + POINT_BYTES
+        sizes = [row_bytes + len(self.names[slot]) for slot in slots]
+        if records is not None:
+            sizes = [size + record.nbytes for size, record in zip(sizes, records, strict=True)]
+            for slot, record in zip(slots, records, strict=True):
+                self.records[slot] = record
+        self.held_bytes += sum(sizes) - int(self.sizes[slots].sum())
+        self.sizes[slots] = sizes
+
+    def evict(self) -> int:
+        """Drop the longest unused of the next SCANNED points; how many."""
+        size = len(self.owners)
+        start = self.hand % max(size, 1)
+        window = [slot for slot in range(start, min(start + SCANNED, size)) if self.owners[slot] is not None]
+        self.hand = start + SCANNED
+        if not window:
+            return 0
+        count = max(1, min(EVICTED, len(window) // 8))
+        longest = np.argpartition(self.stamps[window], count - 1)[:count].tolist()
+        for slot in [window[place] for place in longest]:
+            owner = self.owners[slot]
+            if owner is not None:
+                owner.pop(self.names[slot], None)
+            self.drop(slot)
+        return count
+
+
+def packed(vectors: Matrix) -> tuple[npt.NDArray[np.int16], Matrix]:
+    """Rows (n, d) as 16-bit numbers, and their scales (n,): 0 of a row that is zero or not finite."""
+    peaks = np.abs(vectors).max(axis=1, initial=0.0)
+    fine = np.isfinite(peaks)
+    if fine.all() and peaks.all():
+        scales = peaks / np.float32(LARGEST)
+        return np.rint(vectors / scales[:, None]).astype(np.int16), scales
+    scales = np.where(fine, peaks, 0.0).astype(np.float32) / np.float32(LARGEST)
+    with np.errstate(all="ignore"):
+        found = np.rint(vectors / np.where(scales > 0.0, scales, 1.0)[:, None])
+        return np.nan_to_num(found).astype(np.int16), scales
+
+
+def is_coarse(vectors: Matrix, scales: Matrix) -> bool:
+    """Whether 16 bits would blur the differences between these rows."""
+    fine = scales > 0.0
+    if int(fine.sum()) < 2:
+        return False
+    apart = (rows := vectors if fine.all() else vectors[fine]) - rows[:1]
+    error = vectors.shape[1] * float(np.square(scales[fine]).max()) / 12.0
+    return bool(error > COARSE * float(np.einsum("ij,ij->i", apart, apart).max()))
