@@ -20,8 +20,6 @@ import orjson
 from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.adapters.wire.json import last_values
 from vecsieve.proxy.search.policy import Fields
-from vecsieve.proxy.selection.guards.subjects import Subject
-from vecsieve.proxy.selection.guards.veto import names_in_title
 from vecsieve.proxy.selection.metric import metric_of
 from vecsieve.proxy.selection.text.bounds import LONGEST, POOL_COST
 from vecsieve.proxy.selection.text.features import Text, text_of
@@ -223,7 +221,7 @@ class Record(NamedTuple):
     text: Text | None = None
     text_bytes: int = 0
     is_cut: bool = False
-    title: Subject | None = None
+    title: str | None = None
     document: str | None = None
     source: str | None = None
     start: float | None = None
@@ -242,7 +240,7 @@ class Record(NamedTuple):
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
-        names = (*(self.title or ()), self.document, self.source)
+        names = (self.title, self.document, self.source)
         own = 0 if self.text is None else self.text.nbytes
         return 250 + own + sum(len(each) + 60 for each in names if each is not None)
 
@@ -292,7 +290,7 @@ def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> t
             Record._make,
             zip(
                 *_texts(columns, fields.text),
-                _firsts(columns, fields.title, _title),
+                _firsts(columns, fields.title, string),
                 _firsts(columns, fields.document, name),
                 _firsts(columns, fields.source, name),
                 _firsts(columns, fields.span_start, position),
@@ -403,12 +401,6 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
                 found[row] = text_of(text)
                 break
     return found, spent, is_cut
-
-
-def _title(raw: bytes) -> Subject | None:
-    """The names in a title."""
-    title = string(raw)
-    return None if title is None else names_in_title(title)
 
 
 def _citations(columns: Columns, paths: tuple[str, ...]) -> list[int]:

@@ -35,13 +35,13 @@ class Metric(StrEnum):
 class Metadata:
     """What is known of n candidates beside their vectors; None for what was not asked for.
 
-    ``texts``, the names in ``titles``, and ``documents``, ``sources`` as strings: n of each, None where a candidate has none.
+    ``texts``, and ``titles``, ``documents``, ``sources`` as strings: n of each, None where a candidate has none.
     ``spans``: (n, 2) float64, [start, end) within the document in any unit, NaN where unknown. ``recency``: (n,) float64, larger is newer,
     NaN where unknown. ``citations``: (n,) int64, how many citation fields are filled, -1 where unknown.
     """
 
     texts: tuple[Text | None, ...] | None = None
-    titles: tuple[frozenset[str] | None, ...] | None = None
+    titles: tuple[str | None, ...] | None = None
     documents: tuple[str | None, ...] | None = None
     sources: tuple[str | None, ...] | None = None
     spans: FloatVector | None = None

@@ -218,7 +218,7 @@ def vetoes(
 ) -> Steps[Codes]:
     """For each of p pairs, ``first[i]`` with ``second[i]``, the first Veto that applies, else NONE (p,).
 
-    ``texts``: one a candidate, read or not. ``known``: names in titles, and sources. ``word_counts``: (n,), -1 of a
+    ``texts``: one a candidate, read or not. ``known``: titles and sources. ``word_counts``: (n,), -1 of a
     text that was not read, None: no text is. ``form``: what equal texts have in common.
     """
     codes = np.zeros(len(first), np.int8)
@@ -239,7 +239,7 @@ def vetoes(
         codes[[pair for pair in differ if not codes[pair]]] = Veto.SUBJECT
         titles = known.titles
         if titles is not None:
-            differ = _different({place: titles[place] or NOTHING for place in involved}, places)
+            differ = _different({place: names_in_title(titles[place]) for place in involved}, places)
             # Equal texts are copies, whatever their titles are.
             codes[[pair for pair in differ if not codes[pair] and form(first[pair]) != form(second[pair])]] = (
                 Veto.SUBJECT
@@ -281,9 +281,9 @@ def _of_text(text: Text | None) -> Subject:
     return text.subject
 
 
-def names_in_title(title: str) -> Subject:
-    """A title is all title: its names count wherever they stand in it."""
-    return _names_in(title[:HEAD])
+def names_in_title(title: str | None) -> Subject:
+    """A title is all title: its names count wherever they stand in it. Finding them takes 5 microseconds."""
+    return NOTHING if title is None else _names_in(title[:HEAD])
 
 
 @lru_cache(maxsize=4096)  # documents come back with every search; some megabytes

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,11 +95,24 @@ def cost(text: str) -> int | None:
     if text.isascii():
         return len(text) + lines
     others = beyond_ascii(text)
-    traits = _traits_of(others)
-    price = len(text) - len(others) + int((traits & _COST).sum(dtype=np.int64)) + lines
+    dear, has_marks = (_known_price if len(others) <= FEW_OTHERS else _price)(others)
+    price = len(text) - len(others) + dear + lines
     if price > TEXT_COST:
         return None
-    return None if (traits & _IS_MARK).any() and _longest_run(_traits_of(text)) > MOST_MARKS else price
+    return None if has_marks and _longest_run(_traits_of(text)) > MOST_MARKS else price
+
+
+# Characters beyond ASCII, of a text with few of them, are the same in many texts: quotes, dashes, an accent.
+FEW_OTHERS = 16
+
+
+def _price(others: str) -> tuple[int, bool]:
+    """What these characters cost, and whether there are marks among them."""
+    traits = _traits_of(others)
+    return int((traits & _COST).sum(dtype=np.int64)), bool((traits & _IS_MARK).any())
+
+
+_known_price = lru_cache(maxsize=4096)(_price)
 
 
 def beyond_ascii(text: str) -> str:

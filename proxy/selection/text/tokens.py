@@ -15,7 +15,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
+from operator import not_
 
 import numpy as np
 import numpy.typing as npt
@@ -160,6 +161,15 @@ _INVERSE_POWERS = _powers(_INVERSE, _BATCH)
 
 def hashed(texts: Sequence[str]) -> list[Hashes]:
     """For each canonical text the hashes (w,) of its words, in their order."""
+    is_plain = list(map(str.isascii, texts))
+    if True not in is_plain or False not in is_plain:
+        return _hashed(texts)
+    # One curly quote would make the characters of all texts take four bytes instead of one.
+    plain, others = (iter(_hashed([*compress(texts, each)])) for each in (is_plain, map(not_, is_plain)))
+    return [next(plain if each else others) for each in is_plain]
+
+
+def _hashed(texts: Sequence[str]) -> list[Hashes]:
     found: list[Hashes] = []
     batch: list[str] = []
     length = 0

@@ -20,7 +20,6 @@ from vecsieve.proxy.demo.corpus import Choice, Corpus, Vectors
 from vecsieve.proxy.demo.corpus import load as load_corpus
 from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool
-from vecsieve.proxy.selection.guards.veto import names_in_title
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Metadata, Metric
 
@@ -59,7 +58,7 @@ class Distinct(Exact):
             vectors=self.corpus.vectors[list(pool.rows)],
             metadata=Metadata(
                 texts=as_texts(self.corpus.chunks[row].text for row in pool.rows),
-                titles=tuple(names_in_title(self.corpus.chunks[row].title) for row in pool.rows),
+                titles=tuple(self.corpus.chunks[row].title for row in pool.rows),
             ),
         )
         keep = select(candidates, top_k=limit, policy=SHIPPED.selection).keep

@@ -16,7 +16,6 @@ from vecsieve.config.schema import RuleSettings
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.certainty import SHIPPED
-from vecsieve.proxy.selection.guards.veto import names_in_title
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Caps, Certain, Fixed, Policy, Relative, Short, When
 from vecsieve.proxy.selection.single import select
@@ -60,9 +59,7 @@ def demo_pool(question: int, size: int = POOL) -> Candidates:
     similarities = CORPUS.vectors @ query
     rows = np.argsort(-similarities, kind="stable")[:size]
     chunks = [CORPUS.chunks[row] for row in rows.tolist()]
-    known = Metadata(
-        texts=as_texts([chunk.text for chunk in chunks]), titles=tuple(names_in_title(chunk.title) for chunk in chunks)
-    )
+    known = Metadata(texts=as_texts([chunk.text for chunk in chunks]), titles=tuple(chunk.title for chunk in chunks))
     return Candidates(
         scores=similarities[rows].astype(np.float64),
         vectors=np.ascontiguousarray(CORPUS.vectors[rows]),

@@ -316,9 +316,7 @@ def test_what_begins_with_no_name_or_with_the_same_one_is_not_kept_apart(one: st
 
 def test_titles_that_name_different_things_keep_all_but_equal_texts_apart() -> None:
     texts = [f"{LONG} a", f"{LONG} b", f"{LONG} a"]
-    known = Metadata(
-        titles=tuple(map(veto.names_in_title, ("bisect.insort_left", "bisect.insort_right", "bisect.insort")))
-    )
+    known = Metadata(titles=("bisect.insort_left", "bisect.insort_right", "bisect.insort"))
     pairs = np.array([0, 0, 1]), np.array([1, 2, 2])
     codes = finished(veto.vetoes(as_texts(texts), known, *pairs, ALL_GUARDS, counted(list(texts)), texts.__getitem__))
     assert codes.tolist() == [Veto.SUBJECT, Veto.NONE, Veto.SUBJECT]

@@ -6,9 +6,10 @@ import unicodedata
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from support.texts import ANY_TEXT, ODD_TEXT
-from vecsieve.proxy.selection.text.canonical import folded, unwrapped
+from vecsieve.proxy.selection.text.canonical import _composed, _without_case, folded, unwrapped
 
 
 def canonical(text: str) -> str:
@@ -90,3 +91,29 @@ def test_a_column_of_blank_lines_behind_a_hyphen_is_read_in_one_go() -> None:
     # A pattern that looks back would need two billion steps, and the test's deadline would end it.
     text = "a-" + "\n " * 50_000 + "1"
     assert unwrapped(text) == text
+
+
+# What stands in otherwise plain texts, and next to it what composes or has case.
+FEW_OTHERS_TEXT = st.text(
+    st.sampled_from("aZ é“”–…\u00a0\u200b\u0301\u1100\u1161\u11a8ßİ가中\u2028\t\x1c-\n\u2010"), max_size=12
+)
+
+
+@given(ANY_TEXT | ODD_TEXT | FEW_OTHERS_TEXT)
+def test_texts_with_few_other_characters_are_folded_as_all_are(text: str) -> None:
+    """Invariant: the quick ways for ASCII and for characters that nothing changes give what the slow way gives."""
+    composed = _composed(text)
+    assert composed == _composed(text + "\u0133" * 20)[:-40]
+    assert folded(composed) == " ".join(_without_case(composed).split())
+
+
+@given(
+    st.lists(
+        st.sampled_from(["“quoted”", "re-\nsumed", "non‐\nbreaking", "well-\nKnown", "two\nlines", "-\n", "a"]),
+        max_size=6,
+    )
+)
+def test_both_hyphens_join_words_in_one_text(parts: list[str]) -> None:
+    """Invariant: words that either hyphen splits are whole, whichever stands first."""
+    found = unwrapped(" ".join(parts))
+    assert found == " ".join(parts).replace("re-\nsumed", "resumed").replace("non‐\nbreaking", "nonbreaking")

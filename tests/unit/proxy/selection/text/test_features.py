@@ -114,11 +114,12 @@ def test_the_same_text_is_one_text_while_it_is_remembered() -> None:
 
 
 def test_a_text_says_how_much_it_holds() -> None:
-    small, large = Text("a word"), Text("many words " * 1000)
-    before = large.nbytes
-    for each in (small, large):
-        complete([each.unwrap()])
-    assert small.nbytes < before < large.nbytes
+    """Before it is compared as much as it will."""
+    for size in (30, 100, 1000):
+        text = Text(" ".join(f"word{number}" for number in range(size)))
+        before = text.nbytes
+        complete([text.unwrap()])
+        assert 0.8 * text.nbytes < before < 1.25 * text.nbytes
 
 
 def test_the_lines_of_a_text_are_kept_once_for_each_of_its_forms() -> None:
