@@ -28,7 +28,7 @@ from vecsieve.proxy.addresses import DataPort, Origin, binding
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections, Events
 from vecsieve.proxy.http.headers import objection
-from vecsieve.proxy.http.protocol import ClientConnection, ConnectionRules
+from vecsieve.proxy.http.protocol import LEAST_PIECE_BYTES, ClientConnection, ConnectionRules
 from vecsieve.proxy.search.limits import Ages
 from vecsieve.proxy.telemetry.log import guard_foreign_loggers
 
@@ -369,7 +369,9 @@ def _parser_faults(server: DataServer, limits: LimitSettings) -> list[str]:
 def _first_body(server: DataServer, rest: bytes) -> bytes | None:
     """The body that a fresh connection reads; None when it refuses the head or the body."""
     probe = server()
-    probe.data_received(b"POST / HTTP/1.1\r\nHost: probe\r\n" + rest)
+    head = b"POST / HTTP/1.1\r\nHost: probe\r\n" + rest
+    for at in range(0, len(head), LEAST_PIECE_BYTES):  # of more at once some would wait for the loop's next turn
+        probe.data_received(head[at : at + LEAST_PIECE_BYTES])
     message, payload = probe._messages[0]  # noqa: SLF001 - audited
     if not isinstance(message, RawRequestMessage):
         return None

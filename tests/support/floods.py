@@ -91,6 +91,14 @@ FLOODS = (
         is_http2=False,
     ),
     Flood(
+        "HTTP/1.1 chunks of thirteen bytes",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n",
+        repeated(b"d\r\nthirteen byte\r\n"),
+        is_http2=False,
+        is_cut=False,
+    ),
+    Flood("empty lines", b"", repeated(b"\r\n"), is_http2=False, is_cut=False),
+    Flood(
         "HTTP/1.1 requests in one go",
         b"",
         repeated(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),

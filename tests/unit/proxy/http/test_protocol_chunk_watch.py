@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from support.faultup import FaultyUpstream, RawClient, answering, reply
 from support.relay_server import bare_relay
-from vecsieve.proxy.http.protocol import FRAMING_BYTES, LARGEST_PIECE_BYTES, LEAST_PIECE_BYTES, ChunkWatch
+from vecsieve.proxy.http.protocol import (
+    FRAMING_BYTES,
+    LARGEST_PIECE_BYTES,
+    LEAST_PIECE_BYTES,
+    TURN_FRAMING_BYTES,
+    ChunkWatch,
+    ClientConnection,
+)
 
 HEAD = b"PUT /collections/c/points HTTP/1.1\r\nHost: db\r\nTransfer-Encoding: chunked\r\n\r\n"
 PATIENCE = 20.0
@@ -23,7 +30,7 @@ class Body:
     total_bytes = 0
 
 
-def fed(watch: ChunkWatch, body: Body, *, content: int, framing: int) -> bool:
+def fed(watch: ChunkWatch, body: Body, *, content: int, framing: int) -> int | None:
     body.total_bytes += content
     return watch.fed(content + framing, body)  # type: ignore[arg-type]  # - it has what is looked at
 
@@ -32,7 +39,7 @@ def test_chunks_of_a_byte_are_a_flood_when_their_framing_has_come_to_the_bound()
     watch, body, count = ChunkWatch(), Body(), 0
     fed(watch, body, content=0, framing=80)
     while not watch.is_flood:
-        assert fed(watch, body, content=100, framing=500)
+        assert fed(watch, body, content=100, framing=500) == 500
         count += 1
     assert count == FRAMING_BYTES // 500 + 1
 
@@ -91,31 +98,41 @@ async def test_a_flood_of_chunks_is_answered_400_cut_and_counted(piece: bytes) -
             await asyncio.sleep(0.01)
 
 
-async def test_a_turn_of_the_loop_takes_one_piece_of_framing(monkeypatch: pytest.MonkeyPatch) -> None:
-    pieces, fed_ = [0], ChunkWatch.fed
+@pytest.mark.parametrize(
+    ("beginning", "more"),
+    [(HEAD, b"1\r\nx\r\n"), (HEAD, b"d\r\nthirteen byte\r\n"), (b"", b"\r\n")],
+    ids=["chunks of a byte", "chunks of thirteen bytes", "empty lines"],
+)
+async def test_a_turn_of_the_loop_takes_little_framing(
+    monkeypatch: pytest.MonkeyPatch, beginning: bytes, more: bytes
+) -> None:
+    turns, feed = [0], ClientConnection._feed
 
-    def counted(self: ChunkWatch, size: int, body: object) -> bool:
-        is_framing = fed_(self, size, body)  # type: ignore[arg-type]  # - as it came
-        assert size <= LEAST_PIECE_BYTES or not is_framing
-        pieces[-1] += is_framing
-        return is_framing
+    def counted(self: ClientConnection, data: bytes) -> int:
+        framing = feed(self, data)
+        turns[-1] += framing
+        return framing
 
-    async def turns() -> None:
+    async def turning() -> None:
         while True:
             await asyncio.sleep(0)
-            pieces.append(0)
+            turns.append(0)
 
-    monkeypatch.setattr(ChunkWatch, "fed", counted)
     async with (
         asyncio.timeout(PATIENCE),
         FaultyUpstream(answering(reply())) as upstream,
         bare_relay(upstream.url) as relay,
     ):
-        turning = asyncio.create_task(turns())
-        await flooded(relay.port, b"1\r\nx\r\n")
-        turning.cancel()
-    assert sum(pieces) > 100
-    assert max(pieces) == 1
+        monkeypatch.setattr(ClientConnection, "_feed", counted)
+        counting = asyncio.create_task(turning())
+        client = await RawClient.connect(relay.port)
+        await client.send(beginning + more * (2**19 // len(more)))
+        while sum(turns) < 20 * TURN_FRAMING_BYTES:
+            await asyncio.sleep(0)
+        most = max(turns)
+        counting.cancel()
+        await client.close()
+    assert most <= 3 * TURN_FRAMING_BYTES
 
 
 def chunked(parts: Iterator[bytes]) -> bytes:
