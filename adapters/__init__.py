@@ -2,6 +2,7 @@
 
 contract   the verbs of an adapter, the values they exchange, the exceptions they may raise
 base       what adapters have in common over each transport; defaults of their dialects
+fusions    requests that merge several ranked lists, divided into these and merged again
 backends   BACKENDS: one row for each database; every table, label and default derives from it
 wire       JSON, protobuf and vectors, located and cut byte for byte
 qdrant, pinecone, chroma, milvus, weaviate     one package for each database

@@ -21,6 +21,7 @@ from vecsieve.adapters.contract import (
     RequestHead,
     Touched,
 )
+from vecsieve.adapters.fusions import DividesFusions
 from vecsieve.adapters.milvus import calls as milvus
 from vecsieve.adapters.milvus.dialect import MilvusDialect, MilvusGrpcDialect
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
@@ -94,6 +95,11 @@ class Backend:
     def has_second_step(self) -> bool:
         """Whether some of its searches need their candidates' vectors to be fetched."""
         return any(isinstance(each.adapter(), FetchesVectors) for each in (self.rest, self.grpc) if each is not None)
+
+    @property
+    def has_fusions(self) -> bool:
+        """Whether some of its searches fuse lists that can be asked for one by one."""
+        return any(isinstance(each.adapter(), DividesFusions) for each in (self.rest, self.grpc) if each is not None)
 
 
 _QDRANT = Backend(

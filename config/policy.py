@@ -302,6 +302,10 @@ class PolicySettings(Model):
     metadata: MetadataSettings = MetadataSettings()
     guards: GuardSettings = GuardSettings()
     vector: OrNone[str] = setting(None, "the named vector to compare by; none: the request's")
+    per_retriever: bool = setting(
+        False,
+        "of a fusion of several searches each list is rid of copies before the fusion, and the fused one after it",
+    )
 
     @model_serializer(mode="wrap")
     def _what_decides(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:

@@ -357,6 +357,7 @@ class OverrideSettings(Model):
     order: bool = setting(True, "x-vecsieve-order")
     fetch_k: bool = setting(True, "x-vecsieve-fetch-k")
     collapsed: bool = setting(True, "x-vecsieve-collapsed")
+    per_retriever: bool = setting(True, "x-vecsieve-per-retriever")
 
 
 class RuleSettings(Model):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from vecsieve.adapters.base import GrpcAdapter, Keep, own
 from vecsieve.adapters.contract import SearchCall
-from vecsieve.adapters.qdrant import calls, grpc_reply, grpc_request
+from vecsieve.adapters.qdrant import calls, grpc_fusion, grpc_reply, grpc_request
 from vecsieve.adapters.qdrant.grpc_points import PAYLOAD, RESULT, VECTORS, Place, Point
 from vecsieve.adapters.qdrant.grpc_reply import ENTRIES, NAMED, UNNAMED, Ranked, ReplyDocument
 from vecsieve.adapters.qdrant.grpc_request import Document, Plan
@@ -119,6 +119,8 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(grpc_request.widen)
     read_reply = staticmethod(grpc_reply.parse_reply)
     cut_reply = staticmethod(trim)
+    divided = staticmethod(grpc_fusion.divided)
+    fused = staticmethod(grpc_fusion.fused)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
         """As in the contract."""

@@ -411,7 +411,7 @@ def _read(body: bytes, span: Span, layout: Layout, needs: Needs, index: int) -> 
         index=index, layout=layout, top_k=top_k, offset=skipped,
         wanted=wanted, payload=payload, name=name, prefers=ranking.name, fetches=needs.vectors,
     )  # fmt: skip
-    query = _dense(body, ranking, layout)
+    query = dense_at(body, ranking, layout)
     if name != ranking.name:
         query = None  # another vector lives in another space
     selector = message(found, layout.shard_key)
@@ -450,7 +450,8 @@ def _skeleton(name: str, needs: Needs, before: bytes, size: int, behind: bytes) 
     return (search, plan) if search.query is not None and search.query.nbytes == size else None
 
 
-def _dense(body: bytes, ranking: Ranking, layout: Layout) -> npt.NDArray[np.float32] | None:
+def dense_at(body: bytes, ranking: Ranking, layout: Layout) -> npt.NDArray[np.float32] | None:
+    """The usable dense vector of a ranking; None where there is none. Raises UnsupportedError."""
     if ranking.dense is None:
         return None
     try:

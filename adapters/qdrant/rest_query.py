@@ -120,7 +120,7 @@ def _input(text: bytes, span: Span) -> Kind:
 
 def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
     """The rankings of all prefetches, depth first, each before its own. Raises UnsupportedError."""
-    waiting = [(span, 1) for span in reversed(_listed(text, root))]
+    waiting = [(span, 1) for span in reversed(listed(text, root))]
     while waiting:
         span, depth = waiting.pop()
         if depth > nesting:  # each level takes one more pass over its text
@@ -133,7 +133,17 @@ def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
             kind, _ = _query(text, query)
             if not (kind is Kind.CHOSEN and _is_plain_order(text, query)):
                 yield Ranking(kind, name_of(text, found, "using"))
-        waiting += [(inner, depth + 1) for inner in reversed(_listed(text, found))]
+        waiting += [(inner, depth + 1) for inner in reversed(listed(text, found))]
+
+
+def is_inferred(text: bytes, query: Span) -> bool:
+    """Whether a ``query`` value of the kind REFERENCE is a text, an image or an object, which no stored point stands for."""
+    found = members(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
+    nearest = found.get("nearest")
+    if nearest is not None:
+        query = nearest.value, nearest.end
+        found = members(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
+    return len(found.keys() & _INFERRED) == 1 and not found.keys() & _TAGS.keys()
 
 
 def _is_plain_order(text: bytes, query: Span) -> bool:
@@ -141,7 +151,7 @@ def _is_plain_order(text: bytes, query: Span) -> bool:
     return bool(members(text, query).keys() & _CHOSEN)
 
 
-def _listed(text: bytes, found: Members) -> list[Span]:
+def listed(text: bytes, found: Members) -> list[Span]:
     """``prefetch`` is one object or an array of them."""
     span = present(text, found, "prefetch")
     if span is None:

@@ -435,14 +435,15 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
         top_k=top_k,
         offset=skipped,
         pages=offset is not None,
-        query=_dense(body, dense),
+        query=dense_at(body, dense),
         partition=partition,
         is_cut=payload.is_cut,
     )
     return search, plan, dense
 
 
-def _dense(body: bytes, span: Span | None) -> npt.NDArray[np.float32] | None:
+def dense_at(body: bytes, span: Span | None) -> npt.NDArray[np.float32] | None:
+    """The usable dense vector in a span; None where there is none. Raises UnsupportedError."""
     if span is None:
         return None
     check_dimensions(body, *span)

@@ -23,8 +23,8 @@ _TOO_LONG_FOR_US = "Received message larger than max"
 LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
 Outcome = Answer | Failure
-Send = Callable[[bytes, float], Awaitable[Outcome]]
-"""Sends one message within so many seconds, and returns what came of it."""
+Send = Callable[[bytes, float, str], Awaitable[Outcome]]
+"""Sends one message within so many seconds to the call's method, or to one with a longer name, and returns what came of it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,9 +45,9 @@ class GrpcExchange:
     _success: Answer | None = field(default=None, init=False)
     _refusal: Failure | None = field(default=None, init=False)
 
-    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
-        """Send a widened message; return the message of a successful reply. Raises LostReplyError or RefusedReplyError."""
-        outcome = await self.widened(body, seconds)
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
+        """As in the protocol."""
+        outcome = await self.widened(body, seconds, suffix)
         if isinstance(outcome, Failure):
             raise self._refused(outcome)
         self._success = outcome

@@ -340,7 +340,9 @@ class Plane(grpc.GenericRpcHandler):
             answered_locally(self._services.recorder.metrics, call.relayed)
         return call.relayed
 
-    async def _widened(self, call: _Call, message: bytes, seconds: float) -> Outcome:
+    async def _widened(self, call: _Call, message: bytes, seconds: float, suffix: str) -> Outcome:
+        if suffix:
+            call = replace(call, head=replace(call.head, path=call.head.path + suffix))
         return await self._send(call, message, AttemptKind.OVERFETCH, seconds=seconds, is_search=True)
 
     async def _asked(self, call: _Call, question: Question, seconds: float) -> Outcome:

@@ -69,15 +69,15 @@ class HttpExchange:
     _head: _Head | None = field(default=None, init=False)
     _refusal: RawResponse | None = field(default=None, init=False)
 
-    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
-        """Send a widened request; return the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
+        """As in the protocol."""
         # The body was rewritten and the answer is read here: no content coding on either.
         headers = replaced(
             replaced(self.request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
         )
         with self.trace.leg(AttemptKind.OVERFETCH, self.request.method, self.target.origin) as leg:
             reply, fetched = await self._read(
-                leg, self.request.method, self.target.raw, headers, body, seconds=seconds, fits=fits
+                leg, self.request.method, self.target.longer(suffix), headers, body, seconds=seconds, fits=fits
             )
         if not 200 <= reply.status < 300:
             whole = framed(for_client(reply.raw_headers), length=len(fetched))

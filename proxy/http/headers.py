@@ -295,6 +295,10 @@ class Target:
         """Another target behind the same prefix."""
         return self.prefix + raw
 
+    def longer(self, suffix: str) -> str:
+        """``raw`` with ``suffix`` behind its path."""
+        return self.path.rstrip("/") + suffix + self.raw[len(self.path) :] if suffix else self.raw
+
 
 def read_target(raw: str) -> Target | None:
     """Read an origin-form target; None for other forms and for bytes that are no URI.

@@ -4,6 +4,7 @@ service      runs every search of one transport: prepare, measure or improve, an
 services     what all searches of a process share
 exchange     one request and its answers, as the transports implement it; mode shadow, vector fetches, descriptions
 searcher     one search without its transport: widen, fetch, select, grow, trim
+retrievers   the lists of a fusion, each rid of copies before they are fused
 fetch        how many candidates to fetch, and the state of one call's attempts
 memory       the feature memory: vectors and payload values of points that earlier replies brought; lookups of the rest
 candidates   from an adapter's pool to what selection takes

@@ -79,10 +79,10 @@ class Exchange(Questioner, Protocol[A_co]):
     @property
     def policy(self) -> ResolvedPolicy: ...
 
-    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
         """Send a widened request; return the body of a successful reply. Raises LostReplyError or RefusedReplyError.
 
-        ``fits``: called as the body arrives, where the transport can; a body that does not fit is dropped as overload.
+        ``suffix``: added to the path of the request, for a read of ours in its place. ``fits``: called as the body arrives, where the transport can; a body that does not fit is dropped as overload.
         """
         ...
 

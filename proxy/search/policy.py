@@ -107,6 +107,7 @@ class ResolvedPolicy:
     named vector to compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned
     scale applies; not where the request names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel.
     ``fields``: the payload fields that the policy needs; others are not fetched. ``tells_collapsed``: where, by request alone.
+    ``per_retriever``: whether the lists of a fusion are selected from one by one.
     """
 
     mode: Mode
@@ -119,6 +120,7 @@ class ResolvedPolicy:
     is_profiled: bool = True
     rule: str = RuleLabel.DEFAULT.value
     tells_collapsed: CollapsedIn = CollapsedIn.OFF
+    per_retriever: bool = False
     fields: Fields = field(init=False)
 
     def __post_init__(self) -> None:
@@ -161,6 +163,7 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         text_fields=policy.text_fields,
         metadata=policy.metadata,
         vector=policy.vector,
+        per_retriever=policy.per_retriever,
         rule=rule,
     )
 

@@ -29,6 +29,7 @@ from vecsieve.proxy.search.hedge import Race
 from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.policy import ResolvedPolicy, Rules, is_override
 from vecsieve.proxy.search.report import Report, report_of, rows_of
+from vecsieve.proxy.search.retrievers import Retrievers
 from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import (
@@ -66,6 +67,7 @@ class SearchService:
     ) -> None:
         self._adapter = adapter
         self._searcher = Searcher(adapter, services.scaling, services.features, services.work)
+        self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work)
         self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
         self._dialect = dialect
         self._services = services
@@ -348,7 +350,8 @@ class SearchService:
     async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
         async def fetch(body: bytes) -> bytes:
             self._granted(exchange.operation, attempt)
-            return await self._fetch(exchange, attempt, body)
+            send = partial(self._fetch, exchange, attempt)
+            return await (self._retrievers.fetch(attempt, body, send) if attempt.policy.per_retriever else send(body))
 
         try:
             cap = self._services.learned.cap(exchange.operation)
@@ -405,14 +408,14 @@ class SearchService:
             if pool.vector_name is not None:
                 self._services.learned.compared(operation, pool.vector_name)
 
-    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes) -> bytes:
-        """Send a widened request. Raises RejectedReplyError, or PassedReplyError when upstream's answer is passed on."""
+    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes, *, suffix: str = "") -> bytes:
+        """Send a widened request. ``suffix``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when upstream's answer is passed on."""
         services = self._services
         started = services.clock()
         seconds = services.hedges.seconds(exchange, attempt, started)
         try:
             assert attempt.room is not None  # noqa: S101 - both callers have set it
-            fetched = await exchange.send(body, seconds=seconds, fits=attempt.room.fits)
+            fetched = await exchange.send(body, seconds=seconds, fits=attempt.room.fits, suffix=suffix)
             if not attempt.room.fits(len(fetched)):
                 raise LostReplyError(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
         except LostReplyError as lost:

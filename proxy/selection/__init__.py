@@ -10,10 +10,10 @@ distances        distances relative to the pool, and how near two may be by chan
 certainty        how sure one may be that a candidate repeats a result: the calibrated rule
 calibrated       its constants, written by a fit
 clustering       agglomerative and leader clustering
-evidence         what texts say about pairs of candidates
 grouping         vectors, texts and guards brought into clusters
 representatives  who stands for a cluster
 diversifiers     MMR, DPP and others behind a registry
 guards           what forbids that two candidates share a cluster
-text             what texts say about candidates being copies
+text             what texts say about candidates being copies, and about pairs of them
+fusion           several ranked lists merged into one by ranks or scores, as databases do it
 """

@@ -17,16 +17,6 @@ import numpy as np
 from vecsieve.proxy.selection.certainty import doubts_allowed
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, lead, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances, cosine_distances, relative_distances
-from vecsieve.proxy.selection.evidence import (
-    UNKNOWN,
-    Codes,
-    Evidence,
-    by_vectors_alone,
-    counts_clusters_alone,
-    is_reached,
-    opened,
-    weigh,
-)
 from vecsieve.proxy.selection.geometry import below
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import (
@@ -38,6 +28,16 @@ from vecsieve.proxy.selection.policy import (
     Policy,
     Threshold,
     When,
+)
+from vecsieve.proxy.selection.text.evidence import (
+    UNKNOWN,
+    Codes,
+    Evidence,
+    by_vectors_alone,
+    counts_clusters_alone,
+    is_reached,
+    opened,
+    weigh,
 )
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Metric, Steps, Veto

@@ -23,7 +23,6 @@ import numpy as np
 
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, lead, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances
-from vecsieve.proxy.selection.evidence import Codes, Evidence, by_vectors_alone, opened, weigh
 from vecsieve.proxy.selection.geometry import NOISE, SCALE_FROM, Mask
 from vecsieve.proxy.selection.grouping import (
     Ask,
@@ -38,6 +37,7 @@ from vecsieve.proxy.selection.grouping import (
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Certain, Linkage, Policy, Short, When
 from vecsieve.proxy.selection.single import fates_of
+from vecsieve.proxy.selection.text.evidence import Codes, Evidence, by_vectors_alone, opened, weigh
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection, Steps
 

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from vecsieve.proxy.selection.clustering import best_ranked
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
-from vecsieve.proxy.selection.evidence import counts_clusters_alone
 from vecsieve.proxy.selection.grouping import NOBODY, Grouped, alone, counts_length, group, links_of
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Caps, Order, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.representatives import represent
+from vecsieve.proxy.selection.text.evidence import counts_clusters_alone
 from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Selection, Steps, finished
 
 _KEPT, _FILLED = np.int8(Fate.KEPT), np.int8(Fate.FILLED)

@@ -228,6 +228,12 @@ class VectorFetchOutcome(LabelEnum):
     WITHHELD = "withheld"  # not sent: the database refused for want of quota, and not long ago
 
 
+class FusionOutcome(LabelEnum):
+    """What became of a fusion under the policy ``per_retriever``; adapters add why one was not divided."""
+
+    DIVIDED = "divided"  # each list was rid of its copies before the fusion
+
+
 class Divergence(LabelEnum):
     """How the answer of shadow mode would have differed from upstream's."""
 
@@ -340,6 +346,7 @@ class OverrideName(LabelEnum):
     ORDER = "order"
     FETCH_K = "fetch_k"
     COLLAPSED = "collapsed"
+    PER_RETRIEVER = "per_retriever"
 
 
 class CollapsedIn(StrEnum):

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from vecsieve.adapters.backends import BACKENDS, Backend
 from vecsieve.adapters.contract import Reason
+from vecsieve.adapters.fusions import Undivided
 from vecsieve.proxy.search.report import Figures, Report
 from vecsieve.proxy.telemetry.instruments import (
     BACKEND,
@@ -39,6 +40,7 @@ from vecsieve.proxy.telemetry.labels import (
     Divergence,
     Drifted,
     FailOpen,
+    FusionOutcome,
     Guard,
     LocalError,
     MemoryRecall,
@@ -92,6 +94,9 @@ _LOOKED = Label.of(
     "result", VectorFetchOutcome, narrow=lambda backend: tuple(VectorFetchOutcome) if backend.has_second_step else ()
 )
 _RULE = Label.of("rule", RuleLabel)
+_FUSED = Label.of(
+    "result", FusionOutcome, Undivided, narrow=lambda row: (*FusionOutcome, *Undivided) if row.has_fusions else ()
+)
 _NAMED = Label.of("result", Named, narrow=lambda backend: () if backend.naming is None else tuple(Named))
 
 
@@ -153,6 +158,11 @@ class Metrics(Instruments):
     )
     memory_evicted_total = CounterSpec("Points that left the feature memory for want of room.")
     memory_score_failures_total = CounterSpec("Pools with a score that did not fit the remembered vector.")
+    fusions_total = CounterSpec(
+        "Fusions of several lists under per_retriever: divided, or why not.",
+        BACKEND,
+        _FUSED,
+    )
     lookups_total = CounterSpec("Searches whose vectors a second request was to bring.", BACKEND, _LOOKED)
     extra_read_units_total = CounterSpec("Read units of second requests.", BACKEND)
     own_reads_total = CounterSpec(
@@ -273,6 +283,10 @@ class Metrics(Instruments):
     def sent(self, body_bytes: int) -> None:
         """Body bytes to clients."""
         self.client_response_bytes_total.inc(body_bytes)
+
+    def fused(self, result: FusionOutcome | Undivided) -> None:
+        """Count a fusion under the policy per_retriever."""
+        self.fusions_total.labels(self.backend, result).inc()
 
     def named(self, named: Named) -> None:
         """Count a search whose collection is addressed by id."""

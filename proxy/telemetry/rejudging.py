@@ -24,12 +24,12 @@ from vecsieve.proxy.selection.clustering import best_ranked, cluster
 from vecsieve.proxy.selection.distances import CosineDistances, RelativeDistances, cosine_distances
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
 from vecsieve.proxy.selection.diversifiers.relevance import query_distance
-from vecsieve.proxy.selection.evidence import UNKNOWN, Codes, counts_clusters_alone
 from vecsieve.proxy.selection.geometry import NOISE, rows_of
 from vecsieve.proxy.selection.grouping import NOBODY, Grouped, counts_length, cuts, group, settle
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Caps, Certain, Fixed, Linkage, Order, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.single import Names, capped, expand, fill
+from vecsieve.proxy.selection.text.evidence import UNKNOWN, Codes, counts_clusters_alone
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import read
 from vecsieve.proxy.selection.values import (

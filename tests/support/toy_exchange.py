@@ -87,7 +87,7 @@ class ToyExchange:
     sent: list[tuple[bytes, float]] = field(default_factory=list)
     originals: list[AttemptKind] = field(default_factory=list)
 
-    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
         self.sent.append((body, seconds))
         answer = await self.upstream.fetch(body) if self.answering is None else self.answering(body)
         if isinstance(answer, BaseException):

@@ -25,11 +25,13 @@ HEADERS: Mapping[str, OverrideName] = MappingProxyType(
 )
 
 _MODES: Mapping[str, Mode] = MappingProxyType({"on": "on", "shadow": "shadow", "off": "off"})
+_SWITCHES: Mapping[str, bool] = MappingProxyType({"on": True, "off": False})
 _NUMBER = re.compile(r"(\.[0-9]{1,18}|[0-9]{1,9}(\.[0-9]{0,18})?)([eE][-+]?[0-9]{1,2})?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _BLANKS = " \t"  # optional white space around a field value, RFC 9110 5.5
 
 Word = TypeVar("Word", bound=StrEnum)
+Meaning = TypeVar("Meaning")
 
 
 class OverrideError(ValueError):
@@ -84,12 +86,6 @@ def _given(headers: Sequence[tuple[str, str]], allowed: OverrideSettings) -> dic
             raise OverrideError(f"{_header(name)}: wanted the header once")
         found[name] = value.strip(_BLANKS)
     return found
-
-
-def _mode(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    if value not in _MODES:
-        raise _unlike(OverrideName.MODE, _MODES)
-    return replace(policy, mode=_MODES[value])
 
 
 def _certainty(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
@@ -155,7 +151,7 @@ def _fetch_k(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] = MappingProxyType(
     {
-        OverrideName.MODE: _mode,
+        OverrideName.MODE: lambda policy, value: replace(policy, mode=_among(OverrideName.MODE, value, _MODES)),
         OverrideName.CERTAINTY: _certainty,
         OverrideName.DISTANCE_THRESHOLD: _distance_threshold,
         OverrideName.RELATIVE_THRESHOLD: _relative_threshold,
@@ -164,6 +160,9 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
         OverrideName.REPRESENTATIVE: _representative,
         OverrideName.ORDER: _order,
         OverrideName.FETCH_K: _fetch_k,
+        OverrideName.PER_RETRIEVER: lambda policy, value: replace(
+            policy, per_retriever=_among(OverrideName.PER_RETRIEVER, value, _SWITCHES)
+        ),
         OverrideName.COLLAPSED: lambda policy, value: replace(
             policy, tells_collapsed=_word(OverrideName.COLLAPSED, value, CollapsedIn)
         ),
@@ -185,7 +184,13 @@ def _word(name: OverrideName, text: str, words: type[Word]) -> Word:
         raise _unlike(name, [word.value for word in words]) from None
 
 
-def _unlike(name: OverrideName, words: Mapping[str, Mode] | Sequence[str]) -> OverrideError:
+def _among(name: OverrideName, text: str, meanings: Mapping[str, Meaning]) -> Meaning:
+    if text not in meanings:
+        raise _unlike(name, list(meanings))
+    return meanings[text]
+
+
+def _unlike(name: OverrideName, words: Sequence[str]) -> OverrideError:
     return OverrideError(f"{_header(name)}: wanted one of {', '.join(words)}")
 
 

@@ -5,6 +5,7 @@ bounds     how much of texts is read
 canonical  what is left of a text when layout is gone, and its hash
 margins    header and footer lines
 matching   which candidates are copies by their texts, and by which rule
+evidence   what texts say about pairs of candidates, laid over their distances
 tokens     words in any script, and as 64-bit numbers
 features   what is read of one text, kept with it
 pairs      what two texts have in common, remembered by pair

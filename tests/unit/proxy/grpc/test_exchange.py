@@ -22,8 +22,8 @@ OWN = Answer(message=b"to the client's own message")
 
 
 def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> GrpcExchange:
-    async def widened(message: bytes, seconds: float) -> Outcome:
-        assert (message, seconds) == (b"widened", 2.0)
+    async def widened(message: bytes, seconds: float, suffix: str) -> Outcome:
+        assert (message, seconds, suffix) == (b"widened", 2.0, "")
         return outcome
 
     async def asked(question: Question, seconds: float) -> Outcome:

@@ -285,7 +285,7 @@ async def test_where_the_replies_of_others_fill_the_room_a_search_passes_through
     made, arrived = toys(held_bytes=20_000), asyncio.Event()
 
     class Slow(ToyExchange):
-        async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+        async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
             await arrived.wait()
             return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
 
@@ -317,7 +317,7 @@ async def test_however_a_search_ends_it_holds_nothing(end: str) -> None:
     answering: dict[str, object] = {"lost": LostReplyError(FailOpen.OVERFETCH_RESET), "refused": refused()}
 
     class Stuck(ToyExchange):
-        async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+        async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
             if end == "cancelled":
                 await asyncio.Event().wait()
             assert made.services.held.total > 0
@@ -510,7 +510,7 @@ async def test_after_a_refusal_not_even_a_page_read_by_its_offset_goes_over_the_
 class Silent(ToyExchange):
     """Whose widened requests are never answered."""
 
-    async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
         self.sent.append((body, seconds))
         await asyncio.Event().wait()
         raise AssertionError

@@ -102,7 +102,7 @@ async def test_there_is_no_room_when_as_many_as_may_be_are_improved() -> None:
     there, go_on = made(most=1), asyncio.Event()
 
     class Slow(ToyExchange):
-        async def send(self, body: bytes, *, seconds: float, fits: Fits) -> bytes:
+        async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
             await go_on.wait()
             return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
 

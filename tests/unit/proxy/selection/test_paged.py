@@ -19,11 +19,11 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection import paged
 from vecsieve.proxy.selection.distances import RelativeDistances
-from vecsieve.proxy.selection.evidence import weigh
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.paged import BLOCK, MANY, paging
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Relative, Short, Strategy, When
 from vecsieve.proxy.selection.text import features, reading
+from vecsieve.proxy.selection.text.evidence import weigh
 from vecsieve.proxy.selection.text.features import Form
 from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Metadata, Metric, Selection
 

@@ -1,0 +1,187 @@
+"""A fusion over REST: its prefetches as one batch of searches, and the batch's reply as one list.
+
+Read in Qdrant's sources (1.10 to 1.19): the root's filter holds for each prefetch; prefetches are cut to their limits before the
+fusion; the root's threshold and limit apply to the fused scores. A member of the root that plays no part, such as ``params``, can
+still be refused: with one, the database answers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import orjson
+
+from vecsieve.adapters.base import own
+from vecsieve.adapters.contract import Reply, Search, SearchCall, UnsupportedError
+from vecsieve.adapters.fusions import Divided, Fused, Fusion, Method, Undivided, UndividedError
+from vecsieve.adapters.qdrant import rest_query
+from vecsieve.adapters.qdrant.ranking import Kind
+from vecsieve.adapters.qdrant.rest_reply import ReplyDocument
+from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT, Document, Payload, Plan, Vectors, dense_at
+from vecsieve.adapters.wire.json import Members, Span, elements, members, splice, whole
+from vecsieve.adapters.wire.json_requests import present
+from vecsieve.adapters.wire.json_vectors import edited
+
+DEFAULT_K = 2  # of rrf without k
+# Of the root: what each search gets, and what is read here.
+_SHARED = ("with_payload", "with_vector", "with_vectors", "shard_key")
+_ROOT = frozenset({*_SHARED, "query", "prefetch", "filter", "limit", "offset", "score_threshold"})
+_LEAF = frozenset({"query", "using", "filter", "params", "score_threshold", "limit", "lookup_from"})
+_CONJUNCTIONS = frozenset({"must", "must_not"})
+_INTEGER = re.compile(rb"0|[1-9][0-9]{0,8}")
+_NUMBER = re.compile(rb"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,32})?([eE][-+]?[0-9]{1,2})?")
+
+
+def divided(call: SearchCall, body: bytes) -> Divided | None:
+    """As in the contract."""
+    request = own(call.document, Document)
+    if request.batch is not None or not request.in_object:
+        return None
+    try:
+        root = members(body, whole(body))
+        fusion = _fusion(body, root)
+        return None if fusion is None else _batch(call, request.plans[0], body, root, fusion)
+    except ValueError:  # a repeated key, or one that is no text
+        raise UndividedError(Undivided.MEMBER) from None
+
+
+def _fusion(body: bytes, root: Members) -> Fusion | None:
+    """The fusion of the root; None where there is none. Raises UndividedError or ValueError."""
+    query = present(body, root, "query")
+    if query is None or body[query[0] : query[0] + 1] != b"{":
+        return None
+    found = members(body, query)
+    if "formula" in found:
+        raise UndividedError(Undivided.FORMULA)
+    limit, threshold = present(body, root, "limit"), present(body, root, "score_threshold")
+    count = QUERY_LIMIT if limit is None else _integer(body, limit)
+    least = None if threshold is None else _number(body, threshold)
+    if found.keys() == {"fusion"}:
+        method = Method(orjson.loads(body[found["fusion"].value : found["fusion"].end]))
+        return Fusion(method=method, limit=count, k=DEFAULT_K, threshold=least)
+    if found.keys() != {"rrf"}:
+        if found.keys() & {"fusion", "rrf"}:
+            raise UndividedError(Undivided.MEMBER)
+        return None
+    rrf = members(body, (found["rrf"].value, found["rrf"].end))
+    if not rrf.keys() <= {"k", "weights"}:
+        raise UndividedError(Undivided.MEMBER)
+    given, listed = present(body, rrf, "k"), present(body, rrf, "weights")
+    k = DEFAULT_K if given is None else _integer(body, given)
+    weights = None if listed is None else tuple(_number(body, each) for each in elements(body, listed))
+    if not k or any(weight < 0 for weight in weights or ()):
+        raise UndividedError(Undivided.MEMBER)
+    return Fusion(method=Method.RRF, limit=count, k=k, weights=weights, threshold=least)
+
+
+def _batch(call: SearchCall, plan: Plan, body: bytes, root: Members, fusion: Fusion) -> Divided:
+    """Raises UndividedError or ValueError."""
+    prefetches = rest_query.listed(body, root)
+    offset = present(body, root, "offset")
+    if not root.keys() <= _ROOT or not prefetches or (offset is not None and body[offset[0] : offset[1]] != b"0"):
+        raise UndividedError(Undivided.MEMBER)
+    if len(prefetches) > call.needs.bounds.searches:
+        raise UndividedError(Undivided.MANY)
+    if fusion.weights is not None and len(fusion.weights) != len(prefetches):
+        raise UndividedError(Undivided.MEMBER)  # the server refuses it
+    shared = [b'"%s":%s' % (name.encode(), body[root[name].value : root[name].end]) for name in _SHARED if name in root]
+    held = present(body, root, "filter")
+    searches, plans, items = [], [], []
+    for index, span in enumerate(prefetches):
+        found = members(body, span)
+        search, leaf = _leaf(body, found, plan, index, call.searches[0].partition)
+        searches.append(search)
+        plans.append(leaf)
+        items.append(_item(body, span, found, shared, held))
+    text = b'{"searches":[%s]}' % b",".join(items)
+    document = Document(body=text, plans=tuple(plans), batch=len(plans), in_object=True)
+    read = SearchCall(operation=call.operation, searches=tuple(searches), needs=call.needs, document=document)
+    return Divided(suffix="/batch", body=text, call=read, fusion=fusion)
+
+
+def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes) -> tuple[Search, Plan]:
+    """One prefetch as a search, and how its list is read. Raises UndividedError or ValueError."""
+    if rest_query.listed(body, found):
+        raise UndividedError(Undivided.NESTED)
+    query = present(body, found, "query")
+    if query is None:
+        raise UndividedError(Undivided.UNRANKED)
+    if not found.keys() <= _LEAF | {"prefetch"}:
+        raise UndividedError(Undivided.MEMBER)
+    try:
+        ranking = rest_query.of_query(body, found, 0)
+    except UnsupportedError:
+        raise UndividedError(Undivided.UNRANKED) from None
+    if ranking.kind is Kind.REFERENCE and not rest_query.is_inferred(body, query):
+        raise UndividedError(Undivided.POINTS)
+    limit = present(body, found, "limit")
+    count = QUERY_LIMIT if limit is None else _integer(body, limit)
+    is_compared = ranking.name == root.name
+    search = Search(
+        top_k=count,
+        offset=0,
+        pages=False,
+        query=dense_at(body, ranking.dense) if is_compared else None,
+        partition=partition,
+    )
+    plan = Plan(
+        index=index, start=0, top_k=count, limit=None, offset=None, filter=None, vectors=Vectors(wanted=True, span=None),
+        payload=Payload(None, is_cut=root.payload.is_cut), name=root.name, prefers=root.prefers, fetches=root.fetches,
+    )  # fmt: skip
+    return search, plan
+
+
+def _item(body: bytes, span: Span, found: Members, shared: list[bytes], held: Span | None) -> bytes:
+    """The search of a prefetch: its own bytes, with the root's filter, and what all searches get. Raises UndividedError or ValueError."""
+    start, end = span
+    added, edits = list(shared), []
+    if held is not None:
+        root, leaf = body[held[0] : held[1]], found.get("filter")
+        if leaf is None:
+            added.append(b'"filter":' + root)
+        else:
+            its_own = present(body, found, "filter")
+            both = root if its_own is None else _both(body, held, its_own)
+            edits.append((leaf.value - start, leaf.end - start, both))
+    edits += [(end - start - 1, end - start - 1, b"," + each) for each in added]
+    return splice(body[start:end], edits)
+
+
+def _both(body: bytes, one: Span, other: Span) -> bytes:
+    """Two filters, both of which must hold. The server puts their lists of conditions together, which means the same only for lists
+    of which all must hold. Raises UndividedError or ValueError.
+    """
+    if not (members(body, one).keys() | members(body, other).keys()) <= _CONJUNCTIONS:
+        raise UndividedError(Undivided.MEMBER)
+    return b'{"must":[%s,%s]}' % (body[one[0] : one[1]], body[other[0] : other[1]])
+
+
+def _integer(body: bytes, span: Span) -> int:
+    """Raises ValueError."""
+    if not _INTEGER.fullmatch(body, *span):
+        raise ValueError(f"no whole number at byte {span[0]}")
+    return int(body[span[0] : span[1]])
+
+
+def _number(body: bytes, span: Span) -> float:
+    """Raises ValueError."""
+    value = float(body[span[0] : span[1]]) if _NUMBER.fullmatch(body, *span) else math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"no number at byte {span[0]}")
+    return value
+
+
+def fused(reply: Reply, ranked: Fused) -> bytes:
+    """As in the contract. A score is written as servers write a float32: with as few digits as tell it from its neighbours."""
+    document = own(reply.document, ReplyDocument)
+    source, text = document.source, document.text
+    result = members(text, whole(text))["result"]
+    pieces = [source.cut(0, result.value), b'{"points":[']
+    for place, (index, row, score) in enumerate(ranked):
+        point = document.lists[index].points[row]
+        if place:
+            pieces.append(b",")
+        pieces += edited(source, point.span, [(*point.score, orjson.dumps(score, option=orjson.OPT_SERIALIZE_NUMPY))])
+    pieces += (b"]}", source.cut(result.end, len(text)))
+    return b"".join(pieces)
