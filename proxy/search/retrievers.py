@@ -27,7 +27,7 @@ from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.searcher import LONG_POOL, TURN_BYTES
 from vecsieve.proxy.selection.fusion import Ranked, dbsf, joined, rrf
-from vecsieve.proxy.selection.policy import Caps, Order, Short
+from vecsieve.proxy.selection.policy import Caps, Order, Short, When
 from vecsieve.proxy.selection.single import selecting
 from vecsieve.proxy.telemetry.labels import FusionOutcome, Stage
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -75,6 +75,11 @@ class Retrievers:
         with attempt.watch.stage(Stage.DECODE):
             reply = await self._work.done(partial(adapter.parse_reply, divided.call, fetched), is_long=is_long)
         distinct = await self._distinct(attempt, divided, reply, is_long=is_long)
+        if any(len(rows) < pool.size for rows, pool in zip(distinct, reply.pools, strict=True)):
+            # The copies stand behind the first top_k, so the gate would not see them; and fused scores, which are made of ranks, say
+            # nothing of how near two results are, while the lists' own scores have been asked.
+            chosen = replace(attempt.policy.selection, when=When.ALWAYS)
+            attempt.policy = replace(attempt.policy, selection=chosen)
         with attempt.watch.stage(Stage.ENCODE):
             return await self._work.done(partial(_fused, adapter, divided, reply, distinct), is_long=is_long)
 

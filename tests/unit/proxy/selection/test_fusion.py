@@ -1,0 +1,105 @@
+"""Lists merged by ranks and by scores: Qdrant's formulas, in its width and order of operations."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.proxy.selection.fusion import RRF_K, dbsf, joined, normalized, rrf
+
+KEYS = st.lists(st.integers(0, 30), max_size=20, unique=True)
+SCORES = st.floats(-100, 100, width=32)
+
+
+def single(value: float) -> float:
+    """Rounded to 32 bits, without numpy."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+def test_ranks_count_from_zero_and_k_is_two() -> None:
+    fused = rrf([[2, 1], [1, 2, 3], [5, 3, 1]])
+    assert [key for key, _ in fused] == [1, 2, 3, 5]
+    assert [str(score) for _, score in fused] == ["1.0833334", "0.8333334", "0.5833334", "0.5"]
+
+
+def test_a_weight_divides_ranks_and_not_contributions() -> None:
+    assert dict(rrf([[1, 2], [2, 1]], weights=[3.0, 1.0])) == pytest.approx({2: 1 / (2 / 3 + 1) + 0.5, 1: 0.75 + 1 / 3})
+
+
+def test_a_weight_of_zero_adds_nothing_and_its_points_stay() -> None:
+    assert rrf([[1], [2]], weights=[1.0, 0.0]) == [(1, np.float32(0.5)), (2, np.float32(0.0))]
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 1.0, 1.0], [-1.0, 1.0], [math.nan, 1.0], [math.inf, 1.0]])
+def test_weights_that_the_database_refuses_are_refused(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="weights"):
+        rrf([[1], [2]], weights=weights)
+
+
+@given(lists=st.lists(KEYS, max_size=4), k=st.integers(1, 100))
+def test_a_sum_is_rounded_after_each_list(lists: list[list[int]], k: int) -> None:
+    """A fused score is the 32-bit sum of 32-bit parts in the order of the lists."""
+    expected: dict[int, float] = {}
+    for keys in lists:
+        for place, key in enumerate(keys):
+            expected[key] = single(expected.get(key, 0.0) + single(1.0 / single(place + k)))
+    assert {key: float(score) for key, score in rrf(lists, k=k)} == expected
+
+
+@given(lists=st.lists(KEYS, min_size=1, max_size=4))
+def test_equal_scores_keep_the_order_in_which_their_points_were_met(lists: list[list[int]]) -> None:
+    """The order is by score, then by first occurrence."""
+    met = list(dict.fromkeys(key for keys in lists for key in keys))
+    fused = rrf(lists)
+    assert fused == sorted(fused, key=lambda pair: (-pair[1], met.index(pair[0])))
+
+
+@given(scores=st.lists(SCORES, min_size=2, max_size=30))
+def test_three_deviations_around_the_mean_become_zero_to_one(scores: list[float]) -> None:
+    """A list's normalized scores are affine in its scores, and their mean is a half."""
+    found = normalized(scores).astype(float)
+    deviation = float(np.std(scores, ddof=1))
+    if deviation > 1e-2:
+        assert found == pytest.approx((np.array(scores) - np.mean(scores)) / (6 * deviation) + 0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("scores", [[], [3.0], [2.0, 2.0, 2.0]])
+def test_one_score_and_equal_scores_become_a_half(scores: list[float]) -> None:
+    assert normalized(scores).tolist() == [0.5] * len(scores)
+
+
+def test_scores_of_several_lists_are_added() -> None:
+    fused = dict(dbsf([(["a", "b", "c"], [0.9, 0.8, 0.1]), (["c"], [7.0])]))
+    assert fused["c"] == normalized([0.9, 0.8, 0.1])[2] + np.float32(0.5)
+    assert fused["a"] > fused["b"]
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_a_score_that_is_no_number_is_refused(score: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        dbsf([(["a", "b"], [1.0, score])])
+
+
+def test_the_default_k_is_the_databases() -> None:
+    assert RRF_K == 2
+
+
+@given(lists=st.lists(KEYS, max_size=3), dropped=st.sets(st.integers(0, 30)))
+def test_points_of_no_distinct_list_come_last_and_no_score_grows(lists: list[list[int]], dropped: set[int]) -> None:
+    """The joined list has every point once, the distinct fusion first, in falling scores."""
+    whole, distinct = rrf(lists), rrf([[key for key in keys if key not in dropped] for keys in lists])
+    found = joined(distinct, whole)
+    scores = [score for _, score in found]
+    assert found[: len(distinct)] == distinct
+    assert sorted(key for key, _ in found) == sorted(key for key, _ in whole)
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_lists_without_copies_join_to_their_own_fusion() -> None:
+    fused = rrf([[1, 2], [2, 3]])
+    assert joined(fused, fused) is fused
