@@ -47,6 +47,7 @@ def test_there_is_a_header_and_a_setting_for_each_override() -> None:
         "x-vecsieve-order",
         "x-vecsieve-fetch-k",
         "x-vecsieve-collapsed",
+        "x-vecsieve-per-retriever",
     }
     assert {name.value for name in OverrideName} == set(OverrideSettings.model_fields)
     assert [info.description for info in OverrideSettings.model_fields.values()] == list(HEADERS)
@@ -69,6 +70,15 @@ def test_the_policy_that_was_given_is_not_changed() -> None:
 @pytest.mark.parametrize("mode", ["on", "shadow", "off"])
 def test_mode(mode: str) -> None:
     assert given_headers(("x-vecsieve-mode", mode), mode="shadow").mode == mode
+
+
+@pytest.mark.parametrize(("word", "value"), [("on", True), ("off", False)])
+def test_per_retriever(word: str, value: bool) -> None:
+    assert given_headers(("x-vecsieve-per-retriever", word), per_retriever=not value).per_retriever is value
+
+
+def test_per_retriever_is_on_or_off() -> None:
+    assert refusal(("x-vecsieve-per-retriever", "true")) == "x-vecsieve-per-retriever: wanted one of on, off"
 
 
 @pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("0.15", 0.15), (".5", 0.5), ("2", 2.0), ("1e-1", 0.1)])
