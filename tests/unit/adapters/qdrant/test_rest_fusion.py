@@ -49,9 +49,8 @@ def test_the_adapter_divides_fusions() -> None:
 
 def test_each_prefetch_becomes_a_search_with_the_selectors_of_the_widened_root() -> None:
     found = items(fusion(with_payload=["t"], shard_key="k", limit=7))
-    assert found == [{**FIRST, "with_payload": ["t"], "shard_key": "k", "with_vector": ["a"]}] + [
-        {**SECOND, "with_payload": ["t"], "shard_key": "k", "with_vector": ["a"]}
-    ]
+    added = {"with_payload": ["t"], "shard_key": "k", "with_vector": ["a"]}
+    assert found == [{**FIRST, **added}, {**SECOND, **added}]
 
 
 def test_the_fusion_is_read_with_the_widened_limit() -> None:
