@@ -240,9 +240,11 @@ class Record(NamedTuple):
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
-        names = (self.title, self.document, self.source)
-        own = 0 if self.text is None else self.text.nbytes
-        return 250 + own + sum(len(each) + 60 for each in names if each is not None)
+        taken = 250 if self.text is None else 250 + self.text.nbytes
+        for each in (self.title, self.document, self.source):
+            if each is not None:
+                taken += len(each) + 60
+        return taken
 
 
 def from_pool(
@@ -261,9 +263,10 @@ def candidates_of(
     fields: Fields,
     allowance: Allowance | None = None,
     metric: Metric | None = None,
+    squares: npt.NDArray[np.float32] | None = None,
 ) -> Candidates:
     """The candidates of a pool, with one record each. ``allowance``: the text bytes left of CALL_BYTES by the call's other
-    searches; None for a single search. ``metric``: None where only the pool tells.
+    searches; None for a single search. ``metric``, ``squares``: as in Candidates; None where only the pool tells.
     """
     known = _metadata(records, fields, Allowance(CALL_BYTES) if allowance is None else allowance)
     has_tenants = bool(records and records[0].tenant)
@@ -275,6 +278,7 @@ def candidates_of(
         tenants=_tenants(records, pool.alone) if has_tenants or pool.alone else None,
         text_lengths=None if known.texts is None else _lengths(known.texts),
         metadata=known,
+        squares=squares,
     )
 
 

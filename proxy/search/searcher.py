@@ -28,12 +28,13 @@ from vecsieve.adapters.contract import (
     SearchCall,
 )
 from vecsieve.proxy.process.runtime import LongWork
-from vecsieve.proxy.search.candidates import CALL_BYTES, Record, candidates_of, records_of
+from vecsieve.proxy.search.candidates import CALL_BYTES, candidates_of, records_of
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
 from vecsieve.proxy.search.memory.lookups import (
     Asked,
+    Read,
     Repeat,
     Repeats,
     SendVectorFetch,
@@ -49,7 +50,7 @@ from vecsieve.proxy.search.report import collapsed_notes, figures
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.single import selecting, unlinked
-from vecsieve.proxy.selection.values import Fate, Metric, Selection
+from vecsieve.proxy.selection.values import Fate, Selection
 from vecsieve.proxy.telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
 
 
@@ -339,34 +340,35 @@ class Searcher:
                 selections.append(await self._select_one(attempt, search, read, allowance, exhausted=exhausted))
         return tuple(selections)
 
-    async def _read(self, attempt: Attempt, place: int) -> tuple[Pool, tuple[Record, ...], Metric | None]:
-        """A search's pool with the rows to compare, what its payloads say, and the metric where memory has it."""
+    async def _read(self, attempt: Attempt, place: int) -> Read:
+        """A search's pool with the rows to compare and what its payloads say."""
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         pool, search = attempt.reply.pools[place], attempt.call.searches[place]
         known = attempt.known[place] if attempt.known else None
-        metric = None if known is None else known.found.metric
         if known is not None and known.records is not None:
-            return pool, known.records, metric
+            return Read(pool, known.records, known.found.metric, known.found.squares)
         with attempt.watch.stage(Stage.DECODE):
             read = partial(records_of, pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
             records = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
-        if self._memory is not None and known is None and pool.size <= LONG_POOL:
-            pool = learnt(self._memory, attempt, search, pool, records)
-        return pool, records, metric
+            if known is not None:
+                return Read(pool, records, known.found.metric, known.found.squares)
+            if self._memory is not None and pool.size <= LONG_POOL:
+                return learnt(self._memory, attempt, search, pool, records)
+        return Read(pool, records)
 
     async def _select_one(
         self,
         attempt: Attempt,
         search: Search,
-        read: tuple[Pool, tuple[Record, ...], Metric | None],
+        read: Read,
         allowance: Allowance,
         *,
         exhausted: bool,
     ) -> Selection:
-        pool, records, metric = read
+        pool, records, metric, squares = read
         with attempt.watch.stage(Stage.DECODE):
             candidates = candidates_of(
-                pool, search, records, fields=attempt.policy.fields, allowance=allowance, metric=metric
+                pool, search, records, fields=attempt.policy.fields, allowance=allowance, metric=metric, squares=squares
             )
         chosen, scale = self._scaled(attempt, pool.compared_by, pool.vectors.shape[1])
         if search.pages:

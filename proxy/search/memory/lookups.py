@@ -25,6 +25,7 @@ from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.search.errors import LookupFailedError
 from vecsieve.proxy.search.memory.points import LOOKED_UP, FeatureMemory, Key, Points, Recalled
 from vecsieve.proxy.search.memory.shelves import Matrix
+from vecsieve.proxy.selection.values import Metric
 from vecsieve.proxy.telemetry.labels import MemoryRecall, Stage, VectorFetchOutcome
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
@@ -150,19 +151,28 @@ def lean_needs(memory: FeatureMemory, collection: str, needs: Needs) -> Needs:
     return replace(needs, vectors=False, values=not has_records)
 
 
-def learnt(memory: FeatureMemory, attempt: Attempt, search: Search, pool: Pool, records: tuple[Record, ...]) -> Pool:
+class Read(NamedTuple):
+    """What is compared of a ``pool``: the rows in it, a record of each payload, and what is known of all rows, as in Candidates."""
+
+    pool: Pool
+    records: Sequence[Record]
+    metric: Metric | None = None
+    squares: Matrix | None = None
+
+
+def learnt(memory: FeatureMemory, attempt: Attempt, search: Search, pool: Pool, records: tuple[Record, ...]) -> Read:
     """Store a pool that came with vectors. The pool has the rows that a later search will recall."""
     named = _points(attempt, search, pool)
     if named is None or pool.unusable == pool.size:
-        return pool
+        return Read(pool, records)
     key, points = named
     collection = attempt.call.operation.collection
     known = records if _proves_records(attempt, pool) else None
     counts = attempt.rounds == 1 and not attempt.is_repeated
-    rows, until = memory.learn(collection, key, points, pool.vectors, known, counts=counts)
+    now = memory.learn(collection, key, points, pool.vectors, known, counts=counts)
     if attempt.rounds == 1 and len(attempt.call.searches) == 1:
-        attempt.known_until = until
-    return replace(pool, vectors=rows)
+        attempt.known_until = now.until
+    return Read(replace(pool, vectors=now.rows), records, now.metric, now.squares)
 
 
 def _proves_records(attempt: Attempt, pool: Pool) -> bool:

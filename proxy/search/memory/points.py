@@ -92,12 +92,14 @@ class _Table:
 
 
 class Learnt(NamedTuple):
-    """``rows``: (n, d) as they will be recalled. ``until``: when the first payload value is too old to be recalled; None where the pool
-    could not be recalled now.
+    """``rows``: (n, d) as they will be recalled. ``squares``: their squared lengths, ``metric``: that gives the scores; None where
+    nobody worked them out. ``until``: when the first payload value is too old to be recalled; None where the pool could not be now.
     """
 
     rows: Matrix
-    until: float | None
+    squares: Matrix | None = None
+    metric: Metric | None = None
+    until: float | None = None
 
 
 class _Brought(NamedTuple):
@@ -107,6 +109,7 @@ class _Brought(NamedTuple):
     values: npt.NDArray[np.int16 | np.float32]
     scales: Matrix
     rows: Matrix
+    squares: Matrix
     records: Sequence[Record] | None
 
 
@@ -120,11 +123,12 @@ class _Collection:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """``rows``: (n, d) float32. ``records``: one a point; None where payload values are not remembered. ``metric``: that gives the
+    """``rows``: (n, d) float32, ``squares``: their squared lengths. ``records``: one a point; None where payload values are not remembered. ``metric``: that gives the
     scores; None where they are not plain. ``slots``: (n,) where they are kept. ``until``: when one of the records is too old.
     """
 
     rows: Matrix
+    squares: Matrix
     records: tuple[Record, ...] | None
     metric: Metric | None
     slots: Slots
@@ -228,27 +232,32 @@ class FeatureMemory:
         state, names = self._collection(collection), points.names
         self._sweep(SWEPT)
         if self._clock() < state.quiet_until or vectors.shape[1] != key.dimension:
-            return Learnt(vectors, None)
+            return Learnt(vectors)
         state.is_versioned = records is not None
         values, scales = packed(vectors)
-        table = self._table(state, key, is_exact=key.dimension <= FEW_DIMENSIONS or is_coarse(vectors, scales))
+        rows = np.multiply(values, scales[:, None], dtype=np.float32)
+        squares = np.einsum("ij,ij->i", rows, rows)
+        is_exact = key.dimension <= FEW_DIMENSIONS or is_coarse(rows, squares, scales)
+        table = self._table(state, key, is_exact=is_exact)
         if table is None:
-            return Learnt(vectors, None)
-        rows = vectors if table.shelf.is_exact else np.multiply(values, scales[:, None], dtype=np.float32)
-        brought = _Brought(names, vectors if table.shelf.is_exact else values, scales, rows, records)
+            return Learnt(vectors)
+        brought = _Brought(names, values, scales, rows, squares, records)
+        if table.shelf.is_exact:
+            rows, squares = vectors, np.einsum("ij,ij->i", vectors, vectors)
+            brought = _Brought(names, vectors, scales, rows, squares, records)
         slots = np.fromiter(map(table.slots.get, names, repeat(-1)), np.intp, len(names))
         if not _says_the_same(table.shelf, slots, brought):
             self.forget(collection)  # somebody writes past this process: other points may be as old as these
-            return Learnt(vectors, None)
+            return Learnt(vectors)
         if counts:
             self._count(state, table.shelf, slots, has_records=records is not None)
-        self._prove(table, points, rows)
-        is_whole = self._store(table, slots, brought)
-        is_fine = bool(scales.all())
-        until = None
+        self._prove(table, points, brought)
+        is_whole, until = self._store(table, slots, brought), None
         if is_whole and (state.is_versioned or table.scoring is not None):
             until = float("inf") if records is None else self._clock() + self._ttl_seconds
-        return Learnt(rows if is_fine else np.where(np.isfinite(vectors), rows, vectors), until)
+        if not scales.all():
+            return Learnt(np.where(np.isfinite(vectors), rows, vectors))
+        return Learnt(rows, squares, None if table.scoring is None else metric_by(table.scoring), until)
 
     def recall(
         self, collection: str, key: Key, points: Points, *, counts: bool = True, with_records: bool = False
@@ -279,17 +288,19 @@ class FeatureMemory:
             state.known.append(1.0 - len(missing) / len(names))
         if missing:
             return tuple(missing)
-        rows = shelf.rows(slots)
         self._stamp += 1
         shelf.stamps[slots] = self._stamp
+        rows, squares = shelf.rows(slots), shelf.squares[slots]
         if table.scoring is not None and not scores_fit(
-            table.scoring, points.query, rows, points.scores, SCORE_TOLERANCE, shelf.squares[slots]
+            table.scoring, points.query, rows, points.scores, SCORE_TOLERANCE, squares
         ):
             self.score_failures += 1
             self.forget(collection)
             return everything
         records = None if None in kept else tuple(each for each in kept if each is not None)
-        return Recalled(rows, records, None if table.scoring is None else metric_by(table.scoring), slots, until)
+        return Recalled(
+            rows, squares, records, None if table.scoring is None else metric_by(table.scoring), slots, until
+        )
 
     def missed(self, collection: str) -> None:
         """A lookup did not bring what was unknown, such as a point without a usable vector: of its pool as good as nothing is known."""
@@ -359,15 +370,15 @@ class FeatureMemory:
         state.tables[key] = made = _Table(shelf, next(self._tables))
         return made
 
-    def _prove(self, table: _Table, points: Points, rows: Matrix) -> None:
+    def _prove(self, table: _Table, points: Points, brought: _Brought) -> None:
         """Learn how scores follow from vectors, and whether they do."""
         if not table.is_plain or not points.names:
             return
-        pool, form = (points.query, rows, points.scores), table.scoring
+        pool, form = (points.query, brought.rows, points.scores), table.scoring
         if form is None:
             form = scoring_of(*pool, SCORE_TOLERANCE / SCORE_MARGIN)
             table.scoring = form if form is not None and scores_tell(form, *pool, SCORE_TOLERANCE) else None
-        elif not scores_fit(form, *pool, SCORE_TOLERANCE):
+        elif not scores_fit(form, *pool, SCORE_TOLERANCE, brought.squares):
             table.scoring = form = None
         table.is_plain = form is not None
 
@@ -397,7 +408,7 @@ class FeatureMemory:
         new, kept = slots[is_new & has], has.nonzero()[0].tolist()
         rows = is_new & has
         shelf.values[new], shelf.scales[new] = brought.values[rows], brought.scales[rows]
-        shelf.squares[new] = np.einsum("ij,ij->i", brought.rows[rows], brought.rows[rows])
+        shelf.squares[new] = brought.squares[rows]
         at = slots[has]
         shelf.stamps[at], shelf.learnt_seconds[at] = self._stamp, self._clock()
         shelf.weigh(at.tolist(), None if records is None else [records[place] for place in kept])

@@ -120,18 +120,19 @@ def packed(vectors: Matrix) -> tuple[npt.NDArray[np.int16], Matrix]:
     fine = np.isfinite(peaks)
     if fine.all() and peaks.all():
         scales = peaks / np.float32(LARGEST)
-        return np.rint(vectors / scales[:, None]).astype(np.int16), scales
+        found = vectors / scales[:, None]
+        return np.rint(found, out=found).astype(np.int16), scales
     scales = np.where(fine, peaks, 0.0).astype(np.float32) / np.float32(LARGEST)
     with np.errstate(all="ignore"):
         found = np.rint(vectors / np.where(scales > 0.0, scales, 1.0)[:, None])
         return np.nan_to_num(found).astype(np.int16), scales
 
 
-def is_coarse(vectors: Matrix, scales: Matrix) -> bool:
-    """Whether 16 bits would blur the differences between these rows."""
-    fine = scales > 0.0
-    if int(fine.sum()) < 2:
+def is_coarse(rows: Matrix, squares: Matrix, scales: Matrix) -> bool:
+    """Whether 16 bits blurred the differences between these rows. ``squares``: their squared lengths (n,)."""
+    fine = (scales > 0.0).nonzero()[0]
+    if len(fine) < 2:
         return False
-    apart = (rows := vectors if fine.all() else vectors[fine]) - rows[:1]
-    error = vectors.shape[1] * float(np.square(scales[fine]).max()) / 12.0
-    return bool(error > COARSE * float(np.einsum("ij,ij->i", apart, apart).max()))
+    apart = squares[fine] + squares[fine[0]] - 2.0 * (rows @ rows[fine[0]])[fine]
+    error = rows.shape[1] * float(np.square(scales[fine]).max()) / 12.0
+    return bool(error > COARSE * float(apart.max()))
