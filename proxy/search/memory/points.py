@@ -57,6 +57,9 @@ SCORE_MARGIN = 3.0  # a score counts as a plain similarity of its collection onl
 
 # Entries of forgotten collections that are freed with each pool that is learnt.
 SWEPT = 512
+# Points whose payload values are as selection reads them may take so much, and three quarters of the bound. Those of others are packed,
+# so many in one go: 2 microseconds each, and as much to unpack them.
+READ_BYTES, PACKED = 48 << 20, 64
 
 
 class Key(NamedTuple):
@@ -160,6 +163,7 @@ class FeatureMemory:
         "_collections",
         "_decided",
         "_limit_bytes",
+        "_read_bytes",
         "_shelves",
         "_stamp",
         "_tables",
@@ -171,6 +175,7 @@ class FeatureMemory:
 
     def __init__(self, limit_bytes: int, *, ttl_seconds: float, clock: Clock) -> None:
         self._limit_bytes = limit_bytes
+        self._read_bytes = min(READ_BYTES, limit_bytes * 3 // 4)
         self._ttl_seconds = ttl_seconds
         self._clock = clock
         self._collections: dict[str, _Collection] = {}  # the longest unused first
@@ -275,14 +280,13 @@ class FeatureMemory:
             return everything
         slots, shelf = np.fromiter(map(table.slots.get, names, repeat(-1)), np.intp, len(names)), table.shelf
         lacks = slots < 0
-        kept = [None if slot < 0 else shelf.records[slot] for slot in slots.tolist()]
         until = float("inf")
         if table.scoring is None or with_records:
             learnt = shelf.learnt_seconds.take(slots, mode="wrap")
             until = float(learnt.min()) + self._ttl_seconds
             lacks |= learnt < self._clock() - self._ttl_seconds
-            if with_records and None in kept:
-                lacks |= np.array([each is None for each in kept])
+            if with_records and shelf.records:
+                lacks |= [each is None for each in map(shelf.records.__getitem__, slots.tolist())]
         missing = lacks.nonzero()[0].tolist()
         if counts:
             state.known.append(1.0 - len(missing) / len(names))
@@ -297,10 +301,10 @@ class FeatureMemory:
             self.score_failures += 1
             self.forget(collection)
             return everything
-        records = None if None in kept else tuple(each for each in kept if each is not None)
-        return Recalled(
-            rows, squares, records, None if table.scoring is None else metric_by(table.scoring), slots, until
-        )
+        records = shelf.recall(slots.tolist(), unpacks=with_records)
+        self._make_room()
+        metric = None if table.scoring is None else metric_by(table.scoring)
+        return Recalled(rows, squares, records, metric, slots, until)
 
     def missed(self, collection: str) -> None:
         """A lookup did not bring what was unknown, such as a point without a usable vector: of its pool as good as nothing is known."""
@@ -411,7 +415,7 @@ class FeatureMemory:
         shelf.squares[new] = brought.squares[rows]
         at = slots[has]
         shelf.stamps[at], shelf.learnt_seconds[at] = self._stamp, self._clock()
-        shelf.weigh(at.tolist(), None if records is None else [records[place] for place in kept])
+        shelf.keep(at.tolist(), None if records is None else [records[place] for place in kept])
         self.learnt += len(kept)
         self._make_room()
         return bool(has.all()) and all(map(table.slots.__contains__, brought.names))
@@ -424,6 +428,10 @@ class FeatureMemory:
         return -1 if slot is None else slot
 
     def _make_room(self) -> None:
+        """Stay within the bounds: payload values are packed, what was forgotten goes, and then the longest unused points."""
+        for shelf in self._shelves.values():
+            while shelf.read_bytes > self._read_bytes and shelf.pack(PACKED):
+                pass
         while self.held_bytes > self._limit_bytes and self.points:
             if not self._sweep(SCANNED):
                 # The largest: otherwise points of one dimension could keep those of another out for good.
@@ -456,5 +464,9 @@ def _says_the_same(shelf: Shelf, slots: Slots, brought: _Brought) -> bool:
     records = brought.records
     if records is None:
         return True
-    pairs = zip((shelf.records[slot] for slot in slots[places].tolist()), places.tolist(), strict=True)
-    return all(old is None or old.says_the_same(records[place]) for old, place in pairs)
+    known = (shelf.records[slot] for slot in slots[places].tolist())
+    for old, place in zip(known, places.tolist(), strict=True):
+        read = Record.unpacked(old) if isinstance(old, bytes) else old
+        if read is not None and not read.says_the_same(records[place]):
+            return False
+    return True

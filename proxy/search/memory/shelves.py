@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,11 +30,12 @@ class Shelf:
     """Points of one dimension: 16 bits a number with a scale, or float32.
 
     ``owners``: by slot the dictionary in which the point's name leads here, None of a free slot. ``records``: None where payload values
-    are not known. ``squares``: squared lengths of the rows. ``stamps``: of the last use.
+    are not known, packed of points for which there was no room otherwise; ``read``: slots whose record is not packed, the first one
+    first; ``read_bytes``: what those points take. ``squares``: squared lengths of the rows. ``stamps``: of the last use.
     """
 
     __slots__ = (
-        "dimension", "free", "hand", "held_bytes", "is_exact", "learnt_seconds", "names", "owners", "points", "records", "scales", "sizes",
+        "dimension", "free", "hand", "held_bytes", "is_exact", "learnt_seconds", "names", "owners", "points", "read", "read_bytes", "records", "scales", "sizes",
         "squares", "stamps", "values",
     )  # fmt: skip
 
@@ -49,10 +52,11 @@ class Shelf:
         self.learnt_seconds = np.empty(capacity, np.float64)
         self.owners: list[dict[bytes, int] | None] = []
         self.names: list[bytes] = []
-        self.records: list[Record | None] = []
+        self.records: list[Record | bytes | None] = []
+        self.read: OrderedDict[int, None] = OrderedDict()
         self.free: list[int] = []
         self.hand = 0
-        self.points = self.held_bytes = 0
+        self.points = self.held_bytes = self.read_bytes = 0
 
     def rows(self, slots: Slots) -> Matrix:
         """(n, d) float32."""
@@ -79,22 +83,54 @@ class Shelf:
 
     def drop(self, slot: int) -> None:
         """Free a slot. Its owner has let go of it."""
-        self.held_bytes -= int(self.sizes[slot])
-        self.owners[slot] = self.records[slot] = None
-        self.names[slot] = b""
+        self._hold(slot, None, 0)
+        self.read.pop(slot, None)
+        self.owners[slot], self.names[slot] = None, b""
         self.free.append(slot)
         self.points -= 1
 
-    def weigh(self, slots: Sequence[int], records: Sequence[Record] | None) -> None:
-        """Keep the payload values of these points, where they are known, and count what the points take."""
+    def keep(self, slots: Sequence[int], records: Sequence[Record] | None) -> None:
+        """Keep these points' payload values, where they are brought and were not known."""
         row_bytes = self.dimension * self.values.itemsize + POINT_BYTES
-        sizes = [row_bytes + len(self.names[slot]) for slot in slots]
-        if records is not None:
-            sizes = [size + record.nbytes for size, record in zip(sizes, records, strict=True)]
-            for slot, record in zip(slots, records, strict=True):
-                self.records[slot] = record
-        self.held_bytes += sum(sizes) - int(self.sizes[slots].sum())
-        self.sizes[slots] = sizes
+        for place, slot in enumerate(slots):
+            is_new = not self.sizes[slot]
+            if records is not None and not isinstance(self.records[slot], Record):
+                self._hold(slot, records[place], row_bytes + len(self.names[slot]) + records[place].nbytes)
+                self.read[slot] = None
+            elif is_new:
+                self._hold(slot, None, row_bytes + len(self.names[slot]))
+
+    def recall(self, slots: Sequence[int], *, unpacks: bool) -> tuple[Record, ...] | None:
+        """The payload values of these points; None where those of one are not known, or packed and not to be unpacked."""
+        found: list[Record] = []
+        for slot in slots:
+            record = self.records[slot]
+            if isinstance(record, bytes) and unpacks:
+                packed, record = record, Record.unpacked(record)
+                self._hold(slot, record, int(self.sizes[slot]) - sys.getsizeof(packed) + record.nbytes)
+                self.read[slot] = None
+            if not isinstance(record, Record):
+                return None
+            found.append(record)
+        return tuple(found)
+
+    def pack(self, most: int) -> int:
+        """Pack the texts that were read first; how many. What is slow to find of them is packed, too."""
+        packed = 0
+        while self.read and packed < most:
+            slot, _ = self.read.popitem(last=False)
+            record = self.records[slot]
+            if isinstance(record, Record) and record.text is not None:
+                small = record.packed()
+                self._hold(slot, small, int(self.sizes[slot]) - record.nbytes + sys.getsizeof(small))
+                packed += 1
+        return packed
+
+    def _hold(self, slot: int, record: Record | bytes | None, size: int) -> None:
+        had = int(self.sizes[slot])
+        self.read_bytes += size * isinstance(record, Record) - had * isinstance(self.records[slot], Record)
+        self.held_bytes += size - had
+        self.records[slot], self.sizes[slot] = record, size
 
     def evict(self) -> int:
         """Drop the longest unused of the next SCANNED points; how many."""

@@ -70,7 +70,7 @@ class Form:
     """A text as it is compared. ``body``: composed, its lines whole (canonical.unwrapped).
 
     ``record``: see RECORD; ``grams``: the different 3-grams, ascending, as the bytes of uint32. Both are None until
-    ``complete``. ``hashes``: (w,) uint64, of each word in order; None until somebody asks for it. ``vocabulary``: the bytes
+    ``complete``; ``grams`` alone is None, too, of a text that was kept without them. ``hashes``: (w,) uint64, of each word in order; None until somebody asks for it. ``vocabulary``: the bytes
     of (u,) uint32, the hash of each different word, ascending; of pairs of neighbours where the script has no spaces, since two
     sentences share most characters. None until ``learn_words``.
     """
@@ -103,6 +103,10 @@ class Form:
         marks = () if self._marks is None else self._marks[0] | self._marks[1]
         kept = (self.record or b"", self.grams or b"", self.vocabulary or b"", *marks)
         return 150 + sum(map(sys.getsizeof, kept)) + (0 if self.hashes is None else self.hashes.nbytes)
+
+
+# A text, what it costs to read, and the record of its form with all lines.
+Essence = tuple[str, int, bytes | None]
 
 
 class Text:
@@ -152,12 +156,27 @@ class Text:
         return found
 
     @property
+    def essence(self) -> Essence:
+        """What is slow to find again, and the text itself."""
+        return self.raw, self.known_cost, None if self.whole is None else self.whole.record
+
+    @classmethod
+    def of_essence(cls, essence: Essence) -> Text:
+        """The Text of which this is left. It may be one that is remembered."""
+        raw, price, record = essence
+        found = TEXTS.get(raw)
+        if found is None:
+            found = cls(raw)
+            found.known_cost = price
+            if record is not None:
+                found.unwrap().record = record
+        return found
+
+    @property
     def nbytes(self) -> int:
-        """About what it holds, or will hold once it is compared."""
+        """About what it holds."""
         taken = 200 + sys.getsizeof(self.raw)
-        if self.whole is None:
-            taken += 300 + len(self.raw) // 2
-        else:
+        if self.whole is not None:
             taken += self.whole.nbytes
             if self.whole.body is not self.raw:
                 taken += sys.getsizeof(self.whole.body)
@@ -188,7 +207,7 @@ def complete(forms: Sequence[Form], *, hashes: bool = False) -> None:
     the words as well.
     """
     missing = list(
-        {id(form): form for form in forms if form.record is None or (hashes and form.hashes is None)}.values()
+        {id(form): form for form in forms if form.grams is None or (hashes and form.hashes is None)}.values()
     )
     if not missing:
         return

@@ -218,7 +218,9 @@ class Texts:
 
     def grams_of(self, which: Sequence[int]) -> tuple[npt.NDArray[np.uint32], Indices]:
         """The different 3-grams of each candidate of ``which``, one behind the other, and how many each has."""
-        known = [b"" if (form := self.form(i)) is None or form.grams is None else form.grams for i in which]
+        forms = [self.form(i) for i in which]
+        complete([form for form in forms if form is not None and form.grams is None])
+        known = [b"" if form is None else form.grams or b"" for form in forms]
         return np.frombuffer(b"".join(known), np.uint32), np.array([len(each) // 4 for each in known], np.intp)
 
     def marks(self, i: int) -> tuple[Tokens, Tokens]:

@@ -348,7 +348,7 @@ def test_a_pool_larger_than_the_memory_leaves_every_name_with_its_own_row(clock:
     for start in range(0, 300, 25):
         returned = taught(memory, made, list(range(start, start + 100)))
         for place, each in enumerate(range(start, start + 100)):
-            found = memory.recall("c", KEY, made.asked([each])[0])
+            found = memory.recall("c", KEY, made.asked([each])[0], with_records=True)
             if isinstance(found, Recalled):
                 assert found.rows.tobytes() == returned[place].tobytes()
                 assert found.records == tuple(records([each]))

@@ -114,12 +114,32 @@ def test_the_same_text_is_one_text_while_it_is_remembered() -> None:
 
 
 def test_a_text_says_how_much_it_holds() -> None:
-    """Before it is compared as much as it will."""
-    for size in (30, 100, 1000):
-        text = Text(" ".join(f"word{number}" for number in range(size)))
-        before = text.nbytes
+    small, large = Text("a word"), Text("many words " * 1000)
+    before = large.nbytes
+    for each in (small, large):
+        complete([each.unwrap()])
+    assert small.nbytes < before < large.nbytes
+
+
+@pytest.mark.parametrize("raw", ["a text of some words", "“quoted” and\nof two lines", "", "日本語のテキスト"])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_text_is_made_again_of_its_essence(raw: str, is_read: bool) -> None:
+    text = Text(raw)
+    if is_read:
+        assert text.cost() >= 0
         complete([text.unwrap()])
-        assert 0.8 * text.nbytes < before < 1.25 * text.nbytes
+    again = Text.of_essence(text.essence)
+    assert again.raw == raw
+    assert again.essence == text.essence
+    if is_read:
+        assert again.unwrap().record == text.unwrap().record
+        complete([again.unwrap()])
+        assert again.unwrap().grams == text.unwrap().grams
+
+
+def test_a_text_that_is_remembered_is_not_made_again() -> None:
+    text = text_of("a text that is remembered")
+    assert Text.of_essence(text.essence) is text
 
 
 def test_the_lines_of_a_text_are_kept_once_for_each_of_its_forms() -> None:
