@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0x0, 0x1, 0x3, 0x4, 0x6, 0x9
 END_STREAM = 0x1  # of DATA and HEADERS
+PADDED = 0x8  # of DATA: the gRPC core refuses it, and no client of its own pads
 ACK = 0x1  # of SETTINGS and PING
 PREFACE_BYTES = 24  # before a client's first frame (RFC 9113 3.4)
 
@@ -127,6 +128,8 @@ CONTENT_BYTES_A_FRAME = 256  # of content that earn one frame
 # What an empty DATA without an end, or an empty piece of a block of fields, costs: no client has a use for one. The gRPC core ends a
 # connection without a word after 100 of the latter (1.85); after half as many we say why.
 EMPTY_FRAMES = 200
+# Of one block of fields: the core takes some 16 KiB, but holds far more until the block ends (CVE-2024-27316).
+FIELDS_BYTES = 1 << 20
 CALL_FRAMES = 4  # what a call costs until it is answered: a handler's start is dearer than a frame
 ANSWER_FRAMES = 4  # what each frame of an answer earns; its last one gives back the call's own too
 # Calls broken off before they are SHORT_SECONDS old and before they are answered, beyond one for each that was answered: at
@@ -176,6 +179,10 @@ class Allowance:
     def empty(self) -> None:
         """A frame arrived that should have had content."""
         self._frames -= EMPTY_FRAMES
+
+    def endless(self) -> None:
+        """A block of fields is larger than any."""
+        self._frames = -1.0
 
     def content(self, size: int) -> None:
         """DATA with ``size`` bytes arrived."""
@@ -305,6 +312,7 @@ class Messages:
                 start += step
             else:
                 start = self._begin(known, data, start, stop)
+                cost += 1
         return cost
 
     def end(self, stream: int) -> int:
@@ -399,7 +407,7 @@ class OpenStreams:
     wait a moment.
     """
 
-    __slots__ = ("_calls", "_clock", "_now", "_open", "allowance", "is_resting", "last", "messages")
+    __slots__ = ("_calls", "_clock", "_fields_bytes", "_now", "_open", "allowance", "is_resting", "last", "messages")
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -410,6 +418,7 @@ class OpenStreams:
         self.messages = Messages(calls.inflated)
         self.is_resting = False
         self.last = 0
+        self._fields_bytes = 0  # of the block that is arriving
 
     def client_read(self) -> None:
         """Read the clock once for the client's frames that follow."""
@@ -423,7 +432,12 @@ class OpenStreams:
 
     def client_frame(self, kind: int, flags: int, stream: int, length: int) -> int:
         """HEADERS of a new stream are a call (RFC 9113 5.1.1). While calls wait, it is the last of this turn."""
-        if kind == DATA and length:
+        if kind in _FIELDS:
+            self._fields_bytes = length + (self._fields_bytes if kind == CONTINUATION else 0)
+            if self._fields_bytes > FIELDS_BYTES:
+                self.allowance.endless()
+                return sys.maxsize
+        if kind == DATA and length and not flags & PADDED:
             self.allowance.content(length)
         elif kind == HEADERS and stream > self.last:
             self.last = stream
@@ -435,7 +449,7 @@ class OpenStreams:
             self.allowance.reset(self._now - since)
             self.is_resting = self.allowance.is_resetting
             return sys.maxsize if self.is_resting else 0
-        elif not length and kind in _WITH_CONTENT and not flags & END_STREAM:
+        elif kind in _WITH_CONTENT and not flags & END_STREAM and (not length or kind == DATA):
             self.allowance.empty()
         else:
             self.allowance.frame()

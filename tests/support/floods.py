@@ -12,7 +12,7 @@ from hpack import Encoder
 from vecsieve.proxy.grpc.shared_port import PREFACE
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
-END_STREAM, END_HEADERS = 0x1, 0x4
+END_STREAM, END_HEADERS, PADDED = 0x1, 0x4, 0x8
 BLOCK_BYTES = 1 << 16
 
 HEAD = b"POST /collections/c/points/query HTTP/1.1\r\nHost: db\r\n"
@@ -77,6 +77,12 @@ FLOODS = (
     Flood("WINDOW_UPDATE", BEGUN, repeated(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)))),
     Flood("PRIORITY", BEGUN, repeated(frame(PRIORITY, 0, 1, bytes(5)))),
     Flood("CONTINUATION", BEGUN + frame(HEADERS, 0, 1, FIELDS), repeated(frame(CONTINUATION, 0, 1))),
+    Flood(
+        "a block of fields without an end",
+        BEGUN + frame(HEADERS, 0, 1, FIELDS),
+        repeated(frame(CONTINUATION, 0, 1, b"\x10\x01a\x7f\x81\x7d" + bytes(16_000))),
+    ),
+    Flood("DATA of padding", ASKED, repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255)))),
     Flood("streams opened and reset", BEGUN, numbered(lambda stream: _asked(stream) + frame(RST_STREAM, 0, stream, bytes(4)))),
     Flood("streams of a head alone", BEGUN, numbered(_asked)),
     Flood(

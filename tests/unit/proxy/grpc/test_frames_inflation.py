@@ -123,7 +123,12 @@ def test_inflating_costs_as_many_frames_as_it_takes_time_and_passing_nothing() -
     plain = prefixed(bytes(MIB), compressed=False)
     assert messages.follow(1, plain, 0, len(plain)) == 0
     squeezed = prefixed(gzip.compress(bytes(MIB)), compressed=True)
-    assert messages.follow(3, squeezed, 0, len(squeezed)) == 512
+    assert messages.follow(3, squeezed, 0, len(squeezed)) == 1 + 512
+
+
+def test_each_of_many_messages_in_one_frame_costs_as_much_as_a_frame() -> None:
+    empty = prefixed(b"", compressed=False)
+    assert Messages(unlimited()).follow(1, 3000 * empty, 0, 3000 * len(empty)) == 3000
 
 
 async def asked(channel: grpc.aio.Channel, message: bytes) -> int:
