@@ -1,6 +1,7 @@
 """What differs between vector databases. Pure: bytes and arrays in, bytes and arrays out; no await, no log, no setting.
 
 contract   the verbs of an adapter, the values they exchange, the exceptions they may raise
+writes     the contract of upserts that are compared with what is stored
 base       what adapters have in common over each transport; defaults of their dialects
 fusions    requests that merge several ranked lists, divided into these and merged again
 backends   BACKENDS: one row for each database; every table, label and default derives from it

@@ -35,10 +35,12 @@ from vecsieve.adapters.qdrant import calls as qdrant
 from vecsieve.adapters.qdrant.dialect import QdrantDialect, QdrantGrpcDialect
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.adapters.qdrant.rest import QdrantRest
+from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.weaviate import calls as weaviate
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
 from vecsieve.adapters.weaviate.rest import WeaviateDialect, WeaviateRest
 from vecsieve.adapters.weaviate.rest import reshaped as weaviate_reshaped
+from vecsieve.adapters.writes import WriteAdapter
 
 Changes = Callable[[RequestHead], Touched | None]
 """The collection that a request may change; None: none."""
@@ -54,7 +56,8 @@ class Transport:
     """One protocol of a backend. Over gRPC a body is one message, and a status is the number of a code.
 
     ``collection_of``: the collection named by a request that is no search; "" for none. ``reshaped``: the collections that a request may create, alter, delete or
-    rename. ``unary``: the gRPC methods of one message each way.
+    rename. ``unary``: the gRPC methods of one message each way. ``writes``: of upserts that can be compared with what is stored; None: all
+    pass through.
     """
 
     adapter: Callable[[], Adapter]
@@ -62,6 +65,7 @@ class Transport:
     collection_of: Callable[[RequestHead], str] = unnamed
     reshaped: Changes | None = None
     unary: frozenset[str] = frozenset()
+    writes: Callable[[], WriteAdapter] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +105,20 @@ class Backend:
         """Whether some of its searches fuse lists that can be asked for one by one."""
         return any(isinstance(each.adapter(), DividesFusions) for each in (self.rest, self.grpc) if each is not None)
 
+    @property
+    def gates_writes(self) -> bool:
+        """Whether some of its upserts can be compared with what is stored."""
+        return any(each.writes is not None for each in (self.rest, self.grpc) if each is not None)
+
 
 _QDRANT = Backend(
     name=qdrant.BACKEND,
     rest=Transport(
-        adapter=QdrantRest, dialect=QdrantDialect, collection_of=qdrant.collection_of, reshaped=qdrant.reshaped
+        adapter=QdrantRest,
+        dialect=QdrantDialect,
+        collection_of=qdrant.collection_of,
+        reshaped=qdrant.reshaped,
+        writes=QdrantRestWrites,
     ),
     grpc=Transport(
         adapter=QdrantGrpc,

@@ -203,6 +203,19 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
         yield contradiction(at, shown(overlap), f"below chunk_size ({size})", ("metadata", "chunk_size"))
 
 
+def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradiction]:
+    """Paths begin at the policy, but for the one of the backend."""
+    write = policy.write
+    for lower, upper in (("related", "semantic"), ("semantic", "exact")):
+        least, most = getattr(write, lower), getattr(write, upper)
+        if least >= most:
+            yield contradiction(("write", lower), shown(least), f"below {upper} ({most:g})", ("write", upper))
+    if write.mode != "off" and not settings.traits.gates_writes:
+        gating = alternatives(tuple(name.capitalize() for name, traits in TRAITS.items() if traits.gates_writes))
+        wanted = f"off: the write gate is built for {gating}, and backend is {settings.backend}"
+        yield contradiction(("write", "mode"), shown(write.mode), wanted)
+
+
 def of_own(own: Mapping[str, object], policy: PolicySettings) -> Iterator[Contradiction]:
     """``own``: a rule's members. ``policy``: the rule's effective policy. Paths begin at the policy."""
     if "certainty" in own and "threshold" not in own and policy.threshold is not None:

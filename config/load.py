@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from vecsieve.config.contradictions import of_deciders, of_own, of_policy, of_rules, of_settings
+from vecsieve.config.contradictions import of_deciders, of_own, of_policy, of_rules, of_settings, of_write
 from vecsieve.config.fields import Leaf, closest, leaves, pruned, removed, validated
 from vecsieve.config.policy import PolicySettings, even
 from vecsieve.config.presets import composed, merged, own_members
@@ -74,14 +74,18 @@ def _salvaged(
 
 def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradiction]:
     yield from of_settings(settings)
-    shared = [*of_deciders(settings.policy.model_fields_set, settings.policy), *of_policy(settings.policy)]
+    shared = [
+        *of_deciders(settings.policy.model_fields_set, settings.policy),
+        *of_policy(settings.policy),
+        *of_write(settings, settings.policy),
+    ]
     for contradiction in shared:
         yield contradiction.within(("policy",))
     yield from of_rules(settings.rules)
     for each in used:
         for contradiction in (*of_own(each.own, each.policy), *of_deciders(each.given, each.policy)):
             yield contradiction.within(each.at)
-        for contradiction in of_policy(each.policy):
+        for contradiction in (*of_policy(each.policy), *of_write(settings, each.policy)):
             if contradiction not in shared:  # else inherited, and reported once at its own place
                 yield contradiction.within(each.at, own=each.own)
 

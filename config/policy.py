@@ -27,6 +27,8 @@ from vecsieve.config.values import (
     Share,
     Ties,
     Wanted,
+    WriteMode,
+    WriteTier,
     setting,
 )
 
@@ -242,6 +244,36 @@ class CapSettings(Model):
     per_source: OrNone[Count] = setting(None, "the same")
 
 
+class WriteSettings(Model):
+    """The write gate: upserts are compared with what is stored, and with the points before them. Off by default; no header changes
+    it. docs/writes.md.
+    """
+
+    mode: WriteMode = setting(
+        "off",
+        "observe: counts and logs duplicates beside the unchanged write; annotate: adds `_vecsieve` to the payloads of duplicates",
+    )
+    exact: Share = setting(0.98, "cosine similarity; the same canonical text counts as exact from `related` on")
+    semantic: Share = setting(0.90, "the same, for other words; models differ, so observe before you rely on it")
+    related: Share = setting(0.75, "below it a point is unique")
+    least: WriteTier = setting(
+        "semantic", "the tier from which a point counts as a duplicate; lower ones are counted only"
+    )
+    neighbours: Annotated[int, Field(ge=1, le=32)] = setting(
+        4, "stored points that are compared with each point; those of the same write do not count"
+    )
+    deadline_seconds: Annotated[float, Field(gt=0.0, le=30.0)] = setting(
+        2.0,
+        "for the neighbours of one write; then it goes out unchanged. A quarter of the client's own timeout, if that is less",
+    )
+
+    def under(self, mode: Mode | None) -> WriteSettings:
+        """With the mode that overrides every policy's: off ends it, shadow only observes."""
+        if mode is None or mode == "on" or self.mode == "off":
+            return self
+        return self.model_copy(update={"mode": "off" if mode == "off" else "observe"})
+
+
 class PolicySettings(Model):
     """How results are chosen. The defaults were measured on eleven labelled sets."""
 
@@ -306,6 +338,7 @@ class PolicySettings(Model):
         False,
         "of a fusion of several searches each list is rid of copies before the fusion, and the fused one after it",
     )
+    write: WriteSettings = WriteSettings()
 
     @model_serializer(mode="wrap")
     def _what_decides(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:

@@ -234,6 +234,16 @@ class LimitSettings(Model):
         "a larger over-fetched reply is dropped and the original request sent. When a larger reply is expected, a "
         "search fetches fewer candidates or passes through; a batch passes through",
     )
+    write_body_bytes: Count = setting(
+        32 * 1024 * 1024, "of a write that the write gate reads, Qdrant's own limit; larger ones pass through unread"
+    )
+    write_points: Annotated[int, Field(ge=1, le=8192)] = setting(
+        2048, "in such a write; each is compared with those before it. Larger writes pass through"
+    )
+    writes_bytes_in_flight: Count = setting(
+        64 * 1024 * 1024,
+        "of writes held by the write gate at once; further ones pass through, so that none waits for another",
+    )
     attempt_timeout_seconds: Seconds = setting(
         5.0,
         "for the widened request; the original is sent in parallel after 0.25 to 0.5 s, or a quarter of the client's own timeout",

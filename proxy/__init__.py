@@ -6,6 +6,7 @@ process    one process's data plane, its lifecycle, memory and descriptors; work
 addresses  the data ports, and where requests go
 search     one ranked search on any transport: read, widened, selected, answered, or answered plainly
 selection  numpy kernels that choose distinct results
+writes     the write gate: upserts compared with what is stored; off by default
 http       the HTTP/1.1 data plane
 grpc       the gRPC data plane
 telemetry  labels, metrics, logs and traces

@@ -42,6 +42,23 @@ def classify_rest(head: RequestHead) -> Operation | None:
     return Operation(backend=BACKEND, name=name, collection=collection)
 
 
+UPSERT, UPDATES = "upsert", "updates"
+
+
+def classify_rest_write(head: RequestHead) -> Operation | None:
+    """The upsert of a request, or its list of updates; None for any other. Never raises."""
+    if not head.path.startswith("/") or not may_be_json(head.content_type):
+        return None
+    segments = [segment for segment in head.path.split("/") if segment]
+    if len(segments) < 3 or segments[0] != "collections" or segments[2] != "points":
+        return None
+    name = {("PUT",): UPSERT, ("POST", "batch"): UPDATES}.get((head.method, *segments[3:]))
+    collection = _decoded(segments[1])
+    if name is None or collection is None:
+        return None
+    return Operation(backend=BACKEND, name=name, collection=collection)
+
+
 def collection_of(head: RequestHead) -> str:
     """The collection named by any request; "" for none."""
     segments = [segment for segment in head.path.split("/") if segment]

@@ -30,6 +30,8 @@ _PLACEHOLDER = b"[]"
 _NULL = b"null"
 # Larger than any pool. Vectors beyond it stay in the text, which is then too large to be parsed.
 _MOST_GUESSES = 32_768
+_DIGITS = {b"-", *(b"%d" % digit for digit in range(10))}
+_STRUCTURE = (b'"', b"{", b"}")
 _OPENINGS = {b"[-", *(b"[%d" % digit for digit in range(10))}
 
 
@@ -150,6 +152,32 @@ def guess_vectors(body: bytes, names: Collection[str]) -> list[Span]:
             found.append((start, end))
             start = end
         position = body.find(_MEMBER, start)
+    return found
+
+
+# Shorter arrays are parsed with the rest: their placeholders would save nothing.
+_LEAST_ARRAY = 64
+
+
+def guess_numbers(body: bytes) -> list[Span]:
+    """All flat arrays of plain values that begin with a number and are long, wherever they stand.
+
+    A span has neither quotes nor further brackets. So it is inside one string or is one value, and the structure of a valid text with
+    placeholders is its own, whatever the array is for.
+    """
+    found: list[Span] = []
+    start = body.find(b"[")
+    while start >= 0 and len(found) < _MOST_GUESSES:
+        end = body.find(b"]", start) + 1
+        if not end:
+            break
+        inner = body.rfind(b"[", start + 1, end)
+        if inner >= 0:
+            start = inner  # the last that opens before this end
+        is_long = end - start >= _LEAST_ARRAY and body[start + 1 : start + 2] in _DIGITS
+        if is_long and not any(body.find(mark, start, end) >= 0 for mark in _STRUCTURE):
+            found.append((start, end))
+        start = body.find(b"[", end)
     return found
 
 

@@ -2,7 +2,7 @@
 
 dataplane    every request: admitted, classified, passed through or intercepted
 relay        one request to the database and its answer back, streamed; writes that outlive their clients
-exchange     a search over HTTP: widened requests, lookups, answers
+exchange     a search over HTTP: widened requests, lookups, answers; a write on its way through the write gate
 headers      which fields are forwarded, targets, and ambiguous framing
 body         a request's body: whole up to a limit, or streamed; its content coding
 answers      answers exactly as given, those that are ours, and those edited on their way

@@ -32,6 +32,8 @@ class RequestBody:
         self.content_length = None if length is None else int(length)
         self.is_chunked = "Transfer-Encoding" in request.headers
         expected = request.headers.get("Expect", "")
+        self._room_bytes = 0
+        self._kept: list[bytes] | None = None
         self._owes_continue = request.version == HttpVersion11 and expected.lower() == "100-continue"
 
     @property
@@ -61,6 +63,31 @@ class RequestBody:
         self._held = [b"".join(self._held)]
         return self._held[0]
 
+    def replace(self, content: bytes) -> None:
+        """Send this in place of a body that was read whole."""
+        self._held = [content]
+        self.content_length, self.is_chunked = len(content), False
+
+    def keep(self, limit_bytes: int) -> None:
+        """Keep what is sent from now on, up to so many bytes."""
+        self._room_bytes, self._kept = limit_bytes, []
+
+    def kept(self) -> bytes | None:
+        """The whole body once it was read and sent; None where it was not, or is larger than that."""
+        if not self._is_over or self._kept is None:
+            return None
+        whole = b"".join(self._held or self._kept)  # what had arrived was sent at once, and is still held
+        return whole if len(whole) <= self._room_bytes + sum(map(len, self._kept)) else None
+
+    def _keep(self, piece: bytes) -> None:
+        if self._kept is None:
+            return
+        self._room_bytes -= len(piece)
+        if self._room_bytes < 0:
+            self._kept = None
+        else:
+            self._kept.append(piece)
+
     async def gathered(self) -> None:
         """Wait until the body has arrived, or GATHERED_BYTES of it. Raises ClientBodyError."""
         size = sum(map(len, self._held))
@@ -83,9 +110,11 @@ class RequestBody:
         held, self._held = self._held, []
         for piece in held:
             if piece:
+                self._keep(piece)
                 yield piece
         while not self._is_over:
             if piece := await self._read():
+                self._keep(piece)
                 yield piece
 
     async def _hold(self) -> int:

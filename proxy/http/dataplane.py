@@ -14,11 +14,11 @@ from vecsieve.adapters.backends import Backend
 from vecsieve.adapters.contract import Dialect, Operation
 from vecsieve.proxy.http.answers import LocalAnswers, RawResponse
 from vecsieve.proxy.http.body import RequestBody, coding_of, decoded
-from vecsieve.proxy.http.exchange import HttpExchange
+from vecsieve.proxy.http.exchange import HttpExchange, HttpWrite
 from vecsieve.proxy.http.headers import RawHeaders, Target, shape_of, values, wants_exact_bytes
 from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.http.relay import Relay, ReplyObserver
-from vecsieve.proxy.http.routes import Heads, Routes, Unrouted
+from vecsieve.proxy.http.routes import Asked, Heads, Routes, Unrouted
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.process.resources import Pressure
 from vecsieve.proxy.search.collections.learned import Names, WriteInvalidation
@@ -36,6 +36,7 @@ from vecsieve.proxy.telemetry.labels import Origin as Speaker
 from vecsieve.proxy.telemetry.requests import Ended, RequestRecord
 from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
 from vecsieve.proxy.telemetry.tracing import sampled_trace_id
+from vecsieve.proxy.writes.gate import WriteGate
 
 REFUSAL_BYTES = 2048  # longer successes are no refusals
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
@@ -57,6 +58,7 @@ class DataPlane:
     relay: Relay
     upstream: Upstream
     answers: LocalAnswers
+    gate: WriteGate | None
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         parents = request.headers.getall(TRACE_PARENT, ())
@@ -102,17 +104,12 @@ class DataPlane:
                 return self.relay.refuse(asked.trouble, request.raw_path)
             with record.trace.leg(AttemptKind.ORIGINAL, request.method, None) as leg:
                 return await self.relay.relay(request, body, target=asked.target, leg=leg, leave=place.leave)
-        target, head, operation = asked.target, asked.head, asked.operation
+        target, operation = asked.target, asked.operation
         if operation is None:
-            editing = self.routes.editing(request.method, request.raw_headers, target)
-            leg = record.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
-            with self.write_invalidation.passing(head), self.names.passing(head) as learn, leg:
-                observer = None if learn is None else ReplyObserver(learn)
-                answer = await self.relay.relay(
-                    request, body, target=target, editing=editing, observer=observer, leg=leg, leave=place.leave
-                )
-            self.searches.status_received(asked.collection, answer.status)
-            return answer
+            policy = None if asked.write is None or self.gate is None else self.gate.policy_of(asked.write)
+            if policy is None:
+                return await self._passed(request, body, asked, record, place)
+            return await self._gated(request, body, asked, record, place, policy)
         operation, ruled_by = self.names.known(operation)
         fields = request.headers.items() if shape_of(request.raw_headers).has_overrides else ()
         try:
@@ -127,6 +124,52 @@ class DataPlane:
             read=partial(self._read, search, record),
             original=partial(self._original, search, record),
         )
+
+    async def _passed(
+        self, request: web.BaseRequest, body: RequestBody, asked: Asked, record: RequestRecord, place: Place
+    ) -> RawResponse:
+        """Pass on what is no ranked search."""
+        target = asked.target
+        editing = self.routes.editing(request.method, request.raw_headers, target)
+        leg = record.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
+        with self.write_invalidation.passing(asked.head), self.names.passing(asked.head) as learn, leg:
+            observer = None if learn is None else ReplyObserver(learn)
+            answer = await self.relay.relay(
+                request, body, target=target, editing=editing, observer=observer, leg=leg, leave=place.leave
+            )
+        self.searches.status_received(asked.collection, answer.status)
+        return answer
+
+    async def _gated(
+        self,
+        request: web.BaseRequest,
+        body: RequestBody,
+        asked: Asked,
+        record: RequestRecord,
+        place: Place,
+        policy: ResolvedPolicy,
+    ) -> RawResponse:
+        """Pass on an upsert, which the write gate looks at."""
+        assert self.gate is not None and asked.write is not None  # noqa: S101, PT018 - both gave the policy
+        write = HttpWrite(
+            gate=self.gate,
+            request=request,
+            body=body,
+            target=self.routes.beside(asked.target),
+            write=asked.write,
+            policy=policy,
+            limits=self.services.limits,
+            upstream=self.upstream,
+            client_timeout_seconds=client_timeout(asked.target),
+            trace=record.trace,
+        )
+        answer: RawResponse | None = None
+        try:
+            await write.before()
+            answer = await self._passed(request, body, asked, record, place)
+        finally:
+            write.after(answer)
+        return answer
 
     async def _read(self, search: _Search, record: RequestRecord) -> HttpExchange | Bypass:
         coding = self._coding(search.request.raw_headers)

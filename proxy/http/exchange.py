@@ -1,4 +1,6 @@
-"""A search over HTTP: widened requests go out with the client's head, answers come back with upstream's head."""
+"""A search over HTTP: widened requests go out with the client's head, answers come back with upstream's head. A write on its way through
+the write gate.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from vecsieve.adapters.contract import Operation, Question
+from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http.answers import RawResponse
+from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.headers import (
     Headers,
     RawHeaders,
@@ -19,9 +23,11 @@ from vecsieve.proxy.http.headers import (
     replaced,
     traced,
     values,
+    wants_exact_bytes,
 )
 from vecsieve.proxy.http.upstream import NoRoomError, ReplyTooLargeError, Upstream, UpstreamReply
 from vecsieve.proxy.search.errors import (
+    ClientBodyError,
     FailureKind,
     LostReplyError,
     RefusedReplyError,
@@ -31,8 +37,9 @@ from vecsieve.proxy.search.errors import (
 from vecsieve.proxy.search.exchange import Fits, Gate
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.report import Report, report_headers
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
+from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, WriteOutcome
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Leg, Trace
+from vecsieve.proxy.writes.gate import WriteGate
 
 # The fields that describe a request's body. Length and transfer coding belong to the connection.
 _OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
@@ -48,43 +55,20 @@ class _Head:
 
 
 @dataclass(slots=True, kw_only=True)
-class HttpExchange:
-    """One classified request whose body has been read. ``plain``: the body without its content coding.
+class HttpQuestions:
+    """Reads of ours beside a request whose body has been read. ``plain``: the body without its content coding.
 
-    ``relay``: sends the client's original request and streams the answer back. ``reply_body_bytes``: the largest reply that is
-    read into memory.
+    ``reply_body_bytes``: the largest reply that is read into memory.
     """
 
     request: web.BaseRequest
     target: Target
     operation: Operation
-    policy: ResolvedPolicy
     plain: bytes
     client_timeout_seconds: float | None
-    report_header: bool
     upstream: Upstream
     reply_body_bytes: int
-    relay: Callable[[AttemptKind, Gate | None], Awaitable[RawResponse]]
     trace: Trace = UNTRACED
-    _head: _Head | None = field(default=None, init=False)
-    _refusal: RawResponse | None = field(default=None, init=False)
-
-    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
-        """As in the protocol."""
-        # The body was rewritten and the answer is read here: no content coding on either.
-        headers = replaced(
-            replaced(self.request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
-        )
-        with self.trace.leg(AttemptKind.OVERFETCH, self.request.method, self.target.origin) as leg:
-            reply, fetched = await self._read(
-                leg, self.request.method, self.target.longer(suffix), headers, body, seconds=seconds, fits=fits
-            )
-        if not 200 <= reply.status < 300:
-            whole = framed(for_client(reply.raw_headers), length=len(fetched))
-            self._refusal = RawResponse(reply.status, reply.reason, whole, body=fetched)
-        fetched = _success(reply, fetched)
-        self._head = _Head(reply.status, reply.reason, around_other_bytes(reply.raw_headers))
-        return fetched
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
         """Send a read of ours with the client's credentials; return the body of a successful reply.
@@ -139,6 +123,34 @@ class HttpExchange:
         except NoRoomError as failure:
             raise LostReplyError(FailOpen.OVERLOAD, received_bytes=failure.received_bytes) from failure
 
+
+@dataclass(slots=True, kw_only=True)
+class HttpExchange(HttpQuestions):
+    """One search. ``relay``: sends the client's original request and streams the answer back."""
+
+    policy: ResolvedPolicy
+    report_header: bool
+    relay: Callable[[AttemptKind, Gate | None], Awaitable[RawResponse]]
+    _head: _Head | None = field(default=None, init=False)
+    _refusal: RawResponse | None = field(default=None, init=False)
+
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
+        """As in the protocol."""
+        # The body was rewritten and the answer is read here: no content coding on either.
+        headers = replaced(
+            replaced(self.request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
+        )
+        with self.trace.leg(AttemptKind.OVERFETCH, self.request.method, self.target.origin) as leg:
+            reply, fetched = await self._read(
+                leg, self.request.method, self.target.longer(suffix), headers, body, seconds=seconds, fits=fits
+            )
+        if not 200 <= reply.status < 300:
+            whole = framed(for_client(reply.raw_headers), length=len(fetched))
+            self._refusal = RawResponse(reply.status, reply.reason, whole, body=fetched)
+        fetched = _success(reply, fetched)
+        self._head = _Head(reply.status, reply.reason, around_other_bytes(reply.raw_headers))
+        return fetched
+
     def answer(self, body: bytes, report: Report) -> RawResponse:
         """Put ``body`` behind the head of the last successful reply. Raises RejectedReplyError when there is none."""
         head = self._head
@@ -155,6 +167,78 @@ class HttpExchange:
 
     async def original(self, kind: AttemptKind, gate: Gate | None = None) -> RawResponse:
         return await self.relay(kind, gate)
+
+
+@dataclass(slots=True, kw_only=True)
+class HttpWrite:
+    """One write whose policy has a gate, which reads it before it goes out, or beside it. The relay sends it in both cases, once.
+
+    ``client_timeout_seconds``: as the client named it.
+    """
+
+    gate: WriteGate
+    request: web.BaseRequest
+    body: RequestBody
+    target: Target
+    write: Operation
+    policy: ResolvedPolicy
+    limits: LimitSettings
+    upstream: Upstream
+    client_timeout_seconds: float | None
+    trace: Trace
+    _held_bytes: int = field(default=0, init=False)
+
+    async def before(self) -> None:
+        """Replace the body where the gate annotates it; prepare to keep it where it only observes."""
+        limit = self.limits.write_body_bytes
+        size = limit if self.body.content_length is None else self.body.content_length
+        raw = self.request.raw_headers
+        if size > limit or wants_exact_bytes(raw) or values(raw, b"content-encoding"):
+            self.gate.passed(WriteOutcome.NOT_READ)
+        elif not self.gate.room.take(size):
+            self.gate.passed(WriteOutcome.OVERLOAD)
+        else:
+            self._held_bytes = size
+            if self.policy.write.mode == "observe":
+                self.body.keep(limit)
+            else:
+                await self._annotate(limit)
+
+    async def _annotate(self, limit: int) -> None:
+        try:
+            plain = await self.body.whole(limit_bytes=limit, deadline_seconds=self.limits.body_timeout_seconds)
+        except ClientBodyError:
+            plain = None  # the relay finds the same error in the body, and answers it
+        if plain is None:
+            self.gate.passed(WriteOutcome.NOT_READ)
+            return
+        changed = await self.gate.annotated(self._questions(plain, self.trace), self.policy)
+        if changed is not None:
+            self.body.replace(changed)
+
+    def after(self, answer: RawResponse | None) -> None:
+        """Begin to observe a write that was stored. ``answer``: None where there was none. Ends what `before` began."""
+        plain = self.body.kept() if answer is not None and answer.is_success else None
+        if plain is None:
+            self._release()
+        else:
+            self.gate.observe(self._questions(plain, UNTRACED), self.policy, self._release)
+
+    def _release(self) -> None:
+        self.gate.room.give(self._held_bytes)
+        self._held_bytes = 0
+
+    def _questions(self, plain: bytes, trace: Trace) -> HttpQuestions:
+        return HttpQuestions(
+            request=self.request,
+            target=self.target,
+            operation=self.write,
+            plain=plain,
+            client_timeout_seconds=self.client_timeout_seconds,
+            upstream=self.upstream,
+            reply_body_bytes=self.limits.reply_body_bytes,
+            trace=trace,
+        )
 
 
 def _success(reply: UpstreamReply, body: bytes) -> bytes:

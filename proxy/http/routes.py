@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from vecsieve.adapters.backends import Backend
@@ -45,6 +45,10 @@ class Routes(Protocol):
         """The path for classification; None when it is none of ours."""
         ...
 
+    def beside(self, target: Target) -> Target:
+        """The target, with what stands before the database's own paths as its prefix: for further requests of ours."""
+        ...
+
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
         """How the answer is changed; None when it is not."""
         ...
@@ -65,18 +69,24 @@ class OneUpstream:
     def matching(self, target: Target) -> str | None:
         return matching_path(target.path, self._path_prefix)
 
+    def beside(self, target: Target) -> Target:
+        return replace(target, prefix=self._path_prefix) if self._path_prefix else target
+
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request's head asks for. ``operation``: None where it is no ranked search. ``collection``: the one that it names."""
+    """What a request's head asks for. ``operation``: None where it is no ranked search. ``collection``: the one that it names.
+    ``write``: an upsert that the write gate can read.
+    """
 
     target: Target
     head: RequestHead
     operation: Operation | None
     collection: str
+    write: Operation | None = None
 
 
 MOST_REMEMBERED = 1024
@@ -89,12 +99,13 @@ class Heads:
     Remembered are method, path, content type and version; no target with a query string, which may hold a key.
     """
 
-    __slots__ = ("_adapter", "_backend", "_held", "_routes")
+    __slots__ = ("_adapter", "_backend", "_held", "_routes", "_writes")
 
     def __init__(self, routes: Routes, adapter: Adapter, backend: Backend) -> None:
         self._routes = routes
         self._adapter = adapter
         self._backend = backend
+        self._writes = None if backend.rest.writes is None else backend.rest.writes()
         self._held: dict[tuple[str, str, str, str], Asked] = {}
 
     def read(self, method: str, raw_target: str, headers: Mapping[str, str], index: Origin | None) -> Asked | Unrouted:
@@ -125,7 +136,9 @@ class Heads:
             return Unrouted(target=target)
         host = "" if target.origin is None else target.origin.authority + target.prefix
         head = RequestHead(method=method, path=path, content_type=content_type, host=host, version=version)
-        return Asked(target, head, self._adapter.classify(head), self._backend.rest.collection_of(head))
+        operation = self._adapter.classify(head)
+        write = None if operation is not None or self._writes is None else self._writes.classify(head)
+        return Asked(target, head, operation, self._backend.rest.collection_of(head), write)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +294,9 @@ class IndexRoutes:
         are names.
         """
         return "/" + target.path[len(target.prefix) :].lstrip("/")
+
+    def beside(self, target: Target) -> Target:
+        return target
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
         """Index descriptions get hosts that lead to this proxy; otherwise a client would bypass it."""

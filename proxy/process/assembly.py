@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vecsieve.adapters.backends import BACKENDS, Backend
-from vecsieve.adapters.contract import Bounds
+from vecsieve.adapters.backends import BACKENDS, Backend, Transport
+from vecsieve.adapters.contract import Bounds, Dialect
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.api.listener import Api
@@ -51,6 +51,7 @@ from vecsieve.proxy.telemetry.pools import Pools
 from vecsieve.proxy.telemetry.recent import Recent, kept_by
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
+from vecsieve.proxy.writes.gate import Room, WriteGate
 
 if TYPE_CHECKING:
     from vecsieve.proxy.grpc.side import GrpcSide
@@ -157,6 +158,8 @@ class Process:
         self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
         self.levels = self._levels(metrics)
+        self._write_room, self._write_work = Room(limits.writes_bytes_in_flight), LongWork()
+        self._gates: list[WriteGate] = []
         self._server = self._data_server(metrics, routes, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
@@ -219,8 +222,24 @@ class Process:
             upstream=self._upstream,
             names=Names(None if backend.naming is None else backend.naming(), metrics.named),
             answers=answers,
+            gate=self._write_gate(backend.rest, dialect),
         )
         return DataServer(plane.handle, self._settings.limits, answers, events)
+
+    def _write_gate(self, transport: Transport, dialect: Dialect) -> WriteGate | None:
+        """The write gate of a transport, closed with the process; None where all writes pass through."""
+        if transport.writes is None:
+            return None
+        gate = WriteGate(
+            transport.writes(),
+            dialect,
+            self._services,
+            breaker=Breaker(time.monotonic, jitter=spread(self._seed)),
+            room=self._write_room,
+            work=self._write_work,
+        )
+        self._gates.append(gate)
+        return gate
 
     def _relay(self, answers: LocalAnswers, events: CountedEvents) -> Relay:
         return Relay(
@@ -309,6 +328,9 @@ class Process:
         sides = (self._listener, self._grpc, self._api)
         await asyncio.gather(*(each.close(grace_seconds=grace_seconds) for each in sides if each is not None))
         await self._shadow.close()
+        for gate in self._gates:
+            await gate.close()
+        self._write_work.close()
         await self.pools.close()
         self._services.work.close()
         await self._writes.close(grace_seconds=grace_seconds)

@@ -36,8 +36,8 @@ SLOT_SECONDS = 10.0
 SLOTS = 6
 ROUNDING = 1e-6  # ten times 0.1 is not one
 
-# What a setting asks for by name is not in the share: `shadow.sample`, and Pinecone's `fetch.integrated: fetch`.
-_ASKED_FOR = frozenset({OwnRead.SHADOW, OwnRead.LOOKUP})
+# What a setting asks for by name is not in the share: `shadow.sample`, Pinecone's `fetch.integrated: fetch`, `write.mode`.
+_ASKED_FOR = frozenset({OwnRead.SHADOW, OwnRead.LOOKUP, OwnRead.NEIGHBOURS})
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from vecsieve.config.policy import (
     PolicySettings,
     RelativeThreshold,
     TextSettings,
+    WriteSettings,
 )
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import OverrideSettings, Settings
@@ -108,6 +109,7 @@ class ResolvedPolicy:
     scale applies; not where the request names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel.
     ``fields``: the payload fields that the policy needs; others are not fetched. ``tells_collapsed``: where, by request alone.
     ``per_retriever``: whether the lists of a fusion are selected from one by one.
+    ``write``: for writes; by the settings alone.
     """
 
     mode: Mode
@@ -117,6 +119,7 @@ class ResolvedPolicy:
     text_fields: tuple[str, ...]
     metadata: MetadataSettings
     vector: str | None
+    write: WriteSettings
     is_profiled: bool = True
     rule: str = RuleLabel.DEFAULT.value
     tells_collapsed: CollapsedIn = CollapsedIn.OFF
@@ -164,16 +167,14 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         metadata=policy.metadata,
         vector=policy.vector,
         per_retriever=policy.per_retriever,
+        write=policy.write.under(mode),
         rule=rule,
     )
 
 
 def mmr_of(settings: MmrSettings) -> Mmr:
-    return Mmr(
-        weight=settings.lambda_,
-        relevance=Relevance(settings.relevance),
-        similarity=Similarity(settings.similarity),
-    )
+    similarity = Similarity(settings.similarity)
+    return Mmr(weight=settings.lambda_, relevance=Relevance(settings.relevance), similarity=similarity)
 
 
 def threshold_of(settings: FixedThreshold | RelativeThreshold) -> Threshold:

@@ -158,6 +158,29 @@ class OwnRead(LabelEnum):
     REPLAY = "replay"  # the client's own search after a widened one that failed
     HEDGE = "hedge"  # the client's own search beside a widened one that is late
     SHADOW = "shadow"  # a measurement
+    NEIGHBOURS = "neighbours"  # of points to be stored
+
+
+class WriteTier(LabelEnum):
+    """How alike a point of a write is to the most similar one."""
+
+    EXACT = "exact"
+    SEMANTIC = "semantic"
+    RELATED = "related"
+    UNIQUE = "unique"
+
+
+class WriteOutcome(LabelEnum):
+    """What became of a write that the gate looks at."""
+
+    JUDGED = "judged"
+    UNSUPPORTED = "unsupported"  # a form that is not read, or no vectors
+    NOT_READ = "not_read"  # encoded, signed, too large, or sent too slowly
+    OVERLOAD = "overload"  # too many bytes of writes are held
+    LATE = "late"  # the neighbours did not come in time
+    REFUSED = "refused"  # the database refused the query for neighbours
+    WITHHELD = "withheld"  # it refused for want of quota a moment ago, or kept failing
+    FAILED = "failed"
 
 
 class Withheld(LabelEnum):

@@ -58,6 +58,8 @@ from vecsieve.proxy.telemetry.labels import (
     UpstreamError,
     VectorFetchOutcome,
     Withheld,
+    WriteOutcome,
+    WriteTier,
 )
 
 DURATION = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -71,17 +73,21 @@ UPSTREAM = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 # A request of 50 chunks takes a few milliseconds, one of 500 with long texts some hundred.
 API = (0.0025, 0.01, 0.025, 0.1, 0.5, 2.5)
 LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+# The deadline of a write is 2 s.
+WAIT = (0.005, 0.025, 0.1, 0.5, 2.0)
 COUNT = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 REDUCTION = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 LOSS = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 def _requests(name: str, kinds: type[AttemptKind | OwnRead]) -> Label:
-    """A label of request kinds. LOOKUP is left out for backends without vector fetches and descriptions."""
+    """A label of request kinds. LOOKUP is left out for backends without vector fetches and descriptions, NEIGHBOURS without a gate."""
 
     def narrow(backend: Backend) -> tuple[str, ...]:
         has_lookups = backend.has_first_step or backend.has_second_step
-        return tuple(kind.value for kind in kinds if has_lookups or kind != kinds.LOOKUP)
+        left_out: set[str] = set() if has_lookups else {kinds.LOOKUP.value}
+        left_out |= set() if backend.gates_writes else {OwnRead.NEIGHBOURS.value}
+        return tuple(kind.value for kind in kinds if kind.value not in left_out)
 
     return Label.of(name, kinds, narrow=narrow)
 
@@ -97,6 +103,15 @@ _RULE = Label.of("rule", RuleLabel)
 _FUSED = Label.of(
     "result", FusionOutcome, Undivided, narrow=lambda row: (*FusionOutcome, *Undivided) if row.has_fusions else ()
 )
+
+
+def _if_gated(name: str, kinds: type[WriteOutcome | WriteTier]) -> Label:
+    """A label of the write gate, for backends that have one."""
+    return Label.of(
+        name, kinds, narrow=lambda backend: tuple(each.value for each in kinds) if backend.gates_writes else ()
+    )
+
+
 _NAMED = Label.of("result", Named, narrow=lambda backend: () if backend.naming is None else tuple(Named))
 
 
@@ -194,6 +209,16 @@ class Metrics(Instruments):
         API,
         Label.of("route", (ApiRoute.OPTIMIZE,), narrow=lambda _backend: ()),
     )
+
+    # Writes
+    writes_total = CounterSpec("Writes that the gate looked at.", BACKEND, _if_gated("outcome", WriteOutcome))
+    write_points_total = CounterSpec(
+        "Points of judged writes, by how alike the most similar point is.", BACKEND, _if_gated("tier", WriteTier)
+    )
+    write_copies_total = CounterSpec("Points of judged writes that are copies.", BACKEND)
+    write_points_held_total = CounterSpec("Points that a guard kept from being copies.", BACKEND)
+    writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
+    write_wait_seconds = HistogramSpec("How long writes waited to be judged.", WAIT, BACKEND)
 
     # The process
     build_info = InfoSpec("What runs; always 1.", Label("version"), Label("python"), Label("parser"))

@@ -33,6 +33,16 @@ MESSAGES = {
     "admin_is_listen": [
         'admin: wanted another port than listen (127.0.0.1:6343); saw "localhost:6343"',
     ],
+    "write_tiers_crossed": [
+        "policy.write.related: wanted below semantic (0.9); saw 0.95",
+        "policy.write.semantic: wanted below exact (0.9); saw 0.9",
+    ],
+    "write_gate_of_another_backend": [
+        'rules[0].policy.write.mode: wanted off: the write gate is built for Qdrant, and backend is chroma; saw "observe"',
+    ],
+    "write_mode_not_built": [
+        'policy.write.mode: wanted off, observe or annotate; saw "skip"',
+    ],
     "admin_under_a_wildcard": [
         'admin: wanted another port than listen (0.0.0.0:6343); saw "127.0.0.1:6343"',
     ],

@@ -172,3 +172,42 @@ async def test_a_body_read_whole_before_is_here_already() -> None:
         return await body.whole(limit_bytes=100, deadline_seconds=5), body.arrived()
 
     assert await looked_at(look, LENGTH, b"0123456789") == (b"0123456789", b"0123456789")
+
+
+async def whole_then_replaced(body: RequestBody) -> object:
+    await body.whole(limit_bytes=100, deadline_seconds=5.0)
+    body.replace(b"other")
+    return body.arrived(), body.content_length, body.is_chunked, await all_of(body)
+
+
+@pytest.mark.parametrize("sent", [(LENGTH, b"0123456789"), (CHUNKED, b"a\r\n0123456789\r\n0\r\n\r\n")])
+async def test_a_body_that_was_read_whole_can_be_replaced(sent: tuple[bytes, ...]) -> None:
+    assert await looked_at(whole_then_replaced, *sent) == (b"other", 5, False, b"other")
+
+
+def kept(limit_bytes: int, *, is_read: bool) -> SendVectorFetch:
+    async def look(body: RequestBody) -> bytes | None:
+        body.keep(limit_bytes)
+        if is_read:
+            await all_of(body)
+        else:
+            while body.arrived() is None:
+                await asyncio.sleep(0.01)
+        return body.kept()
+
+    return look
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize(("limit_bytes", "expected"), [(10, b"0123456789"), (9, None)])
+async def test_what_is_sent_is_kept_up_to_a_limit(is_read: bool, limit_bytes: int, expected: bytes | None) -> None:
+    assert await looked_at(kept(limit_bytes, is_read=is_read), LENGTH, b"01234", b"56789") == expected
+
+
+async def test_a_body_that_was_not_read_to_its_end_is_not_kept() -> None:
+    async def look(body: RequestBody) -> bytes | None:
+        body.keep(100)
+        await anext(body.chunks())
+        return body.kept()
+
+    assert await looked_at(look, LENGTH, b"01234", b"56789") is None

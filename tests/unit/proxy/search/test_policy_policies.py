@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from support.policies import ALL_GUARDS, ONE_A_CLUSTER, TEXT_RULES
 from vecsieve.config import values as written
-from vecsieve.config.policy import MetadataSettings
+from vecsieve.config.policy import MetadataSettings, WriteSettings
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.search.context.overrides import parse
 from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy
@@ -78,6 +78,7 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
         text_fields=("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
         metadata=MetadataSettings(),
         vector=None,
+        write=WriteSettings(),
     )
 
 
