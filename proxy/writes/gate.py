@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Dialect, Operation, Question, UnsupportedError
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.config.policy import WriteSettings
 from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.collections.learned import Description
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, first_success
@@ -163,7 +164,8 @@ class WriteGate:
         policy: ResolvedPolicy,
     ) -> T | None:
         """What the work returns within its time, the end of which it gets; None where it fails, which is counted."""
-        own, client = policy.write.deadline_seconds, exchange.client_timeout_seconds
+        settings: WriteSettings = policy.write
+        own, client = settings.deadline_seconds, exchange.client_timeout_seconds
         seconds = own if client is None else min(own, client / 4)
 
         async def in_time() -> T:
