@@ -149,6 +149,9 @@ def _of_api(api: ApiSettings) -> Iterator[Contradiction]:
     if api.listen is not None and api.token_file is None and not parse_address(api.listen).is_loopback:
         wanted = "an address on loopback, because api.token_file is none"
         yield contradiction(("api", "listen"), shown(api.listen), wanted, ("api", "token_file"))
+    if api.tokenizer is not None and find_spec("tiktoken") is None:
+        wanted = "none: tiktoken is not installed; it comes with pip install 'vecsieve[tokens]'"
+        yield contradiction(("api", "tokenizer"), shown(api.tokenizer), wanted)
 
 
 def _is_installed() -> bool:

@@ -25,6 +25,7 @@ from vecsieve.config.values import (
     IndexUrl,
     Mode,
     Model,
+    Name,
     OrNone,
     PathPrefix,
     Pattern,
@@ -346,6 +347,11 @@ class ApiSettings(Model):
     body_bytes: Count = setting(
         16 * 1024 * 1024,
         "a larger request is answered with 413. 500 chunks with 1,536 numbers each are 8 to 16 MB of JSON",
+    )
+    tokenizer: OrNone[Name] = setting(
+        None,
+        "an encoding of tiktoken that counts tokens, such as o200k_base; its vocabulary is loaded when the process starts. "
+        "none: a fourth of the bytes, rounded up",
     )
     in_flight: Count = setting(
         8,

@@ -3,5 +3,10 @@
 listener  the listener: who may ask, deadlines, bounded bodies and concurrency, and answers
 routes    the endpoints: paths, message types and the work behind them
 problems  errors as problem documents (RFC 9457)
+messages  the messages of /v1/optimize
+optimize  chunks in, the chunks worth their tokens out; pure
+walk      a walk down the ranking: who repeats an earlier chunk; pure
+lexical   what texts alone say about chunks; pure
+tokens    how many tokens a text has
 openapi   the published description, made from the message types
 """

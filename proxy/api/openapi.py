@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from vecsieve.proxy.api.problems import CONTENT_TYPE, Kind, Problem
+from vecsieve.proxy.api.problems import CONTENT_TYPE, WHOLE, Kind, Problem
 from vecsieve.proxy.api.routes import JSON, Route
 
 PATH = "/openapi.json"
@@ -23,6 +23,7 @@ def described(routes: Iterable[Route], *, needs_token: bool) -> bytes:
     routes = tuple(routes)
     types: list[type] = [kind for route in routes for kind in (route.takes, route.gives) if kind is not None]
     schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=_REFERENCE)
+    schemas, components = _with_integers(schemas), _with_integers(components)
     known = dict(zip([*types, Problem], schemas, strict=True))
     components = {"schemas": components, "responses": {kind.name: _problem(kind) for kind in Kind}}
     document: dict[str, Any] = {
@@ -39,6 +40,16 @@ def described(routes: Iterable[Route], *, needs_token: bool) -> bytes:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}]
     return msgspec.json.encode(document) + b"\n"
+
+
+def _with_integers(node: Any) -> Any:
+    """The schemas with `integer` for numbers that must be whole."""
+    if isinstance(node, list | tuple):
+        return [_with_integers(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    found = {name: _with_integers(value) for name, value in node.items() if name != WHOLE}
+    return {**found, "type": "integer"} if WHOLE in node else found
 
 
 def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:

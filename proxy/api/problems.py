@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from http import HTTPStatus
+from typing import TypeVar
 
 import msgspec
 
@@ -71,6 +72,36 @@ class ProblemError(Exception):
     @property
     def body(self) -> bytes:
         return msgspec.json.encode(self.problem) + b"\n"
+
+
+def invalid(where: str, saw: str, wanted: str) -> ProblemError:
+    """A member of the request that cannot be used."""
+    return ProblemError(Kind.INVALID, f"{where}: saw {saw}, wanted {wanted}", where=where, saw=saw, wanted=wanted)
+
+
+# Marks a float that must be whole, which the published document calls an integer.
+WHOLE = "x-whole"
+# Objects of one body. Each costs a third of a microsecond when it is read, in a call that holds the interpreter.
+MOST_OBJECTS = 50_000
+Message = TypeVar("Message")
+
+
+def decoded(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message:
+    """The message in a body. Raises ProblemError: msgspec's words say what was seen, wanted and where."""
+    if body.count(b"{") > MOST_OBJECTS:  # texts may have braces too, but before a quote only as {\\"
+        packed = body.translate(None, b" \t\r\n")
+        if packed.count(b'{"') + packed.count(b"{}") > MOST_OBJECTS:
+            raise ProblemError(Kind.TOO_LARGE, "the body has too many objects", wanted=f"{MOST_OBJECTS} at most")
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        words, _, where = str(error).partition(" - at `")
+        words = words.replace("`float", "`number")
+        raise ProblemError(Kind.INVALID, words, where=where.rstrip("`") or "$") from None
+    except RecursionError:
+        raise ProblemError(Kind.INVALID, "the body is nested too deeply", where="$") from None
+    except ValueError as error:  # msgspec.DecodeError and UnicodeDecodeError
+        raise ProblemError(Kind.INVALID, f"the body is not JSON: {error}", where="$", wanted="a JSON object") from None
 
 
 class ProblemDialect(RestDialect):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from vecsieve.proxy.api.messages import OptimizeRequest, OptimizeResponse, optimizing
+from vecsieve.proxy.api.tokens import tokenizer
 from vecsieve.proxy.telemetry.labels import ApiRoute
 
 if TYPE_CHECKING:
@@ -47,8 +49,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
 
-def routes_of(_settings: ApiSettings) -> tuple[Route, ...]:
-    """All endpoints but the document that describes them."""
+def routes_of(settings: ApiSettings) -> tuple[Route, ...]:
+    """All endpoints but the document that describes them. Raises SettingsError."""
     health = msgspec.json.encode(Health(status="ok", version=version("vecsieve"))) + b"\n"
     return (
         Route(
@@ -58,5 +60,14 @@ def routes_of(_settings: ApiSettings) -> tuple[Route, ...]:
             description="Always 200 while the process serves.",
             work=lambda _body: health,
             gives=Health,
+        ),
+        Route(
+            name=ApiRoute.OPTIMIZE,
+            path="/v1/optimize",
+            summary="The chunks that are worth their tokens.",
+            description="Exact and semantic duplicates, clusters, representatives, MMR, white space, token budget: docs/api.md.",
+            work=optimizing(tokenizer(settings.tokenizer)),
+            takes=OptimizeRequest,
+            gives=OptimizeResponse,
         ),
     )

@@ -1,0 +1,246 @@
+"""Chunks in, the chunks worth their tokens out. Knows numpy alone: no JSON, no HTTP, no clock, no model.
+
+The chunks are ranked by score, ties by their order. Stages: exact duplicates, semantic duplicates (walk.py), clusters, one
+representative of each and up to ``max_per_cluster`` in all, MMR where more than ``target_k`` are left, white space, token budget. Whoever is
+removed is told, and for whom.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vecsieve.proxy.api.lexical import Reader, Words, jaccard, lexicon_of
+from vecsieve.proxy.api.walk import Repeat, Stage, Walk, labels_of
+from vecsieve.proxy.selection.clustering import cluster
+from vecsieve.proxy.selection.diversifiers.mmr import mmr
+from vecsieve.proxy.selection.diversifiers.relevance import query_distance, scaled
+from vecsieve.proxy.selection.policy import Linkage, Strategy
+from vecsieve.proxy.selection.representatives import represent
+from vecsieve.proxy.selection.single import expand
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices, Metric
+
+Tokens = Callable[[str], int]
+"""How many tokens a text has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """``token_budget``: None for any. ``cluster_cut``: up to this distance clusters merge. ``mmr_lambda``: 1.0 is relevance only; None:
+    no MMR. ``query``: its text; ``query_vector``: (d,) float32 or None.
+    """
+
+    target_k: int
+    token_budget: int | None
+    semantic: float
+    cluster_cut: float
+    linkage: Linkage
+    max_per_cluster: int
+    mmr_lambda: float | None
+    representative: Strategy
+    compress: bool
+    query: str
+    query_vector: FloatMatrix | None
+
+    @property
+    def dimension(self) -> int | None:
+        """Of the vectors that are compared; None: the first chunk with a vector says."""
+        return None if self.query_vector is None or not len(self.query_vector) else len(self.query_vector)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """n chunks as they came. ``scores``: finite, higher is better. ``vectors``: (d,) float32 each, None where there is none."""
+
+    texts: Sequence[str]
+    scores: Sequence[float]
+    vectors: Sequence[FloatMatrix | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """``number``: of the chunk as it came. ``text``: without the white space that says nothing, if that was wished."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """``of``: the chunk that says the same; None where there was only no room."""
+
+    number: int
+    stage: Stage
+    of: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """``kept``: in the order of the answer. ``removed``: every other chunk, in the order in which they came."""
+
+    kept: tuple[Kept, ...]
+    removed: tuple[Removed, ...]
+    clusters: int
+    input_tokens: int
+    output_tokens: int
+
+    def count(self, stage: Stage) -> int:
+        return sum(each.stage is stage for each in self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """The m survivors of the walk in rank order. ``numbers``: of the chunks as they came."""
+
+    numbers: Sequence[int]
+    words: Sequence[Words]
+    candidates: Candidates
+    distance: FloatMatrix
+
+
+def optimize(chunks: Chunks, wishes: Wishes, tokens: Tokens) -> Optimized:
+    """The chunks to keep, and why each other one is not among them."""
+    ranked = sorted(range(len(chunks.texts)), key=lambda number: -chunks.scores[number])
+    walk = Walk(semantic=wishes.semantic, dimension=wishes.dimension)
+    words = Reader().read([chunks.texts[number] for number in ranked])
+    repeats: list[Repeat | None] = []
+    distances: list[FloatVector] = []
+    for number, own in zip(ranked, words, strict=True):
+        repeats.append(walk.step(own, chunks.vectors[number]))
+        if repeats[-1] is None:
+            distances.append(walk.distances)
+    removed = {
+        ranked[place]: Removed(ranked[place], repeat.stage, ranked[repeat.of])
+        for place, repeat in enumerate(repeats)
+        if repeat is not None
+    }
+    pool = _pool(
+        chunks, [ranked[place] for place in walk.kept], [words[place] for place in walk.kept], distances, wishes
+    )
+    labels = _labels(pool, distances, wishes)
+    standing = _standing(pool, labels, wishes)
+    choices = expand(labels, standing, wishes.max_per_cluster)
+    picks = _picks(pool, choices, wishes)
+    for place in sorted(set(range(len(labels))) - set(picks.tolist())):
+        number, stands = pool.numbers[place], int(standing[labels[place]])
+        is_choice = place in choices
+        of = None if is_choice else pool.numbers[stands]
+        removed[number] = Removed(number, Stage.TARGET if is_choice else Stage.CLUSTER, of)
+    kept, over, spent = fitted(
+        [(pool.numbers[i], chunks.texts[pool.numbers[i]]) for i in picks.tolist()], wishes, tokens
+    )
+    removed.update({number: Removed(number, Stage.BUDGET, None) for number in over})
+    return Optimized(
+        tuple(kept),
+        tuple(removed[number] for number in sorted(removed)),
+        len(standing),
+        sum(map(tokens, chunks.texts)),
+        spent,
+    )
+
+
+def _pool(
+    chunks: Chunks, numbers: Sequence[int], words: Sequence[Words], distances: Sequence[FloatVector], wishes: Wishes
+) -> _Pool:
+    size = len(numbers)
+    distance = np.zeros((size, size), np.float32)
+    for place, row in enumerate(distances):
+        distance[place, :place] = distance[:place, place] = row
+    dimension = wishes.dimension or next((len(found) for i in numbers if (found := chunks.vectors[i]) is not None), 0)
+    vectors = np.zeros((size, dimension), np.float32)
+    for place, number in enumerate(numbers):
+        found = chunks.vectors[number]
+        if found is not None and len(found) == dimension:
+            vectors[place] = found
+    candidates = Candidates(
+        scores=np.array([chunks.scores[number] for number in numbers], np.float64),
+        vectors=vectors,
+        metric=Metric.COSINE,
+        query=wishes.query_vector,
+        text_lengths=np.array([len(chunks.texts[number]) for number in numbers], np.int64),
+    )
+    return _Pool(numbers, words, candidates, distance)
+
+
+def _labels(pool: _Pool, distances: list[FloatVector], wishes: Wishes) -> Indices:
+    if wishes.linkage is Linkage.LEADER:
+        return labels_of(distances, wishes.cluster_cut)
+    return cluster(pool.distance, wishes.cluster_cut, wishes.linkage)
+
+
+def _standing(pool: _Pool, labels: Indices, wishes: Wishes) -> Indices:
+    """The representative of each cluster."""
+    standing = represent(labels, pool.distance, pool.candidates, strategy=wishes.representative, magnitude=False).copy()
+    if wishes.representative is Strategy.QUERY_CLOSEST and _to_query(pool) is None:
+        merit = _shares(pool, wishes.query)
+        for label in np.flatnonzero(np.bincount(labels) > 1).tolist():
+            members = np.flatnonzero(labels == label)
+            standing[label] = members[merit[members].argmax()]
+    return standing
+
+
+def _picks(pool: _Pool, choices: Indices, wishes: Wishes) -> Indices:
+    """The choices, at most target_k: by MMR where there are more, in the order of its picks; else in rank order."""
+    if wishes.mmr_lambda is None or len(choices) <= wishes.target_k:
+        return choices[: wishes.target_k]
+    near = jaccard([pool.words[place].vocabulary for place in choices.tolist()])
+    apart = np.minimum(pool.distance[np.ix_(choices, choices)], np.float32(1.0) - near)
+    relevance = _relevance(pool, wishes)[choices]
+    return choices[mmr(relevance, apart, weight=wishes.mmr_lambda, count=wishes.target_k)]
+
+
+def _relevance(pool: _Pool, wishes: Wishes) -> FloatVector:
+    """The cosine to the query where every chunk has one, else the scores, or where these are all equal the share of the query's
+    words (m,).
+    """
+    to_query = _to_query(pool)
+    if to_query is not None:
+        return 1.0 - to_query
+    scores = pool.candidates.scores
+    return scaled(scores) if len(scores) and np.ptp(scores) > 0.0 else _shares(pool, wishes.query)
+
+
+def _to_query(pool: _Pool) -> FloatVector | None:
+    """The distance of each to the query (m,); None where some have none: two scales in one list cannot be compared."""
+    found = query_distance(pool.candidates, magnitude=False)
+    return None if found is None or not np.isfinite(found).all() else found
+
+
+def _shares(pool: _Pool, query: str) -> FloatVector:
+    """Which share of the query's words each chunk has (m,)."""
+    (asked,) = Reader().read([query])
+    return lexicon_of(words.vocabulary for words in pool.words).shares(asked.vocabulary)
+
+
+def fitted(
+    chosen: Sequence[tuple[int, str]], wishes: Wishes, tokens: Tokens, spent: int = 0
+) -> tuple[list[Kept], list[int], int]:
+    """The chunks that fit into the budget, whole and in order; the numbers of those that do not; the tokens spent, with those
+    ``spent`` before.
+    """
+    kept: list[Kept] = []
+    over: list[int] = []
+    for number, text in chosen:
+        shown = compressed(text) if wishes.compress else text
+        cost = tokens(shown)
+        if wishes.token_budget is not None and spent + cost > wishes.token_budget:
+            over.append(number)
+            continue
+        spent += cost
+        kept.append(Kept(number, shown))
+    return kept, over, spent
+
+
+_INNER = re.compile(r"(?<=\S)[^\S\n]{2,}(?=\S)")
+_LINES = re.compile(r"\n{3,}")
+
+
+def compressed(text: str) -> str:
+    """The text without white space that says nothing: at ends of lines, more than one blank inside a line, more than one empty line,
+    and around the whole. The indentation of lines stays, because it is part of code and lists.
+    """
+    lines = (_INNER.sub(" ", line.rstrip()) for line in text.replace("\r\n", "\n").split("\n"))
+    return _LINES.sub("\n\n", "\n".join(lines)).strip("\n")

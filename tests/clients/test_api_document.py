@@ -1,0 +1,39 @@
+"""The API's published document holds, by schemathesis: requests made from it and bent away from it, answers judged by it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.api import TOKEN, token_file
+from support.stack import command
+
+ARGUMENTS = ("serve", "--upstream", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+EXAMPLES = "100"
+
+
+@pytest.mark.parametrize("has_token", [False, True])
+def test_the_document_holds(has_token: bool, tmp_path: Path) -> None:
+    environment = {"VECSIEVE_API_TOKEN_FILE": token_file(tmp_path)} if has_token else {}
+    head = ("-H", f"Authorization: Bearer {TOKEN}") if has_token else ()
+    with command(*ARGUMENTS, "--api", "127.0.0.1:0", environment=environment) as running:
+        url = running.addresses(3)["API"]
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json"),
+                *("--checks", "all", "--max-examples", EXAMPLES, "--generation-deterministic", "--no-color", *head),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            timeout=100,
+        )
+    assert done.returncode == 0, done.stdout
+    passed = re.search(r"(\d+) generated, (\d+) passed", done.stdout)
+    assert passed is not None, done.stdout
+    assert int(passed[1]) == int(passed[2]) >= 100

@@ -1,0 +1,44 @@
+"""The examples of docs/api.md: each request is sent, and what the page says is the answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from support.api import served
+from vecsieve.config.schema import ApiSettings
+from vecsieve.proxy.api.messages import MOST_CHUNKS, OptimizeRequest
+from vecsieve.proxy.api.routes import routes_of
+
+PAGE = (Path(__file__).parents[3] / "docs" / "api.md").read_text()
+EXAMPLE = re.compile(r"```json\nPOST (\S+)\n(.*?)```\n\n```json\n(.*?)```", re.DOTALL)
+EXAMPLES = EXAMPLE.findall(PAGE)
+
+
+def timeless(answer: str) -> object:
+    return json.loads(re.sub(r'"latency_ms": ?[0-9.]+', '"latency_ms": 0', answer))
+
+
+@pytest.mark.parametrize(("path", "request_", "answer"), EXAMPLES, ids=[path for path, _, _ in EXAMPLES])
+async def test_an_example_has_the_answer_that_the_page_shows(path: str, request_: str, answer: str) -> None:
+    async with served() as api:
+        got = await api.client.post(path, content=request_, headers={"Content-Type": "application/json"})
+        assert timeless(got.text) == timeless(answer)
+
+
+def test_there_is_an_example_of_optimize() -> None:
+    assert "/v1/optimize" in [path for path, _, _ in EXAMPLES]
+
+
+@pytest.mark.parametrize("route", routes_of(ApiSettings()), ids=lambda route: str(route.path))
+def test_the_page_names_every_endpoint(route: object) -> None:
+    assert getattr(route, "path", "") in PAGE
+
+
+def test_the_page_has_every_field_of_a_request() -> None:
+    fields = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
+    assert fields == ["chunks", *(name for name in OptimizeRequest.__struct_fields__ if name != "chunks")]
+    assert f"at most {MOST_CHUNKS}" in PAGE

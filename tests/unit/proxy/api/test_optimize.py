@@ -1,0 +1,338 @@
+"""The optimizer: chunks in, chunks out. Each defect of other tools with such an endpoint that is known is a test here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.chunks import DEFAULT, TEXTS, chunks, kept, of, outcome, wishes
+from vecsieve.proxy.api.optimize import Chunks, Removed, Wishes, compressed, optimize
+from vecsieve.proxy.api.tokens import estimated
+from vecsieve.proxy.api.walk import Stage
+from vecsieve.proxy.selection.policy import Linkage, Strategy
+
+DISTINCT = ("alpha one", "beta two", "gamma three", "delta four", "epsilon five")
+# Unit vectors whose cosine distance is 1 minus the cosine of their angles.
+AT = {degrees: [float(np.cos(np.radians(degrees))), float(np.sin(np.radians(degrees)))] for degrees in range(-90, 181)}
+
+
+@given(chunks(), wishes())
+def test_every_chunk_is_kept_or_removed_once_and_the_same_again(pool: Chunks, asked: Wishes) -> None:
+    """For any chunks and options: kept and removed together are all chunks, at most target_k are kept, and a second run says the
+    same.
+    """
+    found = optimize(pool, asked, estimated)
+    numbers = [each.number for each in found.kept] + [each.number for each in found.removed]
+    assert sorted(numbers) == list(range(len(pool.texts)))
+    assert len(found.kept) <= asked.target_k
+    assert optimize(pool, asked, estimated) == found
+
+
+@given(chunks(), wishes(), st.integers(1, 40))
+def test_a_budget_is_never_exceeded_and_skips_only_what_does_not_fit(pool: Chunks, asked: Wishes, budget: int) -> None:
+    """For any budget: the kept texts fit in, none is cut, and each skipped chunk would not have fitted at its place."""
+    plain = optimize(pool, replace(asked, token_budget=None), estimated)
+    found = optimize(pool, replace(asked, token_budget=budget), estimated)
+    assert found.output_tokens == sum(estimated(each.text) for each in found.kept) <= budget
+    spent, remaining = 0, list(found.kept)
+    for each in plain.kept:
+        if remaining and remaining[0] == each:
+            spent += estimated(remaining.pop(0).text)
+        else:
+            assert spent + estimated(each.text) > budget
+    assert not remaining
+
+
+@given(chunks(), wishes())
+def test_what_is_removed_repeats_a_chunk_that_was_not_removed_as_its_copy(pool: Chunks, asked: Wishes) -> None:
+    """For any chunks: whoever a duplicate is said to repeat is no duplicate of the same stage itself."""
+    found = optimize(pool, asked, estimated)
+    stages = {each.number: each.stage for each in found.removed}
+    for each in found.removed:
+        assert (each.of is None) == (each.stage in {Stage.TARGET, Stage.BUDGET})
+        assert each.of is None or stages.get(each.of) is not each.stage
+
+
+@given(st.lists(TEXTS.filter(str.strip), unique=True, max_size=8), wishes())
+def test_texts_without_a_common_word_and_vectors_that_are_apart_are_all_kept(texts: list[str], asked: Wishes) -> None:
+    """For any texts made distinct: nothing is removed but for want of room."""
+    own = [f"{text} only{number}" for number, text in enumerate(texts)]
+    vectors = [list(map(float, row)) for row in np.eye(len(own))]
+    asked = replace(asked, semantic=0.3, cluster_cut=0.3, query_vector=None)
+    found = optimize(of(*own, vectors=vectors), asked, estimated)
+    assert {each.stage for each in found.removed} <= {Stage.TARGET, Stage.BUDGET}
+    assert found.clusters == len(own)
+
+
+def test_nothing_is_made_of_nothing() -> None:
+    found = outcome(of())
+    assert (found.kept, found.removed, found.clusters, found.input_tokens) == ((), (), 0, 0)
+
+
+# Exact duplicates
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["REFUND within 30 days", "refund  within\n30 days.", "“Refund within 30 days”", "refund within 30\u00a0days!"],
+)
+def test_case_layout_and_punctuation_around_words_make_no_other_text(other: str) -> None:
+    found = outcome(of("Refund within 30 days", other))
+    assert found.removed == (Removed(1, Stage.EXACT, 0),)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("-5 degrees", "5 degrees"),
+        ("costs $5", "costs 5"),
+        ("grew by 1.5", "grew by 15"),
+        ("written in C++", "written in C"),
+        ("the .NET team", "the net team"),
+        ("Is it ready?", "It is ready."),
+        ("ready?", "ready."),
+        ("退款", "退貨"),
+        ("заказ", "запас"),
+        ("!", "?"),
+    ],
+)
+def test_signs_that_carry_meaning_make_another_text(one: str, other: str) -> None:
+    found = outcome(of(one, other), cluster_cut=0.0)
+    assert found.count(Stage.EXACT) == 0
+
+
+@pytest.mark.parametrize("texts", [("", ""), (" ", "\n"), ("\u200b", "")])
+def test_texts_that_say_nothing_are_no_copies_of_each_other(texts: tuple[str, ...]) -> None:
+    """In one tool every text without ASCII letters became the empty text, and all of them one."""
+    assert kept(of(*texts)) == [0, 1]
+
+
+def test_of_equal_texts_the_best_scored_stays_and_of_equal_scores_the_first() -> None:
+    assert kept(of("a b", "A b", "a  b", scores=[0.1, 0.9, 0.9])) == [1]
+
+
+def test_texts_beyond_the_budget_of_reading_are_still_told_apart_and_recognised() -> None:
+    long = "word " * 90_000
+    found = outcome(of(*[f"{number} {long}" for number in range(14)], f"13 {long}"), target_k=20, compress=False)
+    assert found.count(Stage.EXACT) == 1
+    assert found.removed[-1] == Removed(14, Stage.EXACT, 13)
+
+
+# Semantic duplicates
+
+
+def test_near_vectors_remove_only_where_the_words_agree() -> None:
+    """Distance alone would make one of two texts about different things that a model cannot tell apart."""
+    same = AT[0]
+    words = ("the order was shipped on monday", "the order was shipped on tuesday", "cancel my subscription please now")
+    found = outcome(of(*words, vectors=[same, same, same]), cluster_cut=0.0)
+    assert found.removed[0] == Removed(1, Stage.SEMANTIC, 0)
+    assert found.count(Stage.SEMANTIC) == 1
+
+
+def test_vectors_as_good_as_equal_need_fewer_common_words() -> None:
+    texts = ("resetting a forgotten password in the account settings", "forgotten password help")
+    near = of(*texts, vectors=[AT[0], AT[0]])
+    assert outcome(near).count(Stage.SEMANTIC) == 1
+    farther = of(*texts, vectors=[AT[0], AT[10]])
+    assert outcome(farther, semantic=0.02, cluster_cut=0.0).count(Stage.SEMANTIC) == 0
+
+
+def test_the_semantic_threshold_is_exclusive_and_the_cluster_threshold_inclusive() -> None:
+    """Distance 1 is exact in float32."""
+    pool = of("same words here", "same words here too", vectors=[[1.0, 0.0], [0.0, 1.0]])
+    assert outcome(pool, semantic=1.0, cluster_cut=0.0).count(Stage.SEMANTIC) == 0
+    assert outcome(pool, semantic=1.0, cluster_cut=1.0).count(Stage.CLUSTER) == 1
+    assert outcome(pool, semantic=1.1, cluster_cut=0.0).count(Stage.SEMANTIC) == 1
+
+
+def test_the_walk_goes_by_score_so_that_the_better_of_two_copies_stays() -> None:
+    texts = ("the red fox jumps over it", "the red fox jumps over it all")
+    pool = of(*texts, scores=[0.2, 0.8], vectors=[AT[0], AT[0]])
+    assert outcome(pool).removed == (Removed(0, Stage.SEMANTIC, 1),)
+
+
+def test_without_vectors_words_alone_decide() -> None:
+    one = "you can return the order within thirty days of delivery if it is unused and in its box"
+    other = one.replace("unused", "unworn")
+    found = outcome(of(one, other, "shipping takes three days"), cluster_cut=0.25)
+    assert found.removed == (Removed(1, Stage.CLUSTER, 0),)
+
+
+# Clusters and representatives
+
+
+@pytest.mark.parametrize(
+    ("linkage", "clusters"),
+    [(Linkage.SINGLE, 1), (Linkage.COMPLETE, 2), (Linkage.AVERAGE, 2), (Linkage.LEADER, 2)],
+)
+def test_each_linkage_does_what_it_says(linkage: Linkage, clusters: int) -> None:
+    """0, 25 and 50 degrees: neighbours are at distance 0.094, the ends at 0.357, their mean with one end at 0.225."""
+    chain = of("a1", "b2", "c3", vectors=[AT[0], AT[25], AT[50]])
+    assert outcome(chain, linkage=linkage, cluster_cut=0.15).clusters == clusters
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wanted"),
+    [
+        (Strategy.RANK, 2),
+        (Strategy.CENTROID, 1),
+        (Strategy.QUERY_CLOSEST, 0),
+        (Strategy.LONGEST, 3),
+        (Strategy.AUTO, 2),
+    ],
+)
+def test_each_strategy_chooses_its_representative(strategy: Strategy, wanted: int) -> None:
+    pool = of(
+        *("alpha", "bravo", "charlie", "delta echo foxtrot golf"),
+        scores=[0.1, 0.2, 0.9, 0.3],
+        vectors=[AT[0], AT[12], AT[18], AT[20]],
+    )
+    query = np.array(AT[-30], np.float32)
+    assert kept(pool, representative=strategy, cluster_cut=0.3, query_vector=query) == [wanted]
+
+
+def test_where_scores_say_nothing_auto_takes_the_centre() -> None:
+    """In one tool the choice among equal scores was the toss of the list's order."""
+    pool = of("alpha", "bravo", "charlie", vectors=[AT[0], AT[10], AT[20]])
+    assert kept(pool) == [1]
+
+
+def test_without_a_query_vector_the_querys_words_say_who_is_closest() -> None:
+    pool = of("shoes in red", "shoes in blue leather", "shoes in green", vectors=[AT[0], AT[5], AT[10]])
+    assert kept(pool, representative=Strategy.QUERY_CLOSEST, query="blue shoes") == [1]
+    assert kept(pool, representative=Strategy.QUERY_CLOSEST) == [0]
+
+
+@pytest.mark.parametrize(("most", "wanted"), [(1, [3]), (2, [1, 3]), (3, [1, 3, 0]), (9, [1, 3, 0, 2])])
+def test_a_cluster_may_have_several_and_the_representative_is_always_among_them(most: int, wanted: list[int]) -> None:
+    """The representative has the rank of the cluster's best member."""
+    pool = of("a", "b", "c", "dd dd", scores=[0.5, 0.9, 0.1, 0.3], vectors=[AT[0]] * 4)
+    found = kept(pool, representative=Strategy.LONGEST, max_per_cluster=most)
+    assert set(found) == set(wanted)
+    assert 3 in found
+
+
+# MMR
+
+
+def test_no_more_than_target_k_are_left_as_they_are_in_rank_order() -> None:
+    pool = of(*DISTINCT, scores=[0.1, 0.5, 0.3, 0.9, 0.7])
+    assert kept(pool, target_k=5) == kept(pool, target_k=5, mmr_lambda=None) == [3, 4, 1, 2, 0]
+
+
+@pytest.mark.parametrize("mmr_lambda", [None, 1.0])
+def test_lambda_one_is_the_best_scored(mmr_lambda: float | None) -> None:
+    """In one tool 0 and 1 could not be asked for, because they meant nothing given."""
+    pool = of(*DISTINCT, scores=[0.1, 0.5, 0.3, 0.9, 0.7])
+    assert kept(pool, target_k=3, mmr_lambda=mmr_lambda) == [3, 4, 1]
+
+
+def test_lambda_zero_is_diversity_alone_behind_the_best_ranked() -> None:
+    pool = of("one", "two", "three", scores=[0.9, 0.8, 0.1], vectors=[AT[0], AT[40], AT[90]])
+    assert kept(pool, target_k=2, mmr_lambda=0.0) == [0, 2]
+
+
+def test_with_a_query_vector_relevance_is_the_cosine_to_it() -> None:
+    pool = of("one", "two", "three", scores=[0.9, 0.8, 0.1], vectors=[AT[0], AT[40], AT[90]])
+    query = np.array(AT[90], np.float32)
+    assert kept(pool, target_k=2, mmr_lambda=1.0, query_vector=query) == [2, 1]
+
+
+def test_one_chunk_without_a_vector_makes_relevance_the_score_for_all() -> None:
+    pool = of("one", "two", "three", scores=[0.9, 0.8, 0.1], vectors=[AT[0], None, AT[90]])
+    query = np.array(AT[90], np.float32)
+    assert kept(pool, target_k=2, mmr_lambda=1.0, query_vector=query) == [0, 1]
+
+
+def test_where_all_scores_are_equal_the_querys_words_are_the_relevance() -> None:
+    pool = of("about shipping", "about refunds of orders", "about sizes")
+    assert kept(pool, target_k=1, query="how do refunds of orders work") == [1]
+
+
+def test_common_words_are_a_penalty_where_vectors_see_none() -> None:
+    texts = ("red wool scarf for winter", "red wool scarf for winter days", "opening hours of the shop")
+    pool = of(*texts, scores=[1.0, 0.9, 0.5], vectors=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert kept(pool, target_k=2) == [0, 2]
+
+
+def test_equal_chances_are_decided_by_rank_again_and_again() -> None:
+    """In one tool the first pick among equal scores was random on every call."""
+    pool = of(*DISTINCT)
+    assert [kept(pool, target_k=2) for _ in range(5)] == [[0, 1]] * 5
+
+
+# Vectors that cannot be compared
+
+
+@pytest.mark.parametrize("vector", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 0.0], [1.0], [1.0, 0.0, 0.0], []])
+def test_a_vector_that_says_nothing_removes_nothing(vector: list[float]) -> None:
+    """Zero vectors were at distance 1 or 2 in one tool, and another dimension ended another's process."""
+    pool = of("alpha one", "beta two", "gamma three", vectors=[AT[0], vector, vector])
+    assert sorted(kept(pool, cluster_cut=0.9)) == [0, 1, 2]
+
+
+def test_the_querys_dimension_decides_which_vectors_are_compared() -> None:
+    pool = of("alpha", "beta", "gamma", vectors=[[1.0, 0.0, 0.0], AT[0], AT[0]])
+    assert kept(pool) == [0, 1, 2]
+    assert kept(pool, query_vector=np.array(AT[0], np.float32)) == [0, 1]
+
+
+@pytest.mark.parametrize("cut", [0.0, 2.0])
+def test_the_ends_of_the_threshold_are_legal(cut: float) -> None:
+    pool = of("alpha", "beta", "gamma", vectors=[AT[0], AT[90], AT[180]])
+    assert outcome(pool, cluster_cut=cut).clusters == (3 if cut == 0.0 else 1)
+
+
+# White space and tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a  b\t\tc", "a b c"),
+        ("a   \nb", "a\nb"),
+        ("a\r\n\r\n\r\n\r\nb", "a\n\nb"),
+        ("\n\n  a\n\n", "  a"),
+        ("def f():\n    return  1\n", "def f():\n    return 1"),
+        ("- a\n  - b", "- a\n  - b"),
+        ("   ", ""),
+        ("", ""),
+    ],
+)
+def test_white_space_that_says_nothing_goes_and_indentation_stays(text: str, wanted: str) -> None:
+    assert compressed(text) == wanted
+
+
+@given(st.text(alphabet=" \t\n\r\u00a0ab.é"))
+def test_compressing_loses_no_word_and_is_done_after_once(text: str) -> None:
+    """For any text: the words stay, in order; it never grows; a second time changes nothing."""
+    once = compressed(text)
+    assert once.split() == text.split()
+    assert len(once) <= len(text)
+    assert compressed(once) == once
+
+
+def test_the_budget_skips_a_chunk_that_does_not_fit_and_goes_on() -> None:
+    pool = of("a" * 40, "b" * 400, "c" * 40, scores=[0.9, 0.8, 0.7])
+    found = outcome(pool, token_budget=20)
+    assert [each.number for each in found.kept] == [0, 2]
+    assert found.removed == (Removed(1, Stage.BUDGET, None),)
+    assert (found.input_tokens, found.output_tokens) == (120, 20)
+
+
+def test_tokens_are_counted_of_what_is_sent_back() -> None:
+    pool = of("a" + " " * 99 + "b")
+    assert outcome(pool, token_budget=1).output_tokens == 1
+    assert outcome(pool, token_budget=1, compress=False).kept == ()
+
+
+def test_the_texts_of_the_kept_are_whole() -> None:
+    text = "line  one\n\n\n\n  line two  "
+    assert outcome(of(text), compress=False).kept[0].text == text
+    assert DEFAULT.compress
+    assert outcome(of(text)).kept[0].text == "line one\n\n  line two"
