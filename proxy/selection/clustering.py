@@ -20,14 +20,16 @@ its clusters are split again (``_parted``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import fastcluster
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.geometry import NOISE, pairs
+from vecsieve.proxy.selection.geometry import NOISE, above, pairs
 from vecsieve.proxy.selection.policy import Linkage
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
 
@@ -42,66 +44,83 @@ def lead(
     of a distance. A follower goes to the nearest leader, ties by rank. A candidate that is infinitely far from a member of
     a cluster may not join it.
     """
-    count, earlier = len(inside), 0 if back is None else back.shape[1]
+    count = len(inside)
     if not count:
         return np.empty(0, np.intp)
-    near = inside <= max(cuts) + slack
-    near.flat[:: count + 1] = False
-    if not earlier and not near.any():
+    # Two leaders are equally near within NOISE.
+    meetings = _meetings(inside, max(cuts) + slack + 2 * NOISE)
+    if not len(meetings.apart) and (back is None or not back.shape[1]):
         return np.arange(count, dtype=np.intp)
-    has_near: list[bool] = np.logical_or.reduce(near, axis=0).tolist()  # by columns, which is quicker: it is symmetric
-    heads = _walked(inside, cuts, back, slack, has_near)
-    forbidden = np.isinf(inside)
-    if forbidden.any() and (forbidden & (heads[:, None] == heads)).any():
-        return _forbidding(inside, cuts, back, slack, has_near)
-    return heads
+    heads, followers = _walked(meetings, cuts, back, slack)
+    if len({heads[each] for each in followers}) < len(followers):
+        forbidden, found = np.isinf(inside), np.array(heads, np.intp)
+        if forbidden.any() and (forbidden & (found[:, None] == found)).any():
+            return _forbidding(inside, cuts, back, slack)
+    return np.array(heads, np.intp)
+
+
+class _Meetings(NamedTuple):
+    """The pairs of b candidates that are near one another: those of candidate i, with later ones, from ``borders[i]`` to ``borders[i + 1]``.
+
+    ``later``, ``apart``: (p,) the later one of each pair, and their distance.
+    """
+
+    borders: list[int]
+    later: Indices
+    apart: FloatMatrix
+
+
+def _meetings(inside: FloatMatrix, reach: float) -> _Meetings:
+    count = len(inside)
+    near = inside <= reach
+    near &= above(count)
+    places = near.ravel().nonzero()[0]
+    earlier, later = np.divmod(places, count)
+    return _Meetings(
+        earlier.searchsorted(np.arange(count + 1)).tolist(), later, np.ascontiguousarray(inside).ravel().take(places)
+    )
 
 
 def _walked(
-    inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float, has_near: Sequence[bool]
-) -> Indices:
-    """The walk where all may meet."""
-    count, earlier = len(inside), 0 if back is None else back.shape[1]
-    nearest = np.full(count, np.inf, np.float32) if back is None else back.min(axis=1, initial=np.inf)
-    leaders: list[int] = []
-    led, cut = earlier, cuts[earlier] + slack
-    distance = nearest.item
-    for i in range(count):
-        if distance(i) > cut:
-            leaders.append(i)
-            if has_near[i]:
-                np.minimum(nearest, inside[i], out=nearest)
-            led += 1
-            if led < len(cuts):
-                cut = cuts[led] + slack
-    return _followed(inside, back, np.array(leaders, dtype=np.intp))
+    meetings: _Meetings, cuts: Sequence[float], back: FloatMatrix | None, slack: float
+) -> tuple[list[int], list[int]]:
+    """The walk where all may meet: whom each follows, and who are followers. A leader is compared with those alone that are near it."""
+    borders, later, apart = meetings
+    count, led = len(borders) - 1, 0 if back is None else back.shape[1]
+    nearest = [math.inf] * count if back is None else back.min(axis=1, initial=np.inf).tolist()
+    heads, followers = list(range(count)), []
+    leaders: dict[int, list[tuple[int, float]]] = {}  # that are near each
+    cut = cuts[led] + slack
+    for i in heads:
+        if nearest[i] <= cut:
+            followers.append(i)
+            continue
+        start, end = borders[i], borders[i + 1]
+        if start < end:
+            for j, distance in zip(later[start:end].tolist(), apart[start:end].tolist(), strict=True):
+                leaders.setdefault(j, []).append((i, distance))
+                nearest[j] = min(nearest[j], distance)
+        led += 1
+        if led < len(cuts):
+            cut = cuts[led] + slack
+    for i in followers:
+        heads[i] = _nearest_leader(leaders.get(i, []), nearest[i], None if back is None else back[i])
+    return heads, followers
 
 
-def _followed(inside: FloatMatrix, back: FloatMatrix | None, leaders: Indices) -> Indices:
-    """Who follows whom, once it is known who leads: the nearest leader that stands before the follower."""
-    count = len(inside)
-    heads = np.arange(count, dtype=np.intp)
-    is_follower = np.ones(count, np.bool_)
-    is_follower[leaders] = False
-    followers = is_follower.nonzero()[0]
-    if not len(followers):
-        return heads
-    to_leaders = inside.take(followers, axis=0).take(leaders, axis=1)
-    to_leaders[leaders[None, :] > followers[:, None]] = np.inf
-    if back is not None and back.shape[1]:
-        to_leaders = np.concatenate((back[followers], to_leaders), axis=1)
-        names = np.concatenate((-1 - np.arange(back.shape[1], dtype=np.intp), leaders))
-    else:
-        names = leaders
-    # Within NOISE of the nearest is a tie: which of two copies a rounding error favours is nobody's choice.
-    choice = (to_leaders <= to_leaders.min(axis=1)[:, None] + NOISE).argmax(axis=1)
-    heads[followers] = names[choice]
-    return heads
+def _nearest_leader(leaders: Sequence[tuple[int, float]], least: float, back: FloatMatrix | None) -> int:
+    """Of the leaders at the ``least`` distance the best-ranked. Within NOISE is a tie: which of two copies a rounding error favours is
+    nobody's choice.
+    """
+    if back is None and len(leaders) == 1:
+        return leaders[0][0]
+    bound = np.float32(least) + np.float32(NOISE)
+    if back is not None and (is_near := back <= bound).any():
+        return -1 - int(is_near.argmax())
+    return next(leader for leader, distance in leaders if distance <= bound)
 
 
-def _forbidding(
-    inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float, has_near: Sequence[bool]
-) -> Indices:
+def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> Indices:
     """The same walk where some may not meet: the reach of every cluster that others may join is kept apart, a row a leader."""
     count = len(inside)
     earlier = np.empty((0, count), np.float32) if back is None else back.T
@@ -109,6 +128,9 @@ def _forbidding(
     names = [-1 - j for j in range(len(earlier))]
     leading = len(names)
     forbidden = np.isinf(inside)
+    near = inside <= max(cuts) + slack
+    near.flat[:: count + 1] = False
+    has_near: list[bool] = np.logical_or.reduce(near, axis=0).tolist()
     heads = np.arange(count, dtype=np.intp)
     for i in range(count):
         if has_near[i] or len(earlier):

@@ -111,12 +111,22 @@ def pairs(square: FloatMatrix) -> FloatMatrix:
     m = len(square)
     if m <= REMEMBERED:
         return square.ravel().take(_ahead(m)[2])
-    return square[~np.tri(m, dtype=np.bool_)]
+    return square[above(m)]
 
 
 def below(m: int) -> Mask:
     """The entries below the diagonal of a square (m, m). Not to be changed."""
     return _below(m) if m <= REMEMBERED else _below.__wrapped__(m)
+
+
+def above(m: int) -> Mask:
+    """The entries above the diagonal of a square (m, m). Not to be changed."""
+    return _above(m) if m <= REMEMBERED else _above.__wrapped__(m)
+
+
+@lru_cache(maxsize=REMEMBERED + 1)
+def _above(m: int) -> Mask:
+    return ~np.tri(m, dtype=np.bool_)
 
 
 @lru_cache(maxsize=REMEMBERED + 1)

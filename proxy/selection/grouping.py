@@ -17,7 +17,7 @@ import numpy as np
 from vecsieve.proxy.selection.certainty import doubts_allowed
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, lead, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances, cosine_distances, relative_distances
-from vecsieve.proxy.selection.geometry import below
+from vecsieve.proxy.selection.geometry import Mask, above
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import (
     Certain,
@@ -72,24 +72,24 @@ def settle(
     """
     n = len(distance)
     held: Codes = np.zeros(n, np.int8)
-    is_open = below(n).T
-    has_veto = False
+    asked: Mask | None = None
     while True:
         labels = label(distance)
-        if n and not has_veto and labels[-1] == n - 1:
+        if n and asked is None and labels.item(n - 1) == n - 1:
             return labels, held  # each is alone
         met = labels[:, None] == labels
-        if has_veto:
+        if asked is not None:
             met |= distance <= reach
-        met &= is_open
-        first, second = met.nonzero()
+            met &= ~asked
+        met &= above(n)
+        first, second = np.divmod(met.ravel().nonzero()[0], n) if n else (NOBODY, NOBODY)
         codes = (yield from ask(first, second)) if len(first) else held[:0]
         kept_apart = codes.nonzero()[0]
         if not len(kept_apart):
             return labels, held
         if n > FEW:
             yield
-        is_open, has_veto = is_open & ~met, True
+        asked = met if asked is None else asked | met
         first, second = first.take(kept_apart), second.take(kept_apart)
         held[second[::-1]] = codes.take(kept_apart)[
             ::-1
@@ -103,10 +103,10 @@ def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Ask | 
     if (texts is None or known.texts is None) and (known.sources is None or not guards.keep_sources):
         return None
     given = known.texts if known.texts is not None and texts is not None else (None,) * candidates.size
+    numbers = None if texts is None else texts.numbers
 
     def form(place: int) -> Hashable:
-        number = 0 if texts is None else texts.numbers.item(place)
-        if number:
+        if numbers is not None and (number := numbers.item(place)):
             return number
         text = given[place]
         return None if text is None else text.raw

@@ -235,15 +235,16 @@ def vetoes(
         begins = {place: NOTHING if (text := texts[place]) is None else text.subject for place in involved}
         if None in begins.values():
             begins = {place: _of_text(texts[place]) for place in involved}
-        differ = _different(begins, places)
-        codes[[pair for pair in differ if not codes[pair]]] = Veto.SUBJECT
+        apart = [pair for pair in _different(begins, places) if not codes[pair]]
+        if apart:
+            codes[apart] = Veto.SUBJECT.value
         titles = known.titles
         if titles is not None:
             differ = _different({place: names_in_title(titles[place]) for place in involved}, places)
             # Equal texts are copies, whatever their titles are.
-            codes[[pair for pair in differ if not codes[pair] and form(first[pair]) != form(second[pair])]] = (
-                Veto.SUBJECT
-            )
+            apart = [pair for pair in differ if not codes[pair] and form(places[pair][0]) != form(places[pair][1])]
+            if apart:
+                codes[apart] = Veto.SUBJECT.value
     return codes
 
 
