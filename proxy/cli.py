@@ -288,6 +288,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
         Path | None,
         typer.Option(help="Folder for frontier.svg, of certainties unless --policy says; with --fit reliability.svg."),
     ] = None,
+    gates: Annotated[
+        bool,
+        typer.Option("--gates", help="Judge by acceptance gates; exit 1 if one fails. Without DATA: seeded copies."),
+    ] = False,
 ) -> None:
     """Run policies over labelled queries: redundancy removed, answers kept, subtopics found, time taken.
 
@@ -314,6 +318,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
         fit=fit,
         more=tuple(more or ()),
         pictures=pictures,
+        gates=gates,
     )
     raise typer.Exit(run(arguments))
 

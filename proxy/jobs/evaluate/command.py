@@ -11,7 +11,8 @@ from pathlib import Path
 import orjson
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
-from vecsieve.proxy.jobs.evaluate.contenders import Contender, contenders
+from vecsieve.proxy.jobs.evaluate import gates
+from vecsieve.proxy.jobs.evaluate.contenders import CONFIGURED, DEFAULT, Contender, contenders
 from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome, evaluated
 from vecsieve.proxy.jobs.evaluate.fitting import as_module, examples, fit_report, fitted, left_out, reliability
 from vecsieve.proxy.jobs.evaluate.pictures import FRONTIER, frontier
@@ -19,6 +20,7 @@ from vecsieve.proxy.jobs.evaluate.pictures import reliability as draw_reliabilit
 from vecsieve.proxy.jobs.evaluate.reading import read_set, set_folders
 from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, as_json, report
 from vecsieve.proxy.jobs.evaluate.sample import sample_set
+from vecsieve.proxy.jobs.evaluate.seeded import seeded_set
 from vecsieve.proxy.jobs.evaluate.summary import summarised
 from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.process.runtime import ended_by_signals
@@ -32,6 +34,7 @@ OWN = "own"  # the embeddings in the sets' own folders
 class Arguments:
     """What the command line said. ``data``: None for the sample set. ``policies``: NAME=VALUE each; ``geometries``: NAME=FOLDER each; ``sets``: all if none.
     ``fit``: where the constants of a fit go, None for none; ``more``: NAME=FOLDER with further sets for it. ``pictures``: the folder for them.
+    ``gates``: judge by gates instead.
     """
 
     data: Path | None
@@ -48,6 +51,7 @@ class Arguments:
     fit: Path | None = None
     more: tuple[str, ...] = ()
     pictures: Path | None = None
+    gates: bool = False
 
     @property
     def terms(self) -> Terms:
@@ -56,10 +60,12 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    """Evaluate; the exit code: 0, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
+    """Evaluate; the exit code: 0, 1 for a gate that is not passed, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
     _check(arguments)
     if arguments.fit is not None:
         return refit(arguments)
+    if arguments.gates:
+        return at_the_gates(arguments)
     drawn = () if arguments.pictures is None or arguments.policies else FRONTIER
     named = contenders(given=arguments.policies or drawn, config=arguments.config, pool=arguments.pool)
     geometries = _geometries(arguments.geometries)
@@ -80,6 +86,30 @@ def run(arguments: Arguments) -> int:
         content = orjson.dumps(as_json(found, named, arguments.terms), option=orjson.OPT_INDENT_2)
         write_output("--json", arguments.json, content)
     return 0
+
+
+def at_the_gates(arguments: Arguments) -> int:
+    """Judge each policy on each set by the gates; without a policy the default one, without sets one with seeded copies."""
+    given = arguments.policies or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
+    named = contenders(given=given, config=arguments.config, pool=arguments.pool)
+    folders = () if arguments.data is None else set_folders(arguments.data, arguments.sets)
+    sets = [read_set(folder) for folder in folders] or [seeded_set()]
+    verdicts = []
+    for labelled in sets:
+        asked = len(range(0, len(labelled.queries), arguments.every)) * (1 + gates.SHUFFLES)
+        for each in named:
+            with progress_bar(one_line(f"{labelled.name}, {each.name}"), asked) as advance:
+                verdicts.append(
+                    gates.judged(
+                        labelled, each, top_k=arguments.top_k, every=arguments.every, seed=arguments.seed,
+                        clock=time.perf_counter, advance=advance,
+                    )
+                )  # fmt: skip
+    output_console().print(gates.report(verdicts))
+    if arguments.json is not None:
+        told = gates.as_json(verdicts, top_k=arguments.top_k, every=arguments.every, seed=arguments.seed)
+        write_output("--json", arguments.json, orjson.dumps(told, option=orjson.OPT_INDENT_2))
+    return 0 if all(verdict.passed for verdict in verdicts) else 1
 
 
 def refit(arguments: Arguments) -> int:
@@ -191,6 +221,9 @@ def _named_folders(option: str, given: Sequence[str], inside: str) -> list[tuple
 
 
 def _check(arguments: Arguments) -> None:
+    if arguments.gates and (arguments.geometries or arguments.fit is not None or arguments.pictures is not None):
+        seen = "--geometry, --fit or --pictures beside it"
+        raise SettingsError([Problem("--gates", seen, "neither: gates judge the sets' own embeddings")])
     if arguments.data is None and (arguments.sets or arguments.geometries or arguments.fit is not None):
         seen = "nothing, beside --set, --geometry or --fit"
         raise SettingsError([Problem("DATA", seen, "a folder with labelled sets")])

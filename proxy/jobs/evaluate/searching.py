@@ -183,13 +183,15 @@ class _Answer(msgspec.Struct):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """``rows``: best first. ``evidence``: by row, on what evidence it was left out as a copy. ``choosing_seconds``: the stages cluster, select and mmr. ``added_seconds``: everything but
-    the database's own time.
+    the database's own time. ``candidates``, ``clusters``: of the pool that was selected from; 0 where none was.
     """
 
     rows: tuple[int, ...]
     choosing_seconds: float
     added_seconds: float
     evidence: Mapping[int, Evidence] = field(default_factory=dict)
+    candidates: int = 0
+    clusters: int = 0
 
 
 class Trial:
@@ -225,6 +227,8 @@ class Trial:
         return Found(
             rows=_rows(answer),
             evidence=_evidence(attempt),
+            candidates=sum(len(each.labels) for each in attempt.selections),
+            clusters=sum(each.distinct for each in attempt.selections),
             choosing_seconds=sum(watch.seconds(stage) for stage in (Stage.CLUSTER, Stage.SELECT, Stage.MMR)),
             added_seconds=watch.elapsed() - watch.seconds(Stage.UPSTREAM),
         )

@@ -161,3 +161,30 @@ def test_the_frontier_is_drawn_into_a_folder_that_exists(
     assert run(replace(arguments, pictures=folder)) == 0
     assert (folder / "frontier.svg").read_text().startswith("<svg ")
     assert "own" in capsys.readouterr().out
+
+
+def test_the_gates_decide_about_the_exit_code(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(replace(arguments, gates=True, sets=("first",))) == 1
+    said = capsys.readouterr()
+    assert "first: 2 questions, policy own" in said.out
+    assert "FAIL" in said.out
+    assert said.err == ""
+
+
+def test_the_default_policy_passes_the_gates_with_seeded_copies_and_writes_it(
+    arguments: Arguments, tmp_path: Path
+) -> None:
+    written = tmp_path / "gates.json"
+    assert run(replace(arguments, gates=True, data=None, policies=(), top_k=8, every=10, json=written)) == 0
+    told = json.loads(written.read_bytes())
+    assert told["passed"] is True
+    assert [(each["set"], each["policy"], each["queries"]) for each in told["verdicts"]] == [("seeded", "default", 10)]
+
+
+def test_a_policy_that_collapses_nothing_does_not_pass_them(arguments: Arguments) -> None:
+    nothing = "nothing={text: none, certainty: 1.0}"
+    assert run(replace(arguments, gates=True, data=None, policies=(nothing,), top_k=8, every=20)) == 1
+
+
+def test_gates_judge_one_embedding_and_fit_nothing(arguments: Arguments, tmp_path: Path) -> None:
+    assert "--gates" in told(replace(arguments, gates=True, pictures=tmp_path))

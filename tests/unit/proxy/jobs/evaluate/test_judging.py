@@ -16,8 +16,8 @@ from vecsieve.proxy.jobs.evaluate.searching import Evidence, Found
 SECOND = 1.0 / math.log2(3)
 
 
-def found(*rows: int, **evidence: Mapping[int, Evidence]) -> Found:
-    return Found(rows=rows, choosing_seconds=0.001, added_seconds=0.002, **evidence)
+def found(*rows: int, evidence: Mapping[int, Evidence] | None = None) -> Found:
+    return Found(rows=rows, choosing_seconds=0.001, added_seconds=0.002, evidence=evidence or {})
 
 
 def judged(folder: Path, query: int, plain: Found, answer: Found) -> Judged:

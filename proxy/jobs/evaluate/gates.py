@@ -1,0 +1,271 @@
+"""Acceptance gates for a pipeline in front of a model, and whether a policy passes them: `vecsieve evaluate --gates`.
+
+The gates and their limits are those of WFGY's page on duplicates. Where it leaves a definition open, it is one of these:
+
+- collapse rate: 1 - clusters / candidates of the pool that was selected from, before it is cut to a page. Cutting 50 candidates to 8
+  results alone would score .84.
+- unique documents: different documents / results of a page.
+- sections: the share of a question's needs that the page covers. A need is covered whole by a result that is labelled with it, else by
+  the largest share of such an item's token span that the results of its document cover together.
+- questions: the share of questions with a relevant result.
+- distance of meaning (delta S): 1 - cosine of the question and a result, of each page's best result.
+- order stability: Jaccard index of a page's results before and after the items were stored in another order, which only equal scores
+  may show. Items with the same vector, which a ranking cannot tell apart, count as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import orjson
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vecsieve.config.problems import one_line
+from vecsieve.proxy.jobs.evaluate.contenders import Contender
+from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query
+from vecsieve.proxy.jobs.evaluate.searching import Found, Points, Trial, Upstream, neighbours
+from vecsieve.proxy.jobs.files import Advance
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.telemetry.tracing import Clock
+
+SHUFFLES = 3  # orders of storage, beside the set's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Means over the questions of a set. ``delta_best``, ``delta_mean``: of each page's results. ``stability``: the worst of all."""
+
+    collapse: float
+    documents: float
+    sections: float
+    questions: float
+    delta_best: float
+    delta_mean: float
+    stability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A limit of one figure. ``is_most``: the figure may not be above it, else not below."""
+
+    figure: str
+    says: str
+    of: Callable[[Figures], float]
+    limit: float
+    is_most: bool = False
+
+    def passes(self, figures: Figures) -> bool:
+        """A figure that is not a number fails: nothing was measured."""
+        value = self.of(figures)
+        return value <= self.limit if self.is_most else value >= self.limit
+
+
+GATES = (
+    Gate("collapse", "collapse rate, before the page is cut", lambda each: each.collapse, 0.35),
+    Gate("documents", "unique documents by results", lambda each: each.documents, 0.60),
+    Gate("sections", "coverage: sections", lambda each: each.sections, 0.70),
+    Gate("questions", "coverage: questions with a relevant result", lambda each: each.questions, 0.70),
+    Gate("delta_best", "distance of meaning, best result", lambda each: each.delta_best, 0.45, is_most=True),
+    Gate("stability", "order stability, items stored in other orders", lambda each: each.stability, 1.0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One policy on one set."""
+
+    set: str
+    policy: str
+    queries: int
+    figures: Figures
+
+    @property
+    def passed(self) -> bool:
+        """Whether all gates let it through."""
+        return all(gate.passes(self.figures) for gate in GATES)
+
+
+def judged(
+    labelled: LabelledSet, contender: Contender, *, top_k: int, every: int, seed: int, clock: Clock, advance: Advance
+) -> Verdict:
+    """The figures of every ``every``-th question. ``seed``: of the other orders. ``advance`` is told of each question and order."""
+    trial = Trial(top_k=top_k, clock=clock)
+    found = _pages(labelled, contender.policy, trial, every=every, advance=advance)
+    rng = np.random.default_rng(seed)
+    known = _kinds(labelled)
+    stable = 1.0
+    for _ in range(SHUFFLES):
+        order = rng.permutation(len(labelled.items))
+        again = _pages(_stored(labelled, order), contender.policy, trial, every=every, advance=advance)
+        stable = min([stable, *(_alike(found[number].rows, order[list(each.rows)].tolist(), known) for number, each in again.items())])  # fmt: skip
+    rows = [_figures(labelled, number, each) for number, each in found.items()]
+    return Verdict(
+        set=labelled.name,
+        policy=contender.name,
+        queries=len(rows),
+        figures=Figures(**{name: _mean([row[name] for row in rows]) for name in rows[0]}, stability=stable),
+    )
+
+
+def _pages(
+    labelled: LabelledSet, policy: ResolvedPolicy, trial: Trial, *, every: int, advance: Advance
+) -> dict[int, Found]:
+    """The page of each question, by its number."""
+    points = Points(labelled)
+    found: dict[int, Found] = {}
+    with asyncio.Runner() as runner:
+        for number, ranking in neighbours(labelled, every=every):
+            upstream = Upstream(points, ranking)
+            found[number] = runner.run(trial.search(policy, labelled.query_vectors[number], upstream))
+            advance(1)
+    return found
+
+
+def _figures(labelled: LabelledSet, number: int, found: Found) -> dict[str, float]:
+    query, rows = labelled.queries[number], found.rows
+    distances = 1.0 - labelled.vectors[list(rows)].astype(np.float64) @ labelled.query_vectors[number].astype(
+        np.float64
+    )
+    return {
+        "collapse": 1.0 - found.clusters / found.candidates if found.candidates else math.nan,
+        "documents": len({labelled.items[row].doc for row in rows}) / len(rows) if rows else math.nan,
+        "sections": covered(query, rows, labelled.items),
+        "questions": float(not query.relevant.isdisjoint(rows)),
+        "delta_best": float(distances.min()) if rows else math.nan,
+        "delta_mean": float(distances.mean()) if rows else math.nan,
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Of the numbers among them; not a number where there are none."""
+    numbers = [value for value in values if not math.isnan(value)]
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan
+
+
+# Sections.
+
+Span = tuple[float, float]
+
+
+def covered(query: Query, rows: Sequence[int], items: Sequence[Item]) -> float:
+    """The share of a question's needs that these results cover."""
+    shown: dict[str, list[Span]] = {}
+    for row in rows:
+        span = _span(items[row])
+        if span is not None:
+            shown.setdefault(items[row].doc, []).append(span)
+    shares = []
+    for satisfying in query.subtopics.values():
+        if not satisfying.isdisjoint(rows):
+            shares.append(1.0)
+            continue
+        parts = ((_span(items[row]), shown.get(items[row].doc, [])) for row in satisfying)
+        shares.append(max((overlap(span, others) for span, others in parts if span is not None), default=0.0))
+    return math.fsum(shares) / len(shares)
+
+
+def overlap(span: Span, others: Sequence[Span]) -> float:
+    """The share of a span, which is not empty, that the others cover together."""
+    start, end = span
+    total, at = 0.0, start
+    for first, last in sorted(others):
+        covers = min(last, end) - max(first, at)
+        if covers > 0:
+            total, at = total + covers, min(last, end)
+    return total / (end - start)
+
+
+def _span(item: Item) -> Span | None:
+    """The item's tokens in its document; None where the payload names none."""
+    try:
+        start, end = (float(orjson.loads(item.payload[name])) for name in ("token_start", "token_end"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return (start, end) if math.isfinite(start) and math.isfinite(end) and start < end else None
+
+
+# Order stability.
+
+
+def _stored(labelled: LabelledSet, order: np.ndarray) -> LabelledSet:
+    """The same set with item ``order[i]`` in row i."""
+    place = np.empty(len(order), np.intp)
+    place[order] = np.arange(len(order))
+    moved = place.tolist()
+
+    def query(each: Query) -> Query:
+        return replace(
+            each,
+            subtopics={name: frozenset(moved[row] for row in rows) for name, rows in each.subtopics.items()},
+            relevant=frozenset(moved[row] for row in each.relevant),
+            candidates=None if each.candidates is None else np.sort(place[each.candidates]),
+        )
+
+    return replace(
+        labelled,
+        items=tuple(labelled.items[row] for row in order.tolist()),
+        vectors=labelled.vectors[order],
+        queries=tuple(map(query, labelled.queries)),
+    )
+
+
+def _kinds(labelled: LabelledSet) -> Callable[[int], int]:
+    """The number of each row's kind: rows with the same vector are of one."""
+    numbers: dict[bytes, int] = {}
+    return [numbers.setdefault(row.tobytes(), len(numbers)) for row in labelled.vectors].__getitem__
+
+
+def _alike(one: Sequence[int], other: Sequence[int], kind: Callable[[int], int]) -> float:
+    """The Jaccard index of two pages; 1 for two empty ones."""
+    first, second = set(map(kind, one)), set(map(kind, other))
+    return len(first & second) / len(first | second) if first | second else 1.0
+
+
+# What a person and a program read.
+
+
+def report(verdicts: Sequence[Verdict]) -> RenderableType:
+    return Group(*(part for verdict in verdicts for part in (_table(verdict), Text())))
+
+
+def _table(verdict: Verdict) -> Table:
+    title = Text(f"{one_line(verdict.set)}: {verdict.queries} questions, policy {one_line(verdict.policy)}")
+    table = Table(box=box.HORIZONTALS, title=title, title_justify="left")
+    table.add_column("gate")
+    table.add_column("measured", justify="right")
+    table.add_column("wanted", justify="right")
+    table.add_column("")
+    for gate in GATES:
+        value, sign = gate.of(verdict.figures), "≤" if gate.is_most else "≥"
+        table.add_row(gate.says, f"{value:.3f}", f"{sign} {gate.limit:.2f}", _said(gate.passes(verdict.figures)))
+    table.add_row("distance of meaning, all results", f"{verdict.figures.delta_mean:.3f}", "", "")
+    return table
+
+
+def _said(passed: bool) -> str:
+    return "pass" if passed else "FAIL"
+
+
+def as_json(verdicts: Sequence[Verdict], *, top_k: int, every: int, seed: int) -> Mapping[str, object]:
+    """For orjson, which writes NaN as null."""
+    return {
+        "top_k": top_k,
+        "every": every,
+        "seed": seed,
+        "passed": all(verdict.passed for verdict in verdicts),
+        "verdicts": [
+            asdict(verdict) | {"gates": {gate.figure: _as_json(gate, verdict.figures) for gate in GATES}}
+            for verdict in verdicts
+        ],
+    }
+
+
+def _as_json(gate: Gate, figures: Figures) -> Mapping[str, object]:
+    return {"limit": gate.limit, "is_most": gate.is_most, "passed": gate.passes(figures)}
