@@ -243,6 +243,9 @@ def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
     if policy.diversify in OF_PYVERSITY and find_spec("pyversity") is None:
         wanted = "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
         yield contradiction(("diversify",), shown(policy.diversify), wanted)
+    if policy.budget.tokenizer is not None and find_spec("tiktoken") is None:
+        wanted = "none: tiktoken is not installed; it comes with pip install 'vecsieve[tokens]'"
+        yield contradiction(("budget", "tokenizer"), shown(policy.budget.tokenizer), wanted)
     if policy.text is not None and policy.text.indel is not None and find_spec("rapidfuzz") is None:
         wanted = "none: rapidfuzz is not installed; it comes with pip install 'vecsieve[indel]'"
         yield contradiction(("text", "indel"), shown(policy.text.indel), wanted)

@@ -20,6 +20,7 @@ from vecsieve.config.values import (
     Linkage,
     Mode,
     Model,
+    Name,
     Names,
     NoneWord,
     OrNone,
@@ -274,6 +275,22 @@ class WriteSettings(Model):
         return self.model_copy(update={"mode": "off" if mode == "off" else "observe"})
 
 
+class BudgetSettings(Model):
+    """The most text that the results of a search have together: the answer ends before the result that would exceed it, never
+    before the first. The header `x-vecsieve-token-budget` names the tokens for one request.
+    """
+
+    tokens: OrNone[Count] = setting(None, "none: no budget")
+    field: OrNone[Name] = setting(
+        None,
+        "payload key or dotted path of the text that counts; none: `policy.text_fields`. Without it a result is free",
+    )
+    tokenizer: OrNone[Name] = setting(
+        None,
+        "an encoding of tiktoken such as o200k_base, which needs the extra `tokens`; none: UTF-8 bytes ÷ 4, rounded up",
+    )
+
+
 class PolicySettings(Model):
     """How results are chosen. The defaults were measured on eleven labelled sets."""
 
@@ -333,6 +350,7 @@ class PolicySettings(Model):
     )
     metadata: MetadataSettings = MetadataSettings()
     guards: GuardSettings = GuardSettings()
+    budget: BudgetSettings = BudgetSettings()
     vector: OrNone[str] = setting(None, "the named vector to compare by; none: the request's")
     per_retriever: bool = setting(
         False,

@@ -17,7 +17,8 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SECRET_WORD = re.compile(
     r"(^|[_-])(api)?(key|token|secret|password|passwd|pwd|credential|auth|authorization|bearer|cookie)s?($|[_-])"
 )
-_NOT_SECRET = frozenset({"tenant_keys"})  # names of payload fields, not values
+# Names of payload fields, and numbers of tokens, not values.
+_NOT_SECRET = frozenset({"tenant_keys", "tokens", "token_budget"})
 _USERINFO = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*:)?//)?\S*@")
 _URL_REST = re.compile(r"(://[^\s?#]*)[?#]\S*")
 

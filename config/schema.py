@@ -374,6 +374,7 @@ class OverrideSettings(Model):
     fetch_k: bool = setting(True, "x-vecsieve-fetch-k")
     collapsed: bool = setting(True, "x-vecsieve-collapsed")
     per_retriever: bool = setting(True, "x-vecsieve-per-retriever")
+    token_budget: bool = setting(True, "x-vecsieve-token-budget")
 
 
 class RuleSettings(Model):

@@ -69,7 +69,6 @@ SHELL = NUMERIC | {
 }
 LAZY = {
     "chromadb",
-    "tiktoken",
     "google",
     "httpx",
     "opentelemetry",
@@ -77,6 +76,7 @@ LAZY = {
     "pymilvus",
     "qdrant_client",
     "qdrant_edge",
+    "tiktoken",
 }
 IMPURE_MODULES = {"asyncio", "time", "logging", "socket", "threading", "random", "os", "prometheus_client", "aiohttp"}
 FENCES = {"proxy/search/errors.py", "proxy/cli.py"}

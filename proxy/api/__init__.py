@@ -7,6 +7,5 @@ messages  the messages of /v1/optimize
 optimize  chunks in, the chunks worth their tokens out; pure
 walk      a walk down the ranking: who repeats an earlier chunk; pure
 lexical   what texts alone say about chunks; pure
-tokens    how many tokens a text has
 openapi   the published description, made from the message types
 """

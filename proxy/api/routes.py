@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from vecsieve.proxy.api.messages import OptimizeRequest, OptimizeResponse, optimizing
-from vecsieve.proxy.api.tokens import tokenizer
+from vecsieve.proxy.search.context.tokens import tokenizer
 from vecsieve.proxy.telemetry.labels import ApiRoute
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def routes_of(settings: ApiSettings) -> tuple[Route, ...]:
             path="/v1/optimize",
             summary="The chunks that are worth their tokens.",
             description="Exact and semantic duplicates, clusters, representatives, MMR, white space, token budget: docs/api.md.",
-            work=optimizing(tokenizer(settings.tokenizer)),
+            work=optimizing(tokenizer(settings.tokenizer, setting="api.tokenizer")),
             takes=OptimizeRequest,
             gives=OptimizeResponse,
         ),

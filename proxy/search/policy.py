@@ -23,6 +23,7 @@ from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.config.values import Mode
 from vecsieve.proxy.search.collections.learned import Lru
+from vecsieve.proxy.search.context.tokens import UNLIMITED, TextBudget, tokenizer
 from vecsieve.proxy.selection.certainty import adjusted
 from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
@@ -56,7 +57,7 @@ class Fields:
     """Payload keys or dotted paths to read, the first one present counts; () is unused.
 
     ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size);
-    None makes it [i, i + 1).
+    None makes it [i, i + 1). ``budget``: of the texts that a budget counts, where they are not ``text``.
     """
 
     text: tuple[str, ...]
@@ -70,6 +71,7 @@ class Fields:
     citations: tuple[str, ...]
     chunk_size: int | None
     chunk_overlap: int
+    budget: tuple[str, ...] = ()
 
     def top_level(self) -> tuple[str, ...]:
         """The distinct first keys, in order."""
@@ -79,7 +81,7 @@ class Fields:
 @lru_cache(maxsize=256)  # policies: rules have a few, and each search asks several times
 def _top_level(fields: Fields) -> tuple[str, ...]:
     paths = (*fields.text, *fields.title, *fields.document, *fields.source, *fields.span_start, *fields.span_end)
-    paths += (*fields.chunk_index, *fields.updated, *fields.citations)
+    paths += (*fields.chunk_index, *fields.updated, *fields.citations, *fields.budget)
     return tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths))
 
 
@@ -110,6 +112,7 @@ class ResolvedPolicy:
     ``fields``: the payload fields that the policy needs; others are not fetched. ``tells_collapsed``: where, by request alone.
     ``per_retriever``: whether the lists of a fusion are selected from one by one.
     ``write``: for writes; by the settings alone.
+    ``is_surrounded``: whether more decides about the answer than its own pool.
     """
 
     mode: Mode
@@ -124,11 +127,14 @@ class ResolvedPolicy:
     rule: str = RuleLabel.DEFAULT.value
     tells_collapsed: CollapsedIn = CollapsedIn.OFF
     per_retriever: bool = False
+    budget: TextBudget = UNLIMITED
     fields: Fields = field(init=False)
+    is_surrounded: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute the fields once per policy: every search reads them several times."""
+        """Compute once per policy what every search reads several times."""
         object.__setattr__(self, "fields", self._needed_fields())
+        object.__setattr__(self, "is_surrounded", self.budget.tokens is not None)
 
     def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata
@@ -141,8 +147,11 @@ class ResolvedPolicy:
             or chosen.caps.per_source is not None
             or (Tie.AUTHORITY in by_chain and chosen.authority)
         )
+        text = self.text_fields if chosen.text is not None or needs_length else ()
+        counted = () if self.budget.tokens is None else self.budget.paths
         return Fields(
-            text=self.text_fields if chosen.text is not None or needs_length else (),
+            text=text,
+            budget=() if set(counted) <= set(text) else counted,
             title=known.title if chosen.text is not None and chosen.guards.subjects else (),
             document=known.document if needs_document else (),
             source=known.source if needs_source else (),
@@ -169,7 +178,14 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         per_retriever=policy.per_retriever,
         write=policy.write.under(mode),
         rule=rule,
+        budget=_budget(policy),
     )
+
+
+def _budget(policy: PolicySettings) -> TextBudget:
+    own = policy.budget
+    count = tokenizer(own.tokenizer, setting="policy.budget.tokenizer")
+    return TextBudget(own.tokens, policy.text_fields if own.field is None else (own.field,), count)
 
 
 def mmr_of(settings: MmrSettings) -> Mmr:

@@ -30,6 +30,7 @@ from vecsieve.adapters.contract import (
 from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.candidates import CALL_BYTES, candidates_of, records_of
 from vecsieve.proxy.search.collections.profiles import Scaling
+from vecsieve.proxy.search.context.answer import surround
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
 from vecsieve.proxy.search.memory.lookups import (
@@ -175,9 +176,11 @@ class Searcher:
         if any(selection.wanting for selection in attempt.selections):
             await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
+        is_long = attempt.reply_bytes > TURN_BYTES
+        if attempt.policy.is_surrounded:
+            await surround(attempt, self._work, is_long=is_long)
         with attempt.watch.stage(Stage.ENCODE):
             keep = [selection.keep for selection in attempt.selections]
-            is_long = attempt.reply_bytes > TURN_BYTES
             answer = await self._work.done(partial(self._trim, attempt, keep), is_long=is_long)
             if attempt.policy.tells_collapsed is CollapsedIn.PAYLOAD and isinstance(self._adapter, NotesResults):
                 noted = partial(self._adapter.noted, attempt.call, answer, collapsed_notes(attempt))

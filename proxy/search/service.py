@@ -198,7 +198,9 @@ class SearchService:
         try:
             with watch.stage(Stage.PARSE):
                 whole = partial(self._searcher.read, operation, exchange.plain, needs)
-                lean, repeat = self._searcher.lean(operation, exchange.plain, needs)
+                lean, repeat = None, None
+                if not policy.is_surrounded:
+                    lean, repeat = self._searcher.lean(operation, exchange.plain, needs)
                 call = whole() if lean is None else lean
                 is_spare = services.own.has(operation, len(call.searches))
                 if lean is not None and not is_spare:  # a second read brings what memory lacks

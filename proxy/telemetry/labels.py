@@ -370,6 +370,7 @@ class OverrideName(LabelEnum):
     FETCH_K = "fetch_k"
     COLLAPSED = "collapsed"
     PER_RETRIEVER = "per_retriever"
+    TOKEN_BUDGET = "token_budget"  # noqa: S105 - a number of tokens, no secret
 
 
 class CollapsedIn(StrEnum):

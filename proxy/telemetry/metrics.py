@@ -156,6 +156,7 @@ class Metrics(Instruments):
         "Candidates that a guard kept from being collapsed.", BACKEND, Label.of("guard", Guard)
     )
     results_capped_total = CounterSpec("Candidates left out by a cap on their document or source.", BACKEND)
+    results_over_budget_total = CounterSpec("Results left out because the budget for texts was spent.", BACKEND)
     candidates_unusable_total = CounterSpec("Candidates without a usable vector.", BACKEND)
     searches_restrained_total = CounterSpec(
         "Searches left alone: vectors alone would have collapsed most of a pool whose scores differ.", BACKEND
@@ -374,6 +375,8 @@ class Metrics(Instruments):
         """What most searches have none of."""
         if each.capped:
             self.results_capped_total.inc(each.capped)
+        if each.over_budget:
+            self.results_over_budget_total.inc(each.over_budget)
         if each.unusable:
             self.candidates_unusable_total.inc(each.unusable)
         if each.restrained:

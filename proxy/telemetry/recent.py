@@ -35,7 +35,11 @@ class LeftOutBy(StrEnum):
     """Why a candidate that is no copy is not in the answer."""
 
     CAPPED = "capped"  # its document or its source has as many results as the policy allows
+    OVER_BUDGET = "over_budget"  # better results have spent the budget for texts
     NOT_CHOSEN = "not_chosen"  # beyond what was asked for, or passed over by the diversifier
+
+
+_LEFT_OUT: Mapping[int, LeftOutBy] = {Fate.CAPPED: LeftOutBy.CAPPED, Fate.OVER_BUDGET: LeftOutBy.OVER_BUDGET}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +254,7 @@ class _Reading:
     def left_out(self, row: int) -> LeftOut:
         fate = self._fates[row]
         copy = self._copy(row) if fate == Fate.COLLAPSED else None
-        other = LeftOutBy.CAPPED if fate == Fate.CAPPED else LeftOutBy.NOT_CHOSEN
+        other = _LEFT_OUT.get(fate, LeftOutBy.NOT_CHOSEN)
         return LeftOut(
             id=self._ids[row],
             rank=row,

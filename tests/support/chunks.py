@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from vecsieve.proxy.api.optimize import Chunks, Optimized, Wishes, optimize
-from vecsieve.proxy.api.tokens import estimated
+from vecsieve.proxy.search.context.tokens import estimated
 from vecsieve.proxy.selection.policy import Linkage, Strategy
 from vecsieve.proxy.selection.values import FloatMatrix
 

@@ -14,6 +14,7 @@ FIGURES = Figures(
     collapsed_by=((Collapse.NEAR_TEXT, 5), (Collapse.VECTORS, 7)),
     vetoed_by=((Guard.NUMBER, 2),),
     capped=4,
+    over_budget=7,
     filled=1,
     unusable=2,
     restrained=True,

@@ -28,6 +28,7 @@ _MODES: Mapping[str, Mode] = MappingProxyType({"on": "on", "shadow": "shadow", "
 _SWITCHES: Mapping[str, bool] = MappingProxyType({"on": True, "off": False})
 _NUMBER = re.compile(r"(\.[0-9]{1,18}|[0-9]{1,9}(\.[0-9]{0,18})?)([eE][-+]?[0-9]{1,2})?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
+MOST_TOKENS = 999_999_999
 _BLANKS = " \t"  # optional white space around a field value, RFC 9110 5.5
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -142,11 +143,13 @@ def _order(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 
 def _fetch_k(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    most = policy.fetch.cap
-    if _WHOLE.fullmatch(value) is None or not 1 <= int(value) <= most:
-        raise OverrideError(f"{_header(OverrideName.FETCH_K)}: wanted a whole number from 1 to {most}")
-    fetch: Fetch = replace(policy.fetch, exact=int(value))
+    fetch: Fetch = replace(policy.fetch, exact=_whole(OverrideName.FETCH_K, value, most=policy.fetch.cap))
     return replace(policy, fetch=fetch)
+
+
+def _token_budget(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    tokens = _whole(OverrideName.TOKEN_BUDGET, value, most=MOST_TOKENS)
+    return replace(policy, budget=replace(policy.budget, tokens=tokens))
 
 
 _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] = MappingProxyType(
@@ -166,8 +169,15 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
         OverrideName.COLLAPSED: lambda policy, value: replace(
             policy, tells_collapsed=_word(OverrideName.COLLAPSED, value, CollapsedIn)
         ),
+        OverrideName.TOKEN_BUDGET: _token_budget,
     }
 )
+
+
+def _whole(name: OverrideName, text: str, *, most: int) -> int:
+    if _WHOLE.fullmatch(text) is None or not 1 <= int(text) <= most:
+        raise OverrideError(f"{_header(name)}: wanted a whole number from 1 to {most}")
+    return int(text)
 
 
 def _number(name: OverrideName, text: str, *, most: float) -> float:

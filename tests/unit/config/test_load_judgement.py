@@ -170,3 +170,12 @@ def test_a_text_signal_whose_library_is_missing_is_told_with_what_brings_it(monk
         ("rules[0].policy.text.indel", "none: rapidfuzz is not installed; it comes with pip install 'vecsieve[indel]'")
     ]
     assert judged({"policy": {"text": {"jaccard": 0.9}}}, ())[1] == ()
+
+
+def test_a_tokenizer_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
+    _, findings = judged({"policy": {"budget": {"tokenizer": "o200k_base"}}}, ())
+    assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
+        ("policy.budget.tokenizer", "none: tiktoken is not installed; it comes with pip install 'vecsieve[tokens]'")
+    ]
+    assert judged({"policy": {"budget": {"tokens": 100}}}, ())[1] == ()

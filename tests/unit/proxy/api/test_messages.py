@@ -13,7 +13,7 @@ import pytest
 from support.api import served
 from vecsieve.proxy.api.messages import MOST_CHUNKS, OptimizeRequest, optimizing
 from vecsieve.proxy.api.problems import MOST_OBJECTS, ProblemError
-from vecsieve.proxy.api.tokens import estimated
+from vecsieve.proxy.search.context.tokens import estimated
 
 WORK = optimizing(estimated)
 DEFAULTS = {

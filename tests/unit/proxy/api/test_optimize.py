@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from support.chunks import DEFAULT, TEXTS, chunks, kept, of, outcome, wishes
 from vecsieve.proxy.api.optimize import Chunks, Removed, Wishes, compressed, optimize
-from vecsieve.proxy.api.tokens import estimated
 from vecsieve.proxy.api.walk import Stage
+from vecsieve.proxy.search.context.tokens import estimated
 from vecsieve.proxy.selection.policy import Linkage, Strategy
 
 DISTINCT = ("alpha one", "beta two", "gamma three", "delta four", "epsilon five")

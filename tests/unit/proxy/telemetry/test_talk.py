@@ -29,6 +29,7 @@ def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: By
         collapsed_by=((next(iter(Collapse)), collapsed),) if collapsed else (),
         vetoed_by=(),
         capped=0,
+        over_budget=0,
         filled=0,
         unusable=0,
         restrained=False,

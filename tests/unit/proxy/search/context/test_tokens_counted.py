@@ -11,7 +11,7 @@ from support.api import served
 from vecsieve.config.contradictions import of_settings
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.api.tokens import estimated, tokenizer
+from vecsieve.proxy.search.context.tokens import estimated, tokenizer
 
 NAME = "letters_for_tests"
 
@@ -39,24 +39,24 @@ def test_the_estimate_of_a_whole_is_at_most_that_of_its_parts(one: str, other: s
 
 
 def test_an_encoding_by_name_counts_its_tokens(letters: str) -> None:
-    assert tokenizer(letters)("the moth") == 6
-    assert tokenizer(None) is estimated
+    assert tokenizer(letters, setting="api.tokenizer")("the moth") == 6
+    assert tokenizer(None, setting="api.tokenizer") is estimated
 
 
 def test_a_text_that_looks_like_a_special_token_is_plain_text(letters: str) -> None:
-    assert tokenizer(letters)("<|end|>") == 7
+    assert tokenizer(letters, setting="api.tokenizer")("<|end|>") == 7
 
 
 @pytest.mark.parametrize("character", [" ", "a", "\n", "退"])
 def test_a_text_of_one_character_is_counted_however_long_it_is(letters: str, character: str) -> None:
     """tiktoken 0.14 panics at a million blanks."""
-    count = tokenizer(letters)
+    count = tokenizer(letters, setting="api.tokenizer")
     assert count(character * 1_000_000) == 1_000_000 * count(character)
 
 
 def test_an_encoding_that_does_not_exist_is_refused_with_those_that_do() -> None:
     with pytest.raises(SettingsError, match=r"api\.tokenizer.*o200k_base"):
-        tokenizer("nothing_base")
+        tokenizer("nothing_base", setting="api.tokenizer")
 
 
 def test_a_vocabulary_that_cannot_be_loaded_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_a_vocabulary_that_cannot_be_loaded_is_said_so(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(tiktoken, "get_encoding", fail)
     with pytest.raises(SettingsError, match="TIKTOKEN_CACHE_DIR"):
-        tokenizer("o200k_base")
+        tokenizer("o200k_base", setting="api.tokenizer")
 
 
 def test_a_tokenizer_without_its_library_is_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,4 +84,4 @@ async def test_the_api_counts_by_the_tokenizer_of_the_settings(letters: str) -> 
 
 def test_without_a_tokenizer_its_library_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    assert tokenizer(None)("abcd") == 1
+    assert tokenizer(None, setting="api.tokenizer")("abcd") == 1

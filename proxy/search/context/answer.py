@@ -1,0 +1,60 @@
+"""The last step of a selection: what surrounds a search decides which of the chosen results are in its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from vecsieve.adapters.contract import Pool
+from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.search.candidates import QUOTE, TEXT_BYTES, Columns, asked_for, string
+from vecsieve.proxy.search.context.tokens import TextBudget, affordable, of_bytes
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.selection.values import Fate, Selection
+
+
+async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:
+    """Change the selections of an attempt to what its surroundings leave of them. ``is_long``: whether its reply is large."""
+    budget = attempt.policy.budget
+    if budget.tokens is not None:
+        paid = partial(_paid, attempt, budget, budget.tokens)
+        attempt.selections = await work.done(paid, is_long=is_long or not budget.is_quick)
+
+
+def _paid(attempt: Attempt, budget: TextBudget, tokens: int) -> tuple[Selection, ...]:
+    """The selections, each as far as the budget pays for its results' texts. What was not widened has no texts, and stays."""
+    assert attempt.reply is not None  # noqa: S101 - a selection was made of it
+    rows = zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
+    return tuple(
+        selection
+        if planned is None
+        else cut(selection, affordable(costs(pool, selection, attempt.policy, budget), tokens))
+        for pool, selection, planned in rows
+    )
+
+
+def cut(selection: Selection, count: int) -> Selection:
+    """The selection with its first ``count`` results."""
+    if count >= len(selection.keep):
+        return selection
+    fates = selection.fates.copy()
+    fates[selection.keep[count:]] = np.int8(Fate.OVER_BUDGET)
+    return replace(selection, keep=selection.keep[:count], fates=fates)
+
+
+def costs(pool: Pool, selection: Selection, policy: ResolvedPolicy, budget: TextBudget) -> Iterator[int]:
+    """The tokens of each result's text, in answer order: 0 where it has none."""
+    must, may = asked_for(policy.tenant_keys, policy.fields)
+    columns = Columns((*must, *may), pool.fields).present(budget.paths) if pool.fields else []
+    for row in selection.keep.tolist():
+        yield next((cost(raw, budget) for column in columns if (raw := column[row]) not in {None, b"null"}), 0)
+
+
+def cost(raw: bytes, budget: TextBudget) -> int:
+    """The tokens of a payload value; one that is no string, or too long to be read, by the bytes of its JSON."""
+    text = string(raw, most_bytes=TEXT_BYTES) if raw[:1] == QUOTE else None
+    return of_bytes(len(raw) - 2 * (raw[:1] == QUOTE)) if text is None else budget.count(text)
