@@ -384,9 +384,9 @@ class DescribesCollections(Protocol):
 class FetchesAgain(Protocol):
     """The verb is pure."""
 
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
-        """The widened request of the call's only search for the points of these ``Pool.ids`` alone, whatever its page. ``parse_reply``
-        reads the reply.
+    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
+        """The widened request of the call's only search for the points of these ``Pool.ids`` alone, whatever its page; None where it cannot
+        be narrowed so. ``parse_reply`` reads the reply.
         """
         ...
 

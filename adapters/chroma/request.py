@@ -43,7 +43,8 @@ _KNOWN = frozenset({"ids", "query_embeddings", "n_results", "where", "where_docu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One request. ``opening``: the offset behind its brace. ``limit``, ``include``: spans of these values; None where they are absent.
+    """One request. ``opening``: the offset behind its brace. ``limit``, ``include``, ``named``: spans of these values, the last of ``ids``; None
+    where they are absent.
 
     ``searches``: their number. ``asked``: the columns that the client selects. ``added``: further ones.
     """
@@ -54,6 +55,7 @@ class Document:
     top_k: int
     limit: Span | None
     include: Span | None
+    named: Span | None
     asked: tuple[str, ...]
     added: tuple[str, ...]
 
@@ -75,6 +77,7 @@ def parse(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
         body=body, opening=span[0] + 1, searches=len(searches), top_k=top_k,
         limit=None if "n_results" not in found else (found["n_results"].value, found["n_results"].end),
         include=None if include is None else (include.value, include.end),
+        named=None if "ids" not in found else (found["ids"].value, found["ids"].end),
         asked=asked, added=tuple(column for column in _wanted(needs) if column not in asked),
     )  # fmt: skip
     return searches, document
@@ -88,6 +91,17 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     edits: list[Edit] = []
     if count != document.top_k:
         edits.append(_edit(document, "n_results", document.limit, str(count).encode()))
+    if document.added:
+        edits.append(_edit(document, "include", document.include, _included(document)))
+    return splice(document.body, edits)
+
+
+def again(document: Document, ids: Sequence[bytes]) -> bytes:
+    """The widened request for the records of these ids (JSON) alone. Servers before 1.0 ignore ``ids`` and return others."""
+    edits = [
+        _edit(document, "n_results", document.limit, b"%d" % len(ids)),
+        _edit(document, "ids", document.named, b"[%s]" % b",".join(ids)),
+    ]
     if document.added:
         edits.append(_edit(document, "include", document.include, _included(document)))
     return splice(document.body, edits)

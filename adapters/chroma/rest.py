@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import Keep, NotingAdapter, RestDialect, json_text
+from vecsieve.adapters.base import Keep, NotingAdapter, RestDialect, json_text, own
 from vecsieve.adapters.chroma import calls, request
 from vecsieve.adapters.chroma.request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
 from vecsieve.adapters.contract import (
@@ -322,6 +322,10 @@ class ChromaRest(NotingAdapter[Document, ReplyDocument]):
     cut_reply = staticmethod(trim)
     payloads = staticmethod(payloads_of)
     is_flat = True  # metadata has strings, numbers, booleans
+
+    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
+        """As in the contract."""
+        return request.again(own(call.document, Document), ids)
 
 
 # HTTP status -> the name of the error.

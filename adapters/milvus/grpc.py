@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import GrpcAdapter, Keep
+from vecsieve.adapters.base import GrpcAdapter, Keep, own
 from vecsieve.adapters.contract import (
     FIELD_BYTES,
     Allowance,
     MalformedReplyError,
     Needs,
     Pool,
+    SearchCall,
 )
 from vecsieve.adapters.milvus import calls, grpc_request
 from vecsieve.adapters.milvus.dialect import check_status
@@ -313,3 +314,7 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
     cut_reply = staticmethod(trim)
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(read_description)
+
+    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
+        """As in the contract."""
+        return grpc_request.again(own(call.document, Document), ids, call.needs)

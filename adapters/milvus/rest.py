@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import Keep, NotingAdapter, check_page
+from vecsieve.adapters.base import Keep, NotingAdapter, check_page, own
 from vecsieve.adapters.contract import (
     FIELD_BYTES,
     Allowance,
@@ -33,7 +33,7 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.milvus import calls, schema
 from vecsieve.adapters.milvus.calls import VERSION_1, VERSION_2
 from vecsieve.adapters.milvus.schema import schema_of
-from vecsieve.adapters.milvus.search import LARGEST_WINDOW, Chosen, bound, choose, compared, most, read_inner
+from vecsieve.adapters.milvus.search import LARGEST_WINDOW, Chosen, bound, choose, compared, most, narrowed, read_inner
 from vecsieve.adapters.wire.json import (
     Members,
     Span,
@@ -42,6 +42,7 @@ from vecsieve.adapters.wire.json import (
     elements,
     members,
     splice,
+    string,
     whole,
     without_surrogates,
 )
@@ -91,13 +92,16 @@ _SEARCH_PARAMS = ("metricType", "params")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``limit``, ``offset``, ``listed``: spans of those values; None where one is absent. ``end``: of the last member."""
+    """A parsed request. ``limit``, ``offset``, ``listed``, ``filter``: spans of those values; None where one is absent. ``end``: of the last
+    member.
+    """
 
     body: bytes
     version: str
     limit: Span
     offset: Span | None
     listed: Span | None
+    filter: Span | None
     top_k: int
     skipped: int
     end: int
@@ -127,8 +131,9 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         most=most(_bound(body, found), dimension=0 if query is None else len(query), queries=1),
     )
     document = Document(
-        body=body, version=operation.partition, limit=limit, offset=offset, listed=listed, top_k=top_k,
-        skipped=skipped, end=span[1] - 1, vector=vector,
+        body=body, version=operation.partition, limit=limit, offset=offset, listed=listed,
+        filter=None if "filter" not in found else (found["filter"].value, found["filter"].end), top_k=top_k, skipped=skipped,
+        end=span[1] - 1, vector=vector,
         chosen=choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True),
     )  # fmt: skip
     if listed is None and "outputFields" in found and document.chosen.added:  # null: the member cannot be repeated
@@ -139,9 +144,24 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     """The request for ``fetch_k[0]`` candidates, with the fields that were chosen."""
     (count,) = fetch_k
-    if not count:
-        return document.body
+    return _widened(document, count) if count else document.body
+
+
+def again(document: Document, ids: Sequence[bytes], needs: Needs) -> bytes | None:
+    """The widened request for the rows of these ids alone; None where it cannot be narrowed so."""
+    written = b"null" if document.filter is None else document.body[slice(*document.filter)]
+    try:
+        said = narrowed("" if written == b"null" else string(written), ids, needs)
+    except ValueError:  # no text, or one that is no Unicode
+        return None
+    return None if said is None else _widened(document, len(ids), json.dumps(said).encode())
+
+
+def _widened(document: Document, count: int, narrowed_to: bytes | None = None) -> bytes:
     edits: list[Edit] = []
+    if narrowed_to is not None:
+        place = document.filter or (document.end, document.end)
+        edits.append((*place, narrowed_to if document.filter else b',"filter":' + narrowed_to))
     if count != document.top_k:
         edits.append((*document.limit, b"%d" % count))
     if document.offset is not None and document.skipped:
@@ -329,3 +349,7 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     payloads = staticmethod(payloads_of)
     describe = staticmethod(describe)
     parse_description = staticmethod(schema.read_rest_description)
+
+    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
+        """As in the contract."""
+        return again(own(call.document, Document), ids, call.needs)

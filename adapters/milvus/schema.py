@@ -13,20 +13,21 @@ from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, only,
 
 # DataType. Binary and sparse vectors, and lists of vectors, are not compared.
 FLOAT, FLOAT16, BFLOAT16, INT8 = 101, 102, 103, 105
+VARCHAR = 21
 COMPARABLE = frozenset({FLOAT, FLOAT16, BFLOAT16, INT8})
 _FIRST_VECTOR = 100  # types from here on are vectors, or structures of vectors
 
 # DescribeCollectionResponse, CollectionSchema, FieldSchema.
 _STATUS, _SCHEMA, _COLLECTION_ID = 1, 2, 3
 _FIELDS, _IS_DYNAMIC = 4, 5
-_NAME, _TYPE = 2, 5
+_NAME, _IS_PRIMARY, _TYPE = 2, 3, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
     """``vectors``: the comparable fields. ``scalars``: the fields that are no vectors. ``is_dynamic``: rows may have further keys.
     ``shows_all``: a search without output fields returns all of them, as in Milvus Lite. ``primary``: the field of the ids, which gRPC
-    returns apart; "" for unknown.
+    returns apart; "" for unknown. ``has_texts``: whether they are texts; REST may write numbers as texts, too.
     """
 
     vectors: frozenset[str]
@@ -34,6 +35,7 @@ class Schema:
     is_dynamic: bool = False
     shows_all: bool = False
     primary: str = ""
+    has_texts: bool = False
 
     @property
     def only_vector(self) -> str | None:
@@ -50,7 +52,9 @@ def schema_of(needs: Needs) -> Schema | None:
     return needs.known
 
 
-def of_types(types: Mapping[str, int], *, is_dynamic: bool, shows_all: bool, primary: str = "") -> Schema:
+def of_types(
+    types: Mapping[str, int], *, is_dynamic: bool, shows_all: bool, primary: str = "", has_texts: bool = False
+) -> Schema:
     """``types``: name -> DataType."""
     return Schema(
         vectors=frozenset(name for name, kind in types.items() if kind in COMPARABLE),
@@ -58,6 +62,7 @@ def of_types(types: Mapping[str, int], *, is_dynamic: bool, shows_all: bool, pri
         is_dynamic=is_dynamic,
         shows_all=shows_all,
         primary=primary,
+        has_texts=has_texts,
     )
 
 
@@ -77,22 +82,28 @@ def _described(body: bytes) -> Schema:
         raise ValueError("no schema")
     inside = fields(body, schema.span)
     dynamic = only(inside, _IS_DYNAMIC, VARINT)
+    described = [_typed(body, field) for field in inside if field.number == _FIELDS]
+    primary = next(((name, kind) for name, kind, is_primary in described if is_primary), ("", 0))
     return of_types(
-        dict(_typed(body, field) for field in inside if field.number == _FIELDS),
+        {name: kind for name, kind, _ in described},
+        primary=primary[0],
+        has_texts=primary[1] == VARCHAR,
         is_dynamic=dynamic is not None and bool(unsigned(body, dynamic)),
         # Lite gives no ids to collections.
         shows_all=only(found, _COLLECTION_ID, VARINT) is None,
     )
 
 
-def _typed(body: bytes, field: Field) -> tuple[str, int]:
+def _typed(body: bytes, field: Field) -> tuple[str, int, bool]:
+    """Name and type of a field, and whether it has the ids."""
     if field.wire != LENGTH:
         raise ValueError(f"field at byte {field.start} is no message")
     inside = fields(body, field.span)
     name, kind = only(inside, _NAME, LENGTH), only(inside, _TYPE, VARINT)
     if name is None or kind is None:
         raise ValueError(f"field at byte {field.start} has no name or no type")
-    return text(body, name), unsigned(body, kind)
+    primary = only(inside, _IS_PRIMARY, VARINT)
+    return text(body, name), unsigned(body, kind), primary is not None and bool(unsigned(body, primary))
 
 
 # Over REST. Vectors of half floats and of int8 are not compared: their JSON form is not documented.
@@ -130,8 +141,14 @@ def read_rest_description(body: bytes) -> Schema:
     if read.code not in _SUCCESS:
         raise MalformedReplyError(f"description: upstream answers with code {read.code}")
     types = {field.name: _kind(field.type) for field in read.data.fields}
-    primary = next((field.name for field in read.data.fields if field.primaryKey), "")
-    return of_types(types, is_dynamic=read.data.enableDynamicField, shows_all=False, primary=primary)
+    primary = next((field for field in read.data.fields if field.primaryKey), _Field("", ""))
+    return of_types(
+        types,
+        is_dynamic=read.data.enableDynamicField,
+        shows_all=False,
+        primary=primary.name,
+        has_texts=primary.type.startswith("VarChar"),
+    )
 
 
 def _kind(name: str) -> int:

@@ -179,3 +179,19 @@ def as_matrix(packed: bytes, kind: int, width: int, rows: npt.NDArray[np.intp]) 
     matrix = found[rows] if len(found) else np.zeros((len(rows), found.shape[1]), dtype=np.float32)
     matrix[(rows < 0) | ~np.isfinite(matrix).all(axis=1)] = np.nan
     return matrix
+
+
+# Ids as JSON whose spelling in an expression is sure.
+_NUMBERS, _TEXTS = re.compile(rb'"?(-?[0-9]{1,20})"?'), re.compile(rb'("[ !#-\[\]-~]*")')
+
+
+def narrowed(expression: str, ids: Sequence[bytes], needs: Needs) -> str | None:
+    """The client's filter, narrowed to the rows of these ids (JSON); None where an id, or their field, has no sure spelling."""
+    schema = schema_of(needs)
+    if schema is None or not _PLAIN.fullmatch(schema.primary):
+        return None
+    spelled = [match[1].decode() for match in map((_TEXTS if schema.has_texts else _NUMBERS).fullmatch, ids) if match]
+    if len(spelled) < len(ids):
+        return None
+    own = f"({expression}) and " if expression.strip() else ""
+    return f"{own}{schema.primary} in [{', '.join(spelled)}]"

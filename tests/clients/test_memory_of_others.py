@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support import chroma_server as chroma
@@ -23,16 +24,19 @@ from vecsieve.proxy.search.memory.points import WINDOW
 QUESTIONS = 6
 Ask = Callable[[str, str, int], Any]
 """The answer to a question, at a URL, of the collection of a metric."""
+Add = Callable[[str, str, int], None]
+"""Writes some records near a question, at a URL, into the collection of a metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Two proxies before one server, with and without a memory, and ``ask``."""
+    """Two proxies before one server, with and without a memory; ``ask`` and ``add``."""
 
     warm: str
     admin: str
     cold: str
     ask: Ask
+    add: Add
 
     def metric(self, name: str, label: str = "") -> float:
         """The sum of what warm counted."""
@@ -50,8 +54,35 @@ def chroma_asked(url: str, space: str, seed: int) -> Any:
 
 
 def milvus_asked(url: str, space: str, seed: int) -> Any:
-    found = milvus.connected(url).search(f"copied_{space}", [milvus.near(seed)], limit=8, output_fields=["text"])
+    own = "" if seed % 2 else "base >= 0 or tag == 'new'"
+    client = milvus.connected(url)
+    found = client.search(f"copied_{space}", [milvus.near(seed)], limit=8, output_fields=["text"], filter=own)
     return [dict(hit) for hit in found[0]]
+
+
+def chroma_added(url: str, space: str, seed: int) -> None:
+    rows = added(chroma.near(seed))
+    made = {
+        "ids": [f"new {number}" for number in range(len(rows))],
+        "embeddings": rows,
+        "documents": ["new"] * len(rows),
+    }
+    target = f"{chroma.path_of(url, f'copied-{space}')}/upsert"
+    assert exchange(url, "POST", target, json.dumps(made).encode()).status in {200, 201}
+
+
+def milvus_added(url: str, space: str, seed: int) -> None:
+    rows = [
+        {"id": 9_000 + number, "text": "new", "base": number, "tag": "new", "vec": row}
+        for number, row in enumerate(added(milvus.near(seed)))
+    ]
+    milvus.connected(url).upsert(f"copied_{space}", rows)
+
+
+def added(near: list[float]) -> list[list[float]]:
+    """Three vectors near this one, and near each other."""
+    draw = np.random.default_rng(0)
+    return [(np.array(near) + draw.normal(scale=0.01, size=len(near))).astype(np.float32).tolist() for _ in range(3)]
 
 
 @pytest.fixture(
@@ -60,17 +91,17 @@ def milvus_asked(url: str, space: str, seed: int) -> Any:
 )
 def world(request: pytest.FixtureRequest) -> Iterator[tuple[World, tuple[str, ...]]]:
     of = {
-        "chroma": (chroma.planted, chroma_asked, chroma.SPACES),
-        "milvus": (milvus.planted, milvus_asked, milvus.SPACES),
+        "chroma": (chroma.planted, chroma_asked, chroma_added, chroma.SPACES),
+        "milvus": (milvus.planted, milvus_asked, milvus_added, milvus.SPACES),
     }
-    planted, ask, spaces = of[request.param]
+    planted, ask, add, spaces = of[request.param]
     own = {"VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0"}
     with ExitStack() as opened:
         url = opened.enter_context(planted())
         backend = ("--backend", request.param, "--mode", "on")
         warm, admin = opened.enter_context(serve(url, *backend, environment=own))
         cold, _ = opened.enter_context(serve(url, *backend, environment={**own, "VECSIEVE_MEMORY_BYTES": "0"}))
-        yield World(warm, admin, cold, ask), spaces
+        yield World(warm, admin, cold, ask, add), spaces
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -89,6 +120,27 @@ def test_every_metric_s_scores_prove_rows_and_no_vectors_are_asked_for(
     assert sides.metric("memory_recalls_total", 'result="whole"') >= had + QUESTIONS
     for first, *_, last in received.values():
         assert last < first / 2, "vectors are most of a reply"
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_few_unknown_points_are_looked_up_by_their_ids(world: tuple[World, tuple[str, ...]], place: int) -> None:
+    sides, spaces = world
+    for _ in range(2):
+        sides.ask(sides.warm, spaces[place], QUESTIONS)
+    sides.add(sides.warm, spaces[place], QUESTIONS)
+    cold = sides.ask(sides.cold, spaces[place], QUESTIONS)
+    before, partial = (
+        sides.metric("upstream_response_bytes_total"),
+        sides.metric("memory_recalls_total", 'result="partial"'),
+    )
+    assert sides.ask(sides.warm, spaces[place], QUESTIONS) == cold
+    looked_up = sides.metric("upstream_response_bytes_total") - before
+    assert sides.metric("memory_recalls_total", 'result="partial"') == partial + 1
+    assert sides.ask(sides.warm, spaces[place], QUESTIONS) == cold
+    lean = sides.metric("upstream_response_bytes_total") - before - looked_up
+    assert sides.metric("memory_recalls_total", 'result="partial"') == partial + 1, "they are known now"
+    assert lean < looked_up < 3 * lean
+    assert sides.metric("memory_score_failures_total") == 0
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.proxy.search.candidates import Record, records_of
 from vecsieve.proxy.search.collections.learned import Lru
-from vecsieve.proxy.search.errors import LookupFailedError
+from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.memory.points import LOOKED_UP, FeatureMemory, Key, Points, Recalled
 from vecsieve.proxy.search.memory.shelves import Matrix
 from vecsieve.proxy.selection.values import Metric
@@ -276,7 +276,14 @@ async def _recalled(
     is_alone = len(attempt.call.searches) == 1 and attempt.spare is not None
     if not is_alone or not isinstance(adapter, FetchesAgain) or len(found) > LOOKED_UP * pool.size:
         return None
-    await _look_up(memory, adapter, attempt, [pool.ids[place] for place in found], fetch)
+    ids = [pool.ids[place] for place in found]
+    try:
+        is_looked_up = await _look_up(memory, adapter, attempt, ids, fetch)
+    except (RejectedReplyError, MalformedReplyError):
+        is_looked_up = False  # the whole pool comes with vectors, or the next step fails in the same way
+        memory.missed(collection)
+    if not is_looked_up:
+        return None
     again = memory.recall(collection, *named, counts=False, with_records=with_records)
     if not isinstance(again, Recalled):
         memory.missed(collection)
@@ -287,13 +294,15 @@ async def _recalled(
 
 async def _look_up(
     memory: FeatureMemory, adapter: Adapter, attempt: Attempt, ids: Sequence[bytes], fetch: Fetch
-) -> None:
-    """Learn these points. Raises RejectedReplyError or MalformedReplyError."""
+) -> bool:
+    """Learn these points; False where the search cannot be narrowed to them. Raises RejectedReplyError or MalformedReplyError."""
     assert attempt.spare is not None  # noqa: S101 - the caller has looked
     assert isinstance(adapter, FetchesAgain)  # noqa: S101 - the caller has looked
     call = attempt.spare()
     with attempt.watch.stage(Stage.REWRITE):
         body = adapter.again(call, ids)
+    if body is None:
+        return False
     with attempt.watch.stage(Stage.UPSTREAM):
         fetched = await fetch(body)
     attempt.fetched_bytes += len(fetched)
@@ -304,6 +313,7 @@ async def _look_up(
         if named is not None and pool.unusable < pool.size:
             known = records if _proves_records(attempt, pool) else None
             memory.learn(call.operation.collection, *named, pool.vectors, known, counts=False)
+    return True
 
 
 def _with_rows(pool: Pool, key: Key, found: Recalled) -> Pool:

@@ -45,9 +45,10 @@ QUIET_SECONDS = 60.0  # after a write: reads may still show what was before it, 
 WINDOW = 8  # pools
 # Share of the last pools' points that were known, from which a search asks for no vectors. Below it, too many searches would
 # need a second read.
-PROMISING = 0.8
+PROMISING = 0.7
 # Unknown points of a pool that a lookup brings; with more of them the whole pool is fetched again with vectors.
-LOOKED_UP = 1 / 3
+LOOKED_UP = 1 / 2
+FEW_POINTS = 25
 COLLECTIONS = 1024
 DECIDED = 2048  # selections: 3 kB each
 
@@ -242,7 +243,9 @@ class FeatureMemory:
         values, scales = packed(vectors)
         rows = np.multiply(values, scales[:, None], dtype=np.float32)
         squares = np.einsum("ij,ij->i", rows, rows)
-        is_exact = key.dimension <= FEW_DIMENSIONS or is_coarse(rows, squares, scales)
+        # A few copies alone, which a lookup may bring, do not say how far apart the points of the collection are.
+        is_few = len(names) < FEW_POINTS and key in state.tables
+        is_exact = key.dimension <= FEW_DIMENSIONS or (not is_few and is_coarse(rows, squares, scales))
         table = self._table(state, key, is_exact=is_exact)
         if table is None:
             return Learnt(vectors)

@@ -84,7 +84,10 @@ def test_the_description_of_each_server_is_read(server: str) -> None:
     described = next(call for call in calls(server) if call.path.endswith("DescribeCollection"))
     told = MilvusGrpc().parse_description(described.reply)
     scalars = frozenset({"id", "text", "src"})
-    assert told == Schema(vectors=frozenset({"vec"}), scalars=scalars, is_dynamic=True, shows_all="lite" in server)
+    shows_all = "lite" in server
+    assert told == Schema(
+        vectors=frozenset({"vec"}), scalars=scalars, is_dynamic=True, shows_all=shows_all, primary="id"
+    )
 
 
 @pytest.mark.parametrize(

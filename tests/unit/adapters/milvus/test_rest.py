@@ -298,3 +298,19 @@ def test_the_partitions_of_a_search_are_its_part_of_the_collection() -> None:
     (search,) = read(body(V2, partitionNames=["a", "b"]), V2).searches
     assert search.partition == b'["a", "b"]'
     assert read(body(V2), V2).searches[0].partition == b""
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize(("own", "wanted"), [("absent", ""), (None, ""), ("", ""), ('a == "é"', '(a == "é") and ')])
+def test_a_search_is_narrowed_to_ids(version: str, own: str | None, wanted: str) -> None:
+    needs = Needs(known=replace(SCHEMA, primary="id"))
+    call = read(body(version, filter=own, offset=2), version, needs)
+    told = json.loads(ADAPTER.again(call, [b'"470"', b"471"]) or b"")
+    before = json.loads(ADAPTER.widen(call, [2]))
+    assert told == {**before, "filter": f"{wanted}id in [470, 471]"}
+
+
+@pytest.mark.parametrize("own", [7, ["a"]])
+def test_a_filter_that_is_no_text_narrows_nothing(own: Any) -> None:
+    call = read(body(filter=own), V1, Needs(known=replace(SCHEMA, primary="id")))
+    assert ADAPTER.again(call, [b"470"]) is None

@@ -107,6 +107,15 @@ def test_rows_are_as_near_to_the_vectors_as_their_differences_need(memory: Featu
     assert moved <= 1e-6 * np.square(vectors - vectors.mean(axis=0)).sum(axis=1).max()
 
 
+def test_a_lookup_of_copies_does_not_begin_anew(memory: FeatureMemory) -> None:
+    """Their differences are nothing beside those of a whole pool."""
+    made = Collection()
+    made.vectors[50:53] = made.vectors[50] + 1e-6 * made.rng.standard_normal((3, DIMENSION)).astype(np.float32)
+    taught(memory, made, list(range(40)))
+    taught(memory, made, [50, 51, 52])
+    assert isinstance(memory.recall("c", KEY, made.asked([0, 1, 50, 51, 52])[0]), Recalled)
+
+
 def test_unknown_points_are_named_by_their_places(memory: FeatureMemory) -> None:
     made = Collection()
     taught(memory, made, [0, 1, 2])
