@@ -34,6 +34,7 @@ from vecsieve.adapters.pinecone.rest import PineconeDialect, PineconeRest
 from vecsieve.adapters.qdrant import calls as qdrant
 from vecsieve.adapters.qdrant.dialect import QdrantDialect, QdrantGrpcDialect
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
+from vecsieve.adapters.qdrant.grpc_write import QdrantGrpcWrites
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.weaviate import calls as weaviate
@@ -126,6 +127,7 @@ _QDRANT = Backend(
         collection_of=qdrant.collection_named,
         reshaped=qdrant.reshaped_over_grpc,
         unary=qdrant.UNARY,
+        writes=QdrantGrpcWrites,
     ),
     operations=tuple(qdrant.ROUTES.values()),
     request_codings=frozenset({b"gzip", b"deflate"}),  # those of actix-web, by their exact names

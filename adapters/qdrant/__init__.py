@@ -14,4 +14,5 @@ grpc_request  parses and widens a search
 grpc_fusion   a fusion divided and fused again
 grpc_points   the points of a list, in one pass or field by field
 grpc_reply    lists, vectors and pools of a reply
+grpc_write    upserts: their points, the query for their neighbours, notes in payloads
 """

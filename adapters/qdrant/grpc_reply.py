@@ -137,6 +137,12 @@ def _stored(data: bytes, span: Span) -> _Stored:
     return _Stored(_KINDS[variants[0].number], fields(data, variants[0].span), is_old=False)
 
 
+def dense(data: bytes, span: Span) -> bytes:
+    """The packed floats of the vector that fills ``span``; b"" of any that is not dense. Raises ValueError."""
+    stored = _stored(data, span)
+    return _floats(data, stored) if stored.kind is Kind.DENSE else b""
+
+
 def _floats(data: bytes, stored: _Stored) -> bytes:
     """The numbers of a dense vector, or the values of a sparse one."""
     return packed_floats(data, stored.fields, _DATA if stored.is_old else _VALUES)

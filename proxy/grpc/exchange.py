@@ -27,6 +27,38 @@ Send = Callable[[bytes, float, str], Awaitable[Outcome]]
 """Sends one message within so many seconds to the call's method, or to one with a longer name, and returns what came of it."""
 
 
+def refused(failure: Failure) -> LostReplyError | RefusedReplyError:
+    """What a failure is for a read of ours."""
+    if failure.kind is not None:
+        return LostReplyError(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
+    if failure.code == Code.RESOURCE_EXHAUSTED and _TOO_LONG_FOR_US in failure.details:
+        return LostReplyError(FailOpen.TOO_LARGE)
+    words = failure.details.encode(errors="replace")
+    return RefusedReplyError(
+        failure.code,
+        words,
+        is_server_error=failure.code in SERVER_ERRORS,
+        may_be_size=is_oversized(failure.code, words) or failure.code in TOO_LARGE,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcQuestions:
+    """Reads of ours beside a call. ``plain``: its message. ``asked``: sends a read of another method."""
+
+    operation: Operation
+    plain: bytes
+    client_timeout_seconds: float | None
+    asked: Callable[[Question, float], Awaitable[Outcome]]
+
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        """Return the message of a successful reply. Raises LostReplyError or RefusedReplyError."""
+        outcome = await self.asked(question, seconds)
+        if isinstance(outcome, Failure):
+            raise refused(outcome)
+        return outcome.message
+
+
 @dataclass(slots=True, kw_only=True)
 class GrpcExchange:
     """One classified call. ``plain``: its message.
@@ -61,18 +93,10 @@ class GrpcExchange:
         return outcome.message
 
     def _refused(self, failure: Failure) -> LostReplyError | RefusedReplyError:
-        if failure.kind is not None:
-            return LostReplyError(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
-        if failure.code == Code.RESOURCE_EXHAUSTED and _TOO_LONG_FOR_US in failure.details:
-            return LostReplyError(FailOpen.TOO_LARGE)
-        self._refusal = failure
-        words = failure.details.encode(errors="replace")
-        return RefusedReplyError(
-            failure.code,
-            words,
-            is_server_error=failure.code in SERVER_ERRORS,
-            may_be_size=is_oversized(failure.code, words) or failure.code in TOO_LARGE,
-        )
+        error = refused(failure)
+        if isinstance(error, RefusedReplyError):
+            self._refusal = failure
+        return error
 
     def answer(self, body: bytes, report: Report) -> Outcome:
         """Put ``body`` between upstream's own metadata. Raises RejectedReplyError when there is none."""

@@ -14,7 +14,7 @@ import grpc
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Adapter, Operation, Question, RequestHead
 from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
+from vecsieve.proxy.grpc.exchange import GrpcExchange, GrpcQuestions, Outcome
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.metadata import Pairs, trace_parents, traced
 from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, received, relay, send
@@ -39,9 +39,10 @@ from vecsieve.proxy.search.policy import ResolvedPolicy, Rules, is_override
 from vecsieve.proxy.search.report import bypass_headers
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed
+from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed, WriteOutcome
 from vecsieve.proxy.telemetry.requests import Ended, RequestRecord
-from vecsieve.proxy.telemetry.tracing import Trace, sampled_trace_id
+from vecsieve.proxy.telemetry.tracing import UNTRACED, Trace, sampled_trace_id
+from vecsieve.proxy.writes.gate import WriteGate
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 # For receiving a relayed message: 256 MiB at 1 MB/s. gRPC does not report progress.
@@ -62,6 +63,7 @@ class PlaneServices:
     searches: SearchService
     write_invalidation: WriteInvalidation
     channels: Channels
+    gate: WriteGate | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -259,10 +261,18 @@ class Plane(grpc.GenericRpcHandler):
         )
         operation = None if message is None or not self._is_search(call.head) else self._shared.adapter.classify(told)
         if message is None or operation is None:
-            with self._shared.write_invalidation.passing(told):
-                answered = await self._original(call)
-            self._observe_reply(self._shared.transport.collection_of(told), answered)
-            return answered
+            gate = self._shared.gate
+            write = None if message is None or gate is None else gate.adapter.classify(told)
+            policy = None if write is None or gate is None else gate.policy_of(write)
+            if message is None or gate is None or write is None or policy is None:
+                return await self._passed(call, told)
+            questions = GrpcQuestions(
+                operation=write,
+                plain=message,
+                client_timeout_seconds=call.context.time_remaining(),
+                asked=partial(self._asked, call if policy.write.mode != "observe" else replace(call, trace=UNTRACED)),
+            )
+            return await self._gated(call, told, gate, questions, policy)
         try:
             rules, policy = self._shared.searches.policy(operation, operation.collection, call.overrides, record)
         except OverrideError as refusal:
@@ -281,6 +291,41 @@ class Plane(grpc.GenericRpcHandler):
         if added and isinstance(outcome, Answer) and outcome is call.relayed:
             outcome = call.relayed = replace(outcome, initial=(*outcome.initial, *added))
         return outcome
+
+    async def _passed(self, call: _Call, told: RequestHead) -> Outcome:
+        """Pass on what is no ranked search."""
+        with self._shared.write_invalidation.passing(told):
+            answered = await self._original(call)
+        self._observe_reply(self._shared.transport.collection_of(told), answered)
+        return answered
+
+    async def _gated(
+        self, call: _Call, told: RequestHead, gate: WriteGate, questions: GrpcQuestions, policy: ResolvedPolicy
+    ) -> Outcome:
+        """Pass on an upsert, which the write gate looks at before it goes out, or beside it."""
+        size = len(questions.plain)
+        if size > self._services.limits.write_body_bytes:
+            gate.passed(WriteOutcome.NOT_READ)
+            return await self._passed(call, told)
+        if not gate.room.take(size):
+            gate.passed(WriteOutcome.OVERLOAD)
+            return await self._passed(call, told)
+        release: Callable[[], None] | None = partial(gate.room.give, size)
+        try:
+            if policy.write.mode == "observe":
+                answered = await self._passed(call, told)
+                if answered.is_success:
+                    gate.observe(questions, policy, partial(gate.room.give, size))
+                    release = None
+                return answered
+            changed = await gate.annotated(questions, policy)
+            sent = call if changed is None else replace(call, message=changed)
+            answered = await self._passed(sent, told)
+            call.relayed = sent.relayed
+            return answered
+        finally:
+            if release is not None:
+                release()
 
     def _exchange(
         self,

@@ -21,13 +21,16 @@ from vecsieve.proxy.process.resources import Trimming, glibc_trim
 from vecsieve.proxy.search.limits import BINARY_NUMBER_BYTES
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
+from vecsieve.proxy.writes.gate import WriteGate
 
 Leading = Callable[[Origin, str], Plane]
 """The plane of calls that go to an origin; the text is the index behind the port, "" for backends with one upstream."""
 
 
-def side_of(settings: Settings, backend: Backend, spoken: Transport, services: ProcessServices) -> GrpcSide:
-    """``spoken``: the backend's own gRPC."""
+def side_of(
+    settings: Settings, backend: Backend, spoken: Transport, services: ProcessServices, gate: WriteGate | None
+) -> GrpcSide:
+    """``spoken``: the backend's own gRPC. ``gate``: of its writes, None where all pass through."""
     adapter, dialect = spoken.adapter(), spoken.dialect()
     channels = Channels(
         settings.upstream,
@@ -48,6 +51,7 @@ def side_of(settings: Settings, backend: Backend, spoken: Transport, services: P
         ),
         write_invalidation=services.write_invalidation(spoken),
         channels=channels,
+        gate=gate,
     )
 
     def leading(origin: Origin, host: str) -> Plane:

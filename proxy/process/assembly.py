@@ -265,7 +265,8 @@ class Process:
         if spoken is not None and any(data_port.grpc is not None for data_port in data_ports):
             from vecsieve.proxy.grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
-            self._grpc = side_of(self._settings, self._backend, spoken, self._services)
+            gate = self._write_gate(spoken, spoken.dialect())
+            self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate)
         own = [data_port for data_port in data_ports if not data_port.is_for_api]
         fronts = {data_port: front for data_port in own if (front := await self._front(data_port)) is not None}
         self._listener = await listen(self._server, self._settings.limits, *own, fronts=fronts)

@@ -101,7 +101,7 @@ class WriteGate:
         room: Room,
         work: LongWork,
     ) -> None:
-        self._adapter = adapter
+        self.adapter = adapter
         self._dialect = dialect
         self._services = services
         self._breaker = breaker
@@ -153,7 +153,7 @@ class WriteGate:
         notes = judged.notes()
         if not notes:
             return b""
-        body = await self._done(exchange, partial(self._adapter.annotated, judged.points, notes))
+        body = await self._done(exchange, partial(self.adapter.annotated, judged.points, notes))
         self._services.metrics.writes_annotated_total.inc()
         return body
 
@@ -198,7 +198,7 @@ class WriteGate:
             keys=keys_of(policy),
             most=self._services.limits.write_points,
         )
-        points = await self._done(exchange, partial(self._adapter.parse, write, exchange.plain, needs))
+        points = await self._done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
         near, is_cosine = await self._near(exchange, points, policy, until)
         verdicts = await self._work.finished(
             judge(points, near, policy, is_cosine=is_cosine), nullcontext(), is_long=_is_long(exchange)
@@ -228,11 +228,11 @@ class WriteGate:
             count=self._count_of(points, len(which), policy, is_cosine=is_cosine),
             vectors=not is_cosine,
         )
-        question = await self._done(exchange, partial(self._adapter.ask, exchange.operation, points, inquiry))
+        question = await self._done(exchange, partial(self.adapter.ask, exchange.operation, points, inquiry))
         if not self._services.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
             raise NotJudgedError(WriteOutcome.WITHHELD)
         body = await self._ask(exchange, question, until)
-        return await self._done(exchange, partial(self._adapter.found, points, inquiry, body)), is_cosine
+        return await self._done(exchange, partial(self.adapter.found, points, inquiry, body)), is_cosine
 
     def _count_of(self, points: NewPoints, asked: int, policy: ResolvedPolicy, *, is_cosine: bool) -> int:
         """Neighbours of each point: one more than are compared, since the point itself may be stored; with their vectors no more than
@@ -251,8 +251,8 @@ class WriteGate:
         known = held.get(key)
         if known is None:
             try:
-                body = await self._send(exchange, self._adapter.describe(write), until)
-                known = Description(self._adapter.is_cosine(body, vector_name))
+                body = await self._send(exchange, self.adapter.describe(write), until)
+                known = Description(self.adapter.is_cosine(body, vector_name))
             except RefusedReplyError:
                 known = Description(known=False)
             held.put(key, known, seconds=KNOWN_SECONDS)

@@ -1,36 +1,53 @@
-"""The write gate through the official client and the real engine."""
+"""The write gate through the official client and the real engine, over REST and over gRPC."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient, models
 
 from support import stack
-from support.embedded import start_embedded_process
+from support.embedded import start_embedded_grpc_process
+from support.grpc_clients import over_grpc
 
 SIZE = 8
 NOTE = "_vecsieve"
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    with start_embedded_process() as url:
-        yield url
+TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "grpc"])
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One engine, a proxy that annotates and one that observes."""
+
+    engine: str
+    annotating: dict[str, str]
+    observing: dict[str, str]
+
+    def client(self, transport: str, *, observes: bool = False) -> QdrantClient:
+        urls = self.observing if observes else self.annotating
+        if transport == "grpc":
+            return over_grpc(urls["serve"], urls["gRPC"])
+        return QdrantClient(url=urls["serve"], timeout=30, check_compatibility=False)
 
 
 @pytest.fixture(scope="module")
-def annotating(database: str) -> Iterator[str]:
-    with stack.serve(database, environment={"VECSIEVE_POLICY_WRITE_MODE": "annotate"}) as (url, _):
-        yield url
+def world() -> Iterator[World]:
+    with start_embedded_grpc_process() as (url, grpc_url), ExitStack() as stacked:
 
+        def serve(mode: str) -> dict[str, str]:
+            arguments = ("--upstream", url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+            over = ("--grpc-listen", "127.0.0.1:0", "--grpc-upstream", grpc_url.removeprefix("http://"))
+            environment = {"VECSIEVE_POLICY_WRITE_MODE": mode}
+            running = stacked.enter_context(stack.command("serve", *arguments, *over, environment=environment))
+            return running.addresses(3)
 
-@pytest.fixture(scope="module")
-def observing(database: str) -> Iterator[tuple[str, str]]:
-    with stack.serve(database, environment={"VECSIEVE_POLICY_WRITE_MODE": "observe"}) as urls:
-        yield urls
+        yield World(url, serve("annotate"), serve("observe"))
 
 
 def vector(axis: int, *, tilt: float = 0.0) -> list[float]:
@@ -41,8 +58,7 @@ def struct(identifier: int | str, axis: int, text: str, *, tilt: float = 0.0, **
     return models.PointStruct(id=identifier, vector=vector(axis, tilt=tilt), payload={"text": text, **payload})
 
 
-def collection(url: str, name: str, distance: models.Distance = models.Distance.COSINE) -> QdrantClient:
-    client = QdrantClient(url=url, timeout=30, check_compatibility=False)
+def made(client: QdrantClient, name: str, distance: models.Distance = models.Distance.COSINE) -> QdrantClient:
     client.create_collection(name, vectors_config=models.VectorParams(size=SIZE, distance=distance))
     return client
 
@@ -57,10 +73,13 @@ def notes(client: QdrantClient, name: str) -> dict[object, tuple[object, object]
     }
 
 
+@TRANSPORTS
 @pytest.mark.parametrize("distance", list(models.Distance))
-def test_copies_of_stored_points_and_of_earlier_ones_are_annotated(annotating: str, distance: models.Distance) -> None:
-    name = f"metric_{distance.value}"
-    client = collection(annotating, name, distance)
+def test_copies_of_stored_points_and_of_earlier_ones_are_annotated(
+    world: World, transport: str, distance: models.Distance
+) -> None:
+    name = f"metric_{distance.value}_{transport}"
+    client = made(world.client(transport), name, distance)
     client.upsert(name, [struct(1, 0, "alpha"), struct(2, 1, "beta")])
     done = client.upsert(name, [struct(3, 0, "Alpha "), struct(4, 2, "gamma"), struct(5, 2, "gamma too", tilt=0.1)])
     assert done.status is models.UpdateStatus.COMPLETED
@@ -68,15 +87,17 @@ def test_copies_of_stored_points_and_of_earlier_ones_are_annotated(annotating: s
     assert client.count(name).count == 5
 
 
-def test_a_filter_leaves_copies_out(annotating: str) -> None:
-    client = collection(annotating, "filtered")
-    client.upsert("filtered", [struct(1, 0, "a"), struct(2, 0, "a"), struct(3, 1, "b")])
+@TRANSPORTS
+def test_a_filter_leaves_copies_out(world: World, transport: str) -> None:
+    name = f"filtered_{transport}"
+    client = made(world.client(transport), name)
+    client.upsert(name, [struct(1, 0, "a"), struct(2, 0, "a"), struct(3, 1, "b")])
     originals = models.Filter(must=[models.IsEmptyCondition(is_empty=models.PayloadField(key=NOTE))])
-    assert [each.id for each in client.scroll("filtered", scroll_filter=originals)[0]] == [1, 3]
+    assert [each.id for each in client.scroll(name, scroll_filter=originals)[0]] == [1, 3]
 
 
-def test_columns_and_updates_are_read_as_well(annotating: str) -> None:
-    client = collection(annotating, "forms")
+def test_columns_and_updates_are_read_as_well(world: World) -> None:
+    client = made(world.client("rest"), "forms")
     batch = models.Batch(ids=[1, 2], vectors=[vector(0), vector(0)], payloads=[{"text": "a"}, {"text": "a"}])
     client.upsert("forms", batch)
     client.batch_update_points(
@@ -90,38 +111,45 @@ def test_columns_and_updates_are_read_as_well(annotating: str) -> None:
     }
 
 
-def test_a_point_stored_again_is_not_annotated(annotating: str) -> None:
-    client = collection(annotating, "again")
+@TRANSPORTS
+def test_a_point_stored_again_is_not_annotated(world: World, transport: str) -> None:
+    name = f"again_{transport}"
+    client = made(world.client(transport), name)
     for _ in range(3):
-        client.upsert("again", [struct(1, 0, "a"), struct(2, 0, "a")])
-        client.upsert("again", [struct(1, 0, "a")])
-    assert notes(client, "again") == {2: (1, "exact")}
+        client.upsert(name, [struct(1, 0, "a"), struct(2, 0, "a")])
+        client.upsert(name, [struct(1, 0, "a")])
+    assert notes(client, name) == {2: (1, "exact")}
 
 
-def test_ids_may_be_uuids_in_any_spelling(annotating: str) -> None:
+@TRANSPORTS
+def test_ids_may_be_uuids_in_any_spelling(world: World, transport: str) -> None:
+    name = f"uuids_{transport}"
     uuid = "550e8400-e29b-41d4-a716-446655440000"
-    client = collection(annotating, "uuids")
-    client.upsert("uuids", [struct(uuid, 0, "a")])
-    client.upsert("uuids", [struct(uuid.replace("-", "").upper(), 0, "a")])
-    client.upsert("uuids", [struct(7, 0, "a")])
-    assert notes(client, "uuids") == {7: (uuid, "exact")}
+    client = made(world.client(transport), name)
+    client.upsert(name, [struct(uuid, 0, "a")])
+    client.upsert(name, [struct(uuid.replace("-", "").upper(), 0, "a")])
+    client.upsert(name, [struct(7, 0, "a")])
+    assert notes(client, name) == {7: (uuid, "exact")}
 
 
-def test_observe_stores_what_the_client_sent_and_counts(observing: tuple[str, str]) -> None:
-    url, admin = observing
-    client = collection(url, "observed")
-    client.upsert("observed", [struct(1, 0, "a"), struct(2, 0, "a"), struct(3, 1, "b")])
-    assert notes(client, "observed") == {}
+def test_observe_stores_what_the_client_sent_and_counts(world: World) -> None:
+    for transport in ("rest", "grpc"):
+        client, name = world.client(transport, observes=True), f"observed_{transport}"
+        made(client, name).upsert(name, [struct(1, 0, "a"), struct(2, 0, "a"), struct(3, 1, "b")])
+        assert notes(client, name) == {}
     for _ in range(100):
-        page = stack.exchange(admin, "GET", "/metrics").body
-        if b'vecsieve_write_copies_total{backend="qdrant"} 1' in page:
+        page = stack.exchange(world.observing["admin"], "GET", "/metrics").body
+        if b'vecsieve_write_copies_total{backend="qdrant"} 2' in page:
             break
     else:
         raise AssertionError(page.decode())
 
 
-def test_a_collection_that_is_not_there_is_the_databases_own_error(annotating: str, database: str) -> None:
+def test_a_collection_that_is_not_there_is_the_databases_own_error(world: World) -> None:
     body = b'{"points":[{"id":1,"vector":[1,0]}]}'
-    direct, through = (stack.exchange(url, "PUT", "/collections/absent/points", body) for url in (database, annotating))
+    direct, through = (
+        stack.exchange(url, "PUT", "/collections/absent/points", body)
+        for url in (world.engine, world.annotating["serve"])
+    )
     assert through.status == direct.status == 404
     assert through.timeless == direct.timeless

@@ -1,0 +1,277 @@
+"""Upserts over gRPC: their points, the query for their neighbours, the client's message with notes in payloads.
+
+Read is Upsert without a condition (`update_filter`, `update_mode`), which would decide what is stored. A note is one more entry of the
+payload at the end of its point: of equal keys the last one counts, for all readers of protobuf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from struct import pack
+from uuid import UUID
+
+import numpy as np
+import orjson
+
+from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.contract import (
+    MalformedReplyError,
+    Needs,
+    Operation,
+    Question,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+)
+from vecsieve.adapters.qdrant import calls
+from vecsieve.adapters.qdrant.grpc_points import Place, fields_of, read_points, results
+from vecsieve.adapters.qdrant.grpc_reply import compare, dense, named
+from vecsieve.adapters.qdrant.ranking import forced
+from vecsieve.adapters.wire.protobuf import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Field,
+    Span,
+    encoded,
+    entries,
+    fields,
+    held,
+    length_field,
+    number_field,
+    replaced,
+    value_at,
+    varint,
+)
+from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read
+from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen
+from vecsieve.adapters.wire.vectors import matrix
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds
+
+# UpsertPoints. Not read: wait, ordering, timeout.
+_POINTS, _SHARD_KEYS, _FILTER, _MODE = 3, 5, 6, 8
+_UPSERT = Shape(frozenset({1, 2, 4, _SHARD_KEYS, _FILTER, 7, _MODE}), frozenset({_POINTS}))
+# PointStruct.
+_ID, _PAYLOAD, _VECTORS = 1, 3, 4
+_POINT = Shape(frozenset({_ID, _VECTORS}), frozenset({_PAYLOAD}))
+_NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed upsert: its points, the packed floats of each one's vector, b"" without one, and the message of the shard keys."""
+
+    data: bytes
+    points: tuple[Field, ...]
+    vectors: tuple[bytes, ...]
+    shard_keys: bytes
+
+
+def parse(_write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+    """Raises UnsupportedError, nothing else."""
+    forced(needs.keys, ())
+    found = read(body, (0, len(body)), _UPSERT)
+    if _FILTER in found or number_of(body, found, _MODE):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    points = messages(found, _POINTS)
+    if not points:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    if len(points) > needs.most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    shard_keys = message(found, _SHARD_KEYS)
+    try:
+        each = [read(body, point.span, _POINT) for point in points]
+        vectors = [_dense(body, point) for point in each]
+        name = _name(vectors, needs.vector_name)
+        packed = tuple([vector.get(name, b"") for vector in vectors])
+        wanted = Wanted(needs.keys)
+        read_fields = tuple(
+            [chosen(body, [field.span for field in messages(point, _PAYLOAD)], wanted, QDRANT) for point in each]
+        )
+        ids = tuple([_id(body, message(point, _ID)) for point in each])
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+    document = Document(
+        body, tuple(points), packed, b"" if shard_keys is None else body[shard_keys.value : shard_keys.end]
+    )
+    return NewPoints(
+        ids=ids,
+        vectors=matrix([vector or None for vector in packed]),
+        vector_name=name,
+        keys=needs.keys,
+        fields=read_fields,
+        document=document,
+    )
+
+
+def _dense(data: bytes, point: Found) -> dict[str, bytes]:
+    """The packed floats of a point's dense vectors by name. Raises ValueError, UnsupportedError."""
+    vectors = message(point, _VECTORS)
+    if vectors is None:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    floats = {name: dense(data, span) for name, span in named(data, vectors.span).items()}
+    return {name: each for name, each in floats.items() if each}
+
+
+def _name(each: Sequence[Mapping[str, bytes]], wanted: str | None) -> str:
+    """The vector to compare by. Raises UnsupportedError where several could be meant."""
+    names = {name for vectors in each for name in vectors}
+    if wanted is not None:
+        names &= {wanted}
+    if len(names) != 1:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD if names else Reason.NOTHING_TO_DO)
+    return names.pop()
+
+
+def _id(data: bytes, field: Field | None) -> bytes:
+    """As over REST. Raises ValueError, UnsupportedError."""
+    if field is None:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    tag, at = held(data, field.span)
+    if tag == _NUMBER:
+        return b"%d" % varint(data, at, field.end)[0]
+    if tag != _UUID:
+        raise ValueError(f"id at byte {field.start} is neither a number nor a UUID")
+    return b'"%s"' % str(UUID(data[at : field.end].decode())).encode()
+
+
+# QueryPoints, and what is in it.
+_QUERY, _USING, _WHERE, _PARAMS, _LIMIT, _WITH_VECTORS, _WITH_PAYLOAD, _QUERY_SHARD_KEYS = 3, 4, 5, 6, 8, 10, 11, 13
+_RESCORED = length_field(_PARAMS, length_field(3, number_field(2, 1)))
+
+
+def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Question:
+    """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
+    document = own(points.document, Document)
+    collection, name = length_field(calls.COLLECTION, write.collection.encode()), points.vector_name.encode()
+    selected = b"".join(length_field(1, key.encode()) for key in points.keys)
+    shared = b"".join(
+        (
+            length_field(_USING, name) if name else b"",
+            _RESCORED,
+            number_field(_LIMIT, inquiry.count),
+            length_field(_WITH_VECTORS, length_field(2, length_field(1, name))) if inquiry.vectors else b"",
+            length_field(_WITH_PAYLOAD, length_field(2, selected)) if selected else b"",
+            length_field(_QUERY_SHARD_KEYS, document.shard_keys) if document.shard_keys else b"",
+        )
+    )
+    queries: list[bytes] = []
+    for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
+        nearest = length_field(_QUERY, length_field(1, length_field(2, length_field(1, document.vectors[point]))))
+        queries.append(length_field(2, collection + nearest + _filter(tenant) + shared))
+    return Question(method="POST", target="/qdrant.Points/QueryBatch", body=collection + b"".join(queries))
+
+
+def _filter(tenant: Tenant) -> bytes:
+    conditions = [
+        length_field(2, length_field(1, length_field(1, key.encode()) + length_field(2, _match(orjson.loads(value)))))
+        for key, value in tenant
+    ]
+    return length_field(_WHERE, b"".join(conditions)) if conditions else b""
+
+
+def _match(value: object) -> bytes:
+    if isinstance(value, bool):
+        return number_field(3, int(value))
+    if isinstance(value, int):
+        return number_field(2, value % 2**64)
+    return length_field(1, str(value).encode(errors="surrogatepass"))
+
+
+def found(points: NewPoints, inquiry: Inquiry, body: bytes) -> Neighbours:
+    """Read a batch reply. Raises MalformedReplyError, nothing else."""
+    try:
+        return _found(points, inquiry, body)
+    except ValueError as error:
+        raise MalformedReplyError(str(error)) from None
+
+
+def _found(points: NewPoints, inquiry: Inquiry, body: bytes) -> Neighbours:
+    lists = results(body, (0, len(body)))
+    if len(lists) != len(inquiry.which):
+        raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
+    needs = Needs(payload_fields=points.keys)
+    each = [read_points(body, item.span) for item in lists]
+    vectors = [point.vectors for near in each for point in near.each]
+    return Neighbours(
+        of=np.repeat(np.array(inquiry.which, np.intp), [len(near.each) for near in each]),
+        ids=tuple([identifier for near in each for identifier in near.ids]),
+        scores=np.concatenate([near.scores for near in each]),
+        vectors=compare(body, [_named(body, place, points.vector_name) for place in vectors]),
+        fields=tuple([row for near in each for row in fields_of(body, near, needs)[0]]),
+    )
+
+
+def _named(data: bytes, place: Place | None, name: str) -> Span | None:
+    return None if place is None else named(data, place[1:]).get(name)
+
+
+# GetCollectionInfoResponse: result, config, params, vectors_config; in it the unnamed vector, or a map of named ones.
+_CONFIG = (1, 7, 1, 5)
+_ALONE, _SEVERAL, _DISTANCE, _COSINE = 1, 2, 2, 1
+
+
+def is_cosine(body: bytes, vector_name: str) -> bool:
+    """From the description of a collection. Never raises."""
+    try:
+        at = value_at(body, (*_CONFIG, _SEVERAL if vector_name else _ALONE))
+        if at is not None and vector_name:
+            listed = entries(body, [field.span for field in fields(body, at) if field.number == 1])
+            at = dict(listed).get(vector_name.encode())
+        if at is None:
+            return False
+        distances = [field for field in fields(body, at) if field.number == _DISTANCE and field.wire == VARINT]
+        return [varint(body, field.value, field.end)[0] for field in distances] == [_COSINE]
+    except ValueError:
+        return False
+
+
+def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+    """The client's bytes with a note in the payloads of some points."""
+    document = own(points.document, Document)
+    data, rows = document.data, sorted(notes)
+    noted = [document.points[row] for row in rows]
+    shown = [
+        length_field(
+            _POINTS, data[point.value : point.end] + length_field(_PAYLOAD, _entry(NOTE, orjson.loads(notes[row])))
+        )
+        for row, point in zip(rows, noted, strict=True)
+    ]
+    return replaced(data, (0, len(data)), [point.whole for point in noted], shown)
+
+
+def _entry(key: str, value: object) -> bytes:
+    return length_field(1, key.encode()) + length_field(2, _value(value))
+
+
+def _value(value: object) -> bytes:
+    """A Value of what a note has: an object, text, or a number. An id beyond 63 bits is text."""
+    if isinstance(value, dict):
+        return length_field(6, b"".join(length_field(1, _entry(key, inner)) for key, inner in value.items()))
+    if isinstance(value, float):
+        return encoded(2 << 3 | FIXED64) + pack("<d", value)
+    if isinstance(value, int) and value < 2**63:
+        return number_field(3, value)
+    return length_field(4, str(value).encode())
+
+
+class QdrantGrpcWrites:
+    """The verbs of the contract."""
+
+    parse = staticmethod(parse)
+    ask = staticmethod(ask)
+    found = staticmethod(found)
+    is_cosine = staticmethod(is_cosine)
+    annotated = staticmethod(annotated)
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The call of one upsert. Never raises."""
+        if head.path != "/qdrant.Points/Upsert":
+            return None
+        return Operation(backend=calls.BACKEND, name=calls.UPSERT, collection=calls.collection_in(head.message))
+
+    def describe(self, write: Operation) -> Question:
+        """The collection's own description."""
+        body = length_field(calls.COLLECTION, write.collection.encode())
+        return Question(method="POST", target="/qdrant.Collections/Get", body=body)
