@@ -34,8 +34,8 @@ def saying(message: Any) -> Script:
     return say
 
 
-STORED = pb.PointsOperationResponse(result=pb.UpdateResult(operation_id=7, status=2))
-_VECTORS = pb.VectorsConfig(params=pb.VectorParams(size=3, distance=1))
+STORED = pb.PointsOperationResponse(result=pb.UpdateResult(operation_id=7, status=pb.UpdateStatus.Completed))
+_VECTORS = pb.VectorsConfig(params=pb.VectorParams(size=3, distance=pb.Distance.Cosine))
 DESCRIBED = pb.GetCollectionInfoResponse(
     result=pb.CollectionInfo(config=pb.CollectionConfig(params=pb.CollectionParams(vectors_config=_VECTORS)))
 )

@@ -150,7 +150,7 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_fields() -> None:
 @pytest.mark.parametrize(
     ("distance", "name", "expected"), [(1, "", True), (3, "", False), (1, "v", True), (2, "v", False)]
 )
-def test_the_description_tells_whether_scores_are_similarities(distance: int, name: str, expected: bool) -> None:
+def test_the_description_tells_whether_scores_are_similarities(distance: Any, name: str, expected: bool) -> None:
     params = pb.VectorParams(size=2, distance=distance)
     config = (
         pb.VectorsConfig(params_map=pb.VectorParamsMap(map={"v": params})) if name else pb.VectorsConfig(params=params)
