@@ -5,6 +5,7 @@ routes    the endpoints: paths, message types and the work behind them
 problems  errors as problem documents (RFC 9457)
 messages  the messages of /v1/optimize
 optimize  chunks in, the chunks worth their tokens out; pure
+fuse      /v1/fuse: lists of several retrievers into one, without copies
 walk      a walk down the ranking: who repeats an earlier chunk; pure
 lexical   what texts alone say about chunks; pure
 openapi   the published description, made from the message types

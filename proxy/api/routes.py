@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from vecsieve.proxy.api.fuse import FuseRequest, FuseResponse, fuse
 from vecsieve.proxy.api.messages import OptimizeRequest, OptimizeResponse, optimizing
 from vecsieve.proxy.search.context.tokens import tokenizer
 from vecsieve.proxy.telemetry.labels import ApiRoute
@@ -69,5 +70,14 @@ def routes_of(settings: ApiSettings) -> tuple[Route, ...]:
             work=optimizing(tokenizer(settings.tokenizer, setting="api.tokenizer")),
             takes=OptimizeRequest,
             gives=OptimizeResponse,
+        ),
+        Route(
+            name=ApiRoute.FUSE,
+            path="/v1/fuse",
+            summary="Lists of several retrievers as one, without copies.",
+            description="Copies out of each list, RRF or DBSF, copies out of the fused list: docs/api.md.",
+            work=fuse,
+            takes=FuseRequest,
+            gives=FuseResponse,
         ),
     )

@@ -114,6 +114,7 @@ class ApiRoute(LabelEnum):
     HEALTH = "health"
     OPENAPI = "openapi"
     OPTIMIZE = "optimize"
+    FUSE = "fuse"
     OTHER = "other"  # no endpoint
 
 

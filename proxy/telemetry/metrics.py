@@ -208,7 +208,7 @@ class Metrics(Instruments):
     api_request_duration_seconds = HistogramSpec(
         "Whole time of a request of the API.",
         API,
-        Label.of("route", (ApiRoute.OPTIMIZE,), narrow=lambda _backend: ()),
+        Label.of("route", (ApiRoute.OPTIMIZE, ApiRoute.FUSE), narrow=lambda _backend: ()),
     )
 
     # Writes

@@ -6,10 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from support.api import served
 from vecsieve.config.schema import ApiSettings
+from vecsieve.proxy.api.fuse import MOST_LISTS, FuseRequest
 from vecsieve.proxy.api.messages import MOST_CHUNKS, OptimizeRequest
 from vecsieve.proxy.api.routes import routes_of
 
@@ -29,8 +31,9 @@ async def test_an_example_has_the_answer_that_the_page_shows(path: str, request_
         assert timeless(got.text) == timeless(answer)
 
 
-def test_there_is_an_example_of_optimize() -> None:
-    assert "/v1/optimize" in [path for path, _, _ in EXAMPLES]
+@pytest.mark.parametrize("path", ["/v1/optimize", "/v1/fuse"])
+def test_there_is_an_example(path: str) -> None:
+    assert path in [each for each, _, _ in EXAMPLES]
 
 
 @pytest.mark.parametrize("route", routes_of(ApiSettings()), ids=lambda route: str(route.path))
@@ -38,7 +41,15 @@ def test_the_page_names_every_endpoint(route: object) -> None:
     assert getattr(route, "path", "") in PAGE
 
 
-def test_the_page_has_every_field_of_a_request() -> None:
-    fields = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
-    assert fields == ["chunks", *(name for name in OptimizeRequest.__struct_fields__ if name != "chunks")]
+@pytest.mark.parametrize(
+    ("path", "first", "request_"), [("/v1/optimize", "chunks", OptimizeRequest), ("/v1/fuse", "lists", FuseRequest)]
+)
+def test_the_page_has_every_field_of_a_request(path: str, first: str, request_: type[msgspec.Struct]) -> None:
+    section = PAGE.partition(f"\n## POST {path}\n")[2].partition("\n## ")[0]
+    fields = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert fields == [first, *(name for name in request_.__struct_fields__ if name != first)]
+
+
+def test_the_page_has_the_limits_of_a_request() -> None:
     assert f"at most {MOST_CHUNKS}" in PAGE
+    assert f"at most {MOST_LISTS}, with {MOST_CHUNKS} results in all" in PAGE

@@ -1,0 +1,213 @@
+"""`POST /v1/fuse`: each list without copies, fused by the formulas of databases, and without copies again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.api import served
+from vecsieve.proxy.api.fuse import MOST_LISTS, fuse
+from vecsieve.proxy.api.messages import MOST_CHUNKS
+from vecsieve.proxy.api.problems import ProblemError
+from vecsieve.proxy.selection.fusion import dbsf, rrf
+
+Json = dict[str, Any]
+RETURNS, REFUNDS, SHIPPING = "You can return any order.", "Refunds go to the card.", "Shipping takes two days."
+
+
+def result(identity: str | float, text: str, **members: object) -> Json:
+    return {"id": identity, "text": text, **members}
+
+
+def asked(*lists: list[Json] | Json, **members: object) -> Json:
+    whole = [each if isinstance(each, dict) else {"results": each} for each in lists]
+    answer: Json = json.loads(fuse(json.dumps({"lists": whole, **members}).encode()))
+    answer["stats"].pop("latency_ms")
+    return answer
+
+
+def refused(body: Json) -> Json:
+    with pytest.raises(ProblemError) as caught:
+        fuse(json.dumps(body).encode())
+    found: Json = json.loads(caught.value.body)
+    return found
+
+
+def scores(answer: Json) -> list[tuple[str | int, float]]:
+    return [(each["id"], each["score"]) for each in answer["results"]]
+
+
+def test_ranks_are_fused_with_the_usual_constant() -> None:
+    answer = asked([result(1, RETURNS), result(2, REFUNDS)], [result("a", SHIPPING)])
+    assert scores(answer) == [(1, 0.016666668), ("a", 0.016666668), (2, 0.016393442)]
+
+
+def test_a_copy_takes_no_rank_from_what_stands_below_it() -> None:
+    answer = asked([result(1, RETURNS), result(9, RETURNS.upper()), result(2, REFUNDS)], k=2)
+    assert scores(answer) == [(1, 0.5), (2, 0.33333334)]
+    assert answer["removed"] == [
+        {
+            "place": {"list": 0, "name": None, "rank": 2, "id": 9},
+            "stage": "exact",
+            "repeats": {"list": 0, "name": None, "rank": 1, "id": 1},
+        }
+    ]
+    assert answer["stats"] == {"input_count": 3, "output_count": 2, "removed_within": 1, "removed_after": 0}
+
+
+def test_the_same_text_in_two_databases_is_one_result_whatever_its_ids() -> None:
+    answer = asked(
+        {"name": "qdrant", "results": [result(1, RETURNS), result(2, REFUNDS)]},
+        {"name": "milvus", "results": [result("x", f"  {REFUNDS.lower()} ")]},
+        k=2,
+    )
+    assert scores(answer) == [(2, 0.8333334), (1, 0.5)]
+    assert answer["results"][0]["found_in"] == [
+        {"list": 0, "name": "qdrant", "rank": 2, "id": 2},
+        {"list": 1, "name": "milvus", "rank": 1, "id": "x"},
+    ]
+    assert answer["removed"] == []
+
+
+def test_the_same_id_in_two_databases_is_not_the_same_result() -> None:
+    assert scores(asked([result(1, RETURNS)], [result(1, REFUNDS)], k=2)) == [(1, 0.5), (1, 0.5)]
+
+
+def test_results_without_texts_are_told_apart_by_their_ids() -> None:
+    assert scores(asked([result(1, ""), result(2, "")], [result(2, "")], k=2)) == [(2, 0.8333334), (1, 0.5)]
+
+
+def test_weights_are_those_of_the_lists() -> None:
+    lists = [[result("a", RETURNS), result("b", REFUNDS)], [result("b", REFUNDS), result("a", RETURNS)]]
+    answer = asked({"results": lists[0], "weight": 3.0}, {"results": lists[1], "weight": 0.5}, k=7)
+    expected = rrf([["a", "b"], ["b", "a"]], k=7, weights=[3.0, 0.5])
+    assert scores(answer) == [(identity, float(str(score))) for identity, score in expected]
+
+
+def test_scores_are_fused_by_their_distribution() -> None:
+    first = [result("a", RETURNS, score=0.9), result("b", REFUNDS, score=0.5), result("c", SHIPPING, score=0.4)]
+    second = [result("b", REFUNDS, score=12), result("c", SHIPPING, score=11)]
+    expected = dbsf([(["a", "b", "c"], [0.9, 0.5, 0.4]), (["b", "c"], [12, 11])])
+    assert scores(asked(first, second, method="dbsf")) == [(key, float(str(score))) for key, score in expected]
+
+
+def test_near_copies_within_a_list_are_found_by_its_embeddings() -> None:
+    near = [result(1, RETURNS, embedding=[1.0, 0.0]), result(2, REFUNDS, embedding=[0.999, 0.04])]
+    assert scores(asked([*near, result(3, SHIPPING, embedding=[0.0, 1.0])], k=2)) == [(1, 0.5), (3, 0.33333334)]
+    assert asked(near)["removed"][0]["stage"] == "cluster"
+    assert asked(near, dedup_threshold=0.0)["removed"] == []
+
+
+def test_near_copies_of_two_lists_are_found_behind_the_fusion() -> None:
+    lists = [[result(1, RETURNS, embedding=[1.0, 0.0])], [result(2, REFUNDS, embedding=[0.999, 0.04])]]
+    answer = asked(*lists)
+    assert [each["id"] for each in answer["results"]] == [1]
+    assert answer["removed"][0]["repeats"]["id"] == 1
+    assert answer["stats"]["removed_after"] == 1
+
+
+def test_embeddings_of_different_models_are_not_compared() -> None:
+    lists = [
+        {"results": [result(number, text, embedding=[1.0, 0.0])], "model": model}
+        for number, (text, model) in enumerate([(RETURNS, "small"), (REFUNDS, "large")])
+    ]
+    assert len(asked(*lists)["results"]) == 2
+    assert len(asked(*({**each, "model": "small"} for each in lists))["results"]) == 1
+
+
+def test_several_wordings_of_one_question_count_a_passage_once() -> None:
+    """Made-up answers to a question are asked in its place, and each finds the same passages in another copy."""
+    lists = [[result(f"{turn}{place}", text + " " * turn) for place, text in enumerate(texts)] for turn, texts in enumerate(
+        [(RETURNS, REFUNDS), (RETURNS, SHIPPING), (RETURNS, REFUNDS)]
+    )]  # fmt: skip
+    answer = asked(*lists, k=2)
+    assert [each["text"].strip() for each in answer["results"]] == [RETURNS, REFUNDS, SHIPPING]
+    assert [len(each["found_in"]) for each in answer["results"]] == [3, 2, 1]
+
+
+def test_what_is_beyond_the_target_is_told() -> None:
+    answer = asked([result(1, RETURNS), result(2, REFUNDS), result(3, SHIPPING)], target_k=1)
+    assert [each["id"] for each in answer["results"]] == [1]
+    assert [(each["place"]["id"], each["stage"], each["repeats"]) for each in answer["removed"]] == [
+        (2, "target_k", None),
+        (3, "target_k", None),
+    ]
+    assert answer["stats"]["removed_after"] == 0
+
+
+def test_the_answer_has_texts_and_metadata_as_they_came() -> None:
+    (only,) = asked([result(1, f" {RETURNS} ", metadata={"page": 4})])["results"]
+    assert (only["text"], only["metadata"]) == (f" {RETURNS} ", {"page": 4})
+
+
+TEXTS = st.sampled_from(["", "one", "One.", "two words", "three other words", "天気がいい", "天気がいい。"])
+LISTS = st.lists(
+    st.lists(st.tuples(st.integers(0, 9), TEXTS, st.floats(-10, 10, width=32)), max_size=8), min_size=1, max_size=4
+)
+
+
+@given(drawn=LISTS, method=st.sampled_from(["rrf", "dbsf"]), seed=st.integers(0, 9))
+def test_every_result_is_in_the_answer_once(drawn: Any, method: str, seed: int) -> None:
+    """Each result that came is found in a result of the answer, or removed; and the same request has the same answer."""
+    lists = [[result(identity, text, score=score) for identity, text, score in each] for each in drawn]
+    target = random.Random(seed).randint(1, 40)
+    answer = asked(*lists, method=method, target_k=target)
+    told = [place for each in answer["results"] for place in each["found_in"]]
+    shown = [each["place"] for each in answer["removed"]]
+    places = sorted((place["list"], place["rank"]) for place in told + shown)
+    assert places == sorted((number, rank + 1) for number, each in enumerate(lists) for rank in range(len(each)))
+    assert answer == asked(*lists, method=method, target_k=target)
+    assert [each["score"] for each in answer["results"]] == sorted(
+        (each["score"] for each in answer["results"]), reverse=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({}, "$"),
+        ({"lists": []}, "$.lists"),
+        ({"lists": [{"results": []}] * (MOST_LISTS + 1)}, "$.lists"),
+        ({"lists": [{"results": [result(1, "a")] * (MOST_CHUNKS + 1)}]}, "$.lists"),
+        ({"lists": [{"results": []}], "k": 0}, "$.k"),
+        ({"lists": [{"results": []}], "k": 1.5}, "$.k"),
+        ({"lists": [{"results": []}], "target_k": 2.5}, "$.target_k"),
+        ({"lists": [{"results": []}], "method": "best"}, "$.method"),
+        ({"lists": [{"results": [], "weight": -1}]}, "$.lists[0].weight"),
+        ({"lists": [{"results": []}, {"results": [result(1, "a", embedding=["x"])]}]}, "$.lists[1].results[0].embedding"),
+        ({"lists": [{"results": [result(1, "a", metadata=[])]}]}, "$.lists[0].results[0].metadata"),
+        ({"lists": [{"results": [result(1.5, "a")]}]}, "$.lists[0].results[0].id"),
+        (
+            {"lists": [{"results": [result(1, "a", score=1e300), result(2, "b")]}], "method": "dbsf"},
+            "$.lists",
+        ),
+        (
+            {"lists": [{"results": [result(1, "a", score=3e38), result(2, "b", score=-3e38)]}], "method": "dbsf"},
+            "$.lists",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_fused_is_a_problem_that_says_where(body: Json, where: str) -> None:
+    found = refused(body)
+    assert found["status"] == 400
+    assert found["where"] == where
+
+
+def test_the_endpoint_answers_over_http_and_is_counted() -> None:
+    async def main() -> None:
+        async with served() as api:
+            body = {"lists": [{"results": [result(1, RETURNS)]}]}
+            answer = await api.client.post("/v1/fuse", json=body)
+            assert answer.status_code == 200
+            assert [each["id"] for each in answer.json()["results"]] == [1]
+            described = (await api.client.get("/openapi.json")).json()
+            assert described["paths"]["/v1/fuse"]["post"]["operationId"] == "fuse"
+            assert 'vecsieve_api_requests_total{route="fuse",status="2xx"} 1.0' in api.exposed()
+
+    asyncio.run(main())
