@@ -200,6 +200,9 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if policy.representative == "chain" and not policy.chain:
         wanted = "at least one tie, because representative is chain"
         yield contradiction(("chain",), shown(policy.chain), wanted, ("representative",))
+    if policy.stitch.mode != "off" and policy.text is None:
+        wanted = "off, because text is none and overlaps are found in texts"
+        yield contradiction(("stitch", "mode"), shown(policy.stitch.mode), wanted, ("text",))
     size, overlap = policy.metadata.chunk_size, policy.metadata.chunk_overlap
     if size is not None and overlap >= size:
         at: Path = ("metadata", "chunk_overlap")

@@ -26,6 +26,7 @@ from vecsieve.config.values import (
     OrNone,
     Representative,
     Share,
+    StitchMode,
     Ties,
     Wanted,
     WriteMode,
@@ -275,6 +276,26 @@ class WriteSettings(Model):
         return self.model_copy(update={"mode": "off" if mode == "off" else "observe"})
 
 
+class StitchSettings(Model):
+    """Chunks of one document that overlap: by their spans (`metadata`), else by their words, where the end of one text is the beginning
+    of the other. A word alone is the mode.
+    """
+
+    mode: StitchMode = setting(
+        "off",
+        "drop: the best-ranked stays; mark: the page stays, `/explain` and x-vecsieve-collapsed tell of the overlaps",
+    )
+    overlap: Share = setting(
+        0.5,
+        "for drop, share of the shorter chunk: a dropped chunk takes what does not overlap with it. 0: chunks that touch",
+    )
+
+
+def of_mode(value: object) -> object:
+    """A word alone: this mode."""
+    return {"mode": value} if isinstance(value, str) else value
+
+
 class BudgetSettings(Model):
     """The most text that the results of a search have together: the answer ends before the result that would exceed it, never
     before the first. The header `x-vecsieve-token-budget` names the tokens for one request.
@@ -351,6 +372,9 @@ class PolicySettings(Model):
     metadata: MetadataSettings = MetadataSettings()
     guards: GuardSettings = GuardSettings()
     budget: BudgetSettings = BudgetSettings()
+    stitch: Annotated[StitchSettings, BeforeValidator(of_mode), Wanted("off, mark, drop, or {mode: …, overlap: …}")] = (
+        StitchSettings()
+    )
     vector: OrNone[str] = setting(None, "the named vector to compare by; none: the request's")
     per_retriever: bool = setting(
         False,

@@ -27,6 +27,7 @@ WriteTier = Literal["exact", "semantic", "related"]
 Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
+StitchMode = Literal["off", "mark", "drop"]
 Diversifier = Literal["dpp", "msd", "cover", "ssd"]
 PresetName = Literal["exact", "careful", "default", "tickets", "classical", "vectors"]
 

@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vecsieve.adapters.contract import (
     UNBOUNDED,
@@ -151,6 +151,14 @@ Plan = tuple[int | None, ...]
 """Per search the first pool's size; None for a search that cannot be widened and is sent as the client wrote it."""
 
 
+class Overlap(NamedTuple):
+    """Two results, by their rows in the pool, that are overlapping chunks. ``share``: of the shorter one; 0.0 where they touch."""
+
+    first: int
+    second: int
+    share: float
+
+
 @dataclass(slots=True, kw_only=True)
 class Attempt:
     """The state of one call's widened searches; mutable, because fallbacks answer from what it already has.
@@ -170,7 +178,7 @@ class Attempt:
     come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent. ``deadline``: of the last
     widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: of the request's bytes.
     ``known_until``: until when memory can recall all that was fetched; None where it cannot, or did not learn it. ``held``: reads that the budget holds for what
-    memory may lack. ``is_noted``: the answer itself tells which results stand for which others.
+    memory may lack. ``is_noted``: the answer itself tells which results stand for which others. ``overlapping``: per search, where it is to be told.
     """
 
     call: SearchCall
@@ -209,6 +217,7 @@ class Attempt:
     deadline: float = 0.0
     held: HeldReads | None = None
     is_noted: bool = False
+    overlapping: tuple[tuple[Overlap, ...], ...] = ()
     room: Hold | None = None
 
     @property

@@ -112,7 +112,7 @@ class ResolvedPolicy:
     ``fields``: the payload fields that the policy needs; others are not fetched. ``tells_collapsed``: where, by request alone.
     ``per_retriever``: whether the lists of a fusion are selected from one by one.
     ``write``: for writes; by the settings alone.
-    ``is_surrounded``: whether more decides about the answer than its own pool.
+    ``marks_overlaps``: whether overlapping results are told. ``is_surrounded``: whether more decides about the answer than its own pool.
     """
 
     mode: Mode
@@ -128,18 +128,21 @@ class ResolvedPolicy:
     tells_collapsed: CollapsedIn = CollapsedIn.OFF
     per_retriever: bool = False
     budget: TextBudget = UNLIMITED
+    marks_overlaps: bool = False
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
         object.__setattr__(self, "fields", self._needed_fields())
-        object.__setattr__(self, "is_surrounded", self.budget.tokens is not None)
+        object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.marks_overlaps)
 
     def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata
         by_chain = chosen.chain if chosen.representative is Strategy.CHAIN else ()
-        needs_span = chosen.text is not None and chosen.text.span is not None
+        needs_span = self.marks_overlaps or (
+            chosen.text is not None and (chosen.text.span is not None or chosen.text.stitch is not None)
+        )
         needs_length = chosen.representative is Strategy.LONGEST or Tie.SHORTER in by_chain
         needs_document = needs_span or chosen.caps.per_document is not None
         needs_source = bool(
@@ -179,6 +182,7 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         write=policy.write.under(mode),
         rule=rule,
         budget=_budget(policy),
+        marks_overlaps=policy.stitch.mode == "mark",
     )
 
 
@@ -235,7 +239,7 @@ def _selection(policy: PolicySettings) -> Policy:
         order=Order(policy.order),
         short=Short(policy.short),
         distance=Distance(policy.distance),
-        text=None if policy.text is None else _text(policy.text, short_words=policy.guards.short_words),
+        text=None if policy.text is None else _text(policy.text, policy),
         guards=_guards(policy.guards),
         chain=tuple(Tie(tie) for tie in policy.chain),
         authority=policy.authority,
@@ -259,14 +263,15 @@ def _near(settings: TextSettings) -> tuple[tuple[str, float], ...]:
     return tuple((name, threshold) for name, threshold in given if threshold is not None)
 
 
-def _text(settings: TextSettings, *, short_words: int) -> TextRules:
+def _text(settings: TextSettings, policy: PolicySettings) -> TextRules:
     return TextRules(
         identical=settings.identical,
         near=_near(settings),
         require=Require(settings.require),
         span=settings.span,
         reach=settings.reach,
-        short_words=short_words,
+        short_words=policy.guards.short_words,
+        stitch=policy.stitch.overlap if policy.stitch.mode == "drop" else None,
     )
 
 

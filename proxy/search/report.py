@@ -157,7 +157,8 @@ def report_headers(report: Report, *, is_wanted: bool) -> list[tuple[str, str]]:
 
 def collapsed_value(attempt: Attempt) -> str:
     """Which result stands for which others that were left out, as JSON in ASCII: a list for each search, in it a pair
-    ``[id, [id, …]]`` for each such result, in answer order. What does not fit is counted: ``{"collapsed": […], "omitted": 3}``.
+    ``[id, [id, …]]`` for each such result, in answer order. What does not fit is counted: ``{"collapsed": […], "omitted": 3}``. Where
+    overlaps are told, ``"overlapping"`` has the results that are overlapping chunks, ``[id, id, share]``.
     """
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     room, omitted = COLLAPSED_BYTES - 40, 0
@@ -179,7 +180,28 @@ def collapsed_value(attempt: Attempt) -> str:
             room -= size
             pairs.append(pair)
         searches.append(pairs)
-    return json.dumps({"collapsed": searches, "omitted": omitted}, separators=(",", ":"))
+    told: dict[str, object] = {"collapsed": searches, "omitted": omitted}
+    if attempt.overlapping:
+        told["overlapping"] = _overlaps_told(attempt, room)
+    return json.dumps(told, separators=(",", ":"))
+
+
+def _overlaps_told(attempt: Attempt, room: int) -> list[list[object]]:
+    """For each search ``[id, id, share]`` for each two results that overlap, as far as there is room."""
+    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
+    searches: list[list[object]] = []
+    room -= 16
+    for pool, pairs in zip(attempt.reply.pools, attempt.overlapping, strict=True):
+        told: list[object] = []
+        room -= 4
+        for pair in pairs if pool.ids else ():
+            made = [json.loads(pool.ids[pair.first]), json.loads(pool.ids[pair.second]), round(pair.share, 3)]
+            room -= len(json.dumps(made, separators=(",", ":"))) + 1
+            if room < 0:
+                break
+            told.append(made)
+        searches.append(told)
+    return searches
 
 
 def collapsed_notes(attempt: Attempt) -> tuple[tuple[bytes | None, ...], ...]:

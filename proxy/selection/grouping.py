@@ -318,7 +318,7 @@ def _texts_worth_reading(
     if policy.text is None or candidates.metadata.texts is None:
         return None
     reach = policy.text.reach
-    if policy.when is When.REDUNDANT and reach is not None:
+    if policy.when is When.REDUNDANT and reach is not None and policy.text.stitch is None:
         first = distance[:top_k, :top_k]
         if not is_reached(first, max(reach * typical, most)):
             return None

@@ -154,7 +154,8 @@ class TextRules:
     ``identical``: equal canonical texts. ``near``: the near-text signals that are switched on, by name (text/signals) with
     their thresholds; the first that finds a pair is reported. ``require``: how they combine.
     ``short_words``: a text of at most so many words is short. ``span``: share of the shorter span that must overlap, for chunks
-    of one document. ``reach``: pairs with vectors farther apart than reach x median pool distance are not compared by
+    of one document. ``stitch``: the same for overlapping chunks of any kind (text/seams), however far apart their vectors are; 0.0 takes
+    those that touch, None looks for none. ``reach``: pairs with vectors farther apart than reach x median pool distance are not compared by
     text; None compares all.
     """
 
@@ -164,6 +165,7 @@ class TextRules:
     span: float | None
     reach: float | None
     short_words: int
+    stitch: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,6 +105,7 @@ class Link(IntEnum):
     SIMHASH = 7
     NEAR_TEXT = 8  # a near-text signal without a name of its own here
     DISTANCE = 9  # vectors within the cut, directly or through other members of the cluster
+    SEAM = 10  # the end of one is the beginning of the other
 
 
 class Veto(IntEnum):

@@ -282,6 +282,7 @@ class Collapse(LabelEnum):
 _COLLAPSES: Mapping[int, Collapse] = {
     Link.IDENTICAL: Collapse.IDENTICAL_TEXT,
     Link.SPAN: Collapse.SPAN,
+    Link.SEAM: Collapse.SPAN,
     Link.CONTAINMENT: Collapse.NEAR_TEXT,
     Link.JACCARD: Collapse.NEAR_TEXT,
     Link.INDEL: Collapse.NEAR_TEXT,

@@ -19,7 +19,7 @@ import orjson
 from vecsieve.adapters.contract import Operation, Pool
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.candidates import records_of
-from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.fetch import Attempt, Overlap
 from vecsieve.proxy.search.report import Figures, Report
 from vecsieve.proxy.selection.values import Fate, Link, Selection
 from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome
@@ -66,7 +66,8 @@ class Kept:
     """A result. ``rank``: in the database's own order, 0 the best. ``collapsed_ids``: its copies.
 
     ``copy``: set where another result represents its cluster. ``kept_apart_by``: the guard that prevented a merge.
-    ``text``: its start; None unless the settings ask for texts and it has one.
+    ``text``: its start; None unless the settings ask for texts and it has one. ``overlaps``: results that are chunks which overlap
+    with it, where the policy marks them.
     """
 
     id: Id
@@ -76,6 +77,7 @@ class Kept:
     copy: Copy | None
     kept_apart_by: Guard | None
     text: str | None = None
+    overlaps: tuple[Id, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,7 @@ class Seen:
     outcome: Outcome = Outcome.DEDUP
     added_ms: float = 0.0
     texts: tuple[str | None, ...] | None = None
+    overlapping: tuple[Overlap, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -196,6 +199,7 @@ def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
                 outcome=report.outcome,
                 added_ms=round(report.added_seconds * 1000, 2),
                 texts=_texts(attempt, place, pool) if texts else None,
+                overlapping=attempt.overlapping[place] if attempt.overlapping else (),
             )
 
 
@@ -218,6 +222,7 @@ class _Reading:
         "_fates",
         "_ids",
         "_links",
+        "_overlapping",
         "_scores",
         "_similarities",
         "_standing",
@@ -230,6 +235,7 @@ class _Reading:
         self._ids = tuple(map(_id, seen.ids)) or (None,) * n
         self._scores = [_rounded(score) for score in seen.scores.tolist()]
         self._texts = seen.texts or (None,) * n
+        self._overlapping = seen.overlapping
         self._fates: list[int] = selection.fates.tolist()
         self._links: list[int] = selection.links.tolist()
         self._similarities: list[float] = selection.similarities.tolist()
@@ -249,6 +255,7 @@ class _Reading:
             copy=None if self._standing[row] == row else self._copy(row),
             kept_apart_by=Guard.of(self._vetoes[row]),
             text=self._texts[row],
+            overlaps=tuple([self._ids[sum(pair[:2]) - row] for pair in self._overlapping if row in pair[:2]]),
         )
 
     def left_out(self, row: int) -> LeftOut:
@@ -282,6 +289,7 @@ class _Reading:
 _EVIDENCE: Mapping[Link, str] = {
     Link.IDENTICAL: "same text",
     Link.SPAN: "overlapping parts of a document",
+    Link.SEAM: "the end of one is the beginning of the other",
     Link.CONTAINMENT: "contained",
     **dict.fromkeys((Link.JACCARD, Link.INDEL, Link.MINHASH, Link.SIMHASH, Link.NEAR_TEXT), "much the same words"),
 }

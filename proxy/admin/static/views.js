@@ -5,6 +5,7 @@ import { ask, usePolled } from "./app.js";
 const RULES = {
   identical: "the same text",
   span: "overlapping spans of one document",
+  seam: "the end of one is the beginning of the other",
   containment: "one text holds the other, or most of it",
   jaccard: "the same words",
   indel: "nearly the same letters",

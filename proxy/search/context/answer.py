@@ -10,19 +10,52 @@ import numpy as np
 
 from vecsieve.adapters.contract import Pool
 from vecsieve.proxy.process.runtime import LongWork
-from vecsieve.proxy.search.candidates import QUOTE, TEXT_BYTES, Columns, asked_for, string
+from vecsieve.proxy.search.candidates import QUOTE, TEXT_BYTES, Columns, asked_for, from_pool, string
 from vecsieve.proxy.search.context.tokens import TextBudget, affordable, of_bytes
-from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.fetch import Attempt, Overlap
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.values import Fate, Selection
+from vecsieve.proxy.selection.policy import Require, TextRules
+from vecsieve.proxy.selection.text.reading import read
+from vecsieve.proxy.selection.text.seams import overlaps
+from vecsieve.proxy.selection.values import Fate, Metadata, Selection
 
 
 async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:
     """Change the selections of an attempt to what its surroundings leave of them. ``is_long``: whether its reply is large."""
+    if attempt.policy.marks_overlaps:
+        attempt.overlapping = await work.done(partial(_overlapping, attempt), is_long=is_long)
     budget = attempt.policy.budget
     if budget.tokens is not None:
         paid = partial(_paid, attempt, budget, budget.tokens)
         attempt.selections = await work.done(paid, is_long=is_long or not budget.is_quick)
+
+
+# Overlaps of any size, and chunks that touch.
+_ANY = TextRules(identical=False, near=(), require=Require.ANY, span=None, reach=None, short_words=0, stitch=0.0)
+
+
+def _overlapping(attempt: Attempt) -> tuple[tuple[Overlap, ...], ...]:
+    """Which results of each search are overlapping chunks."""
+    assert attempt.reply is not None  # noqa: S101 - a selection was made of it
+    policy = attempt.policy
+    found: list[tuple[Overlap, ...]] = []
+    for search, pool, selection in zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True):
+        keep = selection.keep.tolist()
+        fields = tuple([pool.fields[row] for row in keep]) if pool.fields else ()
+        page = Pool(scores=pool.scores[keep], vectors=pool.vectors[keep], fields=fields)
+        known = from_pool(page, search, tenant_keys=policy.tenant_keys, fields=policy.fields).metadata
+        found.append(overlaps_of(known, keep))
+    return tuple(found)
+
+
+def overlaps_of(known: Metadata, rows: list[int]) -> tuple[Overlap, ...]:
+    """The overlaps of these candidates, whose metadata is ``known``."""
+    if known.texts is None and known.documents is None:
+        return ()
+    each = np.arange(len(rows), dtype=np.intp)
+    shares = overlaps(read(known, _ANY), each, each).shares
+    pairs = np.argwhere(np.triu(~np.isnan(shares), 1)).tolist()
+    return tuple(Overlap(rows[one], rows[other], float(shares[one, other])) for one, other in pairs)
 
 
 def _paid(attempt: Attempt, budget: TextBudget, tokens: int) -> tuple[Selection, ...]:

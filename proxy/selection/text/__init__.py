@@ -4,6 +4,7 @@ reading    the texts of a pool, in the form that is compared in it
 bounds     how much of texts is read
 canonical  what is left of a text when layout is gone, and its hash
 margins    header and footer lines
+seams      chunks that overlap: by their spans, or by their words
 matching   which candidates are copies by their texts, and by which rule
 evidence   what texts say about pairs of candidates, laid over their distances
 tokens     words in any script, and as 64-bit numbers

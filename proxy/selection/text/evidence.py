@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.certainty import SHIPPED, by_vectors, judged
-from vecsieve.proxy.selection.geometry import ahead
+from vecsieve.proxy.selection.geometry import Mask, ahead
 from vecsieve.proxy.selection.policy import Caps, Certain, Policy, Strategy, TextRules
 from vecsieve.proxy.selection.text.matching import equal, matches
 from vecsieve.proxy.selection.text.reading import Texts
+from vecsieve.proxy.selection.text.seams import overlaps
 from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link, Steps
 
 # The distance of a pair that cannot be compared by vectors. It is above any distance (distances.FARTHEST) and any cut, and
@@ -25,6 +26,7 @@ from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link, Steps
 UNKNOWN = np.float32(1e9)
 
 # numpy looks for many members of an IntEnum before it takes it for a number.
+_SPAN, _SEAM = np.int8(Link.SPAN), np.int8(Link.SEAM)
 _NONE, _IDENTICAL, _CONTAINMENT = np.int8(Link.NONE), np.int8(Link.IDENTICAL), np.int8(Link.CONTAINMENT)
 
 Codes = npt.NDArray[np.int8]
@@ -58,8 +60,15 @@ def weigh(
     rules = policy.text
     assert rules is not None  # noqa: S101 - or no text would have been read
     yield from texts.reading(rows.tolist() if rows is columns else np.union1d(rows, columns).tolist())
-    pairs = _near(distance, rows, columns, math.inf if rules.reach is None else rules.reach * typical)
+    overlap = None if rules.stitch is None else overlaps(texts, rows, columns)
+    also = None if overlap is None else overlap.shares >= np.float32(rules.stitch or 0.0)
+    pairs = _near(distance, rows, columns, math.inf if rules.reach is None else rules.reach * typical, also)
     links, similarities = yield from _by_text(texts, pairs, rules)
+    if overlap is not None and also is not None:
+        stitched = (also.reshape(-1).take(pairs.places) & (links != _IDENTICAL)).nonzero()[0]
+        places = pairs.places.take(stitched)
+        links[stitched] = np.where(overlap.by_spans.reshape(-1).take(places), _SPAN, _SEAM)
+        similarities[stitched] = overlap.shares.reshape(-1).take(places)
     if not isinstance(policy.threshold, Certain):
         return pairs.evidence(pairs.laid(distance.copy(), np.float32(0.0), links.nonzero()[0]), links, similarities)
     doubt = yield from _doubted(pairs, texts, links, similarities, policy, typical=typical or 1.0, largest=largest)
@@ -165,8 +174,10 @@ class _Pairs:
         return found
 
 
-def _near(distance: FloatMatrix, rows: Indices, columns: Indices, reach: float) -> _Pairs:
-    """The pairs within ``reach``, and those of unknown distance, but for forbidden ones and for a candidate and itself."""
+def _near(distance: FloatMatrix, rows: Indices, columns: Indices, reach: float, also: Mask | None = None) -> _Pairs:
+    """The pairs within ``reach``, those of unknown distance, and those that are to be compared ``also`` (n, m), but for forbidden
+    ones and for a candidate and itself.
+    """
     is_square = rows is columns or np.array_equal(rows, columns)
     if is_square:
         row, column, places, mirrored = ahead(len(rows))
@@ -176,6 +187,8 @@ def _near(distance: FloatMatrix, rows: Indices, columns: Indices, reach: float) 
     apart = distance.reshape(-1).take(places)
     near = apart <= min(reach, float(UNKNOWN))
     near |= apart == UNKNOWN
+    if also is not None:
+        near |= also.reshape(-1).take(places) & ~np.isinf(apart)
     if not is_square:
         near &= rows[row] != columns[column]
     chosen = near.nonzero()[0]

@@ -12,6 +12,7 @@ from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.policy import Require, TextRules
 from vecsieve.proxy.selection.text.bounds import STEP_WORDS
 from vecsieve.proxy.selection.text.reading import Texts
+from vecsieve.proxy.selection.text.seams import of_spans, same_document
 from vecsieve.proxy.selection.text.signals import SIGNALS
 from vecsieve.proxy.selection.text.signals.comparison import Comparison, Near
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Link, Steps
@@ -23,29 +24,11 @@ def shares(documents: Sequence[str | None], spans: FloatVector, rows: Indices, c
     ``documents``: of all candidates. ``spans``: (all, 2) float64, [start, end). 0 where the documents differ or one is not
     known, and where a span is not known, infinite, empty or turned round.
     """
-    numbers = _numbered_documents(documents)
-    same = (numbers[rows][:, None] == numbers[columns][None, :]) & (numbers[rows][:, None] >= 0)
+    same = same_document(documents, rows, columns)
     if not same.any():
         return np.zeros(same.shape, np.float32)
-    # Halved: the length of any finite span is finite then.
-    start, end = spans[:, 0] / 2.0, spans[:, 1] / 2.0
-    with np.errstate(invalid="ignore"):
-        length = end - start
-        known = np.isfinite(length) & (length > 0.0)
-        both = np.minimum(end[rows][:, None], end[columns][None, :])
-        both -= np.maximum(start[rows][:, None], start[columns][None, :])
-        shorter = np.minimum(length[rows][:, None], length[columns][None, :])
-    same &= known[rows][:, None] & known[columns][None, :]
-    share = np.zeros(same.shape, np.float64)
-    np.divide(both, shorter, out=share, where=same)
-    return np.clip(share, 0.0, 1.0).astype(np.float32)
-
-
-def _numbered_documents(documents: Sequence[str | None]) -> Indices:
-    """Documents as numbers (n,): equal documents, equal numbers; -1 where there is none."""
-    known: dict[str, int] = {}
-    numbers = [-1 if name is None else known.setdefault(name, len(known)) for name in documents]
-    return np.array(numbers, dtype=np.intp)
+    share: FloatMatrix = np.where(same, np.nan_to_num(of_spans(spans, rows, columns)), np.float32(0.0))
+    return np.minimum(share, np.float32(1.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,13 @@ class Texts:
 
     def __init__(self, metadata: Metadata, learn_from: slice, rules: TextRules) -> None:
         size = max((len(known) for known in (metadata.texts, metadata.documents) if known is not None), default=0)
-        self.documents: Sequence[str | None] | None = metadata.documents if rules.span is not None else None
-        self.spans: FloatVector | None = metadata.spans if rules.span is not None else None
+        has_spans = rules.span is not None or rules.stitch is not None
+        self.documents: Sequence[str | None] | None = metadata.documents if has_spans else None
+        self.spans: FloatVector | None = metadata.spans if has_spans else None
         self.given, self._costs = readable(metadata.texts if metadata.texts is not None else (None,) * size)
         self.short_words = rules.short_words
         self._learn_from = learn_from
-        self._needs_hashes = bool(rules.near)
+        self._needs_hashes = bool(rules.near) or rules.stitch is not None
         self._is_read = False
         self._margins: Margins | None = None
         self._forms: list[Form | None] = [None] * size

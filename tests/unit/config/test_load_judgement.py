@@ -179,3 +179,11 @@ def test_a_tokenizer_whose_library_is_missing_is_told_with_what_brings_it(monkey
         ("policy.budget.tokenizer", "none: tiktoken is not installed; it comes with pip install 'vecsieve[tokens]'")
     ]
     assert judged({"policy": {"budget": {"tokens": 100}}}, ())[1] == ()
+
+
+def test_stitching_without_texts_is_a_contradiction() -> None:
+    _, findings = judged({"policy": {"stitch": "drop", "text": None}}, ())
+    assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
+        ("policy.stitch.mode", "off, because text is none and overlaps are found in texts")
+    ]
+    assert judged({"policy": {"stitch": {"mode": "mark", "overlap": 0.2}}}, ())[1] == ()

@@ -141,7 +141,9 @@ def test_any_ids_make_a_bounded_ascii_value_that_reads_back(ids: list[int | str]
         tuple(json.dumps(each, ensure_ascii=False).encode("utf-8", "surrogatepass") for each in ids) if has_ids else ()
     )
     pool = Pool(scores=np.linspace(1, 0, n), vectors=np.empty((n, 0), np.float32), ids=raw)
-    attempt = SimpleNamespace(reply=SimpleNamespace(pools=(pool,) * searches), selections=(chosen,) * searches)
+    attempt = SimpleNamespace(
+        reply=SimpleNamespace(pools=(pool,) * searches), selections=(chosen,) * searches, overlapping=()
+    )
     value = collapsed_value(cast(Attempt, attempt))
     assert len(value) <= COLLAPSED_BYTES
     assert value.isascii()

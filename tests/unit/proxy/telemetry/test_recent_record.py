@@ -40,7 +40,9 @@ def explained(chosen: Selection, *ids: bytes) -> Record:
         vector_name="CANARY-77aa1",
     )
     call = SimpleNamespace(operation=OPERATION, searches=(SEARCH,))
-    attempt = SimpleNamespace(call=call, reply=SimpleNamespace(pools=(fetched,)), selections=(chosen,), plan=(8,))
+    attempt = SimpleNamespace(
+        call=call, reply=SimpleNamespace(pools=(fetched,)), selections=(chosen,), plan=(8,), overlapping=()
+    )
     report = Report("qdrant", "query", Outcome.DEDUP, 0.0, 0.0, figures=(figures(SEARCH, fetched, chosen),))
     [seen] = seen_of(cast(Attempt, attempt), report, texts=False)
     return seen.record()

@@ -1,0 +1,161 @@
+"""Chunks of one text that overlap: by their spans in a document, or by their words, where the end of one is the beginning of the other.
+
+A splitter with an overlap writes the same passage into two neighbouring chunks. It may cut at any character, so the first word of the
+second chunk and the last word of the first may be parts of words: neither is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vecsieve.proxy.selection.geometry import Mask
+from vecsieve.proxy.selection.text.reading import Texts
+from vecsieve.proxy.selection.text.tokens import Hashes
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+
+# Whole words that a seam has at least. Phrases of eight words return by chance in a text; at its very end and at another's very beginning
+# they do not.
+SEAM_WORDS = 8
+# Places that are compared of one pair: the earliest, which are the longest seams. Only repetitive texts have more.
+PLACES = 16
+
+_MULTIPLIERS = np.random.default_rng(20).integers(0, 1 << 63, SEAM_WORDS).astype(np.uint64) * np.uint64(2) + np.uint64(
+    1
+)
+
+
+class Overlaps(NamedTuple):
+    """What pairs (n, m) of candidates share of the shorter one, and whether spans say so. NaN where they neither overlap nor touch."""
+
+    shares: FloatMatrix
+    by_spans: Mask
+
+
+def overlaps(texts: Texts, rows: Indices, columns: Indices) -> Overlaps:
+    """Of spans of one document that overlap or touch, else of texts whose end is the beginning of the other.
+
+    Spans decide where both are known. Texts of two known documents have no seam.
+    """
+    shape = (len(rows), len(columns))
+    shares, by_spans = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
+    may_have_seam = np.ones(shape, np.bool_)
+    if texts.documents is not None:
+        same = same_document(texts.documents, rows, columns)
+        is_known: Mask = np.array([name is not None for name in texts.documents], dtype=np.bool_)
+        may_have_seam = same | ~(is_known[rows][:, None] & is_known[columns][None, :])
+        if texts.spans is not None and same.any():
+            found = of_spans(texts.spans, rows, columns)
+            by_spans = same & ~np.isnan(found)
+            shares[by_spans] = found[by_spans]
+            has_span = np.isfinite(texts.spans[:, 0] + texts.spans[:, 1])
+            may_have_seam &= ~(same & has_span[rows][:, None] & has_span[columns][None, :])
+    _add_seams(shares, texts, rows, columns, may_have_seam)
+    return Overlaps(shares, by_spans)
+
+
+def same_document(documents: Sequence[str | None], rows: Indices, columns: Indices) -> Mask:
+    """Which pairs (n, m) are known to be of one document."""
+    numbers = _numbered(documents)
+    mine = numbers[rows][:, None]
+    same: Mask = (mine == numbers[columns][None, :]) & (mine >= 0)
+    return same
+
+
+def _numbered(documents: Sequence[str | None]) -> Indices:
+    """Documents as numbers (n,): equal documents, equal numbers; -1 where there is none."""
+    known: dict[str, int] = {}
+    numbers = [-1 if name is None else known.setdefault(name, len(known)) for name in documents]
+    return np.array(numbers, dtype=np.intp)
+
+
+def of_spans(spans: FloatVector, rows: Indices, columns: Indices) -> FloatMatrix:
+    """Share (n, m) of the shorter span [start, end) that both cover: 0 where they touch, NaN where they are apart, or one is unknown,
+    infinite, empty or turned round.
+    """
+    # Halved: the length of any finite span is finite then.
+    start, end = spans[:, 0] / 2.0, spans[:, 1] / 2.0
+    with np.errstate(invalid="ignore"):
+        length = end - start
+        length[~(np.isfinite(length) & (length > 0.0))] = np.nan
+        both = np.minimum(end[rows][:, None], end[columns][None, :])
+        both -= np.maximum(start[rows][:, None], start[columns][None, :])
+        share = both / np.minimum(length[rows][:, None], length[columns][None, :])
+        share[share < 0.0] = np.nan
+    return share.astype(np.float32)
+
+
+def _add_seams(shares: FloatMatrix, texts: Texts, rows: Indices, columns: Indices, may: Mask) -> None:
+    used, places = np.unique(np.concatenate((rows, columns)), return_inverse=True)
+    hashes = texts.hashes(used.tolist())
+    if not may.any():
+        return
+    found = seams(hashes)
+    if not found:
+        return
+    at_rows, at_columns = places[: len(rows)].tolist(), places[len(rows) :].tolist()
+    for row, one in enumerate(at_rows):
+        for column, other in enumerate(at_columns):
+            share = found.get((one, other), found.get((other, one)))
+            if share is not None and may[row, column]:
+                shares[row, column] = share
+
+
+def seams(hashes: Sequence[Hashes]) -> dict[tuple[int, int], float]:
+    """By (first, second) the share of the shorter text's words in the seam of the two, where the first text's end is the second's
+    beginning, or where the second is in the first as a whole.
+    """
+    windows, owners, starts = _windows(hashes)
+    beginnings = [place for place, words in enumerate(hashes) if len(words) > SEAM_WORDS]
+    if not len(windows) or not beginnings:
+        return {}
+    keys = np.array([_window(hashes[place][1 : 1 + SEAM_WORDS]) for place in beginnings], np.uint64)
+    is_near = np.isin(windows, keys).nonzero()[0]
+    by_key: dict[int, list[tuple[int, int]]] = {}
+    for place in is_near.tolist():
+        by_key.setdefault(int(windows[place]), []).append((int(owners[place]), int(starts[place])))
+    found: dict[tuple[int, int], float] = {}
+    for second, key in zip(beginnings, keys.tolist(), strict=True):
+        tried: dict[int, int] = {}
+        for first, start in by_key.get(key, ()):
+            tried[first] = tried.get(first, 0) + 1
+            if first == second or (first, second) in found or tried[first] > PLACES:
+                continue
+            share = _seam(hashes[first], hashes[second], start)
+            if share is not None:
+                found[first, second] = share
+    return found
+
+
+def _windows(hashes: Sequence[Hashes]) -> tuple[Hashes, Indices, Indices]:
+    """Every run of SEAM_WORDS words as one number, whose it is, and where it starts."""
+    counts = np.array([max(len(words) - SEAM_WORDS + 1, 0) for words in hashes], np.intp)
+    values = [_runs(words) for words in hashes if len(words) >= SEAM_WORDS]
+    owners = np.repeat(np.arange(len(hashes), dtype=np.intp), counts)
+    starts = np.arange(len(owners), dtype=np.intp) - np.repeat(np.cumsum(counts) - counts, counts)
+    return (np.concatenate(values) if values else np.empty(0, np.uint64)), owners, starts
+
+
+def _runs(words: Hashes) -> Hashes:
+    count = len(words) - SEAM_WORDS + 1
+    found = np.zeros(count, np.uint64)
+    for place, multiplier in enumerate(_MULTIPLIERS):
+        found += words[place : place + count] * multiplier
+    return found
+
+
+def _window(words: Hashes) -> np.uint64:
+    return np.uint64(_runs(words)[0])
+
+
+def _seam(first: Hashes, second: Hashes, start: int) -> float | None:
+    """The share of the seam that has the second text's second word at ``start`` of the first; None where it is none."""
+    whole = len(second) - 2  # its words but for the first and the last
+    behind = len(first) - start - 1  # of the first text's words, but for the last
+    length = min(behind, whole)
+    if length < SEAM_WORDS - 1 or not np.array_equal(first[start : start + length], second[1 : 1 + length]):
+        return None
+    shorter = min(len(first), len(second))
+    return min(length + 2, shorter) / shorter
