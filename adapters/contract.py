@@ -377,6 +377,50 @@ class DescribesCollections(Protocol):
         ...
 
 
+# All points of a collection, for a backend whose searches can be narrowed to ids.
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A vector of a collection's points; its name is "" where it has none."""
+
+    name: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Some ``ids``, as ``Pool.ids``, and the place behind them; b"" at the end."""
+
+    ids: tuple[bytes, ...]
+    after: bytes
+
+
+@runtime_checkable
+class ListsPoints(Protocol):
+    """All verbs are pure. Questions are sent with a credential of ours."""
+
+    def describing(self, collection: str) -> Question:
+        """The request for the collection's vectors."""
+        ...
+
+    def named_vectors(self, body: bytes) -> tuple[Named, ...]:
+        """The vectors in the reply to it. Raises MalformedReplyError, nothing else."""
+        ...
+
+    def listing(self, collection: str, *, after: bytes, count: int) -> Question:
+        """The request for the next ids. ``after``: as in Listed; b"" for the first ones."""
+        ...
+
+    def listed(self, body: bytes) -> Listed:
+        """The ids in the reply to it. Raises MalformedReplyError, nothing else."""
+        ...
+
+    def searching(self, collection: str, vector: Named, ids: Sequence[bytes]) -> Question:
+        """A client's search, by this vector, that ranks the points of these ids."""
+        ...
+
+
 # Some points of a search once more, for a backend whose searches can be narrowed to ids.
 
 

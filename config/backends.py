@@ -17,7 +17,7 @@ class Traits:
 
     ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the
     settings section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``gates_writes``: whether
-    some of its upserts can be compared with what is stored.
+    some of its upserts can be compared with what is stored. ``lists_points``: whether all points of a collection can be read.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Traits:
     has_indexes: bool = False
     closes_idle_seconds: float | None = None
     gates_writes: bool = False
+    lists_points: bool = False
 
 
 _PINECONE: Tree = {
@@ -66,7 +67,7 @@ INDEXES = "pinecone"  # the settings section of a backend whose indexes are host
 TRAITS: Mapping[str, Traits] = {
     row.name: row
     for row in (
-        Traits(name="qdrant", closes_idle_seconds=5.0, gates_writes=True),  # actix-web's keep-alive
+        Traits(name="qdrant", closes_idle_seconds=5.0, gates_writes=True, lists_points=True),  # actix-web's keep-alive
         Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True),
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True),

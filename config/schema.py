@@ -261,6 +261,22 @@ class LimitSettings(Model):
     )
 
 
+class PreloadSettings(Model):
+    """Points that each process reads before searches bring them (Qdrant). docs/memory.md."""
+
+    collections: tuple[str, ...] = setting(
+        (),
+        "by the names that clients use, one after another, until `memory.bytes` is nearly used. none: no points are read",
+    )
+    api_key_file: OrNone[str] = setting(
+        None,
+        "file with a read credential of ours, sent as `api-key`. none: the database needs none. Read once, at the start",
+    )
+    points_per_second: Annotated[float, Field(gt=0.0, le=100_000.0)] = setting(
+        500.0, "at most. A point costs the database what a result of a search with vectors costs"
+    )
+
+
 class MemorySettings(Model):
     """The feature memory of one process: vectors and payload values of points that replies brought, so that later searches
     need not fetch them again. docs/memory.md.
@@ -277,6 +293,7 @@ class MemorySettings(Model):
         "how long payload values are believed, and a point whose score cannot prove its vector, as in quantised or fused "
         "searches. A point that the database gives no version, and no such score, is not remembered",
     )
+    preload: PreloadSettings = PreloadSettings()
 
 
 class ShadowSettings(Model):

@@ -29,7 +29,7 @@ from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state
 from vecsieve.proxy.admin.workers import asking, open_to_admin
 from vecsieve.proxy.http.tls import context_of
 from vecsieve.proxy.process import resources
-from vecsieve.proxy.process.assembly import Process
+from vecsieve.proxy.process.assembly import Process, api_key_of
 from vecsieve.proxy.process.resources import Budget, collect_seldom, glibc_mallopt, keep_freed_blocks, resident_bytes
 from vecsieve.proxy.process.runtime import Lifecycle, LoopLag
 from vecsieve.proxy.process.workers import Worker, Workers, run_workers
@@ -59,6 +59,7 @@ FIXED = (
     "explain.token_file",
     "explain.judgements",
     "api",
+    "memory",
 )
 
 
@@ -445,6 +446,7 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     context_of(settings)  # report an unusable certificate before the first fork
     headers_of(settings.tracing.headers_file)  # and an unusable headers file
     token_in(settings.explain.token_file, TOKEN_FILE)  # and an unusable token
+    api_key_of(settings.memory.preload)
     keep_freed_blocks(glibc_mallopt())
     if settings.workers > 1:
         return serve_workers(source, settings, run_loop)

@@ -3,6 +3,7 @@
 calls         which requests are ranked searches, which alter a collection, which collection they name
 dialect       errors
 ranking       the kind of a query and the vector to compare by; payload keys that may be added; for both transports
+points        all points of a collection, page by page, over REST
 rest          the REST adapter; a reply without vectors, in one pass; the client's answer
 rest_request  parses and widens a search
 rest_query    the kind of its query

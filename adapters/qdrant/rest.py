@@ -17,7 +17,7 @@ import numpy as np
 
 from vecsieve.adapters.base import Keep, NotingAdapter, own
 from vecsieve.adapters.contract import Needs, Pool, SearchCall
-from vecsieve.adapters.qdrant import calls, rest_fusion, rest_reply, rest_request
+from vecsieve.adapters.qdrant import calls, points, rest_fusion, rest_reply, rest_request
 from vecsieve.adapters.qdrant.rest_reply import Point, Ranked, ReplyDocument, member_cut
 from vecsieve.adapters.qdrant.rest_request import Document, Plan
 from vecsieve.adapters.wire.json import Span, cuts, members
@@ -243,6 +243,9 @@ class QdrantRest(NotingAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(rest_request.widen)
     read_reply = staticmethod(read_reply)
     cut_reply = staticmethod(trim)
+    describing, named_vectors = staticmethod(points.describing), staticmethod(points.named_vectors)
+    listing, listed = staticmethod(points.listing), staticmethod(points.listed)
+    searching = staticmethod(points.searching)
     payloads = staticmethod(rest_reply.payloads_of)
     divided = staticmethod(rest_fusion.divided)
     fused = staticmethod(rest_fusion.fused)

@@ -26,7 +26,7 @@ def is_held(token: bytes, authorization: str | None) -> bool:
     return hmac.compare_digest(given, b"Bearer " + token)
 
 
-def token_in(file: str | None, setting: str) -> bytes | None:
+def token_in(file: str | None, setting: str, *, shortest: int = SHORTEST_TOKEN) -> bytes | None:
     """The content of a token file; None without one. ``setting``: what names the file. Raises SettingsError."""
     if file is None:
         return None
@@ -35,7 +35,7 @@ def token_in(file: str | None, setting: str) -> bytes | None:
     except OSError as error:
         seen = f"{one_line(file)}: {(error.strerror or 'an error').lower()}"
         raise SettingsError([Problem(setting, seen, "a readable file with a token")]) from error
-    if len(token) < SHORTEST_TOKEN:
-        wanted = f"a token of at least {SHORTEST_TOKEN} characters"
+    if len(token) < shortest:
+        wanted = f"a token of at least {shortest} characters"
         raise SettingsError([Problem(setting, f"{len(token)} characters", wanted)])
     return token

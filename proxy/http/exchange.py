@@ -4,7 +4,8 @@ the write gate.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -96,7 +97,7 @@ class HttpQuestions:
         fits: Fits = lambda _: True,
     ) -> tuple[UpstreamReply, bytes]:
         """One reply and its whole body. Raises LostReplyError."""
-        try:
+        with _losses(self.reply_body_bytes):
             reply = await self.upstream.open(
                 method=method,
                 raw_target=target,
@@ -115,13 +116,51 @@ class HttpQuestions:
                 raise
             finally:
                 await reply.close()
-        except UpstreamExchangeError as failure:
-            is_late = failure.kind is FailureKind.TIMEOUT
-            raise LostReplyError(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
-        except ReplyTooLargeError as failure:
-            raise LostReplyError(FailOpen.TOO_LARGE, received_bytes=self.reply_body_bytes) from failure
-        except NoRoomError as failure:
-            raise LostReplyError(FailOpen.OVERLOAD, received_bytes=failure.received_bytes) from failure
+
+
+@contextmanager
+def _losses(most_bytes: int) -> Iterator[None]:
+    """What may befall a reply, as LostReplyError. ``most_bytes``: the largest that is read."""
+    try:
+        yield
+    except UpstreamExchangeError as failure:
+        is_late = failure.kind is FailureKind.TIMEOUT
+        raise LostReplyError(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
+    except ReplyTooLargeError as failure:
+        raise LostReplyError(FailOpen.TOO_LARGE, received_bytes=most_bytes) from failure
+    except NoRoomError as failure:
+        raise LostReplyError(FailOpen.OVERLOAD, received_bytes=failure.received_bytes) from failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnQuestions:
+    """Reads of ours beside all requests. ``prefix``: before the database's own paths. ``headers``: our credential."""
+
+    upstream: Upstream
+    prefix: str
+    headers: RawHeaders
+    reply_body_bytes: int
+    seconds: float
+
+    async def ask(self, question: Question) -> bytes:
+        """Send a read; return the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
+        headers = (*self.headers, (b"accept-encoding", b"identity"), (b"content-type", b"application/json"))
+        body = question.body or None
+        with _losses(self.reply_body_bytes):
+            reply = await self.upstream.open(
+                method=question.method,
+                raw_target=f"{self.prefix}{question.target}",
+                headers=headers,
+                upload=self.upstream.upload(body, content_length=None),
+                content_length=None if body is None else len(body),
+                is_search=True,
+                deadline_seconds=self.seconds,
+            )
+            try:
+                fetched = await reply.read_bounded(self.reply_body_bytes)
+            finally:
+                await reply.close()
+        return _success(reply, fetched)
 
 
 @dataclass(slots=True, kw_only=True)

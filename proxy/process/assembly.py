@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from vecsieve.adapters.backends import BACKENDS, Backend, Transport
 from vecsieve.adapters.contract import Bounds, Dialect
-from vecsieve.config.schema import LimitSettings, Settings
+from vecsieve.config.schema import LimitSettings, PreloadSettings, Settings
 from vecsieve.proxy.addresses import DataPort
+from vecsieve.proxy.admin.access import token_in
 from vecsieve.proxy.api.listener import Api
 from vecsieve.proxy.api.routes import routes_of
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import CountedEvents
 from vecsieve.proxy.http.dataplane import DataPlane
+from vecsieve.proxy.http.exchange import OwnQuestions
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.outflow import Backlog
 from vecsieve.proxy.http.pools import Census
@@ -28,6 +30,7 @@ from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.process.resources import (
     Budget,
     MemoryGuard,
+    Pressure,
     cgroup_limit_bytes,
     exempt_present_objects,
     resident_bytes,
@@ -41,6 +44,7 @@ from vecsieve.proxy.search.fetch import AdaptiveFetch
 from vecsieve.proxy.search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Hedging, Replays
 from vecsieve.proxy.search.limits import TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
 from vecsieve.proxy.search.memory.points import FeatureMemory
+from vecsieve.proxy.search.memory.preload import Preload, Source
 from vecsieve.proxy.search.policy import Rules, RulesInForce
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
@@ -164,6 +168,7 @@ class Process:
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
         self._api = _api(settings, metrics, self._services.memory)
+        self._preload = self._preloading()
         self._is_leaving = False
         self._tls = context_of(settings)
 
@@ -251,6 +256,27 @@ class Process:
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
 
+    def _preloading(self) -> Preload | None:
+        """What fills the feature memory before searches do; None where nothing is to be read."""
+        settings, own, services = self._settings, self._settings.memory.preload, self._services
+        if services.features is None or not own.collections:
+            return None
+        key = api_key_of(own)
+        questions = OwnQuestions(
+            upstream=self._upstream,
+            prefix=settings.upstream.path_prefix,
+            headers=() if key is None else ((b"api-key", key),),
+            reply_body_bytes=settings.limits.reply_body_bytes,
+            seconds=settings.limits.attempt_timeout_seconds,
+        )
+        source = Source(
+            adapter=self._backend.rest.adapter(),
+            send=questions.ask,
+            policy=lambda collection: self._rules.now.policies.resolve(settings.backend, collection),
+            has_room=lambda: services.memory.pressure() is not Pressure.HIGH,
+        )
+        return Preload(services.features, source, points_per_second=own.points_per_second)
+
     def _levels(self, metrics: Metrics) -> Levels:
         def shared() -> int:
             return 0 if self._grpc is None else self._grpc.connected
@@ -270,6 +296,8 @@ class Process:
         own = [data_port for data_port in data_ports if not data_port.is_for_api]
         fronts = {data_port: front for data_port in own if (front := await self._front(data_port)) is not None}
         self._listener = await listen(self._server, self._settings.limits, *own, fronts=fronts)
+        if self._preload is not None:
+            self._preload.start(self._settings.memory.preload.collections)
         ports = list(self._listener.ports)
         if self._api is not None:
             ports += [await self._api.open(each, self._tls) for each in data_ports if each.is_for_api]
@@ -329,6 +357,8 @@ class Process:
         sides = (self._listener, self._grpc, self._api)
         await asyncio.gather(*(each.close(grace_seconds=grace_seconds) for each in sides if each is not None))
         await self._shadow.close()
+        if self._preload is not None:
+            await self._preload.close()
         for gate in self._gates:
             await gate.close()
         self._write_work.close()
@@ -407,3 +437,8 @@ def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:
     metrics.searches_in_flight_limit.set(limits.searches_in_flight)
     metrics.selection_bytes_in_flight_limit.set(limits.searches_bytes_in_flight)
     metrics.connections_limit.set(limits.connections)
+
+
+def api_key_of(own: PreloadSettings) -> bytes | None:
+    """The credential that points are read with. Raises SettingsError."""
+    return token_in(own.api_key_file, "memory.preload.api_key_file", shortest=1)

@@ -2,5 +2,6 @@
 
 points   vectors and payload values of points, and the decisions about whole pools
 shelves  where points lie: rows and payload values by slot
+preload  all points of collections that the settings name
 lookups  vectors that a reply lacks: fetched by id, or recalled
 """

@@ -49,6 +49,7 @@ PROMISING = 0.7
 # Unknown points of a pool that a lookup brings; with more of them the whole pool is fetched again with vectors.
 LOOKED_UP = 1 / 2
 FEW_POINTS = 25
+NEARLY_FULL = 0.9
 COLLECTIONS = 1024
 DECIDED = 2048  # selections: 3 kB each
 
@@ -198,6 +199,11 @@ class FeatureMemory:
         """About what they take."""
         return sum([shelf.held_bytes for shelf in self._shelves.values()])
 
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether further points would soon push others out."""
+        return self.held_bytes > NEARLY_FULL * self._limit_bytes
+
     def is_promising(self, collection: str) -> bool:
         """Whether most points of a pool of this collection are probably known."""
         state = self._collections.get(collection)
@@ -308,6 +314,10 @@ class FeatureMemory:
         self._make_room()
         metric = None if table.scoring is None else metric_by(table.scoring)
         return Recalled(rows, squares, records, metric, slots, until)
+
+    def filled(self, collection: str) -> None:
+        """All points of a collection were learnt: of its next pools as good as everything is known."""
+        self._collection(collection).known.extend([1.0] * WINDOW)
 
     def missed(self, collection: str) -> None:
         """A lookup did not bring what was unknown, such as a point without a usable vector: of its pool as good as nothing is known."""

@@ -40,6 +40,9 @@ MESSAGES = {
     "write_gate_of_another_backend": [
         'rules[0].policy.write.mode: wanted off: the write gate is built for Qdrant, and backend is chroma; saw "observe"',
     ],
+    "preload_of_another_backend": [
+        'memory.preload.collections: wanted none: points are read of Qdrant alone, and backend is chroma; saw ["docs"]',
+    ],
     "write_mode_not_built": [
         'policy.write.mode: wanted off, observe or annotate; saw "skip"',
     ],

@@ -1,0 +1,126 @@
+"""Fills the feature memory before searches do: all points of the collections that `memory.preload` names, with our own credential.
+
+Each point comes by a search narrowed to ids, with its version and a score, and is learnt as those of any search are: nothing is
+remembered that a client's search could not have brought.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from vecsieve.adapters.contract import (
+    Adapter,
+    ListsPoints,
+    MalformedReplyError,
+    Named,
+    Question,
+    RequestHead,
+    UnsupportedError,
+)
+from vecsieve.proxy.search.candidates import records_of
+from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
+from vecsieve.proxy.search.fetch import needs_of
+from vecsieve.proxy.search.memory.points import FeatureMemory, Key, Points
+from vecsieve.proxy.search.policy import ResolvedPolicy
+
+PAGE = 50  # points: as many as a search brings, so that reading them takes as little of the loop
+WAIT_SECONDS = 1.0  # while there is no room for own work
+LOGGER = logging.getLogger("vecsieve.memory")
+
+Send = Callable[[Question], Awaitable[bytes]]
+"""Sends a read of ours; returns the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where points come from. ``policy``: that of a collection. ``has_room``: whether the process may do work of its own."""
+
+    adapter: Adapter
+    send: Send
+    policy: Callable[[str], ResolvedPolicy]
+    has_room: Callable[[], bool]
+
+
+class Preload:
+    """One task a process. ``points_per_second``: at most, on average. ``learnt``: points so far."""
+
+    __slots__ = ("_memory", "_pause", "_source", "_task", "learnt")
+
+    def __init__(self, memory: FeatureMemory, source: Source, *, points_per_second: float) -> None:
+        self._memory = memory
+        self._source = source
+        self._pause = PAGE / points_per_second
+        self._task: asyncio.Task[None] | None = None
+        self.learnt = 0
+
+    def start(self, collections: Sequence[str]) -> None:
+        """Read these collections, one after another."""
+        self._task = asyncio.create_task(self.read(collections), name="vecsieve-preload")
+
+    async def close(self) -> None:
+        """End the task."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def read(self, collections: Sequence[str]) -> None:
+        """Read them until memory is full. One that cannot be read is left out, and searches bring its points."""
+        for collection in collections:
+            before = self.learnt
+            try:
+                await self._read(collection)
+            except (LostReplyError, RefusedReplyError, MalformedReplyError, UnsupportedError) as error:
+                # The name of a collection may be confidential.
+                LOGGER.warning("memory.preload: a collection could not be read: %s", type(error).__name__)
+            LOGGER.info("memory.preload: %d points of a collection are known", self.learnt - before)
+
+    async def _read(self, collection: str) -> None:
+        """Read one, and let its first search rely on memory where all points are known."""
+        source, policy = self._source, self._source.policy(collection)
+        lists = source.adapter
+        if not isinstance(lists, ListsPoints) or policy.mode == "off" or policy.tenant_keys:
+            return  # with tenants, what a payload says is not that of the same point in another search
+        for vector in lists.named_vectors(await source.send(lists.describing(collection))):
+            if policy.vector not in {None, vector.name}:
+                continue
+            await self._read_vector(collection, policy, lists, vector)
+        if not self._memory.is_nearly_full:
+            self._memory.filled(collection)
+
+    async def _read_vector(self, collection: str, policy: ResolvedPolicy, lists: ListsPoints, vector: Named) -> None:
+        source, after = self._source, b""
+        while not self._memory.is_nearly_full:
+            if not source.has_room():
+                await asyncio.sleep(WAIT_SECONDS)
+                continue
+            page = lists.listed(await source.send(lists.listing(collection, after=after, count=PAGE)))
+            if page.ids:
+                await self._learn(collection, policy, lists, vector, page.ids)
+            if not page.after or page.after == after:
+                break
+            after = page.after
+            await asyncio.sleep(self._pause)
+
+    async def _learn(
+        self, collection: str, policy: ResolvedPolicy, lists: ListsPoints, vector: Named, ids: Sequence[bytes]
+    ) -> None:
+        """Learn the points of a page as from a client's search."""
+        adapter, question = self._source.adapter, lists.searching(collection, vector, ids)
+        operation = adapter.classify(RequestHead(method=question.method, path=question.target))
+        assert operation is not None  # noqa: S101 - the adapter wrote the request
+        call = adapter.parse_request(operation, question.body, needs_of(policy, None))
+        widened = adapter.widen(call, (len(ids),))
+        reply = await self._source.send(Question(method=question.method, target=question.target, body=widened))
+        (pool,), (search,) = adapter.parse_reply(call, reply).pools, call.searches
+        if search.query is None or not pool.size or len(pool.versions) != pool.size or pool.unusable == pool.size:
+            return
+        names = tuple([b"%s@%s" % pair for pair in zip(pool.ids, pool.versions, strict=True)])
+        records = None if pool.is_cut else records_of(pool, tenant_keys=(), fields=policy.fields)
+        key = Key(search.partition, pool.compared_by or "", vector.dimension, policy.fields)
+        points = Points(names, search.query, pool.scores)
+        before = self._memory.points
+        self._memory.learn(collection, key, points, pool.vectors, records, counts=False)
+        self.learnt += max(0, self._memory.points - before)
