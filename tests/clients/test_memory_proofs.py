@@ -246,3 +246,21 @@ async def test_a_repeated_search_whose_points_are_too_old_costs_one_read_and_is_
                 assert warm == cold
             assert sides.recalls()["whole"] - before["whole"] == len(questions)
         assert sides.warm.count("own_reads_total", kind="recall") == 0
+
+
+async def test_where_payload_values_are_packed_the_answers_are_those_without_a_memory() -> None:
+    corpus = Corpus(200)
+    async with shadowed(memory={"bytes": 240_000}) as sides:
+        await sides.load("c", corpus)
+        questions = [asked(each) for each in corpus.questions(12)]
+        unpacked = 0
+        for _ in range(3):
+            for question in questions:
+                (records,) = [shelf.records for shelf in sides.memory._shelves.values()] or [[]]
+                before = [isinstance(each, bytes) for each in records]
+                warm, cold = await sides.both("c", question)
+                assert warm == cold
+                now = [isinstance(each, bytes) for each in records]
+                unpacked += sum(was and not still for was, still in zip(before, now, strict=False))
+        assert unpacked > 0
+        assert sides.recalls()["whole"] >= 12
