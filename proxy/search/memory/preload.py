@@ -28,6 +28,7 @@ from vecsieve.proxy.search.policy import ResolvedPolicy
 
 PAGE = 50  # points: as many as a search brings, so that reading them takes as little of the loop
 WAIT_SECONDS = 1.0  # while there is no room for own work
+RETRY_SECONDS = (1.0, 5.0, 30.0, 120.0)  # a sidecar may be there before its database
 LOGGER = logging.getLogger("vecsieve.memory")
 
 Send = Callable[[Question], Awaitable[bytes]]
@@ -70,12 +71,23 @@ class Preload:
         """Read them until memory is full. One that cannot be read is left out, and searches bring its points."""
         for collection in collections:
             before = self.learnt
-            try:
-                await self._read(collection)
-            except (LostReplyError, RefusedReplyError, MalformedReplyError, UnsupportedError) as error:
+            for pause in (*RETRY_SECONDS, None):
+                error = await self._tried(collection)
+                if error is None or pause is None or not _may_pass(error):
+                    break
+                await asyncio.sleep(pause)
+            if error is not None:
                 # The name of a collection may be confidential.
                 LOGGER.warning("memory.preload: a collection could not be read: %s", type(error).__name__)
             LOGGER.info("memory.preload: %d points of a collection are known", self.learnt - before)
+
+    async def _tried(self, collection: str) -> Exception | None:
+        """Why a collection could not be read to its end; None where it was."""
+        try:
+            await self._read(collection)
+        except (LostReplyError, RefusedReplyError, MalformedReplyError, UnsupportedError) as error:
+            return error
+        return None
 
     async def _read(self, collection: str) -> None:
         """Read one, and let its first search rely on memory where all points are known."""
@@ -112,7 +124,7 @@ class Preload:
         operation = adapter.classify(RequestHead(method=question.method, path=question.target))
         assert operation is not None  # noqa: S101 - the adapter wrote the request
         call = adapter.parse_request(operation, question.body, needs_of(policy, None))
-        widened = adapter.widen(call, (len(ids),))
+        widened = adapter.widen(call, (call.searches[0].top_k,))
         reply = await self._source.send(Question(method=question.method, target=question.target, body=widened))
         (pool,), (search,) = adapter.parse_reply(call, reply).pools, call.searches
         if search.query is None or not pool.size or len(pool.versions) != pool.size or pool.unusable == pool.size:
@@ -124,3 +136,8 @@ class Preload:
         before = self._memory.points
         self._memory.learn(collection, key, points, pool.vectors, records, counts=False)
         self.learnt += max(0, self._memory.points - before)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether another try may succeed: the database did not answer, or is not ready."""
+    return isinstance(error, LostReplyError) or (isinstance(error, RefusedReplyError) and error.is_server_error)
