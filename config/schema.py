@@ -285,7 +285,7 @@ class MemorySettings(Model):
     bytes: Annotated[int, Field(ge=0, le=2**40)] = setting(
         64 * 1024 * 1024,
         "at most, or an eighth of the container's memory where that is less; 0: off. A point with a text of "
-        "100 words takes 3.4 kB with 384 dimensions and 5.7 kB with 1,536; beyond 48 MiB, or three quarters of this, its text is packed "
+        "100 words takes 3.4 kB with 384 dimensions and 5.7 kB with 1,536; where there is no room, and beyond 64 MiB, its text is packed "
         "and it takes 2.1 or 4.4 kB. So the default holds 23,000 or 12,700 points, in a sidecar of 512 MiB",
     )
     ttl_seconds: Seconds = setting(

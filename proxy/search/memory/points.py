@@ -59,9 +59,9 @@ SCORE_MARGIN = 3.0  # a score counts as a plain similarity of its collection onl
 
 # Entries of forgotten collections that are freed with each pool that is learnt.
 SWEPT = 512
-# Points whose payload values are as selection reads them may take so much, and three quarters of the bound. Those of others are packed,
-# so many in one go: 2 microseconds each, and as much to unpack them.
-READ_BYTES, PACKED = 48 << 20, 64
+# Points whose payload values are as selection reads them may take so much, and this share of a bound that is reached. Those of
+# others are packed, so many in one go: 3 microseconds each, and 4 to unpack them.
+READ_BYTES, READ_SHARE, PACKED = 64 << 20, 3 / 4, 64
 
 
 class Key(NamedTuple):
@@ -165,7 +165,6 @@ class FeatureMemory:
         "_collections",
         "_decided",
         "_limit_bytes",
-        "_read_bytes",
         "_shelves",
         "_stamp",
         "_tables",
@@ -177,7 +176,6 @@ class FeatureMemory:
 
     def __init__(self, limit_bytes: int, *, ttl_seconds: float, clock: Clock) -> None:
         self._limit_bytes = limit_bytes
-        self._read_bytes = min(READ_BYTES, limit_bytes * 3 // 4)
         self._ttl_seconds = ttl_seconds
         self._clock = clock
         self._collections: dict[str, _Collection] = {}  # the longest unused first
@@ -441,12 +439,15 @@ class FeatureMemory:
         return -1 if slot is None else slot
 
     def _make_room(self) -> None:
-        """Stay within the bounds: payload values are packed, what was forgotten goes, and then the longest unused points."""
+        """Stay within the bounds: what was forgotten goes, payload values are packed, and then the longest unused points go."""
         for shelf in self._shelves.values():
-            while shelf.read_bytes > self._read_bytes and shelf.pack(PACKED):
+            while shelf.read_bytes > READ_BYTES and shelf.pack(PACKED):
                 pass
         while self.held_bytes > self._limit_bytes and self.points:
-            if not self._sweep(SCANNED):
+            if self._sweep(SCANNED):
+                continue
+            read = max(self._shelves.values(), key=lambda each: each.read_bytes)
+            if read.read_bytes <= READ_SHARE * self._limit_bytes or not read.pack(PACKED):
                 # The largest: otherwise points of one dimension could keep those of another out for good.
                 self.evicted += max(self._shelves.values(), key=lambda each: each.points).evict()
 
