@@ -24,7 +24,7 @@ from vecsieve.proxy.selection.calibrated import TEXTS, VECTORS
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.policy import Certain, Model
 from vecsieve.proxy.selection.text import bounds
-from vecsieve.proxy.selection.text.pairs import DIFFERENCES, SHARED, keys_of, most_shared
+from vecsieve.proxy.selection.text.pairs import DIFFERENCES, SHARED, differences, keys_of, most_shared
 from vecsieve.proxy.selection.text.reading import Texts, Words, numbered, weight
 from vecsieve.proxy.selection.values import FloatMatrix, Indices, Steps
 
@@ -225,7 +225,7 @@ def _by_text(
         contained[open_pairs] = is_contained = more[_CONTAINED] >= CONTAINED - OVERLAPPING
         likely = (logit >= least).nonzero()[0]
     if len(likely):
-        apart = DIFFERENCES.of(texts, keys.take(likely), first.take(likely), second.take(likely))
+        apart = yield from differences(texts, keys.take(likely), first.take(likely), second.take(likely))
         if apart.any():
             are_short = None if short is None else short.take(open_pairs[likely])
             logit[likely] += _logit(_differences(apart, are_short), coefficients)

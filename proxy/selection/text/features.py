@@ -47,7 +47,9 @@ _TOKEN = re.compile(r"[^\s,;:()\[\]{}\"'`<>|=*!?]+")
 _EDGES = ".-/"
 # A character's byte as one of a token: a blank for what separates, one digit for all.
 _DIGIT, _BLANK = b"0", ord(" ")
-_KINDS = bytes.maketrans(b",;:()[]{}\"'`<>|=*!?123456789", b" " * 19 + _DIGIT * 9)
+_SEPARATORS = b",;:()[]{}\"'`<>|=*!?"
+_BLANKS = bytes.maketrans(_SEPARATORS, b" " * len(_SEPARATORS))
+_KINDS = bytes.maketrans(_SEPARATORS + b"123456789", b" " * len(_SEPARATORS) + _DIGIT * 9)
 _HAS_DIGIT = re.compile(r"\d")
 _HAS_INNER_SIGN = re.compile(r"\w[._]\w")
 
@@ -288,12 +290,11 @@ def _marked(canonical: str) -> tuple[Tokens, Tokens]:
                 end = beyond.start()
                 break
     raw = canonical[:end].encode("utf-8", "surrogatepass")
-    kinds = raw.translate(_KINDS)
-    # Where a token may be of interest; of other alphabets' digits each is looked for.
-    signs = [_DIGIT, b".", b"_"]
-    if not canonical.isascii():
-        signs += {digit.encode() for digit in _HAS_DIGIT.findall(beyond_ascii(canonical))}
-    tokens = {token for sign in signs for token in _tokens_with(sign, raw, kinds)}
+    if canonical.isascii() or _HAS_DIGIT.search(beyond_ascii(canonical)) is None:
+        kinds = raw.translate(_KINDS)
+        tokens = {token for sign in (_DIGIT, b".", b"_") for token in _tokens_with(sign, raw, kinds)}
+    else:  # other alphabets' digits have several bytes
+        tokens = set(raw.translate(_BLANKS).split(b" "))
     stripped = [token.decode("utf-8", "surrogatepass").strip(_EDGES) for token in tokens]
     figures = frozenset(filter(_HAS_DIGIT.search, stripped))
     names = frozenset(filter(_HAS_INNER_SIGN.search, stripped))

@@ -5,7 +5,7 @@ What is found of a text is kept with it (features.py). The margins alone are lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -223,6 +223,10 @@ class Texts:
         complete([form for form in forms if form is not None and form.grams is None])
         known = [b"" if form is None else form.grams or b"" for form in forms]
         return np.frombuffer(b"".join(known), np.uint32), np.array([len(each) // 4 for each in known], np.intp)
+
+    def portions(self, which: Sequence[int]) -> Iterator[list[int]]:
+        """These candidates in portions that take one step each to read."""
+        return portions(self._costs, which)
 
     def marks(self, i: int) -> tuple[Tokens, Tokens]:
         """The figures and the names of candidate i's text."""

@@ -25,6 +25,7 @@ def words_of(text: str) -> list[int]:
     [
         ("release 1.26.4 of numpy.add(x1, max_size=7)", {"1.26.4", "x1", "7"}, {"1.26.4", "numpy.add", "max_size"}),
         ("cve-2024-3094, in 5.6.1.", {"cve-2024-3094", "5.6.1"}, {"5.6.1"}),
+        ("نسخة ٣٫٢ من numpy.add، v١ و (٤٥)", {"٣٫٢", "v١", "٤٥"}, {"numpy.add،"}),
         ("a sentence. another one - without any", set(), set()),
         ("", set(), set()),
     ],

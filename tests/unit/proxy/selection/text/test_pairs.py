@@ -1,0 +1,84 @@
+"""How the figures and names of pairs differ: the same in steps as at once, and no step is long."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from support.texts import forget, texts
+from vecsieve.proxy.selection.text.features import Tokens
+from vecsieve.proxy.selection.text.pairs import DIFFERENCES, PAIRS_A_STEP, differences, keys_of
+from vecsieve.proxy.selection.text.reading import Texts
+from vecsieve.proxy.selection.values import FloatMatrix, Indices, finished
+
+COUNT = 24
+
+
+def long_texts(digits: str, *, length: int = 8000) -> Texts:
+    """Texts of figures alone that differ in one of them."""
+    draw = random.Random(1)
+    words = ["".join(draw.choice(digits) for _ in range(3)) for _ in range(length // 4)]
+    each = []
+    for _ in range(COUNT):
+        other = list(words)
+        other[draw.randrange(len(words))] = "".join(draw.choice(digits) for _ in range(9))
+        each.append(" ".join(other))
+    known = texts(*each)
+    finished(known.reading(range(COUNT)))
+    return known
+
+
+@pytest.mark.parametrize("digits", ["0123456789", "٠١٢٣٤٥٦٧٨٩"], ids=["ASCII", "Arabic"])
+def test_long_texts_are_compared_in_steps_of_few_texts_and_few_pairs(
+    digits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget()
+    DIFFERENCES.forget()
+    known = long_texts(digits)
+    first, second = np.triu_indices(COUNT, 1)
+    steps, compared, read = 0, [0], [0]
+    of, marks = type(DIFFERENCES).of, Texts.marks
+
+    def counted_of(self: Any, known: Texts, keys: npt.NDArray[np.uint64], one: Indices, other: Indices) -> FloatMatrix:
+        compared[-1] += len(one)
+        return of(self, known, keys, one, other)
+
+    def counted_marks(self: Texts, i: int) -> tuple[Tokens, Tokens]:
+        form = self.form(i)
+        read[-1] += form is not None and form._marks is None
+        return marks(self, i)
+
+    monkeypatch.setattr(type(DIFFERENCES), "of", counted_of)
+    monkeypatch.setattr(Texts, "marks", counted_marks)
+    working = differences(known, keys_of(known, first, second), first, second)
+    while True:
+        try:
+            next(working)
+        except StopIteration as end:
+            found = end.value
+            break
+        steps += 1
+        compared.append(0)
+        read.append(0)
+    assert steps > 3
+    assert max(compared) <= PAIRS_A_STEP
+    assert sum(compared) == len(first)
+    assert sum(read) == COUNT
+    assert max(read) < COUNT
+    DIFFERENCES.forget()
+    at_once = DIFFERENCES.of(known, keys_of(known, first, second), first, second)
+    assert np.array_equal(found, at_once)
+    assert (found[:, 0] > 0.0).all()
+
+
+def test_short_texts_are_compared_at_once() -> None:
+    known = texts("version 1.2", "version 1.3")
+    finished(known.reading(range(2)))
+    first, second = np.array([0]), np.array([1])
+    with pytest.raises(StopIteration) as ended:
+        next(differences(known, keys_of(known, first, second), first, second))
+    assert ended.value.value[0].tolist() == [1.0, 1.0, 1.0, 1.0]
