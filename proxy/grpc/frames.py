@@ -180,8 +180,7 @@ class Allowance:
         """A frame arrived that should have had content."""
         self._frames -= EMPTY_FRAMES
 
-    def endless(self) -> None:
-        """A block of fields is larger than any."""
+    def spend(self) -> None:
         self._frames = -1.0
 
     def content(self, size: int) -> None:
@@ -435,7 +434,7 @@ class OpenStreams:
         if kind in _FIELDS:
             self._fields_bytes = length + (self._fields_bytes if kind == CONTINUATION else 0)
             if self._fields_bytes > FIELDS_BYTES:
-                self.allowance.endless()
+                self.allowance.spend()
                 return sys.maxsize
         if kind == DATA and length and not flags & PADDED:
             self.allowance.content(length)
@@ -483,8 +482,14 @@ class OpenStreams:
         return 0
 
     def end(self) -> None:
-        for stream in list(self._open):
+        self.end_some(len(self._open))
+
+    def end_some(self, most: int) -> list[int]:
+        """End so many calls, the oldest first; returns them."""
+        ended = list(self._open)[:most]
+        for stream in ended:
             self._end(stream)
+        return ended
 
     def _end(self, stream: int) -> float | None:
         """When the call was opened; None where it was not open."""

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from support.http2_frames import DATA, END_HEADERS, HEADERS, RST_STREAM, frame, frames_of
 from support.loops import LoopFactory, both_loops, run
 from support.spliced import (
     MIB,
@@ -258,5 +259,47 @@ def test_what_a_client_still_sends_to_a_server_that_has_closed_goes_nowhere(loop
         async with asyncio.timeout(splice.CLOSING_SECONDS / 2):
             await both.is_over()
         assert not faults
+
+    on(loop, case)
+
+
+TEN_CALLS = b"".join(frame(HEADERS, END_HEADERS, b"", stream) for stream in range(1, 21, 2))
+
+
+def broken_off(both: Spliced) -> None:
+    both.client[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    both.client[1].transport.abort()
+
+
+@both_loops
+def test_the_calls_of_a_client_that_breaks_off_end_a_few_at_a_time(
+    loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splice, "ENDED_AT_ONCE", 4)
+
+    async def case(both: Spliced) -> None:
+        both.client[1].write(TEN_CALLS)
+        assert await both.server[0].readexactly(len(TEN_CALLS)) == TEN_CALLS
+        broken_off(both)
+        ended = frames_of(await asyncio.wait_for(both.server[0].read(), WAIT_SECONDS))
+        assert [kind for kind, _, _ in ended] == [RST_STREAM] * 8, "the last two end with their connection"
+        await both.is_over()
+
+    on(loop, case)
+
+
+@both_loops
+def test_nothing_is_put_into_a_frame_that_a_client_left_unfinished(
+    loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splice, "ENDED_AT_ONCE", 4)
+    sent = TEN_CALLS + frame(DATA, 0, bytes(100), 1)[:50]
+
+    async def case(both: Spliced) -> None:
+        both.client[1].write(sent)
+        assert await both.server[0].readexactly(len(sent)) == sent
+        broken_off(both)
+        assert await asyncio.wait_for(both.server[0].read(), WAIT_SECONDS) == b""
+        await both.is_over()
 
     on(loop, case)
