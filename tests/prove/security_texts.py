@@ -53,6 +53,8 @@ TEXTS: Mapping[str, Callable[[int], str]] = {
     "one-letter words": lambda number: "a b " * 24_000 + str(number),
     "20,000 letters that fold apart": lambda number: "\u0390" * 20_000 + str(number),
     "emoji joined by the thousand": lambda number: "👩\u200d👩\u200d👧" * 8_000 + str(number),
+    "9,000 characters of Arabic digits": lambda number: "١٢٣ " * 2_250 + str(number),
+    "4,500 numbers": lambda number: "1," * 4_500 + str(number),
     "short texts of numbers": lambda number: "1," * 60 + str(number),
     "texts as large as a reply may be": lambda number: "x" * 320_000 + str(number),
 }
