@@ -283,7 +283,7 @@ CALLED_BY_A_LIBRARY = {
 # Written out whole under the names of their fields: the explanation of a search, the profile of a collection, the status,
 # messages of the API.
 WRITTEN_WHOLE = {"Copy", "Kept", "LeftOut", "Problem", "Profile", "Status"}
-WRITTEN_WHOLE |= {"KeptChunk", "OptimizeResponse", "RemovedChunk", "Stats"}
+WRITTEN_WHOLE |= {"Done", "KeptChunk", "OptimizeResponse", "RemovedChunk", "Stats"}
 WRITTEN_WHOLE |= {"FuseResponse", "FuseStats", "FusedResult", "RemovedResult"}
 # Read by the names of a closed set: which overrides the settings allow, which text signals are on.
 # Read whole: what tells two tables apart, and what a payload says, a column at a time.

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import ssl
 import time
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 
@@ -20,6 +21,7 @@ from aiohttp import web
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
+from vecsieve.proxy.api.events import EVENTS, LINES, EventStream, LineWork, abort
 from vecsieve.proxy.api.openapi import PATH, described
 from vecsieve.proxy.api.problems import CONTENT_TYPE, Kind, ProblemDialect, ProblemError
 from vecsieve.proxy.api.routes import JSON, Route
@@ -96,26 +98,31 @@ class Api:
         route = self._routes.get(request.raw_path.partition("?")[0])
         self.in_flight += 1
         try:
-            response = await first_success([partial(self._answer, request, route)], _failed)
-            response = response or _refusal(ProblemError(Kind.FAILED, "the failure is in VecSieve's own log"))
+            answered = await first_success([partial(self._answer, request, route)], _failed)
+            if answered is None and request.writer.output_size:
+                abort(request)  # a stream that has begun: only closing is left
+            failed = _refusal(ProblemError(Kind.FAILED, "the failure is in VecSieve's own log"))
+            response, status = answered or (failed, failed.status)
             await self._send(request, response)
-            status = response.status
             return response
         finally:
             self.in_flight -= 1
             name = ApiRoute.OTHER if route is None else route.name
             self._metrics.api_request_done(name, status=status, seconds=time.monotonic() - began)
 
-    async def _answer(self, request: web.BaseRequest, route: Route | None) -> RawResponse:
+    async def _answer(self, request: web.BaseRequest, route: Route | None) -> tuple[RawResponse, int]:
+        """The answer, and the status that is counted for it. That of a stream is sent already."""
         try:
             self._allow(request)
             if route is None:
                 raise ProblemError(Kind.NOT_FOUND, f"the endpoints are {', '.join(self._routes)}")  # noqa: TRY301 - answered as all others
             _check_method(request, route)
-            body = route.work(b"") if route.takes is None else await self._worked(request, route)
+            if route.takes is None:
+                response = _response(200, route.work(b""), ("Content-Type", JSON))
+                return response, response.status
+            return await self._worked(request, route)
         except ProblemError as problem:
-            return _refusal(problem)
-        return _response(200, body, ("Content-Type", JSON))
+            return _refusal(problem), problem.kind.status
 
     def _allow(self, request: web.BaseRequest) -> None:
         """Raises ProblemError unless this request may ask."""
@@ -131,18 +138,20 @@ class Api:
                 fields=(("WWW-Authenticate", "Bearer"),),
             )
 
-    async def _worked(self, request: web.BaseRequest, route: Route) -> bytes:
+    async def _worked(self, request: web.BaseRequest, route: Route) -> tuple[RawResponse, int]:
         """The answer to a request with a body. Raises ProblemError."""
-        _check_body(request, self._body_bytes)
+        streams = _check_body(request, route, self._body_bytes)
         if self._memory.pressure() is not Pressure.NONE or not await self._places.enter():
             raise ProblemError(Kind.BUSY, "ask again in a moment", fields=(("Retry-After", "1"),))
         try:
-            body = await self._read(request)
-            return await self._work.run(partial(route.work, body))
+            if streams is not None:
+                return await EventStream(request, streams(), self._work, self._limits, self._body_bytes).answer()
+            answer = await self._work.run(partial(route.work, await self._read(request)))
         except TimeoutError:
             raise ProblemError(Kind.BUSY, "the work took too long", fields=(("Retry-After", "1"),)) from None
         finally:
             self._places.leave()
+        return _response(200, answer, ("Content-Type", JSON)), 200
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         """The whole body. Raises ProblemError."""
@@ -169,9 +178,8 @@ class Api:
             async with asyncio.timeout(self._limits.stream_idle_timeout_seconds):
                 await response.prepare(request)
                 await response.write_eof()
-        except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
+        except (TimeoutError, ConnectionError):
+            abort(request)
 
 
 def _with_document(routes: tuple[Route, ...], *, needs_token: bool) -> tuple[Route, ...]:
@@ -194,12 +202,18 @@ def _check_method(request: web.BaseRequest, route: Route) -> None:
         raise ProblemError(Kind.METHOD, f"{route.path} takes {words}", fields=(("Allow", words),))
 
 
-def _check_body(request: web.BaseRequest, limit_bytes: int) -> None:
-    """Raises ProblemError for a body that is not worth reading."""
+def _check_body(request: web.BaseRequest, route: Route, limit_bytes: int) -> Callable[[], LineWork] | None:
+    """The work behind a body of lines; None for JSON. Raises ProblemError for a body that is not worth reading."""
     essence = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if essence != JSON:
+    streams = route.lines if essence == LINES else None
+    if essence != JSON and streams is None:
+        wanted = JSON if route.lines is None else f"{JSON} or {LINES}"
         raise ProblemError(
-            Kind.MEDIA_TYPE, "the body must be JSON", where="Content-Type", saw=essence or "nothing", wanted=JSON
+            Kind.MEDIA_TYPE, "the body has another form", where="Content-Type", saw=essence or "nothing", wanted=wanted
+        )
+    if streams is not None and EVENTS not in request.headers.get("Accept", "").lower():
+        raise ProblemError(
+            Kind.NOT_ACCEPTABLE, "lines are answered with events", where="Accept", saw="others", wanted=EVENTS
         )
     coding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if coding != "identity":
@@ -214,6 +228,7 @@ def _check_body(request: web.BaseRequest, limit_bytes: int) -> None:
     length = request.headers.get("Content-Length")
     if length is not None and int(length) > limit_bytes:
         raise _too_large(f"{length} bytes", limit_bytes)
+    return streams
 
 
 def _too_large(saw: str, limit_bytes: int) -> ProblemError:

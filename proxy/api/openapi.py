@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from vecsieve.proxy.api.events import EVENTS
 from vecsieve.proxy.api.problems import CONTENT_TYPE, WHOLE, Kind, Problem
 from vecsieve.proxy.api.routes import JSON, Route
 
@@ -54,13 +55,16 @@ def _with_integers(node: Any) -> Any:
 
 def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     kinds = (*_ALWAYS, *_WITH_BODY) if route.takes is not None else _ALWAYS
+    events: dict[str, Any] = {} if route.lines is None else {EVENTS: {"schema": {"type": "string"}}}
+    if events:
+        kinds = (*kinds, Kind.NOT_ACCEPTABLE)
     schema = {"type": "object"} if route.gives is None else known[route.gives]
     operation: dict[str, Any] = {
         "operationId": route.name.value,
         "summary": route.summary,
         "description": route.description,
         "responses": {
-            "200": {"description": "The answer.", "content": {JSON: {"schema": schema}}},
+            "200": {"description": "The answer.", "content": {JSON: {"schema": schema}, **events}},
             **{str(kind.status): {"$ref": f"#/components/responses/{kind.name}"} for kind in kinds},
         },
     }

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from vecsieve.proxy.api.events import LineWork
 from vecsieve.proxy.api.fuse import FuseRequest, FuseResponse, fuse
+from vecsieve.proxy.api.lines import OptimizeLines
 from vecsieve.proxy.api.messages import OptimizeRequest, OptimizeResponse, optimizing
 from vecsieve.proxy.search.context.tokens import tokenizer
 from vecsieve.proxy.telemetry.labels import ApiRoute
@@ -27,7 +29,8 @@ JSON = "application/json"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """One endpoint. ``takes``: the type of its JSON body, None of a GET. ``gives``: the type of its answer, None for the document
-    that describes all of them. ``work``: pure; may take long, but no call that holds the interpreter takes over 50 ms.
+    that describes all of them. ``work``: pure; may take long, but no call that holds the interpreter takes over 50 ms. ``lines``: makes the work behind a
+    stream, where the endpoint takes lines as well.
     """
 
     name: ApiRoute
@@ -37,6 +40,7 @@ class Route:
     work: Callable[[bytes], bytes]
     gives: type[msgspec.Struct] | None
     takes: type[msgspec.Struct] | None = None
+    lines: Callable[[], LineWork] | None = None
 
     @property
     def method(self) -> Literal["GET", "POST"]:
@@ -53,6 +57,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 def routes_of(settings: ApiSettings) -> tuple[Route, ...]:
     """All endpoints but the document that describes them. Raises SettingsError."""
     health = msgspec.json.encode(Health(status="ok", version=version("vecsieve"))) + b"\n"
+    tokens = tokenizer(settings.tokenizer, setting="api.tokenizer")
     return (
         Route(
             name=ApiRoute.HEALTH,
@@ -66,8 +71,10 @@ def routes_of(settings: ApiSettings) -> tuple[Route, ...]:
             name=ApiRoute.OPTIMIZE,
             path="/v1/optimize",
             summary="The chunks that are worth their tokens.",
-            description="Exact and semantic duplicates, clusters, representatives, MMR, white space, token budget: docs/api.md.",
-            work=optimizing(tokenizer(settings.tokenizer, setting="api.tokenizer")),
+            description="Exact and semantic duplicates, clusters, representatives, MMR, white space, token budget. With a body of "
+            "lines (application/x-ndjson: the options, then a chunk a line) the kept chunks are sent as events while lines come.",
+            work=optimizing(tokens),
+            lines=lambda: OptimizeLines(tokens),
             takes=OptimizeRequest,
             gives=OptimizeResponse,
         ),

@@ -53,3 +53,11 @@ def test_the_page_has_every_field_of_a_request(path: str, first: str, request_: 
 def test_the_page_has_the_limits_of_a_request() -> None:
     assert f"at most {MOST_CHUNKS}" in PAGE
     assert f"at most {MOST_LISTS}, with {MOST_CHUNKS} results in all" in PAGE
+
+
+async def test_the_stream_of_the_page_gives_the_events_that_it_shows() -> None:
+    lines, shown = re.findall(r"Accept: text/event-stream\n\n(.*?)```\n\n```\n(.*?)```", PAGE, re.DOTALL)[0]
+    head = {"Content-Type": "application/x-ndjson", "Accept": "text/event-stream"}
+    async with served() as api:
+        got = await api.client.post("/v1/optimize", content=lines, headers=head)
+        assert re.sub(r'"stats":\{.*?\}', '"stats":{…}', got.text).strip() == shown.strip()
