@@ -1,4 +1,4 @@
-"""The command line: `vecsieve serve | embedded | demo | calibrate | analyze | evaluate | check`.
+"""The command line: `vecsieve serve | embedded | demo | calibrate | analyze | evaluate | check | mcp`.
 
 Holds the process fence, one of the two places that catch every exception. Heavy modules are imported inside the commands,
 after the number of BLAS threads is set: numpy reads it once.
@@ -20,7 +20,8 @@ from vecsieve.config.backends import DEFAULT_BACKEND
 if TYPE_CHECKING:
     from vecsieve.proxy.jobs.databases import Wanted
 
-EXTRAS = frozenset({"qdrant_client", "qdrant_edge"})  # `embedded`, `demo` and the jobs load them, `serve` never does
+# By the package that a command other than `serve` loads: the extra that brings it.
+EXTRAS = {"qdrant_client": "demo", "qdrant_edge": "demo", "mcp": "mcp", "uvicorn": "mcp"}
 
 app = typer.Typer(
     name="vecsieve",
@@ -364,6 +365,43 @@ def check(
         typer.echo("The settings are valid. --show prints them all, --connect tries the database.")
 
 
+@app.command()
+def mcp(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads them off the signature
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="A data port of VecSieve, or the database; Pinecone: of the index.", show_default="serve's own"
+        ),
+    ] = None,
+    backend: JobBackend = DEFAULT_BACKEND,
+    admin: Annotated[
+        str | None, typer.Option(help="URL of VecSieve's admin port, for explain.", show_default="serve's own")
+    ] = None,
+    admin_token_file: Annotated[Path | None, typer.Option(help="The token of explain.token_file, as a file.")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="Counts tokens, as api.tokenizer.", show_default=False)] = None,
+    listen: Annotated[
+        str | None, typer.Option(help="host:port for HTTP instead of standard input and output.", show_default=False)
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with a token that HTTP requests then need.")] = None,
+    api_key_env: JobKey = None,
+) -> None:
+    """Offer optimize, search, analyze and explain to language models, over the Model Context Protocol."""
+    from vecsieve.config.schema import Settings
+    from vecsieve.proxy.mcp.server import Arguments, run
+
+    arguments = Arguments(
+        backend=backend,
+        url=url or f"http://{Settings().listen}",
+        admin=admin or f"http://{Settings().admin}",
+        admin_token_file=None if admin_token_file is None else str(admin_token_file),
+        tokenizer=tokenizer,
+        api_key_env=api_key_env,
+        listen=listen,
+        token_file=None if token_file is None else str(token_file),
+    )
+    run(arguments, os.environ)
+
+
 def main() -> None:
     """Run the command line. Exit 2 for unusable settings or arguments, 1 for every other failure."""
     # Before numpy is imported: at our sizes a second BLAS thread competes with the event loop for the core.
@@ -382,7 +420,8 @@ def main() -> None:
         sys.stderr.write(f"{error}\n")
         sys.exit(1)
     except ModuleNotFoundError as error:
-        hint = "; it comes with pip install 'vecsieve[demo]'" if error.name in EXTRAS else ""
+        extra = EXTRAS.get(error.name or "")
+        hint = "" if extra is None else f"; it comes with pip install 'vecsieve[{extra}]'"
         sys.stderr.write(f"vecsieve: {error.name} is not installed{hint}\n")
         sys.exit(1)
     except Exception as error:  # noqa: BLE001 - the process fence: a message instead of a traceback that may hold secrets

@@ -68,6 +68,8 @@ SHELL = NUMERIC | {
     "yarl",
 }
 LAZY = {
+    "mcp",
+    "uvicorn",
     "chromadb",
     "google",
     "httpx",
@@ -239,8 +241,8 @@ def test_a_comment_names_only_modules_that_exist() -> None:
     assert told(SOURCES, gone) == {}
 
 
-NOT_FOR_SERVING = {"vecsieve.proxy.demo", "vecsieve.proxy.jobs", "servers", "support"}
-OPTIONAL = {"tiktoken", "qdrant_client", "qdrant_edge", "opentelemetry", "pyversity", "rapidfuzz"}
+NOT_FOR_SERVING = {"vecsieve.proxy.demo", "vecsieve.proxy.jobs", "vecsieve.proxy.mcp", "servers", "support"}
+OPTIONAL = {"mcp", "tiktoken", "qdrant_client", "qdrant_edge", "opentelemetry", "pyversity", "rapidfuzz"}
 
 
 def test_serving_imports_neither_the_demo_nor_the_jobs_nor_the_tests_nor_an_optional_library() -> None:

@@ -53,6 +53,13 @@ def _with_integers(node: Any) -> Any:
     return {**found, "type": "integer"} if WHOLE in node else found
 
 
+def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of one message, whole in itself."""
+    _, components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    own: dict[str, Any] = _with_integers(components.pop(kind.__name__))
+    return {**own, "$defs": _with_integers(components)} if components else own
+
+
 def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     kinds = (*_ALWAYS, *_WITH_BODY) if route.takes is not None else _ALWAYS
     events: dict[str, Any] = {} if route.lines is None else {EVENTS: {"schema": {"type": "string"}}}
