@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,16 @@ NOWHERE = "http://127.0.0.1:1"
 ARGUMENTS = ("serve", "--upstream", NOWHERE, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 
 
+def until_counted(admin: str, line: str) -> bool:
+    """A request is counted when it ends, which is just after its client has the answer."""
+    until = time.monotonic() + 20
+    while line not in exchange(admin, "GET", "/metrics").body.decode():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_every_worker_serves_the_api_and_its_requests_are_counted_together(workers: str) -> None:
     with command(*ARGUMENTS, "--api", "127.0.0.1:0", "--workers", workers) as running:
@@ -22,8 +33,7 @@ def test_every_worker_serves_the_api_and_its_requests_are_counted_together(worke
         for _ in range(6):
             answer = exchange(urls["API"], "GET", "/health")
             assert (answer.status, json.loads(answer.body)["status"]) == (200, "ok")
-        counted = 'vecsieve_api_requests_total{route="health",status="2xx"} 6.0'
-        assert counted in exchange(urls["admin"], "GET", "/metrics").body.decode()
+        assert until_counted(urls["admin"], 'vecsieve_api_requests_total{route="health",status="2xx"} 6.0')
         assert exchange(urls["serve"], "GET", "/health").status == 502, "a data port answers nothing of ours"
         assert running.close() == 0
 

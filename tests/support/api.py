@@ -36,6 +36,12 @@ class Served:
         """The metrics as text."""
         return scrape(self.registry, "").body.decode()
 
+    async def until_exposed(self, line: str) -> None:
+        """A request is counted when it ends, which is just after its client has the answer."""
+        async with asyncio.timeout(ASK_SECONDS):
+            while line not in self.exposed():
+                await asyncio.sleep(0.01)
+
 
 def token_file(folder: Path) -> str:
     file = folder / "token"

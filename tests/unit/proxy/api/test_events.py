@@ -161,7 +161,7 @@ async def test_a_line_that_cannot_be_used_ends_the_stream_with_a_problem(bad: by
         first, (name, problem) = await stream(api, chunk(1, "a", score=0.5), bad, chunk(3, "c"))
         assert first[0] == "chunk"
         assert (name, problem["where"], problem["status"]) == ("error", where, status)
-        assert 'vecsieve_api_requests_total{route="optimize",status="4xx"} 1.0' in api.exposed()
+        await api.until_exposed('vecsieve_api_requests_total{route="optimize",status="4xx"} 1.0')
 
 
 async def test_more_than_five_hundred_chunks_end_the_stream() -> None:
