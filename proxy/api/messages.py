@@ -21,6 +21,7 @@ from vecsieve.proxy.selection.policy import Linkage, Strategy
 from vecsieve.proxy.selection.values import FloatMatrix
 
 MOST_CHUNKS = 500
+MOST_CHARACTERS = 1_000_000  # of one text: a pattern runs over it in one call, which takes 15 ms
 MOST_NUMBERS = 65_536  # of one embedding: the largest that any database here takes
 
 _NULL, _NO_METADATA = Raw(b"null"), Raw(b"{}")
@@ -30,6 +31,7 @@ _OBJECT = {"type": ["object", "null"]}
 # JSON has one kind of number: 8.0 is as whole as 8 (JSON Schema 6.1.1). Such a member is read as a float and checked.
 Whole = Annotated[float, Meta(extra_json_schema={WHOLE: True})]
 Id = str | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Annotated[Whole, Meta(ge=-(2.0**53), le=2.0**53)]
+Text = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
 Embedding = Annotated[Raw, Meta(extra_json_schema=_NUMBERS)]
 Metadata = Annotated[Raw, Meta(extra_json_schema=_OBJECT)]
 Distance = Annotated[float, Meta(ge=0.0, le=2.0)]
@@ -40,7 +42,7 @@ class Chunk(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A piece of text. Ids need not differ."""
 
     id: Id
-    text: str
+    text: Text
     embedding: Embedding = field(default_factory=lambda: _NULL)
     score: Annotated[float, Meta(description="Higher is better; ties go to the earlier chunk.")] = 0.0
     metadata: Metadata = field(default_factory=lambda: _NO_METADATA)
@@ -49,7 +51,7 @@ class Chunk(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Options(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How to choose among chunks."""
 
-    query: str = ""
+    query: Text = ""
     query_embedding: Embedding = field(default_factory=lambda: _NULL)
     namespace: Annotated[str, Meta(pattern=r"\S", description="Has no effect: no request remembers another.")] = (
         "default"

@@ -47,6 +47,10 @@ env:
   - {name: VECSIEVE_TLS_CERTIFICATE, value: "/etc/vecsieve-tls/tls.crt"}
   - {name: VECSIEVE_TLS_KEY, value: "/etc/vecsieve-tls/tls.key"}
   {{- end }}
+  {{- if .root.Values.apiTokenSecret }}
+  - {name: VECSIEVE_API_LISTEN, value: "{{ .host }}:9466"}
+  - {name: VECSIEVE_API_TOKEN_FILE, value: "/etc/vecsieve-api/token"}
+  {{- end }}
   {{- with .root.Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -54,6 +58,9 @@ ports:
   - {name: vecsieve, containerPort: 6343}
   - {name: vecsieve-grpc, containerPort: 6344}
   - {name: vecsieve-admin, containerPort: 9464}
+  {{- if .root.Values.apiTokenSecret }}
+  - {name: vecsieve-api, containerPort: 9466}
+  {{- end }}
 # Ready means listening: a database that is down does not keep a pod from starting, nor take it out of service.
 startupProbe:
   httpGet: {path: /readyz, port: vecsieve-admin}
@@ -87,6 +94,9 @@ volumeMounts:
   {{- if .root.Values.tlsSecret }}
   - {name: vecsieve-tls, mountPath: /etc/vecsieve-tls, readOnly: true}
   {{- end }}
+  {{- if .root.Values.apiTokenSecret }}
+  - {name: vecsieve-api, mountPath: /etc/vecsieve-api, readOnly: true}
+  {{- end }}
 {{- end }}
 
 {{/* For the chart of an application: an item of its pod's initContainers. */}}
@@ -105,5 +115,9 @@ restartPolicy: Always  # this makes it a sidecar: started before the application
 {{- if .Values.tlsSecret }}
 - name: vecsieve-tls
   secret: {secretName: {{ .Values.tlsSecret }}}
+{{- end }}
+{{- if .Values.apiTokenSecret }}
+- name: vecsieve-api
+  secret: {secretName: {{ .Values.apiTokenSecret }}}
 {{- end }}
 {{- end }}

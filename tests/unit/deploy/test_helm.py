@@ -187,6 +187,28 @@ def test_what_may_be_set_reaches_the_objects() -> None:
 
 
 @needs_helm
+@pytest.mark.parametrize("placement", ["service", "sidecar"])
+def test_the_api_is_off_by_default(placement: str) -> None:
+    objects = [each for each in rendered(f"--set=placement={placement}") if each["kind"] != "ConfigMap"]
+    assert "9466" not in json.dumps(objects)
+
+
+@needs_helm
+def test_a_secret_with_its_token_opens_the_api() -> None:
+    objects = rendered("--set=apiTokenSecret=bearer")
+    pod = only(objects, "Deployment")["spec"]["template"]["spec"]
+    environment = {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
+    assert environment["VECSIEVE_API_LISTEN"] == "0.0.0.0:9466"
+    assert environment["VECSIEVE_API_TOKEN_FILE"] == "/etc/vecsieve-api/token"
+    assert {"name": "vecsieve-api", "secret": {"secretName": "bearer"}} in pod["volumes"]
+    assert 9466 in [each["port"] for each in only(objects, "Service")["spec"]["ports"]]
+    clients = only(objects, "NetworkPolicy")["spec"]["ingress"][0]["ports"]
+    assert "vecsieve-api" in [each["port"] for each in clients]
+    for version in versions(29):
+        judged(objects, version)
+
+
+@needs_helm
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [("placment=sidecar", "placment"), ("placement=both", "placement"), ("image.digest=abc", "digest")],

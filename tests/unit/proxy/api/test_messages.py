@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from support.api import served
-from vecsieve.proxy.api.messages import MOST_CHUNKS, OptimizeRequest, optimizing
+from vecsieve.proxy.api.messages import MOST_CHARACTERS, MOST_CHUNKS, OptimizeRequest, optimizing
 from vecsieve.proxy.api.problems import MOST_OBJECTS, ProblemError
 from vecsieve.proxy.search.context.tokens import estimated
 
@@ -144,6 +144,8 @@ def test_up_to_five_hundred_chunks_are_taken(count: int) -> None:
         ({"chunks": [chunk(embedding=[1] * 65_537)]}, "$.chunks[0].embedding"),
         ({"query_embedding": {"1": 2}}, "$.query_embedding"),
         ({"query": None}, "$.query"),
+        ({"query": "x" * (MOST_CHARACTERS + 1)}, "$.query"),
+        ({"chunks": [chunk("x" * (MOST_CHARACTERS + 1))]}, "$.chunks[0].text"),
         ({"namespace": " "}, "$.namespace"),
         ({"target_k": 0}, "$.target_k"),
         ({"target_k": 2.5}, "$.target_k"),
