@@ -224,12 +224,11 @@ class AttemptTimeout:
 
     def hedge_seconds(self, operation: Operation, client_timeout_seconds: float | None) -> float:
         """After how long the client's own search is sent as well."""
-        pace, limit = self._of(operation), self._timeout(operation, client_timeout_seconds)
+        pace = self._of(operation)
+        limit = self._timeout(pace, client_timeout_seconds)
         usual = HEDGE_TIMES_P95 * _slow(pace) if pace.widened else self.hedge_times.hedge_most
         most = self.hedge_times.hedge_most if limit is None else limit / 4
-        seconds = min(
-            max(usual, self.hedge_times.hedge_least), most, self.attempt_seconds(operation, client_timeout_seconds)
-        )
+        seconds = min(max(usual, self.hedge_times.hedge_least), most, self._attempt_seconds(pace, limit))
         if limit is not None and pace.plain:
             seconds = min(seconds, max(0.0, limit - 1.5 * _p95(pace.plain)))
         return seconds
@@ -238,13 +237,14 @@ class AttemptTimeout:
         """After how long it is sent whatever the budget: min(half the client's timeout, max(1 s, 4 × p95), the
         longest); half the longest while nothing is known.
         """
-        pace, limit = self._of(operation), self._timeout(operation, client_timeout_seconds)
-        bounds = [self._longest_seconds]
-        if limit is not None:
-            bounds.append(limit / 2)
-        usual = max(self.hedge_times.attempt_least, TIMES_P95 * _slow(pace)) if pace.widened else None
-        bounds.append(self._longest_seconds / 2 if usual is None else usual)
-        return min(bounds)
+        pace = self._of(operation)
+        return self._attempt_seconds(pace, self._timeout(pace, client_timeout_seconds))
+
+    def _attempt_seconds(self, pace: _Pace, limit: float | None) -> float:
+        """``limit``: the client's timeout, None when unknown."""
+        longest = self._longest_seconds
+        usual = max(self.hedge_times.attempt_least, TIMES_P95 * _slow(pace)) if pace.widened else longest / 2
+        return min(longest, usual) if limit is None else min(longest, usual, limit / 2)
 
     def longest_seconds(self, client_timeout_seconds: float | None) -> float:
         """After how long a widened request is useless."""
@@ -254,9 +254,8 @@ class AttemptTimeout:
     def __len__(self) -> int:
         return len(self._held)
 
-    def _timeout(self, operation: Operation, said: float | None) -> float | None:
+    def _timeout(self, pace: _Pace, said: float | None) -> float | None:
         """The client's timeout, as it says or as clients of this collection have shown; None when unknown."""
-        pace = self._of(operation)
         if said is None and pace.gave_up_seconds is not None and self._clock() < pace.gave_up_at + GAVE_UP_SECONDS:
             return pace.gave_up_seconds
         return said

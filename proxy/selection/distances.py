@@ -271,7 +271,7 @@ class RelativeDistances:
         for kind in self.kinds[1:]:
             np.maximum(distance, kind.relative(a, b), out=distance)
         np.minimum(distance, np.float32(FARTHEST), out=distance)
-        if not (self.usable[a].all() and self.usable[b].all()):
+        if not self.usable.all():
             distance[~self.usable[a]] = np.inf
             distance[:, ~self.usable[b]] = np.inf
         return distance

@@ -211,7 +211,7 @@ def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | Non
     """
     measured = distances_of(candidates, policy)
     grouped = yield from _grouped(measured, candidates, policy, top_k, scale)
-    if isinstance(measured, CosineDistances) or not _leans_on_vectors(grouped):
+    if policy.chance is None or isinstance(measured, CosineDistances) or not _leans_on_vectors(grouped):
         return grouped
     narrowed = measured.narrowed(candidates.vectors, policy.chance)
     if narrowed is measured:
@@ -224,7 +224,8 @@ def _leans_on_vectors(grouped: Grouped) -> bool:
     followers = grouped.followers
     if grouped.evidence is None:
         return len(followers) > 0
-    return not grouped.evidence.links[followers, grouped.heads[followers]].all()
+    places = followers * len(grouped.labels) + grouped.heads.take(followers)
+    return not grouped.evidence.links.take(places).all()
 
 
 def _grouped(
@@ -272,10 +273,8 @@ def _grouped(
         distance = np.where(distance == UNKNOWN, np.float32(np.inf), distance)
     first = best_ranked(labels)
     heads, distinct = first[labels], len(first)
-    unit = 1.0 if is_certain else measured.shown_unit
-    return Grouped(
-        distance, evidence, raw, shown, measured, [each * unit for each in cut], labels, heads, distinct, held
-    )
+    shown_cuts = cut if is_certain else [each * measured.shown_unit for each in cut]
+    return Grouped(distance, evidence, raw, shown, measured, shown_cuts, labels, heads, distinct, held)
 
 
 def _is_distinct_page(
@@ -330,7 +329,7 @@ def links_of(grouped: Grouped, representative: Indices) -> dict[str, Any]:
     n = len(representative)
     links, similarities = np.zeros(n, np.int8), np.full(n, np.nan, np.float32)
     needed = similarities.copy()
-    others = np.flatnonzero(representative != np.arange(n))
+    others = (representative != np.arange(n)).nonzero()[0]
     if len(others):
         pairs = others * n + representative.take(others)
         by_text, values = links.take(others), similarities.take(others)

@@ -220,5 +220,7 @@ def opened(distance: FloatMatrix) -> FloatMatrix:
 
 def is_reached(distance: FloatMatrix, reach: float) -> bool:
     """Whether any two of a square ``distance`` are within ``reach``, or cannot be compared by their vectors."""
-    near = (distance <= reach) | (distance == UNKNOWN) | np.isinf(distance)
-    return int(np.count_nonzero(near)) > len(distance)  # the diagonal is always near
+    near = distance <= reach
+    if np.count_nonzero(near) <= len(distance):  # the diagonal is always near
+        near |= (distance == UNKNOWN) | np.isinf(distance)
+    return int(np.count_nonzero(near)) > len(distance)
