@@ -391,6 +391,7 @@ class OverrideSettings(Model):
     fetch_k: bool = setting(True, "x-vecsieve-fetch-k")
     collapsed: bool = setting(True, "x-vecsieve-collapsed")
     per_retriever: bool = setting(True, "x-vecsieve-per-retriever")
+    across: bool = setting(True, "x-vecsieve-across")
     token_budget: bool = setting(True, "x-vecsieve-token-budget")
 
 

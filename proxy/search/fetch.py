@@ -178,7 +178,8 @@ class Attempt:
     come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent. ``deadline``: of the last
     widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: of the request's bytes.
     ``known_until``: until when memory can recall all that was fetched; None where it cannot, or did not learn it. ``held``: reads that the budget holds for what
-    memory may lack. ``is_noted``: the answer itself tells which results stand for which others. ``overlapping``: per search, where it is to be told.
+    memory may lack. ``is_noted``: the answer itself tells which results stand for which others. ``given``: digests of what earlier turns of the
+    session were given. ``overlapping``: per search, where it is to be told.
     """
 
     call: SearchCall
@@ -218,6 +219,7 @@ class Attempt:
     held: HeldReads | None = None
     is_noted: bool = False
     overlapping: tuple[tuple[Overlap, ...], ...] = ()
+    given: frozenset[bytes] = frozenset()
     room: Hold | None = None
 
     @property

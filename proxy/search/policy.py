@@ -112,7 +112,7 @@ class ResolvedPolicy:
     ``fields``: the payload fields that the policy needs; others are not fetched. ``tells_collapsed``: where, by request alone.
     ``per_retriever``: whether the lists of a fusion are selected from one by one.
     ``write``: for writes; by the settings alone.
-    ``marks_overlaps``: whether overlapping results are told. ``is_surrounded``: whether more decides about the answer than its own pool.
+    ``is_across``: whether a list of a request leaves out what earlier ones show, by request alone. ``marks_overlaps``: whether overlapping results are told. ``is_surrounded``: whether more decides about the answer than its own pool.
     """
 
     mode: Mode
@@ -129,13 +129,19 @@ class ResolvedPolicy:
     per_retriever: bool = False
     budget: TextBudget = UNLIMITED
     marks_overlaps: bool = False
+    is_across: bool = False
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
         object.__setattr__(self, "fields", self._needed_fields())
-        object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.marks_overlaps)
+        object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.marks_overlaps or self.demotes)
+
+    @property
+    def demotes(self) -> bool:
+        """Whether what was shown before stands behind what is new."""
+        return self.is_across
 
     def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata

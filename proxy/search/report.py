@@ -37,7 +37,8 @@ class Figures(NamedTuple):
     """One search in numbers.
 
     ``repeats``: results of the database's own page that repeat a better one of it. ``collapsed_by``: collapsed candidates
-    by reason, those that occur. ``vetoed_by``: candidates that a guard kept, by guard. ``capped``: left out by a cap. ``over_budget``: left out because the budget for texts was spent. ``restrained``: not merged because vectors alone would have collapsed most of
+    by reason, those that occur. ``vetoed_by``: candidates that a guard kept, by guard. ``capped``: left out by a cap. ``over_budget``: left out because the budget for texts was spent; ``shown``: because they were
+    shown before. ``restrained``: not merged because vectors alone would have collapsed most of
     a pool whose scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``:
     results whose cluster is already represented. ``mmr_swaps``: representatives that rank order would not have chosen.
     ``score_loss``: change of the mean score against the backend's own page, as a share of that mean; 0 when unknown.
@@ -52,6 +53,7 @@ class Figures(NamedTuple):
     vetoed_by: tuple[tuple[Guard, int], ...]
     capped: int
     over_budget: int
+    shown: int
     filled: int
     unusable: int
     restrained: bool
@@ -239,7 +241,7 @@ def bypass_headers(reason: BypassReason | None, *, is_on: bool) -> tuple[tuple[s
 # Plain lists below: for fifty candidates they cost half of what the same costs in arrays.
 COLLAPSES = tuple(Collapse)
 _COLLAPSED, _CAPPED, _FILLED = Fate.COLLAPSED.value, Fate.CAPPED.value, Fate.FILLED.value
-_OVER_BUDGET = Fate.OVER_BUDGET.value
+_OVER_BUDGET, _SHOWN = Fate.OVER_BUDGET.value, Fate.SHOWN.value
 
 
 def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
@@ -254,6 +256,7 @@ def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
         vetoed_by=_vetoed_by(selection),
         capped=fates.count(_CAPPED),
         over_budget=fates.count(_OVER_BUDGET),
+        shown=fates.count(_SHOWN),
         filled=fates.count(_FILLED),
         unusable=pool.unusable,
         restrained=selection.restrained,

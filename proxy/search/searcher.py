@@ -178,7 +178,7 @@ class Searcher:
         self._learn(attempt)
         is_long = attempt.reply_bytes > TURN_BYTES
         if attempt.policy.is_surrounded:
-            await surround(attempt, self._work, is_long=is_long)
+            await surround(attempt, self._work, self._scaled, is_long=is_long)
         with attempt.watch.stage(Stage.ENCODE):
             keep = [selection.keep for selection in attempt.selections]
             answer = await self._work.done(partial(self._trim, attempt, keep), is_long=is_long)

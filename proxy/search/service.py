@@ -16,6 +16,7 @@ from typing import TypeVar
 from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
 from vecsieve.proxy.process.resources import Pressure
 from vecsieve.proxy.search.context.overrides import overridden
+from vecsieve.proxy.search.context.repeats import first_pages
 from vecsieve.proxy.search.errors import (
     LostReplyError,
     PassedReplyError,
@@ -202,6 +203,7 @@ class SearchService:
                 if not policy.is_surrounded:
                     lean, repeat = self._searcher.lean(operation, exchange.plain, needs)
                 call = whole() if lean is None else lean
+                call = first_pages(call) if policy.demotes else call
                 is_spare = services.own.has(operation, len(call.searches))
                 if lean is not None and not is_spare:  # a second read brings what memory lacks
                     call, lean = whole(), None

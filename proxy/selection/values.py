@@ -131,6 +131,7 @@ class Fate(IntEnum):
     COLLAPSED = 2  # left out, because its cluster is represented by another candidate of the pool
     NOT_CHOSEN = 3  # beyond what was asked for, or passed over by the diversifier; nothing stands in its place
     CAPPED = 4  # left out, because its document or source has as many results as the policy allows
+    SHOWN = 6  # chosen, and left out for a result that an earlier list or turn had not shown
     OVER_BUDGET = 5  # chosen, and left out because better results have spent the budget for texts
 
 

@@ -372,7 +372,15 @@ class OverrideName(LabelEnum):
     FETCH_K = "fetch_k"
     COLLAPSED = "collapsed"
     PER_RETRIEVER = "per_retriever"
+    ACROSS = "across"
     TOKEN_BUDGET = "token_budget"  # noqa: S105 - a number of tokens, no secret
+
+
+class Across(StrEnum):
+    """Whether the lists of one request are told from one another."""
+
+    OFF = "off"
+    BATCH = "batch"
 
 
 class CollapsedIn(StrEnum):

@@ -157,6 +157,10 @@ class Metrics(Instruments):
     )
     results_capped_total = CounterSpec("Candidates left out by a cap on their document or source.", BACKEND)
     results_over_budget_total = CounterSpec("Results left out because the budget for texts was spent.", BACKEND)
+    results_shown_before_total = CounterSpec(
+        "Results left out because an earlier list of the request or an earlier turn of the session showed them.",
+        BACKEND,
+    )
     candidates_unusable_total = CounterSpec("Candidates without a usable vector.", BACKEND)
     searches_restrained_total = CounterSpec(
         "Searches left alone: vectors alone would have collapsed most of a pool whose scores differ.", BACKEND
@@ -377,6 +381,8 @@ class Metrics(Instruments):
             self.results_capped_total.inc(each.capped)
         if each.over_budget:
             self.results_over_budget_total.inc(each.over_budget)
+        if each.shown:
+            self.results_shown_before_total.inc(each.shown)
         if each.unusable:
             self.candidates_unusable_total.inc(each.unusable)
         if each.restrained:

@@ -35,11 +35,16 @@ class LeftOutBy(StrEnum):
     """Why a candidate that is no copy is not in the answer."""
 
     CAPPED = "capped"  # its document or its source has as many results as the policy allows
+    SHOWN = "shown_before"  # an earlier list of the request or an earlier turn showed it, or a copy
     OVER_BUDGET = "over_budget"  # better results have spent the budget for texts
     NOT_CHOSEN = "not_chosen"  # beyond what was asked for, or passed over by the diversifier
 
 
-_LEFT_OUT: Mapping[int, LeftOutBy] = {Fate.CAPPED: LeftOutBy.CAPPED, Fate.OVER_BUDGET: LeftOutBy.OVER_BUDGET}
+_LEFT_OUT: Mapping[int, LeftOutBy] = {
+    Fate.SHOWN: LeftOutBy.SHOWN,
+    Fate.CAPPED: LeftOutBy.CAPPED,
+    Fate.OVER_BUDGET: LeftOutBy.OVER_BUDGET,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

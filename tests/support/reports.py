@@ -15,6 +15,7 @@ FIGURES = Figures(
     vetoed_by=((Guard.NUMBER, 2),),
     capped=4,
     over_budget=7,
+    shown=6,
     filled=1,
     unusable=2,
     restrained=True,

@@ -156,6 +156,7 @@ function fateOf(each, search) {
     return { badge: "repeats", kind: "gone", note: `${RULES[each.copy.rule] ?? named(each.copy.rule)} as ${idOf(of)}`, link: true };
   }
   if (each.reason === "capped") return { badge: "capped", kind: "gone", note: "its document or source has enough results" };
+  if (each.reason === "shown_before") return { badge: "shown before", kind: "gone", note: "an earlier list or turn showed it" };
   if (each.reason === "over_budget") return { badge: "over budget", kind: "gone", note: "better results have spent the budget for texts" };
   return { badge: "not chosen", kind: "gone" };
 }

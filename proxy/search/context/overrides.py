@@ -15,7 +15,7 @@ from vecsieve.config.values import Mode
 from vecsieve.proxy.search.policy import PREFIX, Fetch, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Order, Relative, Strategy
-from vecsieve.proxy.telemetry.labels import CollapsedIn, OverrideName
+from vecsieve.proxy.telemetry.labels import Across, CollapsedIn, OverrideName
 
 if TYPE_CHECKING:
     from vecsieve.proxy.telemetry.requests import RequestRecord
@@ -168,6 +168,9 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
         ),
         OverrideName.COLLAPSED: lambda policy, value: replace(
             policy, tells_collapsed=_word(OverrideName.COLLAPSED, value, CollapsedIn)
+        ),
+        OverrideName.ACROSS: lambda policy, value: replace(
+            policy, is_across=_word(OverrideName.ACROSS, value, Across) is Across.BATCH
         ),
         OverrideName.TOKEN_BUDGET: _token_budget,
     }

@@ -235,6 +235,7 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
         "score_loss_ratio_sum": 0.02,
         "results_capped_total": 4,
         "results_over_budget_total": 7,
+        "results_shown_before_total": 6,
         "candidates_unusable_total": 2,
         "searches_restrained_total": 1,
         "results_filled_total": 1,

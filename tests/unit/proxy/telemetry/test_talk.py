@@ -30,6 +30,7 @@ def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: By
         vetoed_by=(),
         capped=0,
         over_budget=0,
+        shown=0,
         filled=0,
         unusable=0,
         restrained=False,

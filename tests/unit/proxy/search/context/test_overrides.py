@@ -49,6 +49,7 @@ def test_there_is_a_header_and_a_setting_for_each_override() -> None:
         "x-vecsieve-collapsed",
         "x-vecsieve-per-retriever",
         "x-vecsieve-token-budget",
+        "x-vecsieve-across",
     }
     assert {name.value for name in OverrideName} == set(OverrideSettings.model_fields)
     assert [info.description for info in OverrideSettings.model_fields.values()] == list(HEADERS)
@@ -160,6 +161,7 @@ def test_no_other_header_is(name: str) -> None:
         ("order", "one of backend, mmr"),
         ("fetch-k", "a whole number from 1 to 200"),
         ("collapsed", "one of off, header, payload"),
+        ("across", "one of off, batch"),
         ("token-budget", "a whole number from 1 to 999999999"),
     ],
 )

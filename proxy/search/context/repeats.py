@@ -1,0 +1,178 @@
+"""Results that were shown before, by an earlier list of the same request or in an earlier turn of a conversation: they stand behind
+what is new, and are left out where there is enough of that.
+
+What was shown is known by the point, by the canonical text, and as a cluster: of a cluster with such a point nothing is new. Between the
+lists of a request candidates are also compared by the policy's own evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from vecsieve.adapters.contract import Pool, Search, SearchCall
+from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.search.candidates import Record, candidates_of, records_of
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.selection.geometry import Mask
+from vecsieve.proxy.selection.grouping import Grouped, group
+from vecsieve.proxy.selection.metric import metric_of
+from vecsieve.proxy.selection.policy import Certain, Fixed, Order, Policy, Short, When
+from vecsieve.proxy.selection.text.canonical import folded, unwrapped
+from vecsieve.proxy.selection.values import Fate, FloatMatrix, Indices, Selection, Steps
+
+# Shown results that later lists of a request are compared with by evidence: the last ones. All are known by point and text.
+COMPARED = 200
+DIGEST_BYTES = 8  # of a point or a text: among a thousand, one in 10^16 is taken for another
+
+
+def first_pages(call: SearchCall) -> SearchCall:
+    """The call whose first pages are selected each from its own pool: a page that names offset 0 is no part of one list then."""
+    searches = tuple(replace(each, pages=False) if each.pages and not each.offset else each for each in call.searches)
+    return replace(call, searches=searches)
+
+
+def renewed(selection: Selection, stale: Mask, top_k: int, policy: Policy) -> Selection:
+    """The selection with what is new in front: the results that are not ``stale`` (n,), then the next representatives, then what was shown
+    before, then copies. Each group is in rank order, or in the diversifier's where the answer is.
+    """
+    old = np.isin(selection.labels, selection.labels[stale])
+    if not old[selection.keep].any():
+        return selection
+    kept = selection.keep[~old[selection.keep]]
+    each = np.arange(len(old), dtype=np.intp)
+    leads = selection.representative == each
+    is_kept = np.zeros(len(old), np.bool_)
+    is_kept[selection.keep] = True
+    fresh = kept[leads[kept]]
+    more = each[leads & ~old & ~is_kept & (selection.fates == Fate.NOT_CHOSEN)]
+    new = np.concatenate((fresh, more[: max(top_k - len(fresh), 0)]))[:top_k]
+    shown = each[leads & old]
+    copies = (
+        np.concatenate((kept[~leads[kept]], each[is_kept & old & ~leads]))
+        if policy.short is not Short.ALLOW
+        else each[:0]
+    )
+    rest = np.concatenate((shown, np.sort(copies)))[: top_k - len(new)]
+    keep = np.concatenate((new if policy.order is Order.MMR else np.sort(new), rest))
+    fates = selection.fates.copy()
+    fates[np.setdiff1d(selection.keep, keep)] = np.int8(Fate.SHOWN)
+    fates[keep] = np.where(leads[keep], np.int8(Fate.KEPT), np.int8(Fate.FILLED))
+    return replace(selection, keep=keep, fates=fates, acted=True)
+
+
+def digest(*parts: bytes) -> bytes:
+    """Of a point or a text. Parts with lengths, so that no two lists of parts are one."""
+    state = blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        state.update(b"%d:" % len(part))
+        state.update(part)
+    return state.digest()
+
+
+def point_digests(collection: str, search: Search, pool: Pool) -> list[bytes | None]:
+    """One for each candidate; None where the adapter knows no ids."""
+    where = collection.encode("utf-8", "surrogatepass")
+    return [digest(b"point", where, search.partition, each) for each in pool.ids] or [None] * pool.size
+
+
+def text_digest(record: Record) -> bytes | None:
+    """Of its canonical text; None where it has none."""
+    canonical = "" if record.text is None else folded(unwrapped(record.text.raw))
+    return digest(b"text", canonical.encode("utf-8", "surrogatepass")) if canonical else None
+
+
+@dataclass(slots=True)
+class Shown:
+    """What the lists of a request have shown so far. ``digests``: of points and texts; ``rows`` and ``records``: of the last ones, compared
+    by vectors of ``vector``.
+    """
+
+    digests: set[bytes] = field(default_factory=set)
+    rows: list[tuple[str | None, FloatMatrix]] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+    def add(self, pool: Pool, records: Sequence[Record], names: Sequence[bytes | None], keep: Indices) -> None:
+        for row in keep.tolist():
+            self.digests |= {each for each in (names[row], text_digest(records[row])) if each is not None}
+            self.rows.append((pool.compared_by, pool.vectors[row]))
+            self.records.append(records[row])
+        del self.rows[:-COMPARED], self.records[:-COMPARED]
+
+    def vectors(self, like: Pool) -> FloatMatrix:
+        """(s, d) the rows, as far as they can be compared with those of a pool; NaN otherwise."""
+        size = like.vectors.shape[1]
+        found = np.full((len(self.rows), size), np.nan, np.float32)
+        for place, (name, row) in enumerate(self.rows):
+            if name == like.compared_by and len(row) == size:
+                found[place] = row
+        return found
+
+
+Scaled = Callable[[Attempt, str | None, int], tuple[Policy, float | None]]
+"""The policy of a collection, and the distance that its threshold is read at."""
+
+
+async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> None:
+    """Bring what is new to the front of each list, one after another. Lists that are pages of a list, or were not widened, stay."""
+    assert attempt.reply is not None  # noqa: S101 - a selection was made of it
+    policy, collection = attempt.policy, attempt.call.operation.collection
+    shown, found = Shown(), []
+    rows = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
+    for search, pool, selection, planned in rows:
+        records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
+        names = point_digests(collection, search, pool)
+        chosen = selection
+        if planned is not None and not search.pages:
+            stale = _known(records, names, attempt.given | shown.digests)
+            if policy.is_across and shown.rows and pool.size:
+                own = scaled(attempt, pool.compared_by, pool.vectors.shape[1])[0]
+                steps = _copies(shown, search, pool, records, selection, policy, own)
+                stale |= await work.finished(steps, nullcontext(), is_long=pool.size + len(shown.rows) > COMPARED)
+            chosen = renewed(selection, stale, search.top_k, policy.selection)
+        if policy.is_across:
+            shown.add(pool, records, names, chosen.keep)
+        found.append(chosen)
+    attempt.selections = tuple(found)
+
+
+def _known(records: Sequence[Record], names: Sequence[bytes | None], digests: frozenset[bytes] | set[bytes]) -> Mask:
+    if not digests:
+        return np.zeros(len(records), np.bool_)
+    pairs = zip(records, names, strict=True)
+    return np.array([name in digests or text_digest(record) in digests for record, name in pairs], np.bool_)
+
+
+def _copies(
+    shown: Shown,
+    search: Search,
+    pool: Pool,
+    records: Sequence[Record],
+    selection: Selection,
+    policy: ResolvedPolicy,
+    own: Policy,
+) -> Steps[Mask]:
+    """Which candidates of a pool (n,) are copies of what was shown, by the evidence that finds copies within a list. The calibrated rule
+    must be as sure as at the second result: at any place a wrong one costs an answer.
+    """
+    count = len(shown.rows)
+    stacked = Pool(
+        scores=np.concatenate((np.full(count, np.nan), pool.scores)),
+        vectors=np.concatenate((shown.vectors(pool), pool.vectors)),
+        alone=tuple(count + row for row in pool.alone),
+    )
+    candidates = candidates_of(stacked, search, (*shown.records, *records), fields=policy.fields)
+    candidates = replace(candidates, metric=metric_of(search.query, pool.vectors, pool.scores))
+    threshold = own.threshold
+    if isinstance(threshold, Certain):
+        threshold = Certain.beside(threshold, threshold.first, threshold.first)
+    scale = None if isinstance(threshold, Fixed) or not selection.median else selection.median
+    whole = replace(own, when=When.ALWAYS, threshold=threshold)
+    grouped: Grouped = yield from group(candidates, whole, stacked.size, scale)
+    found: Mask = grouped.heads[count:] < count
+    return found

@@ -1,0 +1,164 @@
+"""What was shown before stands behind what is new; each list keeps its length, and nothing else changes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.policies import CLASSICAL, DEFAULT
+from support.selections import selection
+from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.context.repeats import digest, first_pages, renewed
+from vecsieve.proxy.search.fetch import Attempt, plan
+from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
+from vecsieve.proxy.search.searcher import Searcher
+from vecsieve.proxy.selection.policy import Short
+from vecsieve.proxy.selection.values import Fate, Selection
+from vecsieve.proxy.telemetry.tracing import Stopwatch
+
+K, F, C, N = Fate.KEPT, Fate.FILLED, Fate.COLLAPSED, Fate.NOT_CHOSEN
+
+
+def page(representative: Sequence[int], top_k: int) -> Selection:
+    """The first representatives by rank, as selection leaves them, filled by copies."""
+    leads = [row for row, stand in enumerate(representative) if row == stand]
+    copies = [row for row, stand in enumerate(representative) if row != stand]
+    keep = leads[:top_k]
+    fills = copies[: top_k - len(keep)]
+    fates = [
+        K if row in keep else F if row in fills else N if row in leads else C for row in range(len(representative))
+    ]
+    return selection(sorted(keep + fills), representative, fates)
+
+
+def stale(n: int, *rows: int) -> np.ndarray:
+    found = np.zeros(n, np.bool_)
+    found[list(rows)] = True
+    return found
+
+
+@pytest.mark.parametrize(
+    ("representative", "shown", "keep"),
+    [
+        ([0, 1, 2, 3, 4, 5], [1], [0, 2, 3]),
+        ([0, 1, 2, 3, 4, 5], [5], [0, 1, 2]),
+        ([0, 1, 2, 3, 4, 5], [0, 1, 2], [3, 4, 5]),
+        ([0, 1, 2, 3], [0, 1, 2], [3, 0, 1]),
+        ([0, 1, 2], [0, 1, 2], [0, 1, 2]),
+        ([0, 0, 2, 3, 4], [1], [2, 3, 4]),
+        ([0, 0, 2, 2], [2], [0, 2, 1]),
+    ],
+    ids=["one", "beyond the page", "all of it", "too few new", "nothing new", "a copy of a result", "before copies"],
+)
+def test_what_was_shown_makes_room_for_what_is_new(
+    representative: list[int], shown: list[int], keep: list[int]
+) -> None:
+    found = renewed(page(representative, 3), stale(len(representative), *shown), 3, DEFAULT)
+    assert found.keep.tolist() == keep
+
+
+def test_a_result_that_made_room_says_why_it_is_gone() -> None:
+    whole = page([0, 1, 2, 3, 4], 3)
+    found = renewed(whole, stale(5, 1), 3, DEFAULT)
+    assert found.fates.tolist() == [K, Fate.SHOWN, K, K, N]
+    assert whole.fates.tolist() == [K, K, K, N, N], "the selection that was given is not changed"
+
+
+def test_a_page_of_which_nothing_was_shown_is_not_touched() -> None:
+    whole = page([0, 1, 2, 3, 4], 3)
+    assert renewed(whole, stale(5, 3, 4), 3, DEFAULT) is whole
+
+
+def test_a_diversifiers_order_is_kept() -> None:
+    whole = replace(page([0, 1, 2, 3, 4], 3), keep=np.array([2, 0, 1], np.intp))
+    assert renewed(whole, stale(5, 0), 3, CLASSICAL).keep.tolist() == [2, 1, 3]
+
+
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=20), st.integers(1, 8), st.data())
+def test_a_page_keeps_its_length_and_repeats_no_candidate(families: list[int], top_k: int, data: st.DataObject) -> None:
+    """Invariant: as many results as before, each once, and no shown one before a new one."""
+    first: dict[int, int] = {}
+    representative = [first.setdefault(family, row) for row, family in enumerate(families)]
+    rows = data.draw(st.sets(st.integers(0, len(families) - 1)))
+    whole = page(representative, top_k)
+    found = renewed(whole, stale(len(families), *rows), top_k, DEFAULT)
+    keep = found.keep.tolist()
+    assert len(keep) == len(set(keep)) == len(whole.keep)
+    old = {representative[row] for row in rows}
+    is_old = [representative[row] in old for row in keep if representative[row] == row]
+    assert is_old == sorted(is_old)
+    new = {row for row in representative if row not in old}
+    assert len([row for row in keep if row in new]) == min(len(new), len(whole.keep)), (
+        "no new one was left out for less"
+    )
+    assert {int(fate) for fate in found.fates[keep]} <= {K, F}
+
+
+def test_a_short_page_is_filled_by_no_copy_where_the_policy_allows_it() -> None:
+    chosen = replace(DEFAULT, short=Short.ALLOW)
+    whole = selection([0, 2], [0, 0, 2, 2], [K, C, K, C])
+    assert renewed(whole, stale(4, 0), 3, chosen).keep.tolist() == [2, 0]
+
+
+def test_a_digest_tells_parts_from_one_another() -> None:
+    assert digest(b"a", b"bc") != digest(b"ab", b"c")
+    assert digest(b"a") == digest(b"a")
+    assert len(digest()) == 8
+
+
+def test_a_first_page_by_offset_is_selected_from_its_own_pool() -> None:
+    searches = first_pages(call((4, 0), (4, 4), (4, None))).searches
+    assert [each.pages for each in searches] == [False, True, False]
+
+
+# Lists of one request, on the toy backend: its points have no ids, so they are told by evidence.
+
+
+def policy(**members: object) -> ResolvedPolicy:
+    chosen = Policies(Settings.model_validate({"policy": members})).resolve("qdrant", "c")
+    return replace(chosen, is_across=True)
+
+
+async def lists(chosen: ResolvedPolicy, *rankings: Sequence[int], top_k: int = 4) -> list[list[int]]:
+    upstream = ToyUpstream(*map(ranking, rankings))
+    asked = call(*[(top_k, None)] * len(rankings))
+    planned = plan(asked, chosen, None)
+    assert planned is not None
+    ticks: Iterator[int] = itertools.count()
+    attempt = Attempt(call=asked, policy=chosen, plan=planned, watch=Stopwatch(lambda: float(next(ticks))))
+    return families_of(await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None))
+
+
+async def test_a_later_list_shows_what_it_has_next() -> None:
+    assert await lists(policy(), range(20), range(20), range(2, 20)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+async def test_the_first_list_is_as_it_would_be_alone() -> None:
+    families = [0, 0, 1, 1, 2, 3, 4, 5]
+    assert (await lists(policy(), families, families))[0] == (await lists(policy(), families))[0]
+
+
+async def test_a_list_without_enough_of_its_own_keeps_its_length() -> None:
+    assert await lists(policy(), range(6), range(6)) == [[0, 1, 2, 3], [4, 5, 0, 1]]
+
+
+async def test_lists_that_share_nothing_stay() -> None:
+    assert await lists(policy(), range(10), range(10, 20)) == [[0, 1, 2, 3], [10, 11, 12, 13]]
+
+
+async def test_without_the_header_each_list_is_chosen_alone() -> None:
+    alone = replace(policy(), is_across=False)
+    assert await lists(alone, range(20), range(20)) == [[0, 1, 2, 3], [0, 1, 2, 3]]
+
+
+async def test_a_list_fills_from_its_own_pool_alone() -> None:
+    found = await lists(policy(), *[range(130)] * 12, top_k=10)
+    assert [len(set(page)) for page in found] == [10] * 12
+    assert sorted(itertools.chain.from_iterable(found[:5])) == list(range(50)), "a pool has fifty candidates"
