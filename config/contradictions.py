@@ -125,6 +125,9 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
         wanted = f"a number below {traits.closes_idle_seconds:g}, because {settings.backend.capitalize()} closes idle connections then"
         yield contradiction(("upstream", "pool_idle_seconds"), shown(idle), wanted, ("backend",))
+    if settings.sessions.url is not None and find_spec("redis") is None:
+        wanted = "none: redis is not installed; it comes with pip install 'vecsieve[sessions]'"
+        yield contradiction(("sessions", "url"), shown(settings.sessions.url), wanted)
     if settings.indexes is not None:
         yield from _of_hosts(settings, settings.indexes)
 

@@ -25,6 +25,7 @@ from vecsieve.config.values import (
     NoneWord,
     OrNone,
     Representative,
+    Seconds,
     Share,
     StitchMode,
     Ties,
@@ -276,6 +277,13 @@ class WriteSettings(Model):
         return self.model_copy(update={"mode": "off" if mode == "off" else "observe"})
 
 
+class SessionSettings(Model):
+    """For how long a session, which a client names in the header `x-vecsieve-session`, remembers what it was given."""
+
+    ttl_seconds: Seconds = setting(1800.0, "after its last search; half an hour is the usual end of a conversation")
+    turns: OrNone[Count] = setting(None, "results of so many last searches stand behind new ones; none: of all")
+
+
 class StitchSettings(Model):
     """Chunks of one document that overlap: by their spans (`metadata`), else by their words, where the end of one text is the beginning
     of the other. A word alone is the mode.
@@ -375,6 +383,7 @@ class PolicySettings(Model):
     stitch: Annotated[StitchSettings, BeforeValidator(of_mode), Wanted("off, mark, drop, or {mode: …, overlap: …}")] = (
         StitchSettings()
     )
+    session: SessionSettings = SessionSettings()
     vector: OrNone[str] = setting(None, "the named vector to compare by; none: the request's")
     per_retriever: bool = setting(
         False,

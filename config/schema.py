@@ -37,6 +37,7 @@ from vecsieve.config.values import (
     Seconds,
     SecondsOrZero,
     Share,
+    StoreUrl,
     UpstreamUrl,
     setting,
 )
@@ -348,6 +349,21 @@ class ExplainSettings(Model):
     )
 
 
+class SessionStoreSettings(Model):
+    """Where sessions are kept, which clients name in the header `x-vecsieve-session`. Read when the process starts."""
+
+    url: OrNone[StoreUrl] = setting(
+        None,
+        "a Valkey or Redis that replicas and workers share; needs the extra `sessions`. none: the memory of each process",
+    )
+    password_file: OrNone[str] = setting(None, "file with its password; none: it has none")
+    timeout_seconds: Seconds = setting(
+        0.05, "for reading or writing a session; a search whose session is late or fails goes on without it"
+    )
+    sessions: Count = setting(10_000, "in memory: of more the least recently used goes; each takes up to 100 kB")
+    results: Count = setting(1000, "digests of a session, two or three for each result; those given first go first")
+
+
 class ApiSettings(Model):
     """VecSieve's own endpoints for applications (`/v1/…`, docs/api.md), on a listener of their own. Off unless `listen` is
     given. Data ports are not affected.
@@ -391,6 +407,7 @@ class OverrideSettings(Model):
     fetch_k: bool = setting(True, "x-vecsieve-fetch-k")
     collapsed: bool = setting(True, "x-vecsieve-collapsed")
     per_retriever: bool = setting(True, "x-vecsieve-per-retriever")
+    session: bool = setting(True, "x-vecsieve-session")
     across: bool = setting(True, "x-vecsieve-across")
     token_budget: bool = setting(True, "x-vecsieve-token-budget")
 
@@ -431,6 +448,7 @@ class Settings(Model):
     explain: ExplainSettings = ExplainSettings()
     tracing: TracingSettings = TracingSettings()
     api: ApiSettings = ApiSettings()
+    sessions: SessionStoreSettings = SessionStoreSettings()
     overrides: OverrideSettings = OverrideSettings()
     policy: PolicySettings = PolicySettings()
     rules: tuple[RuleSettings, ...] = ()

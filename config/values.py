@@ -128,6 +128,13 @@ CollectorUrl = Annotated[
     Wanted("http or https, host, port and perhaps a path such as http://127.0.0.1:4318, without credentials or query"),
 ]
 QueueSpans = Annotated[int, Field(ge=512, le=1_000_000)]
+StoreUrl = Annotated[
+    str,
+    Field(pattern=r"^(redis|rediss)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[0-9]{1,3})?$"),
+    Wanted(
+        "redis:// or rediss://, host and perhaps port and number of a database such as redis://127.0.0.1:6379/0, without credentials"
+    ),
+]
 PublicForm = Literal["path", "port_url", "port_authority"]
 PublicUrl = Annotated[
     str,

@@ -78,6 +78,7 @@ LAZY = {
     "pymilvus",
     "qdrant_client",
     "qdrant_edge",
+    "redis",
     "tiktoken",
 }
 IMPURE_MODULES = {"asyncio", "time", "logging", "socket", "threading", "random", "os", "prometheus_client", "aiohttp"}

@@ -83,8 +83,10 @@ class _Call:
         return "" if name is None else next((str(value) for key, value in self.metadata if key == name), "")
 
     @property
-    def overrides(self) -> list[tuple[str, str]]:
-        return [(key, str(value)) for key, value in self.metadata if is_override(key)]
+    def fields(self) -> list[tuple[str, str]]:
+        """The metadata where overrides are among it."""
+        has_overrides = any(is_override(key) for key, _ in self.metadata)
+        return [(key, str(value)) for key, value in self.metadata] if has_overrides else []
 
 
 class Plane(grpc.GenericRpcHandler):
@@ -274,7 +276,7 @@ class Plane(grpc.GenericRpcHandler):
             )
             return await self._gated(call, told, gate, questions, policy)
         try:
-            rules, policy = self._shared.searches.policy(operation, operation.collection, call.overrides, record)
+            rules, policy = self._shared.searches.policy(operation, operation.collection, call.fields, record)
         except OverrideError as refusal:
             return local_failure(Code.INVALID_ARGUMENT, str(refusal))
         relayed = partial(self._counted, call, record, operation)

@@ -39,6 +39,7 @@ from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections.learned import Learned, Names
 from vecsieve.proxy.search.collections.profiles import Calibration
+from vecsieve.proxy.search.context.sessions import Sessions, store_of
 from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import AdaptiveFetch
 from vecsieve.proxy.search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Hedging, Replays
@@ -209,6 +210,9 @@ class Process:
             pools=self.pools,
             tracing=_tracing(settings, metrics),
             keeps_marks=settings.tracing.endpoint is not None,
+            sessions=Sessions(
+                store_of(settings.sessions, clock), clock=clock, failed=metrics.session_store_failures_total.inc
+            ),
         )
 
     def _data_server(self, metrics: Metrics, routes: Routes, events: CountedEvents) -> DataServer:
@@ -366,6 +370,7 @@ class Process:
         self._services.work.close()
         await self._writes.close(grace_seconds=grace_seconds)
         await self._upstream.close()
+        await self._services.sessions.close()
         await self._services.tracing.close()
 
 

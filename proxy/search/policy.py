@@ -103,6 +103,18 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRules:
+    """``key``: a digest of the session that the request names; None without one. ``turns``: how many are remembered; None: all."""
+
+    ttl_seconds: float = 0.0
+    turns: int | None = None
+    key: bytes | None = None
+
+
+NO_SESSION = SessionRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPolicy:
     """Everything that one search needs.
 
@@ -130,6 +142,7 @@ class ResolvedPolicy:
     budget: TextBudget = UNLIMITED
     marks_overlaps: bool = False
     is_across: bool = False
+    session: SessionRules = NO_SESSION
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
 
@@ -141,7 +154,7 @@ class ResolvedPolicy:
     @property
     def demotes(self) -> bool:
         """Whether what was shown before stands behind what is new."""
-        return self.is_across
+        return self.is_across or self.session.key is not None
 
     def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata
@@ -188,6 +201,7 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         write=policy.write.under(mode),
         rule=rule,
         budget=_budget(policy),
+        session=SessionRules(ttl_seconds=policy.session.ttl_seconds, turns=policy.session.turns),
         marks_overlaps=policy.stitch.mode == "mark",
     )
 

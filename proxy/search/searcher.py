@@ -31,6 +31,7 @@ from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.candidates import CALL_BYTES, candidates_of, records_of
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.context.answer import surround
+from vecsieve.proxy.search.context.repeats import first_pages
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
 from vecsieve.proxy.search.memory.lookups import (
@@ -136,13 +137,18 @@ class Searcher:
         self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
-    def read(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-        """Parse the client's request. Raises UnsupportedError."""
-        return self._adapter.parse_request(operation, body, needs)
+    def read(self, operation: Operation, body: bytes, needs: Needs, *, demotes: bool = False) -> SearchCall:
+        """Parse the client's request. Raises UnsupportedError. ``demotes``: as in the policy."""
+        call = self._adapter.parse_request(operation, body, needs)
+        return first_pages(call) if demotes else call
 
-    def lean(self, operation: Operation, body: bytes, needs: Needs) -> tuple[SearchCall | None, Repeat | None]:
-        """The same call without what memory probably has; None where all must be fetched. Raises UnsupportedError."""
-        if self._memory is None or self._repeats is None:
+    def lean(
+        self, operation: Operation, body: bytes, needs: Needs, *, may: bool = True
+    ) -> tuple[SearchCall | None, Repeat | None]:
+        """The same call without what memory probably has; None where all must be fetched. Raises UnsupportedError. ``may``: whether the
+        search can do with what memory has.
+        """
+        if self._memory is None or self._repeats is None or not may:
             return None, None
         repeat = self._repeats.of(operation.collection, body)
         if repeat.is_old or not (repeat.is_known or self._memory.is_promising(operation.collection)):

@@ -16,7 +16,6 @@ from typing import TypeVar
 from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
 from vecsieve.proxy.process.resources import Pressure
 from vecsieve.proxy.search.context.overrides import overridden
-from vecsieve.proxy.search.context.repeats import first_pages
 from vecsieve.proxy.search.errors import (
     LostReplyError,
     PassedReplyError,
@@ -28,7 +27,7 @@ from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAn
 from vecsieve.proxy.search.fetch import Attempt, fitted, needs_of, plan
 from vecsieve.proxy.search.hedge import Race
 from vecsieve.proxy.search.limits import Hold
-from vecsieve.proxy.search.policy import ResolvedPolicy, Rules, is_override
+from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
 from vecsieve.proxy.search.report import Report, report_of, rows_of
 from vecsieve.proxy.search.retrievers import Retrievers
 from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
@@ -85,7 +84,7 @@ class SearchService:
         record.classified(operation)
         rules = self._services.rules.now
         own = rules.policies.resolve(self._services.backend, ruled_by)
-        given = [(name.lower(), value) for name, value in headers if is_override(name)]  # of most requests none
+        given = [(name.lower(), value) for name, value in headers]  # of most requests none
         return rules, overridden(given, rules.overrides, own, record) if given else own
 
     async def answer(
@@ -145,7 +144,10 @@ class SearchService:
             self._services.own.asked(exchange.operation, len(prepared.call.searches))
             if exchange.policy.mode == "shadow":
                 return await self._shadowed(exchange, prepared, record, sample)
-            answer, report = await self.best_answer(exchange, prepared)
+            best = partial(self.best_answer, exchange, prepared)
+            answer, report = await (
+                best() if exchange.policy.session.key is None else self._services.sessions.around(prepared, best)
+            )
             record.reported(report)
             return answer
 
@@ -198,12 +200,9 @@ class SearchService:
         needs = needs_of(policy, learned.hint(operation), known=known, bounds=services.bounds)
         try:
             with watch.stage(Stage.PARSE):
-                whole = partial(self._searcher.read, operation, exchange.plain, needs)
-                lean, repeat = None, None
-                if not policy.is_surrounded:
-                    lean, repeat = self._searcher.lean(operation, exchange.plain, needs)
+                whole = partial(self._searcher.read, operation, exchange.plain, needs, demotes=policy.demotes)
+                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=not policy.is_surrounded)
                 call = whole() if lean is None else lean
-                call = first_pages(call) if policy.demotes else call
                 is_spare = services.own.has(operation, len(call.searches))
                 if lean is not None and not is_spare:  # a second read brings what memory lacks
                     call, lean = whole(), None

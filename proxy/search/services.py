@@ -12,6 +12,7 @@ from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections.learned import Invalidation, Learned, WriteInvalidation
 from vecsieve.proxy.search.collections.profiles import Scaling
+from vecsieve.proxy.search.context.sessions import Sessions
 from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import AdaptiveFetch
 from vecsieve.proxy.search.hedge import Hedging, Replays
@@ -63,6 +64,7 @@ class ProcessServices:
     pools: Pools
     tracing: Tracing = NO_TRACING
     keeps_marks: bool = False
+    sessions: Sessions
 
     def write_invalidation(self, transport: Transport) -> WriteInvalidation:
         """Invalidates what is known of a collection when it is created, changed, deleted or called otherwise."""

@@ -372,6 +372,7 @@ class OverrideName(LabelEnum):
     FETCH_K = "fetch_k"
     COLLAPSED = "collapsed"
     PER_RETRIEVER = "per_retriever"
+    SESSION = "session"
     ACROSS = "across"
     TOKEN_BUDGET = "token_budget"  # noqa: S105 - a number of tokens, no secret
 

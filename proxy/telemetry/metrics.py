@@ -233,6 +233,7 @@ class Metrics(Instruments):
     searches_in_flight_limit = GaugeSpec("Above this, searches pass through.")
     selection_bytes_in_flight = GaugeSpec("Bytes of requests and replies held for selection.")
     selection_bytes_in_flight_limit = GaugeSpec("Above this, searches pass through.")
+    session_store_failures_total = CounterSpec("Reads and writes of sessions that failed.")
     memory_points = GaugeSpec("Points in the feature memory.")
     memory_bytes = GaugeSpec("Bytes of the feature memory in use.")
     requests_waiting = GaugeSpec("Requests that wait for room, or whose bodies dribble in while others need it.")

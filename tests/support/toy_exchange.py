@@ -19,6 +19,7 @@ from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections.learned import Learned
 from vecsieve.proxy.search.collections.profiles import Scaling
+from vecsieve.proxy.search.context.sessions import InProcess, Sessions
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Fits, Gate, Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import AdaptiveFetch, Attempt
@@ -172,6 +173,7 @@ def toys(
         "recorder": recorder,
         "metrics": metrics,
         "recent": Recent(keep, now=clock),
+        "sessions": Sessions(InProcess(sessions=9, results=99, clock=clock), clock=clock, failed=lambda: None),
         "pools": Pools(keep=False, clock=clock, work=LongWork()),
     }
     services = ProcessServices(**{**shared, **other})

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from vecsieve.config.policy import MmrSettings, RelativeThreshold
 from vecsieve.config.schema import OverrideSettings
 from vecsieve.config.values import Mode
+from vecsieve.proxy.search.context.sessions import identified
 from vecsieve.proxy.search.policy import PREFIX, Fetch, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Order, Relative, Strategy
@@ -28,6 +30,7 @@ _MODES: Mapping[str, Mode] = MappingProxyType({"on": "on", "shadow": "shadow", "
 _SWITCHES: Mapping[str, bool] = MappingProxyType({"on": True, "off": False})
 _NUMBER = re.compile(r"(\.[0-9]{1,18}|[0-9]{1,9}(\.[0-9]{0,18})?)([eE][-+]?[0-9]{1,2})?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
+_SESSION = re.compile(r"[!-~]{1,128}")
 MOST_TOKENS = 999_999_999
 _BLANKS = " \t"  # optional white space around a field value, RFC 9110 5.5
 
@@ -44,11 +47,12 @@ class OverrideError(ValueError):
 
 
 def overridden(
-    given: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy, record: RequestRecord
+    headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy, record: RequestRecord
 ) -> ResolvedPolicy:
-    """The policy of a request with override headers; the request's record counts them. Raises OverrideError."""
+    """The policy of a request with these headers, overrides among them; the request's record counts those. Raises OverrideError."""
+    given = [(name, value) for name, value in headers if is_override(name)]
     try:
-        changed = parse(given, allowed, policy)
+        changed = identified(parse(given, allowed, policy), headers)
     except OverrideError:
         record.bad_request()
         raise
@@ -147,6 +151,14 @@ def _fetch_k(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     return replace(policy, fetch=fetch)
 
 
+def _session(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
+    if _SESSION.fullmatch(value) is None:
+        raise OverrideError(
+            f"{_header(OverrideName.SESSION)}: wanted 1 to 128 printable characters of ASCII, no blanks"
+        )
+    return replace(policy, session=replace(policy.session, key=blake2b(value.encode(), digest_size=16).digest()))
+
+
 def _token_budget(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     tokens = _whole(OverrideName.TOKEN_BUDGET, value, most=MOST_TOKENS)
     return replace(policy, budget=replace(policy.budget, tokens=tokens))
@@ -169,6 +181,7 @@ _APPLY: Mapping[OverrideName, Callable[[ResolvedPolicy, str], ResolvedPolicy]] =
         OverrideName.COLLAPSED: lambda policy, value: replace(
             policy, tells_collapsed=_word(OverrideName.COLLAPSED, value, CollapsedIn)
         ),
+        OverrideName.SESSION: _session,
         OverrideName.ACROSS: lambda policy, value: replace(
             policy, is_across=_word(OverrideName.ACROSS, value, Across) is Across.BATCH
         ),

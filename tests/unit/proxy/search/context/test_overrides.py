@@ -50,6 +50,7 @@ def test_there_is_a_header_and_a_setting_for_each_override() -> None:
         "x-vecsieve-per-retriever",
         "x-vecsieve-token-budget",
         "x-vecsieve-across",
+        "x-vecsieve-session",
     }
     assert {name.value for name in OverrideName} == set(OverrideSettings.model_fields)
     assert [info.description for info in OverrideSettings.model_fields.values()] == list(HEADERS)
@@ -294,3 +295,14 @@ def test_a_refusal_is_one_sentence_per_header_whatever_the_value(header: str, va
     else:
         return
     assert message == refusal((header, "!"))
+
+
+@pytest.mark.parametrize("value", ["", "two words", "é", "x" * 129, "a\tb", "\x7f", "\udcff"])
+def test_a_session_is_a_short_word_of_ascii(value: str) -> None:
+    assert refusal(("x-vecsieve-session", value)) == (
+        "x-vecsieve-session: wanted 1 to 128 printable characters of ASCII, no blanks"
+    )
+    one, other = (given_headers(("x-vecsieve-session", name)).session.key for name in ("a", "!" * 128))
+    assert one is not None
+    assert one != other
+    assert given_headers().session.key is None

@@ -1,0 +1,218 @@
+"""Conversations: what earlier turns of a session were given, in this process or in a Valkey that several replicas share.
+
+A session is known by a digest of the client's identifier and of its credentials, so that clients with other credentials have other
+sessions. What was given is kept as digests of points and texts. All of it is bounded, expires, and is safe to lose: without it an answer
+is as if there were no session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from vecsieve.config.problems import Problem, SettingsError, is_secret_name, shown
+from vecsieve.config.schema import SessionStoreSettings
+from vecsieve.proxy.search.candidates import records_of
+from vecsieve.proxy.search.collections.learned import Lru
+from vecsieve.proxy.search.context.repeats import point_digests, text_digest
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.search.report import Report
+from vecsieve.proxy.selection.values import Fate
+from vecsieve.proxy.telemetry.labels import Outcome
+from vecsieve.proxy.telemetry.tracing import Clock
+
+LOGGER = logging.getLogger("vecsieve.sessions")
+REST_SECONDS = 1.0  # without the shared store, after it failed: a search waits for it once in that time
+KEY_BYTES = 16
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> ResolvedPolicy:
+    """The policy whose session belongs to the credentials among these headers as well."""
+    if policy.session.key is None:
+        return policy
+    state = blake2b(policy.session.key, digest_size=KEY_BYTES)
+    for name, value in sorted((name.lower(), value) for name, value in headers if is_secret_name(name)):
+        for part in (name, value):
+            raw = part.encode("utf-8", "surrogateescape")
+            state.update(b"%d:" % len(raw) + raw)
+    return replace(policy, session=replace(policy.session, key=state.digest()))
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a session was given: the turn in which it was, for each digest. ``turn``: the last one, 0 before the first."""
+
+    turn: int = 0
+    turns: dict[bytes, int] | None = None
+
+    def since(self, turns: int | None) -> frozenset[bytes]:
+        """Of the last ``turns`` turns; None: of all."""
+        known = self.turns or {}
+        return frozenset(known if turns is None else [each for each, turn in known.items() if turn > self.turn - turns])
+
+
+class Store(Protocol):
+    """Where sessions are kept. Raises OSError or TimeoutError."""
+
+    async def given(self, key: bytes) -> Given: ...
+
+    async def add(self, key: bytes, digests: Collection[bytes], turn: int, *, seconds: float) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class InProcess:
+    """In memory: the least recently used session goes first, and of a session the results that were given first."""
+
+    __slots__ = ("_clock", "_held", "_results")
+
+    def __init__(self, *, sessions: int, results: int, clock: Clock) -> None:
+        self._held = Lru[bytes, tuple[float, int, OrderedDict[bytes, int]]](sessions)
+        self._results, self._clock = results, clock
+
+    async def given(self, key: bytes) -> Given:
+        held = self._held.get(key)
+        if held is None or self._clock() >= held[0]:
+            return Given()
+        return Given(held[1], dict(held[2]))
+
+    async def add(self, key: bytes, digests: Collection[bytes], turn: int, *, seconds: float) -> None:
+        held, now = self._held.get(key), self._clock()
+        turns = OrderedDict[bytes, int]() if held is None or now >= held[0] else held[2]
+        for each in digests:
+            turns[each] = turn
+            turns.move_to_end(each)
+        while len(turns) > self._results:
+            turns.popitem(last=False)
+        self._held.hold(key, (now + seconds, turn, turns))
+
+    async def close(self) -> None:
+        self._held.clear()
+
+
+class Shared:
+    """In a Valkey or Redis. A session is a sorted set of digests by turn; it expires as a whole, and with it the number of its last turn."""
+
+    __slots__ = ("_client", "_results", "_seconds")
+
+    def __init__(self, client: Any, *, results: int, seconds: float) -> None:
+        self._client, self._results, self._seconds = client, results, seconds
+
+    async def given(self, key: bytes) -> Given:
+        name = _name(key)
+        pipe = self._client.pipeline(transaction=False)
+        pipe.zrange(name, 0, -1, withscores=True)
+        pipe.get(name + b":turn")
+        rows, turn = await self._sent(pipe)
+        return Given(int(turn or 0), {bytes(each): int(score) for each, score in rows})
+
+    async def add(self, key: bytes, digests: Collection[bytes], turn: int, *, seconds: float) -> None:
+        name, milliseconds = _name(key), max(1, int(seconds * 1000))
+        pipe = self._client.pipeline(transaction=True)
+        if digests:
+            pipe.zadd(name, dict.fromkeys(digests, turn))
+        pipe.zremrangebyrank(name, 0, -(self._results + 1))
+        pipe.pexpire(name, milliseconds)
+        pipe.set(name + b":turn", turn, px=milliseconds)
+        await self._sent(pipe)
+
+    async def _sent(self, pipe: Any) -> Any:
+        from redis.exceptions import RedisError  # of the extra that made the client
+
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await pipe.execute()
+        except RedisError as error:
+            raise ConnectionError("the store of sessions refuses or is gone") from error
+
+    async def close(self) -> None:
+        async with asyncio.timeout(self._seconds):
+            await self._client.aclose()
+
+
+def _name(key: bytes) -> bytes:
+    return b"vecsieve:session:" + key.hex().encode()
+
+
+def store_of(settings: SessionStoreSettings, clock: Clock) -> Store:
+    """Raises SettingsError for a password file that cannot be read."""
+    if settings.url is None:
+        return InProcess(sessions=settings.sessions, results=settings.results, clock=clock)
+    from redis.asyncio import Redis  # an extra; the settings check that it is there
+
+    password = None
+    if settings.password_file is not None:
+        try:
+            password = Path(settings.password_file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            at, wanted = "sessions.password_file", "a readable file with a password"
+            raise SettingsError([Problem(at, shown(settings.password_file), wanted)]) from error
+    seconds = settings.timeout_seconds
+    client = Redis.from_url(settings.url, password=password, socket_timeout=seconds, socket_connect_timeout=seconds)
+    return Shared(client, results=settings.results, seconds=seconds)
+
+
+class Sessions:
+    """Reads a session before its search and writes it after the answer. ``failed``: called for each failure of the store."""
+
+    __slots__ = ("_clock", "_failed", "_rests_until", "_store")
+
+    def __init__(self, store: Store, *, clock: Clock, failed: Callable[[], None]) -> None:
+        self._store, self._clock, self._failed = store, clock, failed
+        self._rests_until = float("-inf")
+
+    async def around(self, attempt: Attempt, answer: Callable[[], Awaitable[tuple[A, Report]]]) -> tuple[A, Report]:
+        """The answer to a search of a session, which it is then part of if selection made it."""
+        rules = attempt.policy.session
+        assert rules.key is not None  # noqa: S101 - the caller has looked
+        known = await self._try(self._store.given(rules.key))
+        attempt.given = frozenset() if known is None else known.since(rules.turns)
+        found, report = await answer()
+        if known is not None and report.outcome is Outcome.DEDUP:
+            add = self._store.add(rules.key, shown_by(attempt), known.turn + 1, seconds=rules.ttl_seconds)
+            await self._try(add)
+        return found, report
+
+    async def close(self) -> None:
+        await self._try(self._store.close(), always=True)
+
+    async def _try(self, asked: Awaitable[T], *, always: bool = False) -> T | None:
+        """What the store answers; None where it fails, or has failed a moment ago."""
+        if self._clock() < self._rests_until and not always:
+            if asyncio.iscoroutine(asked):
+                asked.close()
+            return None
+        try:
+            return await asked
+        except (OSError, TimeoutError) as error:
+            self._rests_until = self._clock() + REST_SECONDS
+            self._failed()
+            LOGGER.warning("a session was left out: %s", type(error).__name__)
+            return None
+
+
+def shown_by(attempt: Attempt) -> set[bytes]:
+    """The digests of what an attempt's answer shows: the points and texts of its results, and the points that these stand for."""
+    assert attempt.reply is not None  # noqa: S101 - an answer was made of it
+    policy, found = attempt.policy, set[bytes | None]()
+    for search, pool, selection in zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True):
+        records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
+        names = point_digests(attempt.call.operation.collection, search, pool)
+        is_shown = np.zeros(pool.size, np.bool_)
+        is_shown[selection.keep] = True
+        stands = is_shown[selection.representative] & (selection.fates == Fate.COLLAPSED)
+        found.update(names[row] for row in (is_shown | stands).nonzero()[0].tolist())
+        found.update(text_digest(records[row]) for row in selection.keep.tolist())
+    return {each for each in found if each is not None}

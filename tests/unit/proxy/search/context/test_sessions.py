@@ -1,0 +1,167 @@
+"""Sessions remember what they were given, bounded and apart by credentials, in memory and in a real Redis; failures cost the session alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.clocks import ManualClock
+from support.ports import free_ports
+from support.redis_server import NEEDS_REDIS, redis_server
+from support.toy_exchange import ToyExchange, policy, toys
+from vecsieve.config.problems import SettingsError
+from vecsieve.config.schema import SessionStoreSettings, Settings
+from vecsieve.proxy.search.context.sessions import Given, InProcess, Sessions, Store, identified, store_of
+from vecsieve.proxy.search.policy import ResolvedPolicy
+
+A, B, C = b"a" * 8, b"b" * 8, b"c" * 8
+KEY, OTHER = b"k" * 16, b"o" * 16
+
+
+def named(key: bytes = KEY, **members: object) -> ResolvedPolicy:
+    chosen = policy(**members)
+    return replace(chosen, session=replace(chosen.session, key=key))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with redis_server(tmp_path) as running:
+        yield running
+
+
+def in_process(clock: ManualClock | None = None, *, sessions: int = 9, results: int = 99) -> InProcess:
+    return InProcess(sessions=sessions, results=results, clock=clock or ManualClock(0.0))
+
+
+async def filled(store: Store) -> Given:
+    assert await store.given(KEY) == Given() or (await store.given(KEY)).turn == 0
+    await store.add(KEY, [A, B], 1, seconds=60.0)
+    await store.add(KEY, [B, C], 2, seconds=60.0)
+    return await store.given(KEY)
+
+
+async def test_a_session_in_memory_knows_the_turn_of_each_result() -> None:
+    found = await filled(in_process())
+    assert found == Given(2, {A: 1, B: 2, C: 2})
+    assert found.since(None) == {A, B, C}
+    assert found.since(1) == {B, C}
+    assert found.since(2) == {A, B, C}
+
+
+@NEEDS_REDIS
+async def test_a_session_in_redis_is_the_same_and_survives_its_writer(url: str) -> None:
+    settings = SessionStoreSettings(url=url, timeout_seconds=5.0)
+    first, second = store_of(settings, ManualClock(0.0)), store_of(settings, ManualClock(0.0))
+    assert await filled(first) == Given(2, {A: 1, B: 2, C: 2})
+    await first.close()
+    assert await second.given(KEY) == Given(2, {A: 1, B: 2, C: 2}), "another replica reads it"
+    assert (await second.given(OTHER)).turn == 0
+    await second.add(KEY, [], 3, seconds=0.05)
+    await asyncio.sleep(0.2)
+    assert (await second.given(KEY)).since(None) == frozenset(), "it has expired"
+    await second.close()
+
+
+@NEEDS_REDIS
+async def test_a_session_in_redis_is_bounded(url: str) -> None:
+    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0, results=2), ManualClock(0.0))
+    await store.add(KEY, [A], 1, seconds=60.0)
+    await store.add(KEY, [B, C], 2, seconds=60.0)
+    assert (await store.given(KEY)).since(None) == {B, C}
+    await store.close()
+
+
+async def test_a_session_in_memory_expires_and_is_bounded() -> None:
+    clock = ManualClock(0.0)
+    store = in_process(clock, sessions=2, results=2)
+    await store.add(KEY, [A], 1, seconds=10.0)
+    await store.add(KEY, [B, C], 2, seconds=10.0)
+    assert (await store.given(KEY)).since(None) == {B, C}, "what was given first goes first"
+    clock.now = 10.0
+    assert await store.given(KEY) == Given()
+    for key in (b"1", b"2", b"3"):
+        await store.add(key, [A], 1, seconds=10.0)
+    assert [bool((await store.given(key)).turns) for key in (b"1", b"2", b"3")] == [False, True, True]
+
+
+@pytest.mark.parametrize("name", ["api-key", "Authorization", "x-chroma-token", "Cookie", "X-Api-Key"])
+def test_other_credentials_are_another_session(name: str) -> None:
+    one, other = (identified(named(), [(name, value), ("accept", "x")]) for value in ("mine", "yours"))
+    assert one.session.key != other.session.key
+    assert one.session.key == identified(named(), [("accept", "y"), (name.upper(), "mine")]).session.key
+    assert one.session.key != identified(named(), []).session.key
+    assert one.session.key != identified(named(OTHER), [(name, "mine")]).session.key
+
+
+def test_without_a_session_nothing_is_identified() -> None:
+    chosen = policy()
+    assert identified(chosen, [("api-key", "x")]) is chosen
+
+
+class Failing:
+    """A store that fails, and counts how often it is asked."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self.error, self.asked = error, 0
+
+    async def given(self, key: bytes) -> Given:
+        self.asked += 1
+        raise self.error
+
+    async def add(self, key: bytes, digests: Collection[bytes], turn: int, *, seconds: float) -> None:
+        raise AssertionError("nothing is written to a store that could not be read")
+
+    async def close(self) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [TimeoutError, ConnectionRefusedError])
+async def test_a_store_that_fails_costs_the_session_and_is_left_alone_for_a_moment(error: type[Exception]) -> None:
+    store, clock, failures = Failing(error), ManualClock(100.0), list[int]()
+    sessions = Sessions(store, clock=clock, failed=lambda: failures.append(1))
+    made = toys(sessions=sessions)
+    plain = await answer_of(made, policy())
+    for _ in range(3):
+        assert await answer_of(made, named()) == plain
+    assert (store.asked, len(failures)) == (1, 1)
+    clock.now += 1.0
+    assert await answer_of(made, named()) == plain
+    assert store.asked == 2
+    await sessions.close()
+
+
+@NEEDS_REDIS
+async def test_a_redis_that_is_not_there_costs_the_session() -> None:
+    settings = SessionStoreSettings(url=f"redis://127.0.0.1:{free_ports(1)[0]}", timeout_seconds=2.0)
+    failures = list[int]()
+    sessions = Sessions(store_of(settings, ManualClock(0.0)), clock=ManualClock(0.0), failed=lambda: failures.append(1))
+    made = toys(sessions=sessions)
+    assert await answer_of(made, named()) == await answer_of(made, policy())
+    assert failures == [1]
+    await sessions.close()
+
+
+async def answer_of(made: object, chosen: ResolvedPolicy) -> bytes:
+    exchange = ToyExchange(policy=chosen)
+    record = made.services.recorder.begin()  # type: ignore[attr-defined]  # - Toys
+    found = await made.service.search(exchange, record, sample=0.0)  # type: ignore[attr-defined]  # - Toys
+    return bytes(found.body)
+
+
+def test_a_password_file_that_cannot_be_read_is_a_problem_of_the_settings(tmp_path: Path) -> None:
+    pytest.importorskip("redis")
+    settings = SessionStoreSettings(url="redis://127.0.0.1", password_file=str(tmp_path / "none"))
+    with pytest.raises(SettingsError, match=r"sessions\.password_file"):
+        store_of(settings, ManualClock(0.0))
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://user:pass@host", "http://host", "redis://", "redis://host/db?x=1", "redis://host:port"]
+)
+def test_an_url_with_credentials_or_of_another_kind_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="url"):
+        Settings.model_validate({"sessions": {"url": url}})
