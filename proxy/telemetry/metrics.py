@@ -158,7 +158,7 @@ class Metrics(Instruments):
     results_capped_total = CounterSpec("Candidates left out by a cap on their document or source.", BACKEND)
     results_over_budget_total = CounterSpec("Results left out because the budget for texts was spent.", BACKEND)
     results_shown_before_total = CounterSpec(
-        "Results left out because an earlier list of the request or an earlier turn of the session showed them.",
+        "Results left out because an earlier list or turn showed them.",
         BACKEND,
     )
     candidates_unusable_total = CounterSpec("Candidates without a usable vector.", BACKEND)
