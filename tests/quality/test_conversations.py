@@ -1,0 +1,86 @@
+"""Conversations of twenty turns over docstrings of three numpy releases, with real embeddings, through the proxy: fewer repeated results,
+and the answers kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support import stack
+from support.eval_data import folder
+from support.stack import exchange
+
+DATA = folder()
+NUMPYDOC = None if DATA is None else DATA / "fresh" / "minilm" / "numpydoc"
+NEEDS_NUMPYDOC = pytest.mark.skipif(
+    NUMPYDOC is None or not NUMPYDOC.exists(), reason="no evaluation set fresh/minilm/numpydoc here"
+)
+CONVERSATIONS, TURNS, TOP_K = 6, 20, 8
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    assert NUMPYDOC is not None
+    return [json.loads(line) for line in (NUMPYDOC / name).read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[str]:
+    assert NUMPYDOC is not None
+    vectors = np.load(NUMPYDOC / "corpus.f16.npy").astype(np.float32)
+    with stack.embedded() as engine:
+        shape = {"vectors": {"size": vectors.shape[1], "distance": "Cosine"}}
+        assert exchange(engine, "PUT", "/collections/docs", json.dumps(shape).encode()).status == 200
+        points = [
+            {"id": place, "vector": vector.tolist(), "payload": {"text": each["text"]}}
+            for place, (each, vector) in enumerate(zip(lines("corpus.jsonl"), vectors, strict=True))
+        ]
+        for start in range(0, len(points), 256):
+            body = json.dumps({"points": points[start : start + 256]}).encode()
+            assert exchange(engine, "PUT", "/collections/docs/points?wait=true", body).status == 200
+        with stack.serve(engine) as (url, _):
+            yield url
+
+
+def asked(url: str, vector: np.ndarray, session: str | None) -> list[int]:
+    body = json.dumps({"query": vector.tolist(), "limit": TOP_K}).encode()
+    headers = {} if session is None else {"x-vecsieve-session": session}
+    answer = exchange(url, "POST", "/collections/docs/points/query", body, headers)
+    assert answer.status == 200, answer.body
+    return [point["id"] for point in json.loads(answer.body)["result"]["points"]]
+
+
+@NEEDS_NUMPYDOC
+def test_twenty_turns_repeat_less_and_keep_the_answers(proxy: str) -> None:
+    """Each conversation asks twenty questions that are near one another. An answer is kept if it is on the page or was given before."""
+    assert NUMPYDOC is not None
+    questions, places = lines("queries.jsonl"), {each["id"]: place for place, each in enumerate(lines("corpus.jsonl"))}
+    vectors = np.load(NUMPYDOC / "queries.f16.npy").astype(np.float32)
+    repeated = {"plain": 0, "session": 0}
+    had = kept = on_page = 0
+    for conversation in range(CONVERSATIONS):
+        first = conversation * len(questions) // CONVERSATIONS
+        turns = np.argsort(-(vectors @ vectors[first]), kind="stable")[:TURNS].tolist()
+        given: dict[str, set[int]] = {"plain": set(), "session": set()}
+        for turn in turns:
+            right = {places[each] for each in questions[turn]["rel"]}
+            pages = {
+                "plain": asked(proxy, vectors[turn], None),
+                "session": asked(proxy, vectors[turn], f"conversation-{conversation}"),
+            }
+            for name, page in pages.items():
+                assert len(page) == TOP_K
+                repeated[name] += len(given[name].intersection(page))
+            if right.intersection(pages["plain"]):
+                had += 1
+                on_page += bool(right.intersection(pages["session"]))
+                kept += bool(right.intersection((*pages["session"], *given["session"])))
+            for name, page in pages.items():
+                given[name].update(page)
+    assert repeated["session"] <= 0.6 * repeated["plain"]
+    assert kept >= 0.98 * had
+    assert on_page >= 0.9 * had, "most stand on the page itself, although an earlier turn may have had them"
