@@ -5,14 +5,14 @@ A transport without it passes such writes through like any other request (``Tran
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Operation, Question, RequestHead
+from vecsieve.adapters.contract import NativeAnswer, Operation, Question, RequestHead
 
 # An operation of the contract is an endpoint that stores points; its name is no metric label.
 
@@ -75,6 +75,35 @@ class Neighbours:
     scores: npt.NDArray[np.float64]
     vectors: npt.NDArray[np.float32]
     fields: tuple[tuple[bytes | None, ...], ...]
+
+
+@runtime_checkable
+class LeavesPointsOut(Protocol):
+    """Further verbs of a transport on which points can be left out of a write. All are pure."""
+
+    def point(self, points: NewPoints, row: int) -> bytes:
+        """One point as the backend takes it alone, in the client's own bytes."""
+        ...
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The part of the collection that the write names, as it is spelled there; b"" without one."""
+        ...
+
+    def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
+        """The write without some of its points, but not all. All other bytes are the client's."""
+        ...
+
+    def ask_stored(self, write: Operation, points: NewPoints, rows: Sequence[int]) -> Question:
+        """One read for which of these points' ids are stored."""
+        ...
+
+    def stored(self, body: bytes) -> frozenset[bytes]:
+        """The ids in the answer, as of ``NewPoints``. Raises MalformedReplyError, nothing else."""
+        ...
+
+    def acknowledged(self, write: Operation, query: str) -> NativeAnswer:
+        """The answer to a write of which nothing is left. ``query``: of the client's target, with its question mark."""
+        ...
 
 
 class WriteAdapter(Protocol):

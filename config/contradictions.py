@@ -231,6 +231,12 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
         gating = alternatives(tuple(name.capitalize() for name, traits in TRAITS.items() if traits.gates_writes))
         wanted = f"off: the write gate is built for {gating}, and backend is {settings.backend}"
         yield contradiction(("write", "mode"), shown(write.mode), wanted)
+    elif write.mode == "skip" and settings.journal.path is None:
+        wanted = "off, observe or annotate: skip changes what is stored, and journal.path is none"
+        yield contradiction(("write", "mode"), shown(write.mode), wanted)
+    elif write.mode == "skip" and settings.grpc.upstream is not None:
+        wanted = "off, observe or annotate: skip is not built for gRPC yet, and grpc.upstream is given"
+        yield contradiction(("write", "mode"), shown(write.mode), wanted)
 
 
 def of_own(own: Mapping[str, object], policy: PolicySettings) -> Iterator[Contradiction]:

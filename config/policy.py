@@ -254,13 +254,15 @@ class WriteSettings(Model):
 
     mode: WriteMode = setting(
         "off",
-        "observe: counts and logs duplicates beside the unchanged write; annotate: adds `_vecsieve` to the payloads of duplicates",
+        "observe: counts and logs duplicates beside the unchanged write; annotate: adds `_vecsieve` to the payloads of duplicates; "
+        "skip: leaves them out, and keeps them in `journal.path`",
     )
     exact: Share = setting(0.98, "cosine similarity; the same canonical text counts as exact from `related` on")
     semantic: Share = setting(0.90, "the same, for other words; models differ, so observe before you rely on it")
     related: Share = setting(0.75, "below it a point is unique")
-    least: WriteTier = setting(
-        "semantic", "the tier from which a point counts as a duplicate; lower ones are counted only"
+    least: OrNone[WriteTier] = setting(
+        None,
+        "the tier from which a point counts as a duplicate; lower ones are counted only. none: exact for skip, else semantic",
     )
     neighbours: Annotated[int, Field(ge=1, le=32)] = setting(
         4, "stored points that are compared with each point; those of the same write do not count"

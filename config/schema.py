@@ -297,6 +297,16 @@ class MemorySettings(Model):
     preload: PreloadSettings = PreloadSettings()
 
 
+class JournalSettings(Model):
+    """The journal of points that the write gate leaves out: everything that `vecsieve undo` needs to store them after all."""
+
+    path: OrNone[str] = setting(
+        None,
+        "file of SQLite, on a disk that outlives the process; written durably before a client is answered, and never shortened. "
+        "Workers share it. Read once, when the process starts",
+    )
+
+
 class ShadowSettings(Model):
     """Mode shadow: selection is measured beside the unchanged answer."""
 
@@ -443,6 +453,7 @@ class Settings(Model):
     pinecone: PineconeSettings = PineconeSettings()
     limits: LimitSettings = LimitSettings()
     memory: MemorySettings = MemorySettings()
+    journal: JournalSettings = JournalSettings()
     shadow: ShadowSettings = ShadowSettings()
     profiles: ProfileSettings = ProfileSettings()
     explain: ExplainSettings = ExplainSettings()

@@ -22,7 +22,7 @@ from vecsieve.config.addresses import (
 from vecsieve.config.backends import TRAITS
 
 Mode = Literal["on", "shadow", "off"]
-WriteMode = Literal["off", "observe", "annotate"]
+WriteMode = Literal["off", "observe", "annotate", "skip"]
 WriteTier = Literal["exact", "semantic", "related"]
 Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]

@@ -325,6 +325,33 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads th
 
 
 @app.command()
+def undo(
+    journal: Annotated[Path, typer.Option(help="The journal: `journal.path` of the settings.", show_default=False)],
+    url: Annotated[str, typer.Option(help="Qdrant's own URL: behind the write gate points are left out again.")],
+    collection: Annotated[str | None, typer.Option(help="Only points of this collection.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only points since this date or moment, UTC without a zone.")
+    ] = None,
+    id: Annotated[str | None, typer.Option("--id", help="Only the point with this id.")] = None,  # noqa: A002 - the option's name
+    apply: Annotated[bool, typer.Option("--apply", help="Store them; without it they are only listed.")] = False,
+    api_key_env: JobKey = None,
+) -> None:
+    """Store the points that the write gate left out, as they came; a point whose id is stored by now stays as it is."""
+    from vecsieve.proxy.jobs.undo import Arguments, run
+
+    arguments = Arguments(
+        journal=journal,
+        url=url,
+        collection=collection,
+        since=since,
+        id=id,
+        apply=apply,
+        api_key_env=api_key_env,
+    )
+    raise typer.Exit(run(arguments, os.environ))
+
+
+@app.command()
 def check(
     config: ConfigFile = None,
     backend: BackendFlag = None,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
@@ -20,6 +21,7 @@ import numpy as np
 from vecsieve.adapters.base import NOTE, own
 from vecsieve.adapters.contract import (
     MalformedReplyError,
+    NativeAnswer,
     Operation,
     Question,
     Reason,
@@ -37,11 +39,21 @@ from vecsieve.adapters.wire.json import (
     whole,
 )
 from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required
-from vecsieve.adapters.wire.json_vectors import Edit, Shortened, decode_matrix, edited, guess_numbers, set_aside
+from vecsieve.adapters.wire.json_vectors import (
+    Edit,
+    Shortened,
+    decode_matrix,
+    edited,
+    guess_numbers,
+    kept_inside,
+    set_aside,
+)
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds
 
 _IN_BRACES = slice(1, -1)
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,19}")
+# A key with white space of a printed text around its colon.
+_BEFORE_IDS = 16
 _CONDITIONS = ("update_filter", "update_mode")
 _UPSERT = ("points", "batch", "shard_key", *_CONDITIONS)
 # Exact scores of quantised collections; others ignore it.
@@ -54,7 +66,8 @@ class Document:
 
     ``vectors``: None where a point has none to compare by. ``payloads``: the values, null as well; None where absent.
     ``openings``: where a missing payload is added: an offset, and what stands before it. ``columns``: where `payloads` is added to a
-    batch without one; None where it is there. ``partition``: the member `shard_key` of a query, b"" without one.
+    batch without one; None where it is there. ``partition``: the value of `shard_key`, b"" without one. ``lists``: the arrays that have
+    one element for each point, and those elements; of columns with their names: of ids, payloads, and vectors ("" is unnamed).
     """
 
     source: Shortened
@@ -63,6 +76,16 @@ class Document:
     openings: tuple[int, ...]
     columns: int | None
     partition: bytes
+    lists: tuple[_List, ...]
+
+
+class _List(NamedTuple):
+    """``kind``: "points" for whole points, else the name of the column. ``name``: of the vector."""
+
+    kind: str
+    array: Span
+    each: Sequence[Span]
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +95,7 @@ class _Listed:
     ids: Sequence[Span]
     vectors: Sequence[Mapping[str, Span]]
     payloads: Sequence[Span | None]
+    lists: Sequence[_List]
     openings: Sequence[int] = ()
     columns: int | None = None
 
@@ -80,12 +104,18 @@ def parse(write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
     """Raises UnsupportedError, nothing else."""
     forced(needs.keys, ())  # keys that can be asked of neighbours without quotes
     try:
-        source = set_aside(body, guess_numbers(body))
+        source = set_aside(body, [each for each in guess_numbers(body) if not _holds_ids(body, each)])
         return _parsed(source, write.name, needs)
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     except ValueError:
         raise UnsupportedError(Reason.NOT_JSON) from None
+
+
+def _holds_ids(body: bytes, span: Span) -> bool:
+    """Whether an array follows a key `ids`: its elements are read one by one."""
+    before = body[max(0, span[0] - _BEFORE_IDS) : span[0]].rstrip()
+    return before.endswith(b":") and before[:-1].rstrip().endswith(b'"ids"')
 
 
 def _parsed(source: Shortened, name: str, needs: WriteNeeds) -> NewPoints:
@@ -117,7 +147,8 @@ def _parsed(source: Shortened, name: str, needs: WriteNeeds) -> NewPoints:
         payloads=tuple(listed.payloads),
         openings=tuple(listed.openings),
         columns=listed.columns,
-        partition=b"" if shard_key is None else b'"shard_key":' + source.cut(*shard_key),
+        partition=b"" if shard_key is None else source.cut(*shard_key),
+        lists=tuple(listed.lists),
     )
     values = [None if each is None else source.cut(*each) for each in listed.payloads]
     return NewPoints(
@@ -148,6 +179,7 @@ def _rows(source: Shortened, span: Span, most: int) -> _Listed:
         ids=[required(text, each, "id") for each in found],
         vectors=[_dense(source, required(text, each, "vector")) for each in found],
         payloads=[(each["payload"].value, each["payload"].end) if "payload" in each else None for each in found],
+        lists=[_List("points", span, rows)],
         openings=[row[1] - 1 for row in rows],
     )
 
@@ -156,13 +188,17 @@ def _batch(source: Shortened, span: Span, most: int) -> _Listed:
     """`{"ids", "vectors", "payloads"?}`. Raises UnsupportedError, ValueError."""
     text = source.text
     found = read_object(text, span, ("ids", "vectors", "payloads"))
-    ids = _limited(items_of(text, required(text, found, "ids")), most)
+    place = required(text, found, "ids")
+    ids = _limited(items_of(text, place), most)
+    lists = [_List("ids", place, ids)]
     column = required(text, found, "vectors")
     vectors: list[dict[str, Span]] = [{} for _ in ids]
     columns = members(text, column) if text[column[0] : column[0] + 1] == b"{" else None
     named = {"": column} if columns is None else {name: (each.value, each.end) for name, each in columns.items()}
     for name, place in named.items():
-        for row, each in zip(vectors, items_of(text, place), strict=True):
+        items = items_of(text, place)
+        lists.append(_List("vectors" if columns is None else "named", place, items, name))
+        for row, each in zip(vectors, items, strict=True):
             row.update({name: each} if _is_flat(source, each) else {})
     given = present(text, found, "payloads")
     if given is None and "payloads" in found:
@@ -170,7 +206,10 @@ def _batch(source: Shortened, span: Span, most: int) -> _Listed:
     payloads = [None] * len(ids) if given is None else items_of(text, given)
     if len(payloads) != len(ids):
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    return _Listed(ids=ids, vectors=vectors, payloads=payloads, columns=span[1] - 1 if given is None else None)
+    if given is not None:
+        lists.append(_List("payloads", given, items_of(text, given)))
+    columns_at = span[1] - 1 if given is None else None
+    return _Listed(ids=ids, vectors=vectors, payloads=payloads, lists=lists, columns=columns_at)
 
 
 def _limited(spans: list[Span], most: int) -> list[Span]:
@@ -228,15 +267,20 @@ def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Question:
         b'"with_vector":' + (b"[%s]" % named if inquiry.vectors else b"false"),
         _PARAMS,
         *([b'"using":' + named] if points.vector_name else ()),
-        *([document.partition] if document.partition else ()),
+        *([b'"shard_key":' + document.partition] if document.partition else ()),
     ]
     behind = b"," + b",".join(shared)
     searches = [
         b'{"query":%s%s%s}' % (_numbers(document, point), behind, _filter(tenant))
         for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
     ]
-    target = f"/collections/{quote(write.collection, safe='')}/points/query/batch"
-    return Question(method="POST", target=target, body=b'{"searches":[%s]}' % b",".join(searches))
+    return Question(
+        method="POST", target=_points_of(write) + "/query/batch", body=b'{"searches":[%s]}' % b",".join(searches)
+    )
+
+
+def _points_of(write: Operation) -> str:
+    return f"/collections/{quote(write.collection, safe='')}/points"
 
 
 def _numbers(document: Document, point: int) -> bytes:
@@ -283,7 +327,7 @@ def found(points: NewPoints, inquiry: Inquiry, body: bytes) -> Neighbours:
     vectors = decode_matrix([_vector(bytes(hit.vector), points.vector_name) for hit in hits])[0]
     return Neighbours(
         of=np.repeat(np.array(inquiry.which, np.intp), [len(each.points) for each in lists]),
-        ids=tuple([b"%d" % hit.id if isinstance(hit.id, int) else json.dumps(hit.id).encode() for hit in hits]),
+        ids=tuple([_written(hit.id) for hit in hits]),
         scores=np.array([hit.score for hit in hits], np.float64),
         vectors=vectors,
         fields=tuple([last_values(bytes(hit.payload), points.keys) for hit in hits]),
@@ -338,6 +382,74 @@ def _payload(note: bytes) -> bytes:
     return b'{"%s":%s}' % (NOTE.encode(), note)
 
 
+# Leaving points out.
+
+
+def without(points: NewPoints, rows: Collection[int]) -> bytes:
+    """The client's bytes without some points."""
+    document = own(points.document, Document)
+    source, kept = document.source, [row for row in range(len(points.ids)) if row not in rows]
+    edits = [
+        (at + 1, end - 1, b"".join(kept_inside(source, (at, end), each, kept, lambda _: [])))
+        for _, (at, end), each, _ in document.lists
+    ]
+    return b"".join(edited(source, (0, len(source.text)), edits))
+
+
+def point(points: NewPoints, row: int) -> bytes:
+    """An object as in the list of points."""
+    document = own(points.document, Document)
+    cells = {(each.kind, each.name): document.source.cut(*each.each[row]) for each in document.lists}
+    whole_point = cells.get(("points", ""))
+    if whole_point is not None:
+        return whole_point
+    several = [b"%s:%s" % (json.dumps(name).encode(), cell) for (kind, name), cell in cells.items() if kind == "named"]
+    vector = cells.get(("vectors", "")) or b"{%s}" % b",".join(several)
+    payload = cells.get(("payloads", ""), b"null")
+    return b'{"id":%s,"vector":%s,"payload":%s}' % (cells["ids", ""], vector, payload)
+
+
+def ask_stored(write: Operation, points: NewPoints, rows: Sequence[int]) -> Question:
+    """A retrieval without payloads and vectors."""
+    partition = own(points.document, Document).partition
+    behind = b',"shard_key":' + partition if partition else b""
+    ids = b",".join(points.ids[row] for row in rows)
+    body = b'{"ids":[%s],"with_payload":false,"with_vector":false%s}' % (ids, behind)
+    return Question(method="POST", target=_points_of(write), body=body)
+
+
+class _Known(msgspec.Struct):
+    id: int | str
+
+
+class _Stored(msgspec.Struct):
+    result: list[_Known]
+
+
+_STORED = msgspec.json.Decoder(_Stored)
+
+
+def stored(body: bytes) -> frozenset[bytes]:
+    """Raises MalformedReplyError, nothing else."""
+    try:
+        return frozenset(_written(each.id) for each in _STORED.decode(body).result)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedReplyError(f"no reply to a retrieval: {type(error).__name__}") from None
+
+
+def _written(identifier: int | str) -> bytes:
+    return b"%d" % identifier if isinstance(identifier, int) else json.dumps(identifier).encode()
+
+
+def acknowledged(write: Operation, query: str) -> NativeAnswer:
+    """No operation was made, so there is no number of one; the member may be null."""
+    waits = "wait=true" in query[1:].split("&")
+    result = b'{"operation_id":null,"status":"%s"}' % (b"completed" if waits else b"acknowledged")
+    results = result if write.name == calls.UPSERT else b"[%s]" % result
+    body = b'{"result":%s,"status":"ok","time":0.0}' % results
+    return NativeAnswer(status=200, content_type="application/json", body=body)
+
+
 class QdrantRestWrites:
     """The verbs of the contract."""
 
@@ -347,6 +459,15 @@ class QdrantRestWrites:
     found = staticmethod(found)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
+    without = staticmethod(without)
+    point = staticmethod(point)
+    ask_stored = staticmethod(ask_stored)
+    stored = staticmethod(stored)
+    acknowledged = staticmethod(acknowledged)
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The value of `shard_key`."""
+        return own(points.document, Document).partition
 
     def describe(self, write: Operation) -> Question:
         """The collection's own description."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -23,7 +24,7 @@ from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.process.resources import Pressure
 from vecsieve.proxy.search.collections.learned import Names, WriteInvalidation
 from vecsieve.proxy.search.context.overrides import OverrideError
-from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble
+from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble, UpstreamExchangeError, trouble_of
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.limits import Place
 from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
@@ -126,16 +127,23 @@ class DataPlane:
         )
 
     async def _passed(
-        self, request: web.BaseRequest, body: RequestBody, asked: Asked, record: RequestRecord, place: Place
+        self,
+        request: web.BaseRequest,
+        body: RequestBody,
+        asked: Asked,
+        record: RequestRecord,
+        place: Place,
+        *,
+        gate: Callable[[int], Awaitable[None]] | None = None,
     ) -> RawResponse:
-        """Pass on what is no ranked search."""
+        """Pass on what is no ranked search. ``gate``: as for the relay."""
         target = asked.target
         editing = self.routes.editing(request.method, request.raw_headers, target)
         leg = record.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
         with self.write_invalidation.passing(asked.head), self.names.passing(asked.head) as learn, leg:
             observer = None if learn is None else ReplyObserver(learn)
             answer = await self.relay.relay(
-                request, body, target=target, editing=editing, observer=observer, leg=leg, leave=place.leave
+                request, body, target=target, editing=editing, observer=observer, leg=leg, gate=gate, leave=place.leave
             )
         self.searches.status_received(asked.collection, answer.status)
         return answer
@@ -165,8 +173,13 @@ class DataPlane:
         )
         answer: RawResponse | None = None
         try:
-            await write.before()
-            answer = await self._passed(request, body, asked, record, place)
+            native = await write.before()
+            if native is not None:
+                answer = self.answers.native(native)
+            else:
+                answer = await self._passed(request, body, asked, record, place, gate=write.settling)
+        except UpstreamExchangeError as failure:  # of the journal: nothing was sent
+            answer = self.relay.refuse(trouble_of(failure.kind), request.raw_path, cause=failure.cause)
         finally:
             write.after(answer)
         return answer

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from vecsieve.adapters.contract import Operation, Question
+from vecsieve.adapters.contract import NativeAnswer, Operation, Question
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http.answers import RawResponse
 from vecsieve.proxy.http.body import RequestBody
@@ -40,7 +40,7 @@ from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.report import Report, report_headers
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, WriteOutcome
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Leg, Trace
-from vecsieve.proxy.writes.gate import WriteGate
+from vecsieve.proxy.writes.gate import Cut, WriteGate
 
 # The fields that describe a request's body. Length and transfer coding belong to the connection.
 _OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
@@ -226,9 +226,12 @@ class HttpWrite:
     client_timeout_seconds: float | None
     trace: Trace
     _held_bytes: int = field(default=0, init=False)
+    _cut: Cut | None = field(default=None, init=False)
 
-    async def before(self) -> None:
-        """Replace the body where the gate annotates it; prepare to keep it where it only observes."""
+    async def before(self) -> NativeAnswer | None:
+        """Replace the body where the gate changes it; prepare to keep it where it only observes. The answer where nothing is left to be
+        sent. Raises UpstreamExchangeError where that could not be written down.
+        """
         limit = self.limits.write_body_bytes
         size = limit if self.body.content_length is None else self.body.content_length
         raw = self.request.raw_headers
@@ -241,19 +244,38 @@ class HttpWrite:
             if self.policy.write.mode == "observe":
                 self.body.keep(limit)
             else:
-                await self._annotate(limit)
+                return await self._changed(limit)
+        return None
 
-    async def _annotate(self, limit: int) -> None:
+    async def _changed(self, limit: int) -> NativeAnswer | None:
         try:
             plain = await self.body.whole(limit_bytes=limit, deadline_seconds=self.limits.body_timeout_seconds)
         except ClientBodyError:
             plain = None  # the relay finds the same error in the body, and answers it
         if plain is None:
             self.gate.passed(WriteOutcome.NOT_READ)
-            return
-        changed = await self.gate.annotated(self._questions(plain, self.trace), self.policy)
+            return None
+        questions = self._questions(plain, self.trace)
+        if self.policy.write.mode == "annotate":
+            changed = await self.gate.annotated(questions, self.policy)
+        else:
+            self._cut = await self.gate.cut(questions, self.policy)
+            changed = None if self._cut is None else self._cut.body
         if changed is not None:
             self.body.replace(changed)
+        elif self._cut is not None:
+            await self.gate.settle(self._cut, is_success=True)
+            return self.gate.acknowledged(self.write, self.target.raw[len(self.target.path) :])
+        return None
+
+    @property
+    def settling(self) -> Callable[[int], Awaitable[None]] | None:
+        """Called with the status before the client is answered; None where nothing was left out."""
+        return None if self._cut is None else self._settled
+
+    async def _settled(self, status: int) -> None:
+        if self._cut is not None:
+            await self.gate.settle(self._cut, is_success=200 <= status < 300)
 
     def after(self, answer: RawResponse | None) -> None:
         """Begin to observe a write that was stored. ``answer``: None where there was none. Ends what `before` began."""

@@ -1,4 +1,5 @@
-"""Offline jobs. analyze and calibrate read a whole collection, through the official client, and write nothing to it.
+"""Offline jobs. analyze and calibrate read a whole collection, through the official client, and write nothing to it;
+undo writes what was left out of one.
 
 source     a collection as jobs read it: the contract, and the text and vector of a point
 databases  which databases the jobs read, and how one is opened
@@ -11,4 +12,5 @@ check      `check --connect`: reach, credentials and a search
 analyze    reports a collection's copies
 calibrate  proposes a distance threshold for a collection
 evaluate   measures policies on labelled data
+undo       stores the points that the write gate left out, from its journal
 """

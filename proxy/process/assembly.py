@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vecsieve.adapters.backends import BACKENDS, Backend, Transport
@@ -57,6 +58,7 @@ from vecsieve.proxy.telemetry.recent import Recent, kept_by
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
 from vecsieve.proxy.writes.gate import Room, WriteGate
+from vecsieve.proxy.writes.journal import Journal
 
 if TYPE_CHECKING:
     from vecsieve.proxy.grpc.side import GrpcSide
@@ -165,6 +167,8 @@ class Process:
         self.levels = self._levels(metrics)
         self._write_room, self._write_work = Room(limits.writes_bytes_in_flight), LongWork()
         self._gates: list[WriteGate] = []
+        path = settings.journal.path
+        self._journal = None if path is None else Journal(Path(path), now=time.time)
         self._server = self._data_server(metrics, routes, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
@@ -246,6 +250,7 @@ class Process:
             breaker=Breaker(time.monotonic, jitter=spread(self._seed)),
             room=self._write_room,
             work=self._write_work,
+            journal=self._journal,
         )
         self._gates.append(gate)
         return gate
@@ -369,6 +374,8 @@ class Process:
         await self.pools.close()
         self._services.work.close()
         await self._writes.close(grace_seconds=grace_seconds)
+        if self._journal is not None:
+            await self._journal.close()
         await self._upstream.close()
         await self._services.sessions.close()
         await self._services.tracing.close()

@@ -223,6 +223,7 @@ class Metrics(Instruments):
     write_copies_total = CounterSpec("Points of judged writes that are copies.", BACKEND)
     write_points_held_total = CounterSpec("Points that a guard kept from being copies.", BACKEND)
     writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
+    write_points_left_out_total = CounterSpec("Points that are in the journal instead of the database.", BACKEND)
     write_wait_seconds = HistogramSpec("How long writes waited to be judged.", WAIT, BACKEND)
 
     # The process

@@ -18,17 +18,24 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Dialect, Operation, Question, UnsupportedError
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.contract import Dialect, NativeAnswer, Operation, Question, UnsupportedError
+from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, Neighbours, NewPoints, WriteAdapter, WriteNeeds
 from vecsieve.config.policy import WriteSettings
 from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.collections.learned import Description
-from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, first_success
+from vecsieve.proxy.search.errors import (
+    FailureKind,
+    LostReplyError,
+    RefusedReplyError,
+    UpstreamExchangeError,
+    first_success,
+)
 from vecsieve.proxy.search.exchange import KNOWN_SECONDS, Questioner
 from vecsieve.proxy.search.limits import Breaker
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, WriteOutcome
+from vecsieve.proxy.writes.journal import Journal, JournalError, LeftOut, State
 from vecsieve.proxy.writes.judging import Verdict, judge, keys_of, tenant_of
 
 LOGGER = logging.getLogger("vecsieve.writes")
@@ -66,6 +73,14 @@ class Judged:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A write without its copies, which are in the journal. ``body``: None where nothing is left to be sent."""
+
+    body: bytes | None
+    left_out: tuple[LeftOut, ...]
+
+
 class Room:
     """The bytes of writes that a process holds for its gates. One write always has room."""
 
@@ -100,6 +115,7 @@ class WriteGate:
         breaker: Breaker,
         room: Room,
         work: LongWork,
+        journal: Journal | None,
     ) -> None:
         self.adapter = adapter
         self._dialect = dialect
@@ -107,6 +123,7 @@ class WriteGate:
         self._breaker = breaker
         self.room = room
         self._work = work
+        self._journal = journal
         self._observing: set[asyncio.Task[None]] = set()
         self._alone = asyncio.Lock()
 
@@ -125,6 +142,31 @@ class WriteGate:
         body = await self._fenced(self._annotated, exchange, policy)
         self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
         return body or None
+
+    async def cut(self, exchange: Questioner, policy: ResolvedPolicy) -> Cut | None:
+        """The write without its copies; None where it goes out as it came. What is left out is on the disk by then."""
+        started = self._services.clock()
+        found = await self._fenced(self._cut, exchange, policy)
+        self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
+        return found if found is not None and found.left_out else None
+
+    async def settle(self, cut: Cut, *, is_success: bool) -> None:
+        """Write down how the database answered the rest, before the client is answered. Raises UpstreamExchangeError where that fails: a
+        write that is not in the journal must not be acknowledged.
+        """
+        assert self._journal is not None  # noqa: S101 - it has the points
+        try:
+            await self._journal.settle(cut.left_out, State.DONE if is_success else State.REFUSED)
+        except (JournalError, TimeoutError):
+            LOGGER.warning("the journal cannot be written: a write is not acknowledged")
+            raise UpstreamExchangeError(FailureKind.RESET, "the journal cannot be written") from None
+        if is_success:
+            self._services.metrics.write_points_left_out_total.inc(len(cut.left_out))
+
+    def acknowledged(self, write: Operation, query: str) -> NativeAnswer:
+        """The answer to a write of which nothing is left to be sent."""
+        assert isinstance(self.adapter, LeavesPointsOut)  # noqa: S101 - it left them out
+        return self.adapter.acknowledged(write, query)
 
     def observe(self, exchange: Questioner, policy: ResolvedPolicy, over: Callable[[], None]) -> None:
         """Judge a write that was answered, soon. ``over``: called when that has ended, or does not begin."""
@@ -156,6 +198,41 @@ class WriteGate:
         body = await self._done(exchange, partial(self.adapter.annotated, judged.points, notes))
         self._services.metrics.writes_annotated_total.inc()
         return body
+
+    async def _cut(self, exchange: Questioner, policy: ResolvedPolicy, until: float) -> Cut:
+        verbs, journal = self.adapter, self._journal
+        if journal is None or not isinstance(verbs, LeavesPointsOut):
+            raise NotJudgedError(WriteOutcome.UNSUPPORTED)  # a reload brought the mode, without a journal
+        judged = await self._judged(exchange, policy, until)
+        points = judged.points
+        often = Counter(points.ids)
+        # A point of an id that is stored, or comes twice, replaces another: left out, the old content would stay.
+        rows = [row for row, each in enumerate(judged.verdicts) if each.of is not None and often[points.ids[row]] == 1]
+        if rows:
+            body = await self._ask(exchange, verbs.ask_stored(exchange.operation, points, rows), until)
+            known = await self._done(exchange, partial(verbs.stored, body))
+            rows = [row for row in rows if points.ids[row] not in known]
+        left_out = tuple([self._left_out(verbs, exchange.operation, judged, row) for row in rows])
+        if not left_out:
+            return Cut(None, ())
+        rest = None
+        if len(rows) < len(points.ids):
+            rest = await self._done(exchange, partial(verbs.without, points, frozenset(rows)))
+        await journal.enter(left_out, State.PENDING)
+        return Cut(rest, left_out)
+
+    def _left_out(self, verbs: LeavesPointsOut, write: Operation, judged: Judged, row: int) -> LeftOut:
+        verdict = judged.verdicts[row]
+        assert verdict.of is not None  # noqa: S101 - it is a copy
+        return LeftOut(
+            collection=write.collection,
+            partition=verbs.partition(judged.points),
+            id=judged.points.ids[row],
+            survivor=verdict.of,
+            tier=verdict.tier.value,
+            similarity=verdict.similarity,
+            point=verbs.point(judged.points, row),
+        )
 
     async def _fenced(
         self,

@@ -160,7 +160,7 @@ class _Judge:
         """Of the first candidate that no guard keeps apart. ``ranked``: by tier, then similarity."""
         is_held = False
         for tier, candidate in ranked:
-            if _ORDER[tier] > _ORDER[WriteTier(self.settings.least)]:
+            if _ORDER[tier] > _ORDER[least_of(self.settings)]:
                 break
             if not self._is_kept_apart(row, candidate.place):
                 return Verdict(tier, candidate.similarity, candidate.id)
@@ -215,6 +215,13 @@ class _Judge:
         if rules is not None and any(_is_unread(record) for record in (mine, theirs)):
             return True
         return kept_apart(mine, theirs, rules, self.policy.selection.guards) is not Veto.NONE
+
+
+def least_of(settings: WriteSettings) -> WriteTier:
+    """The tier from which a point counts as a copy."""
+    if settings.least is not None:
+        return WriteTier(settings.least)
+    return WriteTier.EXACT if settings.mode == "skip" else WriteTier.SEMANTIC
 
 
 def _is_unread(record: Record) -> bool:

@@ -44,7 +44,13 @@ MESSAGES = {
         'memory.preload.collections: wanted none: points are read of Qdrant alone, and backend is chroma; saw ["docs"]',
     ],
     "write_mode_not_built": [
-        'policy.write.mode: wanted off, observe or annotate; saw "skip"',
+        'policy.write.mode: wanted off, observe, annotate or skip; saw "merge"',
+    ],
+    "write_skip_without_a_journal": [
+        'policy.write.mode: wanted off, observe or annotate: skip changes what is stored, and journal.path is none; saw "skip"',
+    ],
+    "write_skip_over_grpc": [
+        'rules[0].policy.write.mode: wanted off, observe or annotate: skip is not built for gRPC yet, and grpc.upstream is given; saw "skip"',
     ],
     "admin_under_a_wildcard": [
         'admin: wanted another port than listen (0.0.0.0:6343); saw "127.0.0.1:6343"',

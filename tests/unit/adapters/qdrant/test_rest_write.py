@@ -253,6 +253,61 @@ def test_columns_without_payloads_get_a_column() -> None:
     assert WRITES.annotated(parsed(body), {1: NOTE}) == expected
 
 
+def test_many_ids_in_a_column_are_read_one_by_one() -> None:
+    body = {"batch": {"ids": list(range(1, 60)), "vectors": [[0.123456789] * 12] * 59}}
+    for separators in ((",", ":"), (", ", ": ")):
+        assert parsed(json.dumps(body, separators=separators).encode()).ids == tuple(b"%d" % n for n in range(1, 60))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ({0}, b' {"points" : [{"id":2,"vector":[3,4]} , {"id":3,"vector":[5,6]}],"shard_key":"eu"}'),
+        ({1}, b' {"points" : [{"id":1,"vector":[1.50,2]} , {"id":3,"vector":[5,6]}],"shard_key":"eu"}'),
+        ({2}, b' {"points" : [{"id":1,"vector":[1.50,2]}, {"id":2,"vector":[3,4]}],"shard_key":"eu"}'),
+        ({0, 1}, b' {"points" : [{"id":3,"vector":[5,6]}],"shard_key":"eu"}'),
+    ],
+)
+def test_a_write_without_some_points_is_the_clients_in_all_other_bytes(rows: set[int], expected: bytes) -> None:
+    body = b' {"points" : [{"id":1,"vector":[1.50,2]}, {"id":2,"vector":[3,4]} , {"id":3,"vector":[5,6]}],"shard_key":"eu"}'
+    found = parsed(body)
+    assert WRITES.without(found, rows) == expected
+    assert WRITES.point(found, 0) == b'{"id":1,"vector":[1.50,2]}'
+    assert WRITES.partition(found) == b'"eu"'
+
+
+def test_columns_are_cut_and_their_points_put_together() -> None:
+    body = b'{"batch":{"ids":[1,2,3],"vectors":{"v":[[1.0,0],[0,1],[1,1]],"s":[{},{},{}]},"payloads":[{"a":1.50},null,{}]}}'
+    found = parsed(body)
+    expected = b'{"batch":{"ids":[2,3],"vectors":{"v":[[0,1],[1,1]],"s":[{},{}]},"payloads":[null,{}]}}'
+    assert WRITES.without(found, {0}) == expected
+    assert WRITES.point(found, 0) == b'{"id":1,"vector":{"v":[1.0,0],"s":{}},"payload":{"a":1.50}}'
+    bare = parsed(b'{"batch":{"ids":[1,2],"vectors":[[1.0,0],[0,1]]}}')
+    assert WRITES.point(bare, 1) == b'{"id":2,"vector":[0,1],"payload":null}'
+
+
+def test_which_ids_are_stored_is_asked_without_payloads_and_vectors() -> None:
+    question = WRITES.ask_stored(UPSERT, parsed({"points": [point(1), point(UUID)], "shard_key": 5}), [1])
+    assert (question.method, question.target) == ("POST", "/collections/docs/points")
+    assert json.loads(question.body) == {"ids": [UUID], "with_payload": False, "with_vector": False, "shard_key": 5}
+    body = json.dumps({"result": [{"id": 7, "payload": None}, {"id": UUID}]}).encode()
+    assert WRITES.stored(body) == {b"7", f'"{UUID}"'.encode()}
+    for damaged in (b"", b"{}", b'{"result":[{}]}', b'{"result":null}'):
+        with pytest.raises(MalformedReplyError):
+            WRITES.stored(damaged)
+
+
+@pytest.mark.parametrize(
+    ("query", "status"), [("", "acknowledged"), ("?wait=true", "completed"), ("?ordering=weak&wait=true", "completed")]
+)
+def test_a_write_of_which_nothing_is_left_is_answered_without_an_operations_number(query: str, status: str) -> None:
+    answer = WRITES.acknowledged(UPSERT, query)
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    result = {"operation_id": None, "status": status}
+    assert json.loads(answer.body) == {"result": result, "status": "ok", "time": 0.0}
+    assert json.loads(WRITES.acknowledged(UPDATES, query).body)["result"] == [result]
+
+
 _JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -317,3 +372,27 @@ def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> N
         return
     assert len(found.ids) == len(found.vectors) == len(found.fields)
     WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
+
+
+@given(_upserts(), st.sets(st.integers(0, 4)))
+def test_a_write_and_the_points_left_out_of_it_are_the_whole(body: dict[str, Any], rows: set[int]) -> None:
+    """What is left has the other points in their order, and each point that was left out is as it was."""
+    found = parsed(body)
+    rows = {row for row in rows if row < len(found.ids)}
+    if len(rows) == len(found.ids):
+        rows.pop()
+    left = [single for row, single in enumerate(singles(body)) if row not in rows]
+    assert singles(json.loads(WRITES.without(found, rows))) == left
+    for row in rows:
+        point_alone = json.loads(WRITES.point(found, row))
+        assert {**point_alone, "payload": point_alone.get("payload") or {}} == singles(body)[row]
+
+
+def singles(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The points of either form, one by one."""
+    whole = emptied(body)
+    if "points" in whole:
+        return list(whole["points"])
+    batch = whole["batch"]
+    columns = zip(batch["ids"], batch["vectors"], batch["payloads"], strict=True)
+    return [{"id": each, "vector": vector, "payload": payload} for each, vector, payload in columns]

@@ -1,0 +1,164 @@
+"""The journal: a row for each point that was left out, durable before its write goes out, the same row however often it comes."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vecsieve.proxy.writes.journal import Book, Journal, JournalError, LeftOut, State
+
+POINT = LeftOut(
+    collection="docs",
+    partition=b"",
+    id=b"7",
+    survivor=b"1",
+    tier="exact",
+    similarity=0.99,
+    point=b'{"id":7,"vector":[1.50,2],"payload":{"text":"gr\xc3\xb6\xc3\x9fe"}}',
+)
+OTHER = replace(POINT, id=b"8", point=b'{"id":8,"vector":[1,2]}')
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+def states(path: Path) -> list[str]:
+    connection = sqlite3.connect(path)
+    try:
+        return [state for (state,) in connection.execute("SELECT state FROM points ORDER BY number")]
+    finally:
+        connection.close()
+
+
+def test_a_point_comes_back_byte_for_byte(path: Path) -> None:
+    book = Book(path)
+    book.enter([POINT], State.DONE, at=5.0)
+    (row,) = book.left_out()
+    assert (row.point, row.id, row.survivor, row.at, row.collection) == (POINT.point, b"7", b"1", 5.0, "docs")
+    book.close()
+
+
+def test_only_points_that_were_acknowledged_are_listed(path: Path) -> None:
+    book = Book(path)
+    book.enter([POINT, OTHER], State.PENDING, at=1.0)
+    assert book.left_out() == []
+    book.settle([POINT], State.DONE)
+    book.settle([OTHER], State.REFUSED)
+    assert [row.id for row in book.left_out()] == [b"7"]
+    assert states(path) == ["done", "refused"]
+    book.close()
+
+
+def test_the_same_point_again_is_the_same_row_and_stays_done(path: Path) -> None:
+    book = Book(path)
+    for _ in range(3):
+        book.enter([POINT], State.PENDING, at=1.0)
+        book.settle([POINT], State.DONE)
+    book.enter([POINT], State.PENDING, at=2.0)
+    book.settle([POINT], State.REFUSED)
+    assert states(path) == ["done"]
+    book.close()
+
+
+@pytest.mark.parametrize("before", [State.REFUSED, State.UNDONE, State.PENDING])
+def test_a_point_that_was_stored_or_refused_may_be_left_out_anew(path: Path, before: State) -> None:
+    book = Book(path)
+    book.enter([POINT], before, at=1.0)
+    book.enter([replace(POINT, survivor=b"2")], State.PENDING, at=2.0)
+    book.settle([POINT], State.DONE)
+    assert [(row.survivor, row.at) for row in book.left_out()] == [(b"2", 2.0)]
+    book.close()
+
+
+def test_the_same_content_under_two_ids_or_in_two_collections_is_two_rows(path: Path) -> None:
+    book = Book(path)
+    book.enter([POINT, OTHER, replace(POINT, collection="b"), replace(POINT, partition=b'"eu"')], State.DONE, at=1.0)
+    assert len(book.left_out()) == 4
+    book.close()
+
+
+def test_rows_are_chosen_by_collection_moment_and_id(path: Path) -> None:
+    book = Book(path)
+    book.enter([POINT], State.DONE, at=1.0)
+    book.enter([OTHER, replace(POINT, collection="b")], State.DONE, at=9.0)
+    assert [row.id for row in book.left_out(collection="docs")] == [b"7", b"8"]
+    assert [row.collection for row in book.left_out(since=5.0)] == ["docs", "b"]
+    assert [row.collection for row in book.left_out(id=b"7")] == ["docs", "b"]
+    book.undone([row.number for row in book.left_out(collection="b")])
+    assert len(book.left_out()) == 2
+    book.close()
+
+
+def test_the_file_is_in_wal_mode_and_every_commit_is_synced(path: Path) -> None:
+    book = Book(path)
+    run = book._connection.execute
+    assert run("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert run("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    book.close()
+
+
+def test_a_process_that_is_killed_loses_nothing_that_was_entered(path: Path) -> None:
+    program = f"""
+import os, signal
+from pathlib import Path
+from vecsieve.proxy.writes.journal import Book, LeftOut, State
+book = Book(Path({str(path)!r}))
+for n in range(50):
+    point = LeftOut(collection="c", partition=b"", id=b"%d" % n, survivor=b"0", tier="exact", similarity=1.0, point=b"%d" % n)
+    book.enter([point], State.DONE, at=1.0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", program], check=False)
+    book = Book(path)
+    assert [row.point for row in book.left_out()] == [b"%d" % n for n in range(50)]
+    book.close()
+
+
+def test_two_writers_share_the_file(path: Path) -> None:
+    one, other = Book(path), Book(path)
+    one.enter([POINT], State.DONE, at=1.0)
+    other.enter([OTHER], State.DONE, at=1.0)
+    assert len(one.left_out()) == len(other.left_out()) == 2
+    one.close()
+    other.close()
+
+
+def test_a_file_that_is_no_journal_or_of_another_format_is_refused(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(JournalError, match="cannot be used"):
+        Book(path)
+    newer = sqlite3.connect(tmp_path / "newer.db")
+    newer.execute("PRAGMA user_version = 9")
+    newer.close()
+    with pytest.raises(JournalError, match="format 9"):
+        Book(tmp_path / "newer.db")
+    with pytest.raises(JournalError, match="no journal"):
+        Book(tmp_path / "absent.db", must_exist=True)
+
+
+async def test_the_loop_enters_and_settles_in_a_thread(path: Path) -> None:
+    journal = Journal(path, now=lambda: 3.0)
+    await journal.enter([POINT], State.PENDING)
+    assert states(path) == ["pending"]
+    await journal.settle([POINT], State.DONE)
+    await journal.close()
+    assert states(path) == ["done"]
+
+
+async def test_a_journal_that_was_never_needed_makes_no_file(path: Path) -> None:
+    await Journal(path, now=lambda: 3.0).close()
+    assert not path.exists()
+
+
+async def test_a_directory_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "absent" / "journal.db", now=lambda: 3.0)
+    with pytest.raises(JournalError):
+        await journal.enter([POINT], State.PENDING)
+    await journal.close()
