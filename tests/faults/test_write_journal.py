@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import random
@@ -219,9 +220,14 @@ def test_killed_at_any_moment_every_acknowledged_point_is_stored_or_in_the_journ
                 if is_last:
                     proxy.process.send_signal(signal.SIGKILL)
                 try:
-                    if stack.exchange(url, "PUT", "/collections/k/points?wait=true", pair(*ids, chance)).status == 200:
+                    if (
+                        stack.exchange(
+                            url, "PUT", "/collections/k/points?wait=true", pair(ids[0], ids[1], chance)
+                        ).status
+                        == 200
+                    ):
                         acknowledged.update(ids)
-                except (OSError, stack.http.client.HTTPException):
+                except (OSError, http.client.HTTPException):
                     break
             proxy.process.send_signal(signal.SIGKILL)
     page = stack.exchange(engine, "POST", "/collections/k/points/scroll", b'{"limit":10000}')
