@@ -9,6 +9,7 @@ All work on the file is done in one thread beside the loop. Several processes ma
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -98,6 +99,7 @@ class Book:
     def __init__(self, path: Path, *, must_exist: bool = False) -> None:
         if must_exist and not path.is_file():
             raise JournalError(f"there is no journal at {path}")
+        _made_private(path)
         self._connection = _fenced(lambda: sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None))
         _fenced(self._prepare)
 
@@ -167,6 +169,14 @@ class Book:
                 raise
 
         _fenced(run)
+
+
+def _made_private(path: Path) -> None:
+    """A new file is for its owner alone: it holds texts. SQLite gives its other files the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise JournalError(f"the journal cannot be opened: {type(error).__name__}") from None
 
 
 def _fenced(work: Callable[[], T]) -> T:

@@ -10,7 +10,7 @@ import random
 import signal
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, closing
+from contextlib import AbstractAsyncContextManager, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -218,7 +218,7 @@ def test_killed_at_any_moment_every_acknowledged_point_is_stored_or_in_the_journ
                 ids = [10 * number, 10 * number + 1]
                 is_last = chance.random() < 0.2
                 if is_last:
-                    proxy.process.send_signal(signal.SIGKILL)
+                    kill(proxy)
                 try:
                     if (
                         stack.exchange(
@@ -229,7 +229,8 @@ def test_killed_at_any_moment_every_acknowledged_point_is_stored_or_in_the_journ
                         acknowledged.update(ids)
                 except (OSError, http.client.HTTPException):
                     break
-            proxy.process.send_signal(signal.SIGKILL)
+            kill(proxy)
+            proxy.process.wait(30)
     page = stack.exchange(engine, "POST", "/collections/k/points/scroll", b'{"limit":10000}')
     stored = {each["id"] for each in json.loads(page.body)["result"]["points"]}
     with closing(sqlite3.connect(path)) as connection:
@@ -239,6 +240,11 @@ def test_killed_at_any_moment_every_acknowledged_point_is_stored_or_in_the_journ
     assert {int(survivor) for _, survivor in rows} <= stored
     assert stored.isdisjoint(left_out)
     assert len(left_out) == len(set(left_out)) > WRITES // 4
+
+
+def kill(proxy: stack.Command) -> None:
+    with suppress(ProcessLookupError):  # it is gone already
+        proxy.process.send_signal(signal.SIGKILL)
 
 
 def pair(one: int, other: int, chance: random.Random) -> bytes:
