@@ -15,7 +15,7 @@ import numpy as np
 from vecsieve.proxy.admin.whatif import UNCHANGED, Change, judged
 from vecsieve.proxy.search.budgets import Egress
 from vecsieve.proxy.telemetry.pools import Pools
-from vecsieve.proxy.telemetry.recent import BUCKET_SECONDS, MEMBERS, Copy, Kept, LeftOut, Numbered, Recent
+from vecsieve.proxy.telemetry.recent import BUCKET_SECONDS, MEMBERS, Kept, LeftOut, Numbered, Recent
 from vecsieve.proxy.telemetry.rejudging import KeptPool
 
 Answer = dict[str, Any]
@@ -81,7 +81,7 @@ class Knowledge:
                 found = {"keep": self._recent.keep, "rows": await self._records()}
             case Kind.DOUBTFUL:
                 await self._look()
-                found = {"rows": [_shown(pair) for pair in self._doubtful]}
+                found = {"rows": [_shown(self._explained(pair)) for pair in self._doubtful]}
             case Kind.PAIR:
                 found = {"row": self._pair(question.number, question.rank)}
             case Kind.WHATIF:
@@ -146,7 +146,7 @@ class Knowledge:
                 "similarity": out.copy.similarity,
                 "cut": out.copy.cut,
                 "margin": out.copy.margin,
-                "weighed": _weighed(pool, out.rank, out.copy),
+                "weighed": _weighed(pool, out.rank, out.copy.rank, out.copy.cut),
                 "a": _side(at[out.copy.rank]),
                 "b": _side(out),
             }
@@ -154,13 +154,20 @@ class Knowledge:
             if out.copy is not None and (out.copy.cut is not None or out.copy.rule == BY_VECTOR or not only_by_cut)
         ]
 
+    def _explained(self, pair: Answer) -> Answer:
+        """With what weighed: a search's pool may be kept later than its pairs are looked at, and sooner forgotten."""
+        held = self._recent.numbered(pair["search"])
+        if held is not None and not pair["weighed"]:
+            pair["weighed"] = _weighed(self._pool(held), pair["rank"], pair["a"]["rank"], pair["cut"])
+        return pair
+
     def _record(self, held: Numbered) -> Answer:
         pool, record = self._pool(held), held.seen.record()
         row: Answer = {"number": held.number, "at": held.at, **asdict(record)}
         candidates: tuple[Kept | LeftOut, ...] = (*record.kept, *record.left_out)
         for each, shown in zip(candidates, (*row["kept"], *row["left_out"]), strict=True):
             if each.copy is not None:
-                shown["copy"]["weighed"] = _weighed(pool, each.rank, each.copy)
+                shown["copy"]["weighed"] = _weighed(pool, each.rank, each.copy.rank, each.copy.cut)
         return row
 
     def _pool(self, held: Numbered) -> KeptPool | None:
@@ -184,11 +191,11 @@ def _doubt(pair: Answer) -> tuple[bool, float, bool, float]:
     return margin is None, margin or 0.0, similarity is None, similarity or 0.0
 
 
-def _weighed(pool: KeptPool | None, rank: int, copy: Copy) -> list[Answer]:
+def _weighed(pool: KeptPool | None, rank: int, standing: int, cut: float | None) -> list[Answer]:
     """The two subjects that weighed most in a probability; none where the rule gave none, or the pool was not kept."""
-    if pool is None or copy.cut is None:
+    if pool is None or cut is None:
         return []
-    return [{**asdict(each), "weight": round(each.weight, 2)} for each in pool.why(rank, copy.rank)]
+    return [{**asdict(each), "weight": round(each.weight, 2)} for each in pool.why(rank, standing)]
 
 
 def _side(each: Kept | LeftOut) -> Answer:

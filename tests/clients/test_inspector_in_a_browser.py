@@ -59,13 +59,16 @@ WIDTHS = (
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """``admin``: the address of the inspector; ``number``, ``rank``: a search, and a candidate that a cut left out."""
+    """``admin``: the address of the inspector; ``number``, ``rank``: a search, and a candidate that a cut left out; ``reasons``: what
+    weighed most in that.
+    """
 
     proxy: str
     admin: str
     pairs: Path
     number: int
     rank: int
+    reasons: tuple[str, ...]
 
 
 def search(proxy: str, question: int) -> None:
@@ -86,7 +89,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 through.ask(corpus.question_vectors[question], limit=8)
         found = json.loads(exchange(admin, "GET", "/api/doubtful").body)["pairs"]
         assert found, "no drop by a cut: there is nothing to judge"
-        yield World(proxy, admin, pairs, found[0]["search"], found[0]["rank"])
+        # Pools are a sample: of the others it is not known what weighed.
+        pair = next(each for each in found if each["weighed"])
+        reasons = tuple(each["words"] for each in pair["weighed"])
+        yield World(proxy, admin, pairs, pair["search"], pair["rank"], reasons)
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +172,22 @@ async def test_every_view_says_what_it_is_for_and_fits(world: World, page: Page,
         if PICTURES is not None:
             await asyncio.sleep(0.4)  # bars grow
             await page.picture(PICTURES / f"{view}-{width}-{'dark' if dark else 'light'}.png")
+
+
+@pytest.mark.parametrize("view", ["search", "pair", "doubtful"])
+async def test_a_drop_is_shown_with_what_weighed_most_in_its_probability(world: World, page: Page, view: str) -> None:
+    said = await shown(page, world, view)
+    assert "What weighed most" in said or view == "search"
+    assert [each for each in world.reasons if each not in said] == []
+
+
+async def test_what_speaks_against_a_copy_is_told_apart_from_what_speaks_for_it(world: World, page: Page) -> None:
+    await shown(page, world, "live")
+    said = await page.run(
+        "import(new URL('views.js', document.baseURI)).then(({reasons}) => reasons({weighed: ["
+        "{weight: 2.5, words: 'the vectors are near'}, {weight: -1.4, words: 'the figures differ'}]}))"
+    )
+    assert said == "the vectors are near; against it: the figures differ"
 
 
 async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_runs(page: Page) -> None:

@@ -140,6 +140,8 @@ export function Live({ searches, keep, error, isPaused, pause, texts }) {
 
 const found = (search, rank) => [...search.kept, ...search.left_out].find((each) => each.rank === rank);
 const idOf = (each) => (each.id === null ? "no id" : String(each.id));
+// What weighed most in a probability, the heaviest first; nothing where the rule gave none or its pool was not kept.
+export const reasons = (copy) => (copy.weighed ?? []).map(({ weight, words }) => (weight < 0 ? `against it: ${words}` : words)).join("; ");
 
 function Result({ each, number, at, badge, kind, note, link }) {
   const body = html`<span class="place">${at}</span>
@@ -153,7 +155,8 @@ function Result({ each, number, at, badge, kind, note, link }) {
 function fateOf(each, search) {
   if (each.copy) {
     const of = found(search, each.copy.rank);
-    return { badge: "repeats", kind: "gone", note: `${RULES[each.copy.rule] ?? named(each.copy.rule)} as ${idOf(of)}`, link: true };
+    const rule = `${RULES[each.copy.rule] ?? named(each.copy.rule)} as ${idOf(of)}`;
+    return { badge: "repeats", kind: "gone", note: [rule, reasons(each.copy)].filter(Boolean).join(": "), link: true };
   }
   if (each.reason === "capped") return { badge: "capped", kind: "gone", note: "its document or source has enough results" };
   if (each.reason === "shown_before") return { badge: "shown before", kind: "gone", note: "an earlier list or turn showed it" };
@@ -240,6 +243,7 @@ const Evidence = ({ pair }) => html`<dl class="evidence">
   <div><dt>${pair.measure === "probability" ? "Probability of a repeat" : "Similarity"}</dt><dd>${fixed(pair.similarity, 3)}</dd></div>
   <div><dt>Cut at that place</dt><dd>${fixed(pair.cut, 3)}</dd></div>
   <div><dt>Margin</dt><dd class=${pair.margin !== null && pair.margin < 0.1 ? "warn" : ""}>${pair.margin === null ? "–" : `${pair.margin >= 0 ? "+" : "−"}${Math.abs(pair.margin).toFixed(3)}`}</dd></div>
+  ${reasons(pair) && html`<div class="why"><dt>What weighed most</dt><dd>${reasons(pair)}</dd></div>`}
 </dl>`;
 
 const Sides = ({ pair }) => html`<div class="columns pair">

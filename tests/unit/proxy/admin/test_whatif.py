@@ -150,7 +150,7 @@ async def test_the_page_answers_and_names_what_is_wrong() -> None:
 
 
 async def test_beside_a_probability_stand_the_two_subjects_that_weighed_most() -> None:
-    """In the search, in the doubtful pairs and in /explain; nothing where the pool was not kept."""
+    """In the search, in the doubtful pairs and in /explain, as soon as the pool is kept; nothing where it never is."""
     eager = replace(DEFAULT, threshold=Certain(first=0.5, last=0.2))
     selections = (
         (question, select(demo_pool(question), top_k=TOP_K, policy=eager))
@@ -160,9 +160,13 @@ async def test_beside_a_probability_stand_the_two_subjects_that_weighed_most() -
     pool = finished(keeping(demo_pool(question), top_k=TOP_K, policy=eager))
     recent, pools = Recent(5, now=lambda: 1e9), no_pools()
     recent.add(replace(seen(chosen), scores=pool.scores))
-    pools._add(Sampled("docs", recent.last, pool))
+    number = recent.last
     recent.add(seen(chosen, collection="other"))
     asked = inspector(recent, pools)
+    doubtful = Asked(method="GET", path="/api/doubtful", query="", field={"Host": "localhost"}.get)
+    before = orjson.loads(await asked.answer(doubtful))["pairs"]
+    assert [pair["weighed"] for pair in before] == [[]] * len(before)
+    pools._add(Sampled("docs", number, pool))  # pools are worked out beside the loop, after their searches
     other, told = orjson.loads(await asked.explain())["records"]
     by_rule = [
         each["copy"] for each in told["left_out"] if each["copy"] is not None and each["copy"]["cut"] is not None
@@ -171,7 +175,5 @@ async def test_beside_a_probability_stand_the_two_subjects_that_weighed_most() -
     assert all(1 <= len(copy["weighed"]) <= 2 for copy in by_rule)
     assert {"subject", "weight", "words"} == by_rule[0]["weighed"][0].keys()
     assert all(each["copy"]["weighed"] == [] for each in other["left_out"] if each["copy"] is not None)
-    pairs = orjson.loads(
-        await asked.answer(Asked(method="GET", path="/api/doubtful", query="", field={"Host": "localhost"}.get))
-    )["pairs"]
+    pairs = orjson.loads(await asked.answer(doubtful))["pairs"]
     assert any(pair["weighed"] for pair in pairs)
