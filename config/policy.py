@@ -114,6 +114,8 @@ class CoefficientSettings(Model):
     rare_shared: OrNone[Raising] = setting(None, "rare words that both have, of all")
     rare_contained: OrNone[Raising] = setting(None, "rare words of the lighter text that both have")
     short_both_figures: OrNone[Lowering] = setting(None, "each short text has a figure that the other lacks")
+    repetition: OrNone[Raising] = setting(None, "how much the pool's short texts repeat one another")
+    sentences: OrNone[Lowering] = setting(None, "share missing of half of the later-ranked text's sentences")
 
 
 class CalibratedSettings(Model):
@@ -366,8 +368,10 @@ class PolicySettings(Model):
     order: Literal["backend", "mmr"] = setting(
         "backend", "the backend's ranking: clients expect the best result first and monotone scores"
     )
-    short: Literal["grow_then_fill", "fill", "allow"] = setting(
-        "grow_then_fill", "applications index [limit - 1], so a page is never silently short"
+    short: Literal["grow_then_fill", "grow_then_repeat", "fill", "allow"] = setting(
+        "grow_then_fill",
+        "with fewer distinct results than asked for: a larger pool, then the least redundant copies, but no text twice; "
+        "grow_then_repeat: equal texts too, for applications that index [limit - 1]; fill: the same without a larger pool",
     )
     distance: Literal["auto", "cosine"] = setting(
         "auto",

@@ -14,21 +14,23 @@ from types import MappingProxyType
 
 TEXTS: Mapping[str, float] = MappingProxyType(
     {
-        "one": -4.931,
-        "short": 0.391,
-        "mixed": 2.233,
-        "far": -2.199,
-        "short_far": -2.995,
-        "short_near": -1.163,
-        "contained": 5.536,
-        "covered": 4.193,
-        "figures": -1.448,
-        "both_figures": -0.492,
-        "names": -1.427,
-        "both_names": -2.205,
-        "rare_shared": 2.522,
-        "rare_contained": 1.884,
-        "short_both_figures": -0.280,
+        "one": -4.612,
+        "short": -1.155,
+        "mixed": 1.797,
+        "far": -2.512,
+        "short_far": -2.933,
+        "short_near": -1.139,
+        "contained": 4.809,
+        "covered": 3.969,
+        "figures": -1.454,
+        "both_figures": -0.563,
+        "names": -1.337,
+        "both_names": -2.308,
+        "rare_shared": 3.026,
+        "rare_contained": 0.764,
+        "short_both_figures": 0.000,
+        "repetition": 16.057,
+        "sentences": -8.334,
     }
 )
 

@@ -21,10 +21,19 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.proxy.selection.calibrated import TEXTS, VECTORS
-from vecsieve.proxy.selection.geometry import Mask
+from vecsieve.proxy.selection.geometry import Mask, ahead
 from vecsieve.proxy.selection.policy import Certain, Model
 from vecsieve.proxy.selection.text import bounds
-from vecsieve.proxy.selection.text.pairs import DIFFERENCES, SHARED, differences, keys_of, most_shared
+from vecsieve.proxy.selection.text.pairs import (
+    DIFFERENCES,
+    SENTENCES,
+    SHARED,
+    differences,
+    keys_by_rank,
+    keys_of,
+    most_shared,
+    sentences,
+)
 from vecsieve.proxy.selection.text.reading import Texts, Words, numbered, weight
 from vecsieve.proxy.selection.values import FloatMatrix, Indices, Steps
 
@@ -44,6 +53,16 @@ KNEE = -1.0
 # Share of the smaller text's 3-grams from which a pair is called contained, and from which containment counts at all.
 CONTAINED = 0.8
 OVERLAPPING = 0.35
+
+# Of the later text's sentences the other should have half: what is missing of it speaks against a copy.
+HALF = 0.5
+
+# How much a pool's short texts repeat one another: the overlap of rare words that a tenth of their pairs exceed. In pools of tickets that
+# one intent floods it is .14, of claims and arguments on one topic .06 to .09. Up to this value it counts, and it is read as if the pool had so many
+# pairs at least: of few texts two that are alike say nothing about the others.
+EXCEEDED_BY = 0.1
+MOST_REPETITION = 0.2
+FEWEST_PAIRS = 190
 
 # What weighs less is not told: a tenth changes a probability by .025 at most.
 LEAST_WEIGHT = 0.1
@@ -74,6 +93,8 @@ MEANINGS: Mapping[str, str] = {
     "rare_shared": "rare words that both have, of all",
     "rare_contained": "rare words of the shorter text that both have",
     "short_both_figures": "each short text has a figure that the other lacks",
+    "repetition": "how much the pool's short texts repeat one another",
+    "sentences": "share missing of half of the later-ranked text's sentences",
 }
 FEATURES = tuple(MEANINGS)
 
@@ -85,19 +106,20 @@ SUBJECTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "figures": (("figures", "both_figures", "short_both_figures"), "", "the figures differ"),
     "names": (("names", "both_names"), "", "the names differ"),
     "words": (("rare_shared", "rare_contained"), "they share rare words", ""),
+    "repetition": (("repetition",), "the texts of this search repeat one another often", ""),
+    "sentences": (("sentences",), "", "the one that stays lacks most of its sentences"),
 }
 VECTOR_FEATURES = ("one", "far", "near")
 _ONE, _SHORT, _MIXED, _FAR, _SHORT_FAR, _SHORT_NEAR, _CONTAINED, _COVERED = range(8)
-_FIGURES, _BOTH_FIGURES, _NAMES, _BOTH_NAMES, _RARE_SHARED, _RARE_CONTAINED, _SHORT_BOTH_FIGURES = range(
-    8, len(FEATURES)
-)
+_FIGURES, _BOTH_FIGURES, _NAMES, _BOTH_NAMES, _RARE_SHARED, _RARE_CONTAINED, _SHORT_BOTH_FIGURES = range(8, 15)
+_REPETITION, _SENTENCES = range(15, len(FEATURES))
 
 # The sign that each coefficient must have to make sense; the fit leaves out a feature that would have the other. Constants
 # of a kind of pair may have either.
 SIGNS: Mapping[str, int] = {
     **dict.fromkeys(("far", "near", "short_far", "short_near"), -1),
-    **dict.fromkeys(("figures", "both_figures", "names", "both_names", "short_both_figures"), -1),
-    **dict.fromkeys(("contained", "covered", "rare_shared", "rare_contained"), 1),
+    **dict.fromkeys(("figures", "both_figures", "names", "both_names", "short_both_figures", "sentences"), -1),
+    **dict.fromkeys(("contained", "covered", "rare_shared", "rare_contained", "repetition"), 1),
 }
 
 SHIPPED = Model(texts=tuple(TEXTS[name] for name in FEATURES), vectors=tuple(VECTORS[name] for name in VECTOR_FEATURES))
@@ -196,7 +218,9 @@ def _by_text(
     largest: float,
     bounded: bool,
 ) -> Steps[tuple[Pairs, Mask]]:
-    """Differences of figures and names only lower a probability: they are read of the pairs that would be merged without them."""
+    """Missing sentences and differences of figures and names only lower a probability: they are read of the pairs that would be merged
+    without them.
+    """
     coefficients, least = (rule.model or SHIPPED).texts, _logit_of(min(rule.first, rule.last))
     columns, short = _kinds(texts, first, second, distance)
     logit = _logit(columns, coefficients) + coefficients[_ONE]
@@ -224,6 +248,10 @@ def _by_text(
         logit += _logit(more, coefficients)
         contained[open_pairs] = is_contained = more[_CONTAINED] >= CONTAINED - OVERLAPPING
         likely = (logit >= least).nonzero()[0]
+        partly = likely[_is_partly_covered(texts, more[_COVERED].take(likely), first.take(likely), second.take(likely))]
+        if len(partly):
+            has = yield from sentences(texts, first.take(partly), second.take(partly))
+            logit[partly] += coefficients[_SENTENCES] * _sentences(has, more[_COVERED].take(partly))
     if len(likely):
         apart = yield from differences(texts, keys.take(likely), first.take(likely), second.take(likely))
         if apart.any():
@@ -248,6 +276,12 @@ def pair_features(texts: Texts, first: Indices, second: Indices, distance: Pairs
     keys = keys_of(texts, first, second)
     shared = SHARED.of(texts, keys, first, second)[:, 0].astype(np.float64)
     columns |= _overlaps(texts, shared if compared is None else shared * compared, first, second)
+    partly = _is_partly_covered(texts, columns[_COVERED], first, second).nonzero()[0]
+    if len(partly):
+        rows = first[partly], second[partly]
+        has = SENTENCES.of(texts, keys_by_rank(texts, *rows), *rows)
+        columns[_SENTENCES] = np.zeros(len(first))
+        columns[_SENTENCES][partly] = _sentences(has, columns[_COVERED][partly])
     columns |= _differences(DIFFERENCES.of(texts, keys, first, second), short) | {_ONE: np.ones(len(first))}
     return np.stack([columns.get(place, np.zeros(len(first))) for place in range(len(FEATURES))], axis=1)
 
@@ -292,8 +326,9 @@ def _kinds(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> tu
     pairs = short.nonzero()[0]
     if len(pairs):
         columns |= {_SHORT_FAR: far * short, _SHORT_NEAR: np.minimum(logarithm, KNEE) * short}
-        shares = _rare_overlaps(texts, first.take(pairs), second.take(pairs))
-        for place, share in zip((_RARE_SHARED, _RARE_CONTAINED), shares, strict=True):
+        by_all, by_lighter, repetition = _rare_overlaps(texts, first.take(pairs), second.take(pairs))
+        columns[_REPETITION] = repetition * short
+        for place, share in ((_RARE_SHARED, by_all), (_RARE_CONTAINED, by_lighter)):
             columns[place] = np.zeros(len(first))
             columns[place][pairs] = share
     return columns, short
@@ -317,6 +352,18 @@ def _overlaps(texts: Texts, shared: Pairs, first: Indices, second: Indices) -> C
     return {_CONTAINED: np.maximum(contained, 0.0, out=contained), _COVERED: shared / later}
 
 
+def _is_partly_covered(texts: Texts, covered: Pairs, first: Indices, second: Indices) -> Mask:
+    """Which pairs (p,) are of long texts of which the later one is covered in part. One that is contained has its sentences there."""
+    partly: Mask = (covered > 0.0) & (covered < CONTAINED)
+    return partly & ~(texts.is_short.take(first) | texts.is_short.take(second)) if texts.has_short else partly
+
+
+def _sentences(has: FloatMatrix, covered: Pairs) -> Pairs:
+    """The feature "sentences" of p pairs, of whose sentences one ``has`` a share (p, 1). The less they overlap, the less it says beside that."""
+    found: Pairs = np.maximum(HALF - has[:, 0].astype(np.float64), 0.0) * np.minimum(covered / OVERLAPPING, 1.0)
+    return found
+
+
 def _differences(apart: FloatMatrix, short: Mask | None) -> Columns:
     """``apart``: of p pairs, as pairs.DIFFERENCES has them. ``short``: which are pairs of short texts, None: none is."""
     figures, both_figures, names, both_names = apart.T.astype(np.float64)
@@ -337,9 +384,9 @@ def _logarithm(distance: Pairs) -> Pairs:
     return np.log(found, out=found)
 
 
-def _rare_overlaps(texts: Texts, first: Indices, second: Indices) -> tuple[Pairs, Pairs]:
+def _rare_overlaps(texts: Texts, first: Indices, second: Indices) -> tuple[Pairs, Pairs, float]:
     """Shared words of p pairs of short texts (p,), each word as heavy as it is rare: by both texts' words, and by the lighter
-    text's.
+    text's. And how much all short texts repeat one another.
     """
     used = texts.is_short
     if len(texts) > BLOCK:
@@ -348,10 +395,36 @@ def _rare_overlaps(texts: Texts, first: Indices, second: Indices) -> tuple[Pairs
     place = used.cumsum() - 1
     left, right = place.take(first), place.take(second)
     # Of a usual pool all short texts are looked at together, and once.
-    sums, counts = _word_weights(texts, used) if len(texts) > BLOCK else texts.once(_word_weights, used)
+    sums, counts = _word_weights(texts, used) if len(texts) > BLOCK else texts.once(_short_words, used)[:2]
     both = counts.ravel().take(left * len(sums) + right)
     mine, theirs = sums.take(left), sums.take(right)
-    return both / np.maximum(mine + theirs - both, 1e-6), both / np.maximum(np.minimum(mine, theirs), 1e-6)
+    by_all, by_lighter = (
+        both / np.maximum(mine + theirs - both, 1e-6),
+        both / np.maximum(np.minimum(mine, theirs), 1e-6),
+    )
+    return by_all, by_lighter, texts.once(_short_words, used)[2]
+
+
+def _short_words(texts: Texts, used: Mask) -> tuple[Pairs, Pairs, float]:
+    """As _word_weights, of all short texts of a usual pool and of the first ones of others; and how much the first ones repeat one another."""
+    known = np.array([i for i in texts.first_different if texts.is_short[i]], np.intp)
+    if len(texts) > BLOCK:
+        used = np.zeros(len(texts), np.bool_)
+        used[known] = True
+    sums, counts = _word_weights(texts, used)
+    rows = (used.cumsum() - 1).take(known)
+    return sums, counts, _repetition(sums.take(rows), counts.take(rows, axis=0).take(rows, axis=1))
+
+
+def _repetition(sums: Pairs, counts: Pairs) -> float:
+    """The overlap of rare words that a tenth of the pairs of t texts exceed. ``sums`` (t,), ``counts`` (t, t): as of _word_weights."""
+    first, second = ahead(len(sums))[:2]
+    fewer = int(EXCEEDED_BY * max(len(first), FEWEST_PAIRS))
+    if len(first) <= fewer:
+        return 0.0
+    both = counts[first, second]
+    shares = both / np.maximum(sums.take(first) + sums.take(second) - both, 1e-6)
+    return min(float(np.partition(shares, -1 - fewer)[-1 - fewer]), MOST_REPETITION)
 
 
 def _word_weights(texts: Texts, used: Mask) -> tuple[Pairs, Pairs]:

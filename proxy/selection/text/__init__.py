@@ -10,6 +10,7 @@ evidence   what texts say about pairs of candidates, laid over their distances
 tokens     words in any script, and as 64-bit numbers
 features   what is read of one text, kept with it
 pairs      what two texts have in common, remembered by pair
+sentences  how many of a text's sentences another text has
 shingles   word 3-grams, and how many two texts share
 signals    containment, Jaccard, indel ratio, MinHash and SimHash behind a registry
 memo       a cache bounded in bytes

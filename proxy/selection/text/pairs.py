@@ -1,4 +1,5 @@
-"""What two texts have in common, remembered by pair: shared 3-grams, and how their figures and names differ.
+"""What two texts have in common, remembered by pair: shared 3-grams, how their figures and names differ, and the share of one's
+sentences that the other has.
 
 Candidates that are near one another come back together in other pools. What is remembered depends on the two texts alone, so
 nothing depends on the memory.
@@ -15,12 +16,13 @@ import numpy.typing as npt
 from vecsieve.proxy.selection.text.bounds import STEP_WORDS
 from vecsieve.proxy.selection.text.features import Tokens
 from vecsieve.proxy.selection.text.reading import Texts, ones
+from vecsieve.proxy.selection.text.sentences import sentence_shares
 from vecsieve.proxy.selection.text.shingles import counted
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Steps
 
 # Of long texts, in one step: two sets of 2,048 tokens take up to 0.2 ms.
 PAIRS_A_STEP = 32
-# Pairs of which each of two things is remembered: some 16 MB in all.
+# Pairs of which each of three things is remembered: some 22 MB in all.
 MOST = 1 << 16
 
 _LOW, _HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd
@@ -86,6 +88,12 @@ def keys_of(texts: Texts, first: Indices, second: Indices) -> Keys:
     return np.minimum(one, other).view(np.uint64) * _LOW + np.maximum(one, other).view(np.uint64) * _HIGH
 
 
+def keys_by_rank(texts: Texts, first: Indices, second: Indices) -> Keys:
+    """The same, of pairs in which it matters which one is ranked later."""
+    later, earlier = texts.numbers.take(np.maximum(first, second)), texts.numbers.take(np.minimum(first, second))
+    return later.view(np.uint64) * _LOW + earlier.view(np.uint64) * _HIGH
+
+
 def most_shared(texts: Texts, first: Indices, second: Indices) -> FloatVector:
     """How many 3-grams p pairs share at most (p,): the bits that both maps have, and what has no bit of its own."""
     bits = texts.bits
@@ -130,6 +138,7 @@ def _difference(mine: Tokens, theirs: Tokens) -> tuple[float, float]:
 
 SHARED = _Remembered(_shared, 1)
 DIFFERENCES = _Remembered(_differences, 4)
+SENTENCES = _Remembered(sentence_shares, 1)
 
 
 def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> Steps[FloatMatrix]:
@@ -144,5 +153,18 @@ def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> St
     for start in range(0, len(first), PAIRS_A_STEP):
         part = slice(start, start + PAIRS_A_STEP)
         found.append(DIFFERENCES.of(texts, keys[part], first[part], second[part]))
+        yield
+    return np.concatenate(found)
+
+
+def sentences(texts: Texts, first: Indices, second: Indices) -> Steps[FloatMatrix]:
+    """The share of the later-ranked text's sentences that the earlier one has (p, 1), in steps where the texts are long."""
+    keys = keys_by_rank(texts, first, second)
+    if texts.words <= STEP_WORDS or texts.words_of(first, second) <= STEP_WORDS:
+        return SENTENCES.of(texts, keys, first, second)
+    found = []
+    for start in range(0, len(first), PAIRS_A_STEP):
+        part = slice(start, start + PAIRS_A_STEP)
+        found.append(SENTENCES.of(texts, keys[part], first[part], second[part]))
         yield
     return np.concatenate(found)

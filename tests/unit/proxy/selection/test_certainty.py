@@ -17,6 +17,7 @@ from vecsieve.proxy.selection.certainty import (
     FEATURES,
     KNEE,
     LEAST_WEIGHT,
+    MOST_REPETITION,
     SHIPPED,
     SIGNS,
     SUBJECTS,
@@ -171,7 +172,7 @@ def test_what_is_not_counted_exactly_could_not_be_merged(known: list[tuple[str, 
 
 
 def forget_pairs() -> None:
-    for memory in (pairs.SHARED, pairs.DIFFERENCES):
+    for memory in (pairs.SHARED, pairs.DIFFERENCES, pairs.SENTENCES):
         memory.forget()
 
 
@@ -231,6 +232,54 @@ def test_features_stand_in_the_order_of_their_names() -> None:
     assert column["far"] == pytest.approx([0.0, -1.0, 0.0])
     assert column["short_both_figures"] == [1.0, 0.0, 0.0]
     assert vector_features(np.array([1.0, 0.1])).tolist() == [[1.0, 0.0, -1.0], [1.0, -1.0, pytest.approx(np.log(0.1))]]
+
+
+TICKETS = [f"{ask} {what} today" for ask in ("how do I close", "please close", "I want to close") for what in ("my card", "my account", "this loan", "the plan", "our deposit", "a transfer")]  # fmt: skip
+CLAIMS = [f"claim{chr(97 + n)} says{chr(97 + n)} that{chr(97 + n)} holds{chr(97 + n)}" for n in range(18)]
+
+
+def repetition_of(*texts: str) -> float:
+    found = pair_features(texts_of(*texts), np.array([0]), np.array([1]), np.array([0.5]))
+    return float(found[0, FEATURES.index("repetition")])
+
+
+def test_short_texts_that_repeat_one_another_make_every_copy_among_them_more_probable() -> None:
+    assert repetition_of(*CLAIMS) == 0.0
+    assert 0.05 < repetition_of(*TICKETS) <= MOST_REPETITION
+    pair = ("cancel the order", "cancelling an order")
+    assert judge(*pair, *TICKETS).doubt[0, 1] < judge(*pair, *CLAIMS).doubt[0, 1]
+
+
+def test_two_alike_among_few_texts_say_nothing_of_the_others() -> None:
+    assert repetition_of("close my account", "close my account now", "where is my new card") == 0.0
+
+
+@given(st.lists(st.sampled_from(TICKETS + CLAIMS), min_size=12, max_size=30, unique=True))
+def test_a_copy_changes_nothing_of_how_much_texts_repeat_one_another(texts: list[str]) -> None:
+    """Invariant: equal texts count once, up to the last digits of a matrix product."""
+    assert repetition_of(*texts, texts[3]) == pytest.approx(repetition_of(*texts), abs=1e-12)
+
+
+def test_how_much_texts_repeat_one_another_is_read_off_the_first_fifty() -> None:
+    """Pages of one list must not change their minds when more is fetched."""
+    first = [*CLAIMS, *(f"{each} again{n}" for n, each in enumerate(TICKETS * 2))][:50]
+    more = [f"close my account number{n}" for n in range(100)]
+    assert repetition_of(*first, *more) == pytest.approx(repetition_of(*first), abs=1e-12)
+
+
+def sentence_feature(later: str, earlier: str) -> float:
+    texts = texts_of(earlier, later)
+    return float(pair_features(texts, np.array([0]), np.array([1]), np.array([0.3]))[0, FEATURES.index("sentences")])
+
+
+def test_of_two_chunks_that_overlap_the_sentences_that_stay_decide() -> None:
+    """A long sentence can make half of the words and a quarter of the sentences."""
+    run = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(40))
+    short = " ".join(f"Point{chr(97 + n)} stands on{chr(97 + n)} its own{chr(97 + n)} ground{chr(97 + n)} and is{chr(97 + n)} not{chr(97 + n)} in the other{chr(97 + n)} chunk." for n in range(4))  # fmt: skip
+    assert sentence_feature(f"{run}. {short}", f"{run}. {OTHER}") == pytest.approx(0.3)
+    assert sentence_feature(f"{run}. {short}", f"{OTHER}. {short}") == 0.0
+    assert sentence_feature(f"{run}. {short}", OTHER) == 0.0
+    assert sentence_feature("close my account", "close my account now") == 0.0
 
 
 def row_of(**values: float) -> list[float]:

@@ -1,0 +1,101 @@
+"""How many of a text's sentences another text has.
+
+Chunks that overlap by half share half of their words, but a sentence that the border cuts is whole in one of them alone. A reader who
+gets one of two such chunks misses the sentences of the other, not its words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.text.canonical import folded
+from vecsieve.proxy.selection.text.features import Form
+from vecsieve.proxy.selection.text.reading import Texts
+from vecsieve.proxy.selection.text.shingles import grams
+from vecsieve.proxy.selection.text.tokens import Hashes, hashed
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+
+# Behind the marks that end a sentence, with a blank where the script has blanks; and lines.
+_ENDS = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？।؟])\s*|\n+")
+
+# Of a longer text the first so many characters are read: 50 such texts take some 20 ms.
+MOST_CHARACTERS = 12_288
+
+# A sentence of fewer words counts by its share of these: the pieces that a border leaves, numbers of a list.
+WHOLE_WORDS = 10
+
+# Share of a sentence's 3-grams from which another text has it.
+HALF = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """The sentences of t texts, one text behind the other. ``values`` (g,): their 3-grams, ``owners`` (g,): of which sentence each is,
+    ascending. ``needed`` (s,): how many of a sentence's another text must have; ``weights`` (s,): what each counts. ``borders`` (t + 1,):
+    text i has the sentences borders[i] to borders[i + 1].
+    """
+
+    values: npt.NDArray[np.uint32]
+    owners: Indices
+    needed: FloatVector
+    weights: FloatVector
+    borders: Indices
+
+
+def sentences_of(forms: Sequence[Form]) -> Sentences:
+    """The sentences of texts that were read, found at once."""
+    parts: list[str] = []
+    borders = [0]
+    for form in forms:
+        body = form.body[:MOST_CHARACTERS]
+        # Of ASCII nothing but case is left to fold: words are looked for, whatever blanks are between them.
+        own = _ENDS.split(body.lower()) if body.isascii() else map(folded, _ENDS.split(body))
+        parts += [part for part in own if part and not part.isspace()]
+        borders.append(len(parts))
+    words = hashed(parts)
+    found = grams(words)
+    lengths = np.fromiter(map(len, words), np.float64, len(words))
+    return Sentences(
+        values=(found.values >> np.uint64(32)).astype(np.uint32),
+        owners=found.owners,
+        needed=(HALF * np.bincount(found.owners, minlength=len(words))).astype(np.float64, copy=False),
+        weights=np.minimum(lengths / WHOLE_WORDS, 1.0),
+        borders=np.array(borders, np.intp),
+    )
+
+
+def sentence_shares(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
+    """For p pairs of candidates that both have a text: the share of the later-ranked text's sentences that the earlier one has (p, 1)."""
+    read, one = np.unique(np.maximum(first, second), return_inverse=True)
+    held, other = np.unique(np.minimum(first, second), return_inverse=True)
+    known = sentences_of([form for i in read.tolist() if (form := texts.form(i)) is not None])
+    grams_held, sizes = texts.grams_of(held.tolist())
+    packed = _packed(np.arange(len(held)).repeat(sizes), grams_held)
+    # Each pair's 3-grams, and then each pair's sentences, one pair behind the other.
+    gram_borders = known.owners.searchsorted(known.borders)
+    pair, place = _ranges(gram_borders[one], gram_borders[one + 1])
+    wanted = _packed(other[pair], known.values[place])
+    is_met = packed.take(packed.searchsorted(wanted), mode="clip") == wanted
+    own_pair, sentence = _ranges(known.borders[one], known.borders[one + 1])
+    begins = own_pair.searchsorted(np.arange(len(one)))
+    met = np.bincount(begins[pair] + known.owners[place] - known.borders[one][pair], is_met, len(sentence))
+    weights = known.weights[sentence]
+    have = np.bincount(own_pair, weights * (met >= known.needed[sentence]), len(one))
+    return (have / np.maximum(np.bincount(own_pair, weights, len(one)), 1e-9)).astype(np.float32)[:, None]
+
+
+def _packed(owners: Indices, values: npt.NDArray[np.uint32]) -> Hashes:
+    """Owners and 3-grams in one number each."""
+    return (owners.astype(np.uint64) << np.uint64(32)) | values
+
+
+def _ranges(starts: Indices, stops: Indices) -> tuple[Indices, Indices]:
+    """The numbers from each start to its stop, one range behind the other, and before them which range each is of."""
+    sizes = stops - starts
+    which = np.arange(len(sizes)).repeat(sizes)
+    return which, np.arange(len(which)) - (sizes.cumsum() - sizes - starts)[which]
