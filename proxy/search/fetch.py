@@ -99,7 +99,7 @@ def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: in
 
 def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
     # A page beyond the first needs every representative before it: without growing, pages would repeat.
-    return search.pages or policy.selection.short is Short.GROW_THEN_FILL
+    return search.pages or policy.selection.short in {Short.GROW_THEN_FILL, Short.GROW_THEN_REPEAT}
 
 
 def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None) -> int:

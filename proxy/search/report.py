@@ -37,8 +37,9 @@ class Figures(NamedTuple):
     """One search in numbers.
 
     ``repeats``: results of the database's own page that repeat a better one of it. ``collapsed_by``: collapsed candidates
-    by reason, those that occur. ``vetoed_by``: candidates that a guard kept, by guard. ``capped``: left out by a cap. ``over_budget``: left out because the budget for texts was spent; ``shown``: because they were
-    shown before. ``restrained``: not merged because vectors alone would have collapsed most of
+    by reason, those that occur. ``short``: results fewer than asked for, although the pool has more: copies that may not fill the page.
+    ``vetoed_by``: candidates that a guard kept, by guard. ``capped``: left out by a cap. ``over_budget``: left out because the budget for
+    texts was spent; ``shown``: because they were shown before. ``restrained``: not merged because vectors alone would have collapsed most of
     a pool whose scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``:
     results whose cluster is already represented. ``mmr_swaps``: representatives that rank order would not have chosen.
     ``score_loss``: change of the mean score against the backend's own page, as a share of that mean; 0 when unknown.
@@ -55,6 +56,7 @@ class Figures(NamedTuple):
     over_budget: int
     shown: int
     filled: int
+    short: int
     unusable: int
     restrained: bool
     exhausted: bool
@@ -130,21 +132,25 @@ def header_value(report: Report) -> str:
     Grammar (RFC 5234), members in this order and the first five always there, so that both a person and ``split`` can read
     it::
 
-        value  = "pool=" count ";clusters=" count ";returned=" count ";collapsed=" count ";added_ms=" millis [units] [hedged]
+        value  = "pool=" count ";clusters=" count ";returned=" count ";collapsed=" count ";added_ms=" millis [short] [units] [hedged]
+        short  = ";short=" count
         units  = ";extra_read_units=" count
         hedged = ";hedged=1"
         count  = 1*DIGIT
         millis = 1*DIGIT "." DIGIT
 
-    Counts are sums over the call's searches; ``added_ms`` is total time minus time spent waiting for upstream; ``units`` are
+    Counts are sums over the call's searches; ``short``: how many results fewer than asked for, given where only copies are left to fill
+    the page (`policy.short`); ``added_ms`` is total time minus time spent waiting for upstream; ``units`` are
     those of lookups, given where there were any; ``hedged`` where the client's own search was sent as well.
     """
     found = report.counts
+    missing = sum(each.short for each in report.figures)
+    short = f";short={missing}" if missing else ""
     units = f";extra_read_units={report.extra_read_units}" if report.vector_fetch is not None else ""
     hedged = ";hedged=1" if report.hedged else ""
     return (
         f"pool={found.candidates};clusters={found.clusters};returned={found.returned}"
-        f";collapsed={found.collapsed};added_ms={report.added_seconds * 1000:.1f}{units}{hedged}"
+        f";collapsed={found.collapsed};added_ms={report.added_seconds * 1000:.1f}{short}{units}{hedged}"
     )
 
 
@@ -258,6 +264,9 @@ def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
         over_budget=fates.count(_OVER_BUDGET),
         shown=fates.count(_SHOWN),
         filled=fates.count(_FILLED),
+        short=0
+        if search.pages or _OVER_BUDGET in fates or _SHOWN in fates
+        else min(search.top_k, pool.size) - len(keep),
         unusable=pool.unusable,
         restrained=selection.restrained,
         exhausted=selection.wanting > 0,

@@ -57,10 +57,13 @@ class Order(StrEnum):
 
 
 class Short(StrEnum):
-    """What happens when there are fewer representatives than top_k."""
+    """What happens when there are fewer representatives than top_k. A page by offset is always filled: its list ends with the copies."""
 
-    GROW_THEN_FILL = "grow_then_fill"
-    FILL = "fill"
+    GROW_THEN_FILL = (
+        "grow_then_fill"  # a larger pool, then the least redundant copies, but none with a text that stands already
+    )
+    GROW_THEN_REPEAT = "grow_then_repeat"  # and where nothing else is left equal texts as well
+    FILL = "fill"  # from the pool that there is, equal texts last
     ALLOW = "allow"
 
 

@@ -12,29 +12,34 @@ import numpy.typing as npt
 
 from vecsieve.proxy.selection.clustering import best_ranked
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
+from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.grouping import NOBODY, Grouped, alone, counts_length, group, links_of
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Caps, Order, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.representatives import represent
 from vecsieve.proxy.selection.text.evidence import counts_clusters_alone
-from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Selection, Steps, finished
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Link, Selection, Steps, finished
 
 _KEPT, _FILLED = np.int8(Fate.KEPT), np.int8(Fate.FILLED)
+_IDENTICAL = np.int8(Link.IDENTICAL)
 _COLLAPSED, _NOT_CHOSEN = np.int8(Fate.COLLAPSED), np.int8(Fate.NOT_CHOSEN)
 
 
 # In place of distances that choose what fills a page: below each of them, and no nearness changes their order.
-_HELD, _REPEATS = np.float32(-0.5), np.float32(-0.75)
+_HELD, _REPEATS, _TAKEN = np.float32(-0.5), np.float32(-0.75), np.float32(-1.0)
 
 
-def fill(kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = NOBODY) -> Indices:
+def fill(
+    kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = NOBODY, equal: Mask | None = None
+) -> Indices:
     """``count`` further indices (all the rest, when there are fewer), in rank order: the least redundant duplicates.
 
     They are chosen one at a time: the candidate whose nearest kept candidate is farthest away, ties by rank. Each chosen one
     counts as kept for the next choice. Otherwise two copies of one far duplicate could both come in before another duplicate.
     ``distance``: (n, n); ``kept``: indices, not empty unless the pool is. ``behind``: candidates that are chosen only when
-    all others are, in rank order: what a cap holds back comes before a short page. A repetition, at distance 0 (an equal text), comes
-    last of all: only where the page would be short without it.
+    all others are, in rank order: what a cap holds back comes before a short page. A repetition, at distance 0, comes last of all: only
+    where the page would be short without it. ``equal``: (n, n), whose texts are equal: of such candidates one alone is on the page, even
+    if it is short then. None: they are repetitions like others.
     """
     count = min(count, len(distance) - len(kept))
     chosen = np.empty(max(count, 0), dtype=np.intp)
@@ -44,13 +49,32 @@ def fill(kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = 
     repeats = nearest <= 0.0
     nearest[behind] = _HELD
     nearest[repeats] = _REPEATS
-    nearest[kept] = -1.0  # below everything: what is kept is never chosen again
+    nearest[kept] = _TAKEN
+    if equal is not None:
+        nearest[equal[kept].any(axis=0)] = _TAKEN
     for place in range(count):
         choice = chosen[place] = nearest.argmax()
+        if nearest[choice] == _TAKEN:
+            return np.sort(chosen[:place])
         apart = distance[choice]
         np.minimum(nearest, np.where(apart > 0.0, apart, _REPEATS), out=nearest)
-        nearest[choice] = -1.0
+        nearest[choice] = _TAKEN
+        if equal is not None:
+            nearest[equal[choice]] = _TAKEN
     return np.sort(chosen)
+
+
+def _equal_texts(grouped: Grouped, policy: Policy) -> Mask | None:
+    """Whose texts are equal (n, n), where no text may stand twice on a page.
+
+    A reader gains nothing from the same text a second time, and the place costs a model's context. So a page of a pool
+    without any other result is short, as a database's is that holds fewer. Applications that count on
+    ``limit`` results have GROW_THEN_REPEAT.
+    """
+    if policy.short is not Short.GROW_THEN_FILL or grouped.evidence is None:
+        return None
+    equal: Mask = grouped.evidence.links == _IDENTICAL
+    return equal
 
 
 Names = Sequence[str | None]
@@ -188,7 +212,10 @@ def selecting(
     lap("mmr")
     fills = np.empty(0, np.intp)
     if policy.short is not Short.ALLOW:
-        fills = fill(picks, grouped.distance, top_k - len(picks), behind=held)
+        missing = top_k - len(picks)
+        fills = fill(
+            picks, grouped.distance, missing, behind=held, equal=_equal_texts(grouped, policy) if missing else None
+        )
     keep = np.concatenate((picks, fills))
     ordered = keep if policy.order is Order.MMR else np.sort(keep)
     return _outcome(grouped, standing, ordered, picks, held, top_k)

@@ -101,7 +101,8 @@ class LeftOut:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One search. Holds no vector, query or credential, and payload only as ``text``. ``acted``: False where the
-    database's own results were left unchanged; ``restrained``: because vectors alone would have merged most of the pool.
+    database's own results were left unchanged; ``restrained``: because vectors alone would have merged most of the pool. ``short``: results
+    fewer than asked for, although copies were left.
     """
 
     backend: str
@@ -115,6 +116,7 @@ class Record:
     clusters: int
     acted: bool
     restrained: bool
+    short: int
     threshold: float
     kept: tuple[Kept, ...]
     left_out: tuple[LeftOut, ...]
@@ -173,6 +175,7 @@ class Seen:
             clusters=self.selection.distinct,
             acted=self.selection.acted,
             restrained=self.selection.restrained,
+            short=self.figures.short,
             threshold=round(self.selection.threshold, DIGITS),
             kept=tuple(reading.kept(row) for row in kept),
             left_out=tuple(reading.left_out(row) for row in sorted(set(range(len(self.scores))) - set(kept))),

@@ -44,8 +44,8 @@ from vecsieve.proxy.selection.values import (
 )
 
 # Of a pair, as bits: equal texts or overlapping spans make them copies, tenants or a guard keep them apart; near by the signals of the
-# policy that chose, near by those of the preset exact.
-COPY, TENANT, VETO, NEAR, CONTAINED = 1, 2, 4, 8, 16
+# policy that chose, near by those of the preset exact; equal texts, which fill no page.
+COPY, TENANT, VETO, NEAR, CONTAINED, EQUAL = 1, 2, 4, 8, 16, 32
 _LEVELS = 65534  # of a doubt; the number above is "not compared"
 _EXACT = resolved(policy_of(PolicySettings(), RuleSettings(preset="exact")), mode=None).selection.text
 
@@ -190,6 +190,7 @@ def _bits(
         return bits
     links = grouped.evidence.links[pairs]
     bits[(links == Link.IDENTICAL) | (links == Link.SPAN)] |= COPY
+    bits[links == Link.IDENTICAL] |= EQUAL
     texts, each = read(candidates.metadata, policy.text), np.arange(candidates.size, dtype=np.intp)
     yield from texts.reading(each.tolist())
     reach = np.inf if policy.text.reach is None else policy.text.reach
@@ -231,7 +232,11 @@ def rejudged(pool: KeptPool, policy: Policy) -> Page:
         choice = _choice(pool, policy, choices, labels, raw, distance)
         choices = diversify(choice, policy.diversifier, len(choices) if is_capped else top_k)
     picks, held = capped(choices, *names, policy.caps, top_k) if is_capped else (choices[:top_k], NOBODY)
-    fills = picks[:0] if policy.short is Short.ALLOW else fill(picks, distance, top_k - len(picks), behind=held)
+    fills = picks[:0]
+    if policy.short is not Short.ALLOW:
+        once = reads and policy.short is Short.GROW_THEN_FILL
+        equal = _square(n, (pool.bits & EQUAL).astype(np.float32)) > 0.0 if once else None
+        fills = fill(picks, distance, top_k - len(picks), behind=held, equal=equal)
     keep = np.concatenate((picks, fills))
     return Page(keep if policy.order is Order.MMR else np.sort(keep), labels, len(fills))
 

@@ -17,6 +17,7 @@ FIGURES = Figures(
     over_budget=7,
     shown=6,
     filled=1,
+    short=0,
     unusable=2,
     restrained=True,
     exhausted=False,

@@ -185,6 +185,7 @@ export function Search({ number }) {
     </div></div>
     ${isShadow && html`<p class="notice">Mode shadow: the client got the database's own page. The right side is what <code>on</code> would have answered.</p>`}
     ${search.restrained && html`<p class="notice">Left alone: vectors alone would have merged most of this pool, although its scores differ.</p>`}
+    ${search.short > 0 && html`<p class="notice">${search.short} fewer than asked for: nothing but copies of these results is left to fill the page (<code>policy.short</code>).</p>`}
     <div class="tiles">
       <${Tile} value=${own.length - own.filter((each) => kept.has(each.rank)).length} of=${`of ${own.length}`} label="left the page" />
       <${Tile} value=${came} label="came in from further down" />

@@ -50,6 +50,11 @@ def test_a_call_with_lookups_says_behind_the_five_what_they_cost(units: int, loo
     assert header_value(report) == f"{header_value(REPORT)};extra_read_units={units}"
 
 
+def test_a_page_that_only_copies_could_fill_says_how_many_are_missing() -> None:
+    report = report_of(FIGURES._replace(short=2), FIGURES._replace(short=1))
+    assert header_value(report).endswith(";added_ms=1.4;short=3")
+
+
 def test_a_call_of_several_searches_reports_their_sums() -> None:
     report = report_of(FIGURES, FIGURES._replace(candidates=10, clusters=9, returned=4, collapsed=1))
     assert report.counts == (60, 40, 12, 13)

@@ -57,3 +57,21 @@ def test_a_repetition_fills_only_where_nothing_else_is_left(data: st.DataObject)
     assert len(filled) == min(count, len(texts) - 1)
     on_page = texts[[0, *filled]].tolist()
     assert len(set(on_page)) == min(len(on_page), len(set(texts.tolist())))
+
+
+@given(st.data())
+def test_no_text_stands_twice_on_a_page_that_may_be_short(data: st.DataObject) -> None:
+    """Invariant: with equal texts named, a page has each text once, and all texts while there is room."""
+    texts = np.array(data.draw(st.lists(st.integers(0, 5), min_size=2, max_size=12)))
+    distance = np.where(texts[:, None] == texts, 0.0, 0.1 + np.abs(texts[:, None] - texts)).astype(np.float32)
+    held = np.array(sorted(data.draw(st.sets(st.integers(1, len(texts) - 1)))), dtype=np.intp)
+    count = data.draw(st.integers(1, len(texts)))
+    filled = fill(np.array([0]), distance, count, behind=held, equal=texts[:, None] == texts).tolist()
+    on_page = texts[[0, *filled]].tolist()
+    assert len(set(on_page)) == len(on_page) == min(1 + count, len(set(texts.tolist())))
+
+
+def test_equal_vectors_of_other_texts_still_fill() -> None:
+    distance, equal = np.zeros((4, 4), np.float32), np.eye(4, dtype=np.bool_)
+    equal[0, 1] = equal[1, 0] = True
+    assert fill(np.array([0]), distance, 3, equal=equal).tolist() == [2, 3]

@@ -114,7 +114,7 @@ def test_a_record_holds_no_payload_no_vector_and_no_query() -> None:
     assert CANARY not in written
     assert set(json.loads(written)) == {
         "backend", "operation", "collection", "outcome", "added_ms", "top_k", "offset", "candidates", "clusters", "acted",
-        "restrained", "threshold", "kept", "left_out",
+        "restrained", "short", "threshold", "kept", "left_out",
     }  # fmt: skip
 
 

@@ -32,6 +32,7 @@ def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: By
         over_budget=0,
         shown=0,
         filled=0,
+        short=0,
         unusable=0,
         restrained=False,
         exhausted=False,
