@@ -327,7 +327,7 @@ def _kinds(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> tu
     if len(pairs):
         columns |= {_SHORT_FAR: far * short, _SHORT_NEAR: np.minimum(logarithm, KNEE) * short}
         by_all, by_lighter, repetition = _rare_overlaps(texts, first.take(pairs), second.take(pairs))
-        columns[_REPETITION] = repetition * short
+        columns[_REPETITION] = np.where(short, repetition, 0.0)
         for place, share in ((_RARE_SHARED, by_all), (_RARE_CONTAINED, by_lighter)):
             columns[place] = np.zeros(len(first))
             columns[place][pairs] = share
