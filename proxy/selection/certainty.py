@@ -24,18 +24,9 @@ from vecsieve.proxy.selection.calibrated import TEXTS, VECTORS
 from vecsieve.proxy.selection.geometry import Mask, ahead
 from vecsieve.proxy.selection.policy import Certain, Model
 from vecsieve.proxy.selection.text import bounds
-from vecsieve.proxy.selection.text.pairs import (
-    DIFFERENCES,
-    SENTENCES,
-    SHARED,
-    differences,
-    keys_by_rank,
-    keys_of,
-    most_shared,
-    sentences,
-)
+from vecsieve.proxy.selection.text.pairs import DIFFERENCES, SHARED, differences, keys_of, most_shared, sentences
 from vecsieve.proxy.selection.text.reading import Texts, Words, numbered, weight
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Steps
+from vecsieve.proxy.selection.values import FloatMatrix, Indices, Steps, finished
 
 # From the second result on, the certainty falls over this many results to its last value. It falls fast at first, like the
 # probability that a result is the answer.
@@ -279,7 +270,7 @@ def pair_features(texts: Texts, first: Indices, second: Indices, distance: Pairs
     partly = _is_partly_covered(texts, columns[_COVERED], first, second).nonzero()[0]
     if len(partly):
         rows = first[partly], second[partly]
-        has = SENTENCES.of(texts, keys_by_rank(texts, *rows), *rows)
+        has = finished(sentences(texts, *rows))
         columns[_SENTENCES] = np.zeros(len(first))
         columns[_SENTENCES][partly] = _sentences(has, columns[_COVERED][partly])
     columns |= _differences(DIFFERENCES.of(texts, keys, first, second), short) | {_ONE: np.ones(len(first))}
