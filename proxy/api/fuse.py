@@ -14,7 +14,6 @@ from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
-import numpy as np
 from msgspec import Meta, Struct
 
 from vecsieve.proxy.api.lexical import Reader, Words
@@ -36,10 +35,13 @@ from vecsieve.proxy.selection.fusion import Ranked, dbsf, rrf
 from vecsieve.proxy.selection.values import FloatMatrix
 
 MOST_LISTS = 16
+LARGEST_SCORE = 1e15  # the squares of 500 such scores have a sum in 32 bits, in which `dbsf` reckons
 
 
 class Result(Chunk, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One result of a list. Its score is read by `dbsf` alone."""
+
+    score: Annotated[float, Meta(ge=-LARGEST_SCORE, le=LARGEST_SCORE, description="Higher is better.")] = 0.0
 
 
 class RankedList(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -253,16 +255,9 @@ def _distinct(
 
 
 def _ranked(request: FuseRequest, lists: Sequence[Sequence[_Item]], k: int) -> Ranked[Key]:
-    """The fusion of lists without copies. Raises ProblemError."""
+    """The fusion of lists without copies."""
     keys = [[item.key for item in items] for items in lists]
     if request.method == "rrf":
         return rrf(keys, k=k, weights=[each.weight for each in request.lists])
     scores = [[item.result.score for item in items] for items in lists]
-    try:
-        with np.errstate(over="ignore"):
-            ranked = dbsf(list(zip(keys, scores, strict=True)))
-    except ValueError:
-        ranked = [(("", ""), np.float32(np.nan))]
-    if not all(np.isfinite(score) for _, score in ranked):
-        raise invalid("$.lists", "scores that are too large", "scores whose spread is a number of 32 bits")
-    return ranked
+    return dbsf(list(zip(keys, scores, strict=True)))

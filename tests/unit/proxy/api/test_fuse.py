@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.api import served
-from vecsieve.proxy.api.fuse import MOST_LISTS, fuse
+from vecsieve.proxy.api.fuse import LARGEST_SCORE, MOST_LISTS, fuse
 from vecsieve.proxy.api.messages import MOST_CHUNKS
 from vecsieve.proxy.api.problems import ProblemError
 from vecsieve.proxy.selection.fusion import dbsf, rrf
@@ -184,12 +184,12 @@ def test_every_result_is_in_the_answer_once(drawn: Any, method: str, seed: int) 
         ({"lists": [{"results": [result(1, "a", metadata=[])]}]}, "$.lists[0].results[0].metadata"),
         ({"lists": [{"results": [result(1.5, "a")]}]}, "$.lists[0].results[0].id"),
         (
-            {"lists": [{"results": [result(1, "a", score=1e300), result(2, "b")]}], "method": "dbsf"},
-            "$.lists",
+            {"lists": [{"results": [result(1, "a", score=1.1e15), result(2, "b")]}], "method": "dbsf"},
+            "$.lists[0].results[0].score",
         ),
         (
-            {"lists": [{"results": [result(1, "a", score=3e38), result(2, "b", score=-3e38)]}], "method": "dbsf"},
-            "$.lists",
+            {"lists": [{"results": [result(1, "a"), result(2, "b", score=-3e38)]}], "method": "dbsf"},
+            "$.lists[0].results[1].score",
         ),
     ],
 )  # fmt: skip
@@ -197,6 +197,14 @@ def test_what_cannot_be_fused_is_a_problem_that_says_where(body: Json, where: st
     found = refused(body)
     assert found["status"] == 400
     assert found["where"] == where
+
+
+@pytest.mark.parametrize("score", [LARGEST_SCORE, -LARGEST_SCORE])
+def test_the_largest_scores_are_fused(score: float) -> None:
+    """The published document allows them: schemathesis found that larger ones overflow."""
+    many = [result(number, f"word{number}", score=score * (-1) ** number) for number in range(MOST_CHUNKS)]
+    found = asked(many, method="dbsf", target_k=MOST_CHUNKS)["results"]
+    assert {round(each["score"], 2) for each in found} == {0.33, 0.67}
 
 
 def test_the_endpoint_answers_over_http_and_is_counted() -> None:
