@@ -170,6 +170,7 @@ class Attempt:
     vectors by id, None where not needed. ``candidate_bytes``: expected size of one. ``reply_bytes``: size of the last
     reply. ``ahead``: candidates per search fetched at once where growth is expected; () for the plan alone. ``stock``:
     that reply, and ``stocked`` its sizes. ``wanted``: how often pages wanted a larger pool.
+    ``is_divided``: the replies were the lists of a fusion, so that their size says nothing of one search's.
 
     ``reason``: why the answer is plain, None while it is not. ``received_bytes``: body bytes of all our replies,
     refused ones included. ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps
@@ -205,6 +206,7 @@ class Attempt:
     selections: tuple[Selection, ...] = ()
     exhausted: tuple[bool, ...] = ()
     rounds: int = 0
+    is_divided: bool = False
     fetched_bytes: int = 0
     reply_bytes: int = 0
     reason: FailOpen | None = None

@@ -70,6 +70,7 @@ class Retrievers:
         if divided is None:
             return await send(body)
         self._metrics.fused(FusionOutcome.DIVIDED)
+        attempt.is_divided = True
         fetched = await send(divided.body, suffix=divided.suffix)
         is_long = len(fetched) > TURN_BYTES
         with attempt.watch.stage(Stage.DECODE):

@@ -375,7 +375,7 @@ class SearchService:
             return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
         finally:
             self._learn(exchange.operation, attempt)
-            if attempt.rounds == 1:
+            if attempt.rounds == 1 and not attempt.is_divided:
                 self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
         report = report_of(
             exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=attempt.is_hedged

@@ -125,6 +125,7 @@ def test_what_cannot_be_divided_is_sent_as_it_is_and_counted() -> None:
     assert rig.fetch(database) == b"the reply"
     assert database.sent == [(rig.widened, "")]
     assert rig.counted() == {"divided": 0, "nested": 0, "member": 1}
+    assert not rig.attempt.is_divided
 
 
 def test_a_search_that_is_no_fusion_is_sent_as_it_is_and_not_counted() -> None:
@@ -138,6 +139,7 @@ def test_divided_fusions_are_counted() -> None:
     rig = Rig(FUSION)
     rig.fetch(Database([(1, LONG)], [(2, OTHER)]))
     assert rig.counted() == {"divided": 1, "nested": 0, "member": 0}
+    assert rig.attempt.is_divided, "what its reply weighs is not learned for single searches"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,78 @@
+"""Whatever happens to the batch in place of a fusion, the client gets the database's answer to its own request, sent once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from support.faultup import FaultyUpstream, Received, raw_exchange, reply
+from support.running import running
+from support.scripted_qdrant import JSON, answering, is_widened, request, scripted, search
+from support.widened_faults import FAULTS, limits_of
+
+LEAF = {"query": [0.5, 0.25, 0.125, 0.0], "limit": 6}
+FUSION = search(extra={"query": {"fusion": "rrf"}, "prefetch": [LEAF, LEAF]})
+DIVIDED = b"x-vecsieve-per-retriever: on\r\n"
+
+
+def comparable(answer: bytes) -> bytes:
+    """An answer without the one field that is about the connection."""
+    return re.sub(rb"Connection: close\r\n", b"", answer)
+
+
+def target(received: Received) -> bytes:
+    return received.line.split(b" ")[1]
+
+
+def is_batch(received: Received) -> bool:
+    return target(received) == b"/collections/c/points/query/batch"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_fault_of_the_batch_is_never_the_clients(name: str) -> None:
+    misbehaviour, reason = FAULTS[name]
+    async with (
+        FaultyUpstream(scripted(misbehaviour)) as upstream,
+        running(upstream.url, limits=limits_of(reason)) as proxy,
+    ):
+        expected = comparable(await raw_exchange(upstream.port, request(FUSION)))
+        through = comparable(await raw_exchange(proxy.port, request(FUSION, headers=DIVIDED)))
+        assert through == expected
+        batches = [received for received in upstream.requests if is_widened(received)]
+        assert [is_batch(received) for received in batches] == [True], "one attempt, and nothing else is widened"
+        originals = [received for received in upstream.requests if received.content == FUSION]
+        assert len(originals) == 2, "the direct one, and the replay: once"
+        assert len(upstream.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"result":[{"points":[]}],"status":"ok","time":0}',
+        b'{"result":{"points":[]},"status":"ok","time":0}',
+        b'{"result":[{"points":[{"id":1}]},{"points":[]}],"status":"ok","time":0}',
+        b'{"result":[[],[]],"status":"ok","time":0}',
+    ],
+)
+async def test_a_reply_that_is_not_the_batchs_is_never_the_clients(body: bytes) -> None:
+    misbehaviour = answering(reply(body, headers=[JSON]))
+    async with FaultyUpstream(scripted(misbehaviour)) as upstream, running(upstream.url) as proxy:
+        expected = comparable(await raw_exchange(upstream.port, request(FUSION)))
+        assert comparable(await raw_exchange(proxy.port, request(FUSION, headers=DIVIDED))) == expected
+
+
+async def test_a_rate_limit_on_the_batch_is_the_answer_and_nothing_is_sent_on_top() -> None:
+    refusal = reply(b'{"status":{"error":"slow down"},"time":0}', status=b"429 Too Many Requests", headers=[JSON])
+    async with FaultyUpstream(scripted(answering(refusal))) as upstream, running(upstream.url) as proxy:
+        assert comparable(await raw_exchange(proxy.port, request(FUSION, headers=DIVIDED))) == refusal
+        assert [is_batch(received) for received in upstream.requests] == [True]
+
+
+async def test_the_batch_goes_to_the_place_of_the_request_with_its_query_string() -> None:
+    refusal = reply(b'{"status":{"error":"no"},"time":0}', status=b"429 Too Many Requests", headers=[JSON])
+    async with FaultyUpstream(scripted(answering(refusal))) as upstream, running(upstream.url) as proxy:
+        asked = b"/collections/c/points/query/?timeout=7&consistency=all"
+        await raw_exchange(proxy.port, request(FUSION, headers=DIVIDED, target=asked))
+        (received,) = upstream.requests
+        assert target(received) == b"/collections/c/points/query/batch?timeout=7&consistency=all"
