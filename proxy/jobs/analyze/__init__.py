@@ -6,6 +6,7 @@ reading      ids, payloads and neighbours, read into arrays
 state        an interrupted reading as a file
 families     families of copies, by cut and by source
 pools        the results of searches around stored points
+spans        how much the chunks of a document overlap
 report       the results as one value
 conclusions  the report in sentences
 terminal     the report in the terminal

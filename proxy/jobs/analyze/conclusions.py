@@ -6,6 +6,7 @@ from vecsieve.proxy.jobs.analyze.families import NO_SOURCE, OTHERS, Sources
 from vecsieve.proxy.jobs.analyze.pools import Saving
 from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
 from vecsieve.proxy.jobs.analyze.report import Report
+from vecsieve.proxy.jobs.analyze.spans import Overlap
 
 FEW = 30  # points of a source below which its shares are not meaningful
 LITTLE = 0.05  # share of a source below which there is no sentence
@@ -33,6 +34,8 @@ def conclusions(report: Report) -> tuple[str, ...]:
     said = [_redundancy(report), _saving(report.saving)]
     if report.sources is not None:
         said += [each for each in (_across(report.sources), _within(report.sources)) if each is not None]
+    if report.overlap is not None:
+        said.append(_overlapping(report.overlap))
     said.append(_sensitivity(report))
     if report.exact.redundant:
         said.append(_advice(report.exact.redundant, report.near.redundant or 0))
@@ -134,6 +137,13 @@ def _within(sources: Sources) -> str | None:
     return (
         f"{row.name} repeats itself: {percent(row.copied[-negated], row.points)} of it has a copy in the same source."
     )
+
+
+def _overlapping(overlap: Overlap) -> str:
+    said = f"Neighbouring chunks share {percent(round(overlap.share * 10_000), 10_000)} of the shorter one ({overlap.pairs:,} pairs)."
+    if not overlap.is_large:
+        return said
+    return f"{said} That is much: 10 to 20 % are usual. policy.stitch: drop removes them from answers; a smaller overlap of the splitter saves the points."
 
 
 def _sensitivity(report: Report) -> str:

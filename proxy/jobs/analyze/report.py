@@ -12,6 +12,7 @@ import msgspec
 
 from vecsieve.proxy.jobs.analyze.families import Density, Sources
 from vecsieve.proxy.jobs.analyze.pools import Saving
+from vecsieve.proxy.jobs.analyze.spans import Overlap
 from vecsieve.proxy.jobs.source import PointId
 
 FORMAT = 1
@@ -103,7 +104,7 @@ class Families:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """``density``: at increasing cuts, with the relative and the chosen one. ``version``: VecSieve's."""
+    """``overlap``: of neighbouring chunks, null where spans tell too little. ``density``: at increasing cuts, with the relative and the chosen one. ``version``: VecSieve's."""
 
     format: int
     version: str
@@ -115,6 +116,7 @@ class Report:
     sources: Sources | None
     density: tuple[Density, ...]
     saving: Saving
+    overlap: Overlap | None = None
 
     @property
     def sampled(self) -> bool:

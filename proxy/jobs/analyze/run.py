@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -46,6 +46,7 @@ from vecsieve.proxy.jobs.analyze.reading import (
     touched,
 )
 from vecsieve.proxy.jobs.analyze.report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
+from vecsieve.proxy.jobs.analyze.spans import overlap
 from vecsieve.proxy.jobs.analyze.state import Fingerprint, restore, save
 from vecsieve.proxy.jobs.files import Advance, progress_bar
 from vecsieve.proxy.jobs.source import Point, SourceError, Vectors, id_pages, text_of
@@ -284,7 +285,8 @@ def _fingerprint(source: Collection, asked: Asked, reading: Reading) -> dict[str
 
 def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> tuple[Report, Copies]:
     gathered, shape = reading.gathered, source.shape()
-    pools = _pools(source, asked.fields, reading, bar)
+    seen: list[Point] = []
+    pools = _pools(source, asked.fields, reading, bar, seen)
     cut = _cut(asked, pools)
     _note_touched(source, asked.fields, reading, cut.value, bar)
     firsts = first_copies(gathered)
@@ -314,17 +316,20 @@ def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> tup
         sources=sources(gathered, heads),
         density=curve(gathered, firsts, (cut.value, cut.relative)),
         saving=saving(pools, cut.value),
+        overlap=overlap(seen),
     )
     return report, Copies(reading.ids, firsts, heads)
 
 
-def _pools(source: Collection, fields: FieldNames, reading: Reading, bar: Bar) -> list[Pool]:
+def _pools(source: Collection, fields: FieldNames, reading: Reading, bar: Bar, seen: list[Point]) -> list[Pool]:
+    """``seen``: gets the points, without their vectors."""
     with_vector = reading.gathered.looked[reading.gathered.vectors]
     places = with_vector[spread(len(with_vector), POOLS)]
     pools: list[Pool] = []
     for points in _read(source, reading, places, POOLS_PAGE, ("asking around", bar)):
         vectors = [point.vector for point in points if point.vector is not None]
         found = source.neighbours(np.stack(vectors), count=POOL) if vectors else []
+        seen += [replace(point, vector=None) for each in found for point, _ in each]
         pools += [_pool([point for point, _ in each], source, fields) for each in found if each]
     return pools
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,3 +110,22 @@ def test_each_caution_says_what_is_missing_and_what_would_help() -> None:
 @pytest.mark.parametrize(("cut", "said"), [(0.05, "0.050 (chosen with --cut)"), (None, "by the relative rule")])
 def test_the_cut_says_where_it_is_from(cut: float | None, said: str) -> None:
     assert said in cut_said(report(cut=cut))
+
+
+@pytest.mark.parametrize(
+    ("step", "share", "is_much"), [(80, "20 %", False), (51, "49 %", False), (50, "50 %", True), (10, "90 %", True)]
+)
+def test_the_overlap_of_chunks_is_told_and_much_of_it_warned_of(step: int, share: str, is_much: bool) -> None:
+    chunks = [
+        replace(
+            each, payload={**each.payload, "doc_id": "d", "token_start": place * step, "token_end": place * step + 100}
+        )
+        for place, each in enumerate(points(families(40, 1)))
+    ]
+    (said,) = [each for each in conclusions(report(chunks)) if "Neighbouring chunks" in each]
+    assert said.startswith(f"Neighbouring chunks share {share} of the shorter one (39 pairs).")
+    assert ("policy.stitch" in said) is is_much
+
+
+def test_without_spans_nothing_is_said_of_overlaps() -> None:
+    assert not [each for each in conclusions(report(points(families(40, 1)))) if "Neighbouring chunks" in each]

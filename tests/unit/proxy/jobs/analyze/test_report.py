@@ -9,7 +9,7 @@ from vecsieve.proxy.jobs.analyze.report import as_json
 from vecsieve.proxy.jobs.source import Point
 
 KEYS = {
-    "": "format version about cut exact near families sources density saving",
+    "": "format version about cut exact near families sources density saving overlap",
     "about": "collection vector_name dimension distance points examined with_vector with_text gone text_fields source_fields",
     "cut": "value origin relative median pools",
     "exact": "with_copy redundant",
@@ -53,6 +53,7 @@ def test_what_is_unknown_is_null_and_never_zero() -> None:
     bare = [Point(id=each.id, vector=None, payload={}) for each in planted()]
     tree = json.loads(as_json(report(bare, cut=None)))
     assert tree["sources"] is None
+    assert tree["overlap"] is None
     assert (tree["cut"]["median"], tree["cut"]["relative"]) == (None, None)
 
 
