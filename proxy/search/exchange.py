@@ -238,13 +238,14 @@ class CollectionInfo:
 
     ``held``: the cache, which holds shapes only, so clients with different credentials may share it. A client that may search
     but not describe is not asked for again while the entry lasts. A wrong or missing entry costs improvement, never a wrong
-    answer.
+    answer. ``is_asked``: whether the adapter wants to know any.
     """
 
-    __slots__ = ("_clock", "_describer", "_held", "_metrics")
+    __slots__ = ("_clock", "_describer", "_held", "_metrics", "is_asked")
 
     def __init__(self, adapter: Adapter, metrics: Metrics, clock: Clock, held: Expiring[Description]) -> None:
         self._describer = adapter if isinstance(adapter, DescribesCollections) else None
+        self.is_asked = self._describer is not None
         self._metrics = metrics
         self._clock = clock
         self._held = held

@@ -131,7 +131,8 @@ class SearchService:
             too_large = self.too_large(exchange)
             if len(exchange.plain) > TURN_BYTES:
                 await asyncio.sleep(0)
-            return too_large or self.prepare(exchange, await self._collection_info.of(exchange))
+            info = self._collection_info
+            return too_large or self.prepare(exchange, await info.of(exchange) if info.is_asked else None)
 
         with record.searching():
             prepared = await first_success([prepare], lambda _: record.failed_open(FailOpen.INTERNAL))
