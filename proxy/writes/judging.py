@@ -66,11 +66,14 @@ def judge(points: NewPoints, near: Neighbours, policy: ResolvedPolicy, *, is_cos
     verdicts: list[Verdict] = []
     for start in range(0, len(points.ids), BLOCK_POINTS):
         earlier = judging.similarities(start, start + BLOCK_POINTS)
+        # Of most points nothing is near: they are unique, and are not looked at one by one. Only earlier points count.
+        is_near = np.tril(earlier >= policy.write.related, start - 1).any(axis=1).tolist()
         yield
         for row, similarities in enumerate(earlier, start):
             if row % STEP_POINTS == 0:
                 yield
-            verdicts.append(judging.verdict(row, similarities))
+            is_alone = not (is_near[row - start] or judging.has_neighbours(row))
+            verdicts.append(judging.unique(row) if is_alone else judging.verdict(row, similarities))
     return verdicts
 
 
@@ -144,6 +147,15 @@ class _Judge:
             places = np.flatnonzero(near.of == row)
             found[places] = 1.0 - across(self._rows.at(np.array([row])), theirs.at(places), magnitude=True)[0]
         return found
+
+    def has_neighbours(self, row: int) -> bool:
+        """Whether a stored point is at least related."""
+        return row in self._stored
+
+    def unique(self, row: int) -> Verdict:
+        """Of a point that nothing is near."""
+        self._originals[row] = self._stays[row]
+        return Verdict(WriteTier.UNIQUE)
 
     def verdict(self, row: int, earlier: Similarities) -> Verdict:
         """``earlier``: similarities to all points up to the block's end (e,)."""
