@@ -67,7 +67,7 @@ def judge(points: NewPoints, near: Neighbours, policy: ResolvedPolicy, *, is_cos
     for start in range(0, len(points.ids), BLOCK_POINTS):
         earlier = judging.similarities(start, start + BLOCK_POINTS)
         # Of most points nothing is near: they are unique, and are not looked at one by one. Only earlier points count.
-        is_near = np.tril(earlier >= policy.write.related, start - 1).any(axis=1).tolist()
+        is_near = np.asarray(np.tril(earlier >= policy.write.related, start - 1).any(axis=1), np.bool_)
         yield
         for row, similarities in enumerate(earlier, start):
             if row % STEP_POINTS == 0:
